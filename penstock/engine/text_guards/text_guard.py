@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from penstock.engine.processor.processor import CLAIMS, is_async
-from penstock.engine.processor.stages import WrongReturnError
+from penstock.engine.processor.stages import STAGES, WrongReturnError
 from penstock.engine.tasks import gather, run_without_loop, runs_without_loop
 from penstock.engine.text_guards.whole_texts import WholeTexts
 from penstock.engine.text_guards.window import Found, Hit, PartStart, TextReader, TextWindow, moved, span
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value
+    from penstock.engine.values.messages import Message
     from penstock.engine.values.texts import TextPlace
 
 MAX_HOLD = 4096
@@ -210,13 +211,14 @@ class TextGuard(WholeTexts):
         return self.reach is not None or type(self).hold is not TextGuard.hold or type(self).scan is not TextGuard.scan
 
     def runs(self, texts: Iterable[Text], ctx: AnyContext) -> list[list[Text]]:
-        """Return the texts in groups that are searched as one text: neighbouring text parts, or a single other text.
+        """Return the texts in groups that are searched as one text.
 
-        In a stream only neighbouring text parts are searched as one. A subclass that groups more texts of an answer
-        would judge the stream and the whole answer differently.
+        On the way to the model these are the text parts of a message between two pictures, sounds or files: anything
+        else between them may not be sent, or may be sent elsewhere, so that they are neighbours there. In answers
+        they are neighbouring text parts, as in a stream: a subclass that groups more texts of an answer would judge
+        the stream and the whole answer differently. Each other text is a group of its own.
         """
-        del ctx
-        return list(neighbours(texts))
+        return list(neighbours(texts)) if STAGES[ctx.stage].phase == "output" else by_message(texts, ctx)
 
     async def _in_run(self, ctx: AnyContext, run: Sequence[Text]) -> Sequence[Found]:
         """Return what is found in texts that are read as one, in order.
@@ -304,6 +306,34 @@ def neighbours(texts: Iterable[Text]) -> Iterator[list[Text]]:
         run.append(text)
     if run:
         yield run
+
+
+_IN_PLACE = frozenset({"image", "audio", "file"})
+"""The kinds of parts that formats send where they stand."""
+
+
+def by_message(texts: Iterable[Text], ctx: AnyContext | None = None) -> list[list[Text]]:
+    """Return the text parts of a message as one list, where its first one stands; each other text in its own list.
+
+    With a context, a picture, a sound or a file between two of them divides them.
+    """
+    runs: list[list[Text]] = []
+    said: dict[str, list[Text]] = {}
+    messages: dict[str, Message] = {}
+    for text in texts:
+        run = said.get(text.place.message_id) if text.kind == "text" and not text.fixed else None
+        if run is not None and ctx is not None and run[-1].place.part + 1 < text.place.part:
+            messages = messages or {entry.message.id: entry.message for entry in ctx.message_list.entries}
+            between = messages[text.place.message_id].parts[run[-1].place.part + 1 : text.place.part]
+            if any(part.type in _IN_PLACE for part in between):
+                run = None
+        if run is None:
+            runs.append([text])
+            if text.kind == "text" and not text.fixed:
+                said[text.place.message_id] = runs[-1]
+        else:
+            run.append(text)
+    return runs
 
 
 def in_places(hits: Sequence[Hit], acted: Sequence[Iterable[Edit]]) -> dict[TextPlace, Edits]:

@@ -109,8 +109,9 @@ class WholeTexts(Processor):
             named = ", ".join(dict.fromkeys(kinds))
             told = [part._asdict() for part in parts[:_MOST_TOLD]]
             ctx.abort(
-                f"it holds what no guard can read, in parts of the type {named}; to let such parts pass, give "
-                f"{type(self).__name__} unscanned='flag' (which notes them) or 'allow'",
+                f"it holds what {type(self).__name__} cannot read, in parts of the type {named}; to let such parts "
+                f"pass, write {type(self).__name__}(unscanned='allow'), or unscanned='flag' to note them in the "
+                "record; for a guard of a preset, give it to the preset: privacy(unscanned='allow')",
                 metadata={"unscanned": told},
             )
 

@@ -15,7 +15,6 @@ from penstock.detection.windows import Windows
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.tasks import gather
 from penstock.engine.text_guards.reporting import MOST_LISTED, cannot_edit, field_of, listed_place
-from penstock.engine.text_guards.text_guard import neighbours
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import EMPTY, freeze
@@ -180,15 +179,14 @@ class ScoreGuard(Guard[V]):
     # Finding
 
     def runs(self, texts: Iterable[Text], ctx: AnyContext) -> list[list[Text]]:
-        """Return the texts that are read as one: neighbouring parts, and all texts of one value of a tool.
+        """Return the texts that are read as one: text parts, and all texts of one value of a tool.
 
         The arguments of a tool call are one value, and its result is another, as they are in a stream. What can only
         be read, such as ids, is read as one text of its message, without what has no words.
         """
-        del ctx
         free, fixed = split_fixed(texts)
         runs: list[list[Text]] = []
-        for run in neighbours(free):
+        for run in super().runs(free, ctx):
             if runs and _of_one_value(runs[-1][-1], run[0]):
                 runs[-1] += run
             else:
