@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message
-    from penstock.engine.values.protocols import Judge as JudgePort, Judged, Model
+    from penstock.engine.values.protocols import Judge as JudgePort, Judged, JudgeSource, Model
     from penstock.engine.values.texts import TextPlace
     from penstock.processors.guards.judged_guard import GuardOptions
 
@@ -230,7 +230,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
 
     def __init__(
         self,
-        model: Model | str | JudgePort[LanguageVerdict] | None = None,
+        model: Model | str | JudgePort[LanguageVerdict] | JudgeSource | None = None,
         *,
         target_languages: Iterable[str] = ("en",),
         threshold: float = 0.7,
@@ -395,8 +395,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         """Return a verdict about each part that a window covers, each with its own translation."""
         if not verdict.scored.flagged:
             return [verdict]
-        borders = [part.start - window.base for part in window.parts]
-        inner = [at for at in borders if verdict.start < at < verdict.end]
+        inner = window.borders(verdict.start, verdict.end)
         places = list(itertools.pairwise([verdict.start, *inner, verdict.end]))
         if not inner and verdict.scored.text is not None:
             texts: list[str | None] = [verdict.scored.text]

@@ -11,14 +11,14 @@ from penstock.workflows.presets.time_limits import JUDGE_TIMEOUT, time_limit
 
 if TYPE_CHECKING:
     from penstock.engine.text_guards.whole_texts import SystemMessages, Unscanned
-    from penstock.engine.values.protocols import Model
+    from penstock.engine.values.protocols import JudgeSource, Model
 
 Strategy = Literal["block", "warn", "filter"]
 LeakStrategy = Literal["redact", "block", "warn", "filter"]
 
 
 def injection(
-    model: Model | str | None = None,
+    model: Model | str | JudgeSource | None = None,
     *,
     strategy: Strategy = "block",
     leaks: LeakStrategy = "redact",
