@@ -6,7 +6,7 @@ import inspect
 from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.engine.execution.boundary import after_failure, as_failure, passes_through, record_failure
-from penstock.engine.execution.join import first_verdict, join_policy, joined, merge_branches, skip
+from penstock.engine.execution.join import join_policy, joined, merge_branches, skip
 from penstock.engine.graph.conditions import truth
 from penstock.engine.graph.plan import PlanArm, PlanSteps
 from penstock.engine.merging.dag_state import DagState
@@ -53,7 +53,7 @@ class DagRun:
     @property
     def stopped(self) -> Payload | None:
         """The payload with the verdict, if there is one; the first in declared order, whatever ended first."""
-        return first_verdict(self.verdicts[index] for index in sorted(self.verdicts))
+        return self.verdicts[min(self.verdicts)] if self.verdicts else None
 
     async def run_member(self, index: int) -> None:
         """Run one member, whose predecessors have ended."""

@@ -13,7 +13,7 @@ from penstock.engine.processor.payload import Payload
 from penstock.engine.values.errors import MergeConflictError, StepFailedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from penstock.engine.graph.plan import PlanArm, PlanBranch, PlanDag, PlanParallel
     from penstock.engine.processor.payload import Changes
@@ -41,7 +41,7 @@ def join(
     Raises:
         StepFailedError: a branch failed, or the branches conflict and no guard is concerned.
     """
-    tripped = first_verdict(end for end in ends if isinstance(end, Payload))
+    tripped = next((end for end in ends if isinstance(end, Payload) and end.tripwire is not None), None)
     if tripped is not None and tripped.tripwire is not None:
         skip([arm for arm, end in zip(arms, ends, strict=True) if end is None], call)
         return payload.stopped(tripped.tripwire, tripped.failure)
@@ -54,11 +54,6 @@ def join(
     if isinstance(changes, StepFailedError):
         return after_failure(join_policy(changes, arms), payload, changes, None)
     return joined(payload, rebuild(payload, changes), changes, [end for _, end in done])
-
-
-def first_verdict(ends: Iterable[Payload]) -> Payload | None:
-    """Return the first payload with a verdict; a check that failed gives way to one that has judged."""
-    return min((end for end in ends if end.tripwire is not None), key=lambda end: end.failure is not None, default=None)
 
 
 def joined(payload: Payload, after: Payload, changes: Changes, ends: Sequence[Payload]) -> Payload:

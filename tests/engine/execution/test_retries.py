@@ -179,7 +179,7 @@ class Quiet(Processor):
 
 
 async def test_a_verdict_beside_a_failure_is_not_tried_again() -> None:
-    """Of parallel guards, one that has judged counts more than one that failed."""
+    """Of parallel guards: one has failed, the other was cancelled for it, and had judged."""
     judge = AsyncVerdict()
     inner = Workflow("n").parallel(AsyncBroken(), judge)
     outcome = await Workflow("w").then(inner, retries=3).check("a")
