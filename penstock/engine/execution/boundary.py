@@ -287,13 +287,13 @@ def cut_off_verdict(block: Block, call: StageCall) -> Tripwire | None:
     return next((verdict for verdict in found if verdict is not None), None)
 
 
-def timed_out(block: PlanPolicy, call: StageCall, started: float) -> StepFailedError:
+def timed_out(block: PlanPolicy, call: StageCall, started: float, on_error: str | None) -> StepFailedError:
     """Return the failure of a block that gave no result in time, and record it."""
     cause = TimeoutError(f"no result within {block.timeout} s")
     problem = f"it gave no result within {block.timeout} s"
     failure = StepFailedError(block.path, block.path.rsplit("/", 1)[-1], call.stage.name, problem)
     failure.__cause__ = cause
-    record_failure(call, failure, block.on_error, started)
+    record_failure(call, failure, on_error, started)
     return failure
 
 
