@@ -16,7 +16,7 @@ class ReasoningTransformer(Processor):
 
     def process_llm_request(self, ctx: LLMRequestContext) -> MessageList:
         return ctx.message_list.replace(
-            *(message.with_parts(map(readable, message.parts)) for message in ctx.message_list.all)
+            *(message.with_parts(map(readable, message.parts)) for message in ctx.message_list.conversation)
         )
 
 

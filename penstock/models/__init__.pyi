@@ -2,6 +2,7 @@ from penstock.models.embedders.cached import CachedEmbedder as CachedEmbedder
 from penstock.models.embedders.hashing import HashingEmbedder as HashingEmbedder
 from penstock.models.embedders.sentences import SentenceEmbedder as SentenceEmbedder
 from penstock.models.judges.judge import Judge as Judge, Judgement as Judgement
+from penstock.models.judges.panel import JudgePanel as JudgePanel
 from penstock.models.judges.scores import Score as Score
 from penstock.models.judges.spoken import SpokenVerdict as SpokenVerdict
 from penstock.models.openai.embedder import OpenAICompatibleEmbedder as OpenAICompatibleEmbedder

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,8 +12,8 @@ from typing import Any
 import anyio
 
 from tests.conformance.builtin.catalogue import families
-from tests.conformance.builtin.frame import Finding, Play, honest, judge as judge_row, judge_rows, load
-from tests.conformance.builtin.sabotage import SABOTEURS, is_found_out, options_of, sabotage
+from tests.conformance.builtin.frame import Family, Finding, Play, Row, honest, judge as judge_row, judge_rows, load
+from tests.conformance.builtin.sabotage import SABOTEURS, is_found_out, misses_streams, options_of, sabotage
 from tests.conformance.runtime.driver import World
 from tests.conformance.runtime.frame import SCENARIOS, Same, compare, judge, treatments
 from tests.conformance.runtime.sabotage import BlockAll, DropAll, PassAll
@@ -56,31 +56,56 @@ def by_hand(folder: Path) -> list[Report]:
     ]
 
 
+def unread_streams(folder: Path) -> dict[str, bool]:
+    """Return for each file with streams whether rows find out a processor that lets streams pass unread.
+
+    The rows are those of the folder and those made by hand.
+    """
+    found: dict[str, bool] = {}
+    for path, family, rows in _served(folder):
+        streams = [row for row in rows if {"chunks", "events"} & row.given.input.keys()]
+        if streams:
+            found[path.stem] = misses_streams(family, streams)
+    return found
+
+
+def _served(folder: Path) -> Iterator[tuple[Path, Family, list[Row]]]:
+    """Yield the vector files of a folder that a family serves, with their rows and those made by hand."""
+    for path in sorted(folder.rglob("*.json")):
+        if path.stem in families():
+            family = families()[path.stem][1]
+            yield path, family, [*load(path, family), *family.invented()]
+
+
 def ignored_options(folder: Path) -> dict[str, bool]:
     """Return for each option, ``file.option``, whether rows find out an implementation that ignores it.
 
     The rows are those of the folder and those made by hand.
     """
     found: dict[str, bool] = {}
-    for path in sorted(folder.rglob("*.json")):
-        if path.stem in families():
-            family = families()[path.stem][1]
-            rows = [*load(path, family), *family.invented()]
-            for option, setting in options_of(family, rows).items():
-                found[f"{path.stem}.{option}"] = is_found_out(family, setting, option)
+    for path, family, rows in _served(folder):
+        for option, setting in options_of(family, rows).items():
+            found[f"{path.stem}.{option}"] = is_found_out(family, setting, option)
     return found
 
 
 def run_file(path: Path, saboteur: str = "") -> Report:
-    """Return the report of one file: rows are a list, a scenario is an object with what was ``observed``."""
-    content = json.loads(path.read_text("utf-8"))
-    if isinstance(content, list):
-        if not saboteur:
-            return Report(path.stem, _rows(path))
-        with sabotage(saboteur) as play:
-            return Report(path.stem, _rows(path, play))
-    if isinstance(content, dict) and "observed" in content:
-        return Report(path.stem, list(_scenario(path, content, saboteur)))
+    """Return the report of one file: rows are a list, a scenario is an object with what was ``observed``.
+
+    Whatever the file holds, the report says what came of it.
+    """
+    try:
+        content = json.loads(path.read_text("utf-8"))
+        if isinstance(content, list):
+            if not saboteur:
+                return Report(path.stem, _rows(path))
+            with sabotage(saboteur) as play:
+                return Report(path.stem, _rows(path, play))
+        if isinstance(content, dict) and "observed" in content:
+            return Report(path.stem, list(_scenario(path, content, saboteur)))
+    except Exception as error:  # noqa: BLE001 - a file of another shape is a finding
+        what = f"the file cannot be played: {type(error).__name__}: {error}"
+        return Report(path.stem, [Finding(path.stem, "", "missing", detail=what)])
     return Report(path.stem, [Finding(path.stem, "", "missing", detail="neither rows nor a scenario")])
 
 
@@ -137,4 +162,4 @@ def _with(node: Any, path: tuple[str, ...], value: Any) -> Any:
     return made
 
 
-__all__ = ["HERE", "SABOTEURS", "Report", "by_hand", "ignored_options", "run", "run_file"]
+__all__ = ["HERE", "SABOTEURS", "Report", "by_hand", "ignored_options", "run", "run_file", "unread_streams"]

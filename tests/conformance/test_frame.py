@@ -89,6 +89,16 @@ def test_a_verdict_counts_though_none_is_expected() -> None:
     assert judge(family, row("Hi", text="Hi")).kind == "differs"
 
 
+def test_an_expectation_that_cannot_be_read_differs() -> None:
+    """Ours ran; what a rule or a projection makes nothing of is not what was expected, nor counted as not there."""
+    assert judge(replace(FAMILY, rules=(breaks,)), row("Hi", text="Hi")).kind == "differs"
+
+
+def breaks(_options: Fields, _given: Fields, expected: Fields) -> Fields | None:
+    """Look for what is not there."""
+    return {"text": expected["tokens"]}
+
+
 def test_our_side_does_not_see_the_expectation() -> None:
     """It gets the options, completed, the input and the engine."""
     seen: list[Given] = []

@@ -110,7 +110,7 @@ def test_prose_and_code_are_no_secrets(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("see https://a.example/x?y=1#z, or http://b.example.", "see [URL] or [URL]"),
+        ("see https://a.example/x?y=1#z, or http://b.example.", "see [URL], or [URL]."),
         ("HTTPS://A.EXAMPLE and ftp://b.example", "[URL] and [URL]"),
         ("www.a.example", "[URL]"),
         ("(<https://a.example>)", "(<[URL]>)"),

@@ -45,7 +45,7 @@ class Makes(Processor):
 
 def changed(**fields: Any) -> Any:
     """Return what changes fields of every message."""
-    return lambda messages: messages.replace(*(dataclasses.replace(message, **fields) for message in messages.all))
+    return lambda messages: messages.replace(*(dataclasses.replace(one, **fields) for one in messages.conversation))
 
 
 def added(*messages: Message) -> Any:
@@ -133,7 +133,7 @@ def test_two_that_add_the_same_message_agree() -> None:
     then = datetime(2026, 1, 1, tzinfo=UTC)
     twice = [added(Message.user("more", id="x", created_at=then)) for _ in range(2)]
     outcome = beside(*twice, merge=settled_by_nobody)
-    assert [one.id for one in outcome.message_list.all] == ["m", "x"]
+    assert [one.id for one in outcome.message_list.conversation] == ["m", "x"]
 
 
 def test_who_settles_conflicts_sees_what_each_branch_made() -> None:
@@ -155,7 +155,7 @@ def test_who_settles_conflicts_sees_what_each_branch_made() -> None:
 
 def in_capitals(messages: Any) -> Any:
     """Return the list with its texts in capitals."""
-    return messages.map_text(str.upper, messages.all)
+    return messages.map_text(str.upper, messages.conversation)
 
 
 @pytest.mark.parametrize("chosen", ["one", "other"])
@@ -203,7 +203,7 @@ def test_a_run_in_sync_form_shows_what_the_run_knows() -> None:
     """The conversation and the facts."""
     run = Workflow("w").then(Toy(Rule("a", "redact"))).start_sync()
     run.process_input("text")
-    assert run.message_list.all[0].text == "text"
+    assert run.message_list.conversation[0].text == "text"
     assert len(run.facts) == 0
 
 

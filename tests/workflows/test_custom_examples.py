@@ -182,7 +182,7 @@ async def test_the_thoughts_of_a_request_are_as_the_model_sent_them() -> None:
     await run.process_input([Message.assistant([ReasoningPart("hm")]), Message.user("Well?")])
     prompt = await run.process_llm_request()
     assert prompt.messages[0].text == "<thinking>hm</thinking>"
-    assert run.message_list.all[0].parts == (ReasoningPart("hm"),)
+    assert run.message_list.conversation[0].parts == (ReasoningPart("hm"),)
 
 
 async def test_a_model_that_answers_early_keeps_its_tools_to_the_end() -> None:

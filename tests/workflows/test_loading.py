@@ -108,7 +108,7 @@ def test_a_processor_is_told_to_be_placed_in_a_workflow(name: str) -> None:
 def test_a_name_that_is_not_in_the_file_is_put_right_or_the_workflows_are_listed() -> None:
     """Either leads on."""
     assert "did you mean 'guard'?" in problem_of("guards.py:gard")
-    assert "closed, guard, shadowed, slow, tools" in problem_of("guards.py:zzz")
+    assert "chatty, closed, flagging, guard, shadowed, slow, tools" in problem_of("guards.py:zzz")
 
 
 def test_what_is_no_workflow_is_refused_with_its_kind(world: Path) -> None:

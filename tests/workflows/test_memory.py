@@ -58,7 +58,7 @@ async def test_a_second_request_knows_the_first() -> None:
     assert said(model.requests[1].messages) == ["system:Be nice.", "user:first", "assistant:one", "user:second"]
     assert (
         said(result.messages)
-        == said(result.message_list.all)
+        == said(result.message_list.conversation)
         == ["user:first", "assistant:one", "user:second", "assistant:two"]
     )
     assert said(result.message_list.remembered) == ["user:first", "assistant:one"]
@@ -72,7 +72,7 @@ async def test_history_is_there_before_the_input_is_judged_and_answers_are_kept_
 
     @processor
     def looks(ctx: InputContext) -> None:
-        seen.append(said(ctx.message_list.all))
+        seen.append(said(ctx.message_list.conversation))
 
     @processor
     def rewrites(ctx: OutputResultContext) -> Any:

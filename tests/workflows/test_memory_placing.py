@@ -46,7 +46,7 @@ async def test_processors_of_a_memory_run_behind_its_loaders_and_before_the_agen
             self.id = id
 
         def process_input(self, ctx: InputContext) -> Any:
-            order.append(f"{self.id}:{len(ctx.message_list.all)}")
+            order.append(f"{self.id}:{len(ctx.message_list.conversation)}")
             remembered = ctx.message_list.of("memory")
             return ctx.message_list.remove(*[one.id for one in remembered]) if self.id == "drops" else None
 

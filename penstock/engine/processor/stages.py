@@ -62,11 +62,11 @@ def _input(messages: MessageList) -> tuple[Message, ...]:
 
 
 def _all(messages: MessageList) -> tuple[Message, ...]:
-    return messages.all
+    return messages.conversation
 
 
 def _prompt(messages: MessageList) -> tuple[Message, ...]:
-    return (*messages.system, *messages.all)
+    return (*messages.system, *messages.conversation)
 
 
 def _response(messages: MessageList) -> tuple[Message, ...]:

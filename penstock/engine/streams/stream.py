@@ -375,7 +375,7 @@ class OutputStream:
         if self._sync and self._checks is not None:
             self._checked = await self._checks()
             self._check_passed()
-        self._call_ids = CallIds(lambda: call_ids_of(before.message_list.all))
+        self._call_ids = CallIds(lambda: call_ids_of(before.message_list.conversation))
         self._facts = dict(before.facts)
         self._shared = StreamCall(call, Payload(before.message_list, self._facts), self._facts)
         return await Builder(self._shared, self._clock).pipes(self._block)

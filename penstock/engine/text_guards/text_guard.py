@@ -59,7 +59,7 @@ class TextGuard(WholeTexts):
         max_hold: the largest number of characters of a stream to hold back; if more are needed, the guard fails. It
             does not limit whole texts, nor the arguments of a tool call, which are judged once they are complete.
         read_parts_separately: whether neighbouring text parts of a message are searched separately as well as together;
-            if not, only together.
+            if not, only together. Set it to False if `find` asks a model, so that it asks once.
     """
 
     claim_names = (*CLAIMS, "reach", "lookback", "min_hold", "max_hold", "read_parts_separately")
@@ -263,6 +263,15 @@ class TextGuard(WholeTexts):
         """
         del within, across
         return True
+
+    def joined_only(self, found: Found) -> bool:
+        """Return whether such a finding is searched for only in neighbouring text parts as one; by default False.
+
+        It then counts wherever it stands. Other findings in the joined text count if they stand in several parts: those
+        in a single part are found where that part is searched separately (`TextWindow.separate`).
+        """
+        del found
+        return False
 
 
 def scan_or_move(

@@ -65,6 +65,8 @@ class TextWindow:
         fixed: whether the text is the digits of a number, which cannot be edited as text.
         notes: a place for the guard's own data; kept from window to window of one text.
         parts: where the parts of the text begin, in order.
+        separate: whether the text is one of several neighbouring parts that are also searched as one joined text. A
+            guard that asks a model asks about the joined text only; see `TextGuard.joined_only`.
     """
 
     text: str
@@ -77,12 +79,19 @@ class TextWindow:
     fixed: bool = False
     notes: dict[str, Value] = field(default_factory=dict[str, Value])
     parts: Sequence[PartStart] = (PartStart(0, NOWHERE),)
+    separate: bool = False
 
     def locate(self, at: int) -> tuple[TextPlace, int]:
         """Return the place of a character of the window, and its position in the text at that place."""
         whole = self.base + at
         part = self.parts[max(bisect_right(self.parts, whole, key=_start) - 1, 0)]
         return part.place, whole - part.start
+
+    def borders(self, start: int, end: int) -> list[int]:
+        """Return the positions between two positions of the window at which a part begins, in order."""
+        first = bisect_right(self.parts, start + self.base, key=_start)
+        behind = bisect_left(self.parts, end + self.base, key=_start)
+        return [part.start - self.base for part in self.parts[first:behind]]
 
     def pieces(self, start: int, end: int) -> Iterable[tuple[TextPlace, int, int]]:
         """Yield ``(place, start, end)`` for each place that a span of the window covers; at least one."""
@@ -262,12 +271,17 @@ class Reads(Protocol):
         """Tell whether a finding within a part replaces one across parts."""
         ...
 
+    def joined_only(self, found: Found) -> bool:
+        """Tell whether such a finding is searched for in joined parts only."""
+        ...
+
 
 class TextReader:
     """Searches a text for a guard: a text that arrives in pieces, or a whole one as one final piece.
 
     The text may have several parts, which are neighbours in a message. Then each part is read by itself, and all of
-    them as one text; what is found in the whole counts only where it crosses a border between parts.
+    them as one text; what is found in the whole counts only where it crosses a border between parts, or where the guard
+    does not search single parts for it.
 
     Attributes:
         parts: where the parts begin.
@@ -341,7 +355,9 @@ class TextReader:
         until = await self._look(own, final=final) if final or own.fresh else own.base + own.start
         if self._joined is None:
             return until
-        return min(until, await self._look(self._joined, final=final, across=True))
+        until = min(until, await self._look(self._joined, final=final, across=True))
+        own.held = max(own.held, self._joined.held)  # the text is held back until both readings decide it
+        return until
 
     async def _look(self, moving: _Moving, *, final: bool, across: bool = False) -> int:
         moving.fresh = 0
@@ -354,8 +370,9 @@ class TextReader:
 
     async def _look_once(self, moving: _Moving, *, final: bool, across: bool) -> int:
         start, base = moving.start, moving.base
+        text, notes, separate = moving.text, moving.notes, self._joined is not None and not across
         window = TextWindow(
-            moving.text, start, base, moving.begins, final, self._kind, self._key, self._fixed, moving.notes, self.parts
+            text, start, base, moving.begins, final, self._kind, self._key, self._fixed, notes, self.parts, separate
         )
         result = self._scan(window)
         found, held = result if isinstance(result, tuple) else await result
@@ -363,9 +380,12 @@ class TextReader:
             found = [item for item in found if item.start >= start]
             held = uncut(found, held)
             known = [moved(item, base) for item in found if item.start < held or final]
-            self._found.extend([item for item in known if not across or crosses(item, self._borders)])
+            self._found.extend([item for item in known if not across or self._counts_across(item)])
         moving.decide(held, self._guard.lookback)
         return base + held
+
+    def _counts_across(self, found: Found) -> bool:
+        return crosses(found, self._borders) or self._guard.joined_only(found)
 
     def uncut(self, until: int) -> int:
         """Return the largest position up to ``until`` that lies within no finding."""

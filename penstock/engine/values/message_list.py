@@ -102,6 +102,11 @@ class MessageList:
 
     @property
     def all(self) -> tuple[Message, ...]:
+        """Every message, in order, system messages too."""
+        return tuple([entry[0] for entry in self._entries])
+
+    @property
+    def conversation(self) -> tuple[Message, ...]:
         """Every message except system messages, in order."""
         return tuple([entry[0] for entry in self._entries if entry[1] != "system"])
 

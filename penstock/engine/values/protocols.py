@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.tripwire import Record
 
 
+V = TypeVar("V")
 V_co = TypeVar("V_co", covariant=True)
 
 
@@ -134,6 +135,15 @@ class Judge(Protocol[V_co]):
         Raises:
             JudgeError: there is no verdict. Do not take that for "nothing found".
         """
+        ...
+
+
+@runtime_checkable
+class JudgeSource(Protocol):
+    """Makes judges that have something in common. Those of `penstock.models.judges.JudgePanel` share requests."""
+
+    def judge_for(self, name: str, verdict: type[V], instructions: str) -> Judge[V]:
+        """Return a judge for a type of verdicts; ``name``: what asks, such as the id of a guard."""
         ...
 
 

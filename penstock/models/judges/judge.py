@@ -5,38 +5,28 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 import anyio
 
 from penstock.engine.values.errors import OptionError, UsageError
-from penstock.engine.values.frozen import EMPTY, Value, freeze
+from penstock.engine.values.frozen import EMPTY, Value
 from penstock.engine.values.model import JudgeError, Usage
-from penstock.engine.values.protocols import RANDOM_IDS, Cache, LRUCache, Model
+from penstock.engine.values.protocols import RANDOM_IDS
+from penstock.models.judges.access import ModelAccess
 from penstock.models.judges.lenient_json import UnreadableError
 from penstock.models.judges.verdict_forms import VerdictData, VerdictForm
-from penstock.models.judges.verdict_requests import (
-    AskOptions,
-    Caller,
-    JudgeCosts,
-    JudgeReply,
-    Structured,
-    has_fixed_temperature,
-    wait_before,
-)
-from penstock.models.named import as_model
-from penstock.models.single_flight import PerEventLoop, SingleFlight
+from penstock.models.judges.verdict_requests import Inquiry, JudgeCosts, JudgeReply, wait_before
+from penstock.models.single_flight import SingleFlight
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.values.frozen import Value, Values
-    from penstock.engine.values.protocols import Ids
-    from penstock.models.judges.verdict_requests import Backoff
+    from penstock.engine.values.protocols import Cache, Ids, Model
+    from penstock.models.judges.verdict_requests import Backoff, Structured
 
 
 V_co = TypeVar("V_co", covariant=True)
@@ -97,7 +87,6 @@ V = TypeVar("V")
 
 _LOG = logging.getLogger("penstock.judges")
 _CACHE_TIMEOUT = 2.0  # seconds: a cache that hangs must not delay what it should speed up
-_STRUCTURED: tuple[str, ...] = get_args(Structured)
 
 
 class Judge(Generic[V]):
@@ -151,36 +140,35 @@ class Judge(Generic[V]):
         max_characters: int = 200_000,
         ids: Ids = RANDOM_IDS,
     ) -> None:
-        model = as_model(model, "Judge")
-        _check("instructions", instructions, _says(instructions), "a non-empty str that says what to judge")
-        for option, told in (("settings", settings), ("provider_options", provider_options)):
-            _check(option, "…", isinstance(_any(told), Mapping), "a mapping")  # not shown: it may hold keys
-        _check("structured", structured, structured in _STRUCTURED, f"one of {', '.join(_STRUCTURED)}")
-        _check("timeout", timeout, _is_positive(timeout), "a number of seconds above 0")
-        _check("retries", retries, _counts(retries, 0), "an int, 0 or more")
-        _check("backoff", backoff, callable(backoff), "a function from the number of an attempt to seconds")
-        _check("limit", limit, _counts(limit, 1), "an int, 1 or more")
-        _check("cache", cache, cache in ("memory", None) or isinstance(_any(cache), Cache), "a Cache, 'memory' or None")
-        _check(
-            "ttl", ttl, ttl is None or (_is_positive(ttl) and ttl < math.inf), "a number of seconds above 0, or None"
+        self._begin(
+            ModelAccess(
+                "Judge",
+                model,
+                ids,
+                settings=settings,
+                provider_options=provider_options,
+                structured=structured,
+                timeout=timeout,
+                retries=retries,
+                backoff=backoff,
+                limit=limit,
+                cache=cache,
+                ttl=ttl,
+                max_characters=max_characters,
+            ),
+            verdict,
+            instructions,
         )
-        _check("max_characters", max_characters, _counts(max_characters, 1), "an int, 1 or more")
-        self.model = model
+
+    def _begin(self, access: ModelAccess, verdict: type[V], instructions: object) -> None:
+        if not isinstance(instructions, str) or not instructions.strip():
+            raise OptionError("Judge", "instructions", instructions, "a non-empty str that says what to judge")
+        self.model = access.model
         self.instructions = instructions
+        self._access = access
         self._one = _form(verdict, several=False)
         self._many = _form(verdict, several=True)
-        own = {} if "temperature" in settings or has_fixed_temperature(model.name) else {"temperature": 0}
-        kept = freeze({name: value for name, value in {**own, **settings}.items() if value is not None})
-        options = AskOptions(
-            instructions, kept, frozenset(own), freeze(provider_options), timeout, retries, backoff, ids
-        )
-        self._caller = Caller(model, options, structured)
-        self._limiter = PerEventLoop(lambda: anyio.CapacityLimiter(limit))
         self._calls = SingleFlight[str, JudgeReply]()
-        self._cache: Cache | None = LRUCache() if cache == "memory" else cache
-        self._ttl = ttl
-        self._most = max_characters
-        self._base = [1, model.name, getattr(model, "identity", None), instructions, kept, options.provider_options]
         self.usage = Usage(requests=0)
 
     async def ask(self, content: str, *, ctx: AnyContext | None = None) -> Judgement[V]:
@@ -230,42 +218,46 @@ class Judge(Generic[V]):
         return found, form.verdicts(found.reading.data, len(contents))
 
     async def _found(self, form: VerdictForm[V], contents: tuple[str, ...], costs: JudgeCosts) -> JudgeReply:
-        if sum(map(len, contents)) > self._most:
-            problem = (
-                f"the content has more than {self._most:,} characters; judge it in pieces, or raise max_characters"
-            )
+        most = self._access.max_characters
+        if sum(map(len, contents)) > most:
+            problem = f"the content has more than {most:,} characters; judge it in pieces, or raise max_characters"
             raise JudgeError(self.model.name, "too-long", problem, attempts=0)
         key = self._key(form, contents)
 
         async def work() -> JudgeReply:
-            known = await self._remembered(key, form, len(contents))
+            known = await self._remembered(key, form, contents)
             return known if known is not None else await self._asked(key, form, contents, costs)
 
-        found, shared = await self._calls.run(key, work, copy_error=_for_others)
+        found, shared = await self._calls.run(key, work, copy_error=error_for_others)
         return JudgeReply(found.reading, 0, None) if shared else found
 
     async def _asked(self, key: str, form: VerdictForm[V], contents: tuple[str, ...], costs: JudgeCosts) -> JudgeReply:
         try:
-            found = await self._caller.ask(form, contents, self._limiter.get(), costs)
+            found = await self._reply(form, contents, costs)
         finally:
             self._count(costs.usage, costs.attempts)
         await self._remember(key, found.reading)
         return found
 
+    async def _reply(self, form: VerdictForm[V], contents: tuple[str, ...], costs: JudgeCosts) -> JudgeReply:
+        inquiry = Inquiry(self.instructions, form, contents)
+        return await self._access.caller.ask(inquiry, self._access.limiter.get(), costs)
+
     def _count(self, usage: Usage | None, attempts: int) -> None:
         told = usage.requests if usage is not None else 0
         self.usage += Usage(requests=attempts - told) + (usage or Usage(requests=0))
 
-    async def _remembered(self, key: str, form: VerdictForm[V], count: int) -> JudgeReply | None:
-        if self._cache is None:
+    async def _remembered(self, key: str, form: VerdictForm[V], contents: tuple[str, ...]) -> JudgeReply | None:
+        cache = self._access.cache
+        if cache is None:
             return None
         try:
             with anyio.fail_after(_CACHE_TIMEOUT):
-                kept = await self._cache.get(key)
+                kept = await cache.get(key)
             if kept is None:
                 return None
             known: Value = json.loads(kept)
-            form.verdicts(known["data"], count)
+            form.verdicts(known["data"], len(contents))
             return JudgeReply(VerdictData(known["data"], tuple(known["dropped"])), 0, None)
         except (UnreadableError, LookupError, TypeError, ValueError):
             return None  # written by another version or another program
@@ -274,18 +266,21 @@ class Judge(Generic[V]):
             return None
 
     async def _remember(self, key: str, reading: VerdictData) -> None:
-        if self._cache is None:
+        cache = self._access.cache
+        if cache is None:
             return
         try:
             with anyio.fail_after(_CACHE_TIMEOUT):
                 kept = json.dumps({"data": reading.data, "dropped": reading.dropped})
-                await self._cache.set(key, kept, ttl=self._ttl)
+                await cache.set(key, kept, ttl=self._access.ttl)
         except Exception as error:  # noqa: BLE001 - see above
             _LOG.warning("the cache of a judge could not be written: %s", type(error).__name__)
 
     def _key(self, form: VerdictForm[V], contents: tuple[str, ...]) -> str:
         """Return a hash of everything that the verdict depends on; it does not reveal the content."""
-        asked = json.dumps([*self._base, form.schema, contents], sort_keys=True, default=repr)
+        asked = json.dumps(
+            [*self._access.identity(self.instructions), form.schema, contents], sort_keys=True, default=repr
+        )
         return f"penstock:judge:{hashlib.sha256(asked.encode()).hexdigest()}"
 
     def __repr__(self) -> str:
@@ -293,35 +288,13 @@ class Judge(Generic[V]):
         return f"Judge({self.model.name!r})"
 
 
-def _for_others(error: Exception) -> JudgeError | None:
+def error_for_others(error: Exception) -> JudgeError | None:
     """Return a judge's error for a task that waited for the same verdict; its tokens are counted once."""
     if not isinstance(error, JudgeError):
         return None
     copy = JudgeError(error.model, error.reason, error.problem, attempts=0)
     copy.__cause__ = error.__cause__
     return copy
-
-
-def _check(option: str, given: object, holds: bool, allowed: str) -> None:  # noqa: FBT001 - the check itself
-    if not holds:
-        raise OptionError("Judge", option, given, allowed)
-
-
-def _any(given: object) -> object:
-    """Return a value as an object of any type, which it may be if the caller uses no type checker."""
-    return given
-
-
-def _says(given: object) -> bool:
-    return isinstance(given, str) and bool(given.strip())
-
-
-def _is_positive(given: object) -> bool:
-    return isinstance(given, (int, float)) and not isinstance(given, bool) and given > 0
-
-
-def _counts(given: object, least: int) -> bool:
-    return type(given) is int and given >= least
 
 
 def _form(verdict: type[V], *, several: bool) -> VerdictForm[V]:

@@ -19,6 +19,8 @@ from penstock.models.judges.schemas import SchemaPaths, is_strict, tightened
 from penstock.models.judges.spoken import NOTHING, spoken_objects
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pydantic_core import ErrorDetails
 
 
@@ -45,7 +47,13 @@ class VerdictData:
 
 
 class VerdictForm(Generic[V]):
-    """How verdicts of a type are written, about one content or several. It lives as long as its judge."""
+    """How verdicts of a type are written, about one content or several. It lives as long as its judge.
+
+    Attributes:
+        type: the type of the whole answer, which is a JSON object.
+        schema: the JSON Schema of the answer.
+        strict: whether a provider can enforce the schema.
+    """
 
     def __init__(self, verdict: type[V], *, several: bool) -> None:
         own = TypeAdapter(verdict)
@@ -54,7 +62,8 @@ class VerdictForm(Generic[V]):
         self._fields = shape.fields(schema)
         self._several = several
         self._bare = not several and shape.is_object(schema)
-        self._adapter: TypeAdapter[Value] = own if self._bare else TypeAdapter(_holder(verdict, several=several))
+        self.type: type = verdict if self._bare else _holder(verdict, several=several)
+        self._adapter: TypeAdapter[Value] = own if self._bare else TypeAdapter(self.type)
         whole = schema if self._bare else self._adapter.json_schema()
         self._shape = SchemaPaths(whole)
         self._keys = self._shape.fields(whole)
@@ -68,7 +77,16 @@ class VerdictForm(Generic[V]):
             UnreadableError: the answer does not end with a verdict, or there are several that differ. Its text tells
                 the model what is wrong.
         """
-        data = _last(spoken_objects(text), self._keys)
+        return self.read_object(_last(spoken_objects(text), self._keys), count)
+
+    def read_object(self, data: Value, count: int) -> VerdictData:
+        """Return the verdict that an object of an answer holds.
+
+        Raises:
+            UnreadableError: it holds none; see `read`.
+        """
+        if not is_mapping(data) or self._keys.isdisjoint(data):
+            raise UnreadableError(f"it is no object with any of the fields {', '.join(sorted(self._keys))}")
         dropped: list[str] = []
         for _ in range(ROUNDS):
             errors = self._errors(data)
@@ -136,6 +154,43 @@ class VerdictForm(Generic[V]):
         for verdict in held if self._several or self._bare else [data["verdict"]]:
             if is_mapping(verdict) and self._fields and self._fields.isdisjoint(verdict):
                 raise UnreadableError(f"a verdict holds none of the fields {', '.join(sorted(self._fields))}")
+
+
+class SharedForm:
+    """How the answer to several questions about the same contents is written: an object with a field for each.
+
+    Attributes:
+        schema: the JSON Schema of the answer.
+        strict: whether a provider can enforce the schema.
+    """
+
+    def __init__(self, forms: Mapping[str, VerdictForm[Value]]) -> None:
+        fields: Value = {name: (form.type, ...) for name, form in forms.items()}
+        self._forms = forms
+        self.schema = tightened(TypeAdapter(create_model("Answers", **fields)).json_schema())
+        self.strict = is_strict(self.schema)
+
+    def read(self, text: str, count: int) -> VerdictData:
+        """Return the answers as they were given, if one of them at least can be read.
+
+        Raises:
+            UnreadableError: none can be read. Its text tells the model what is wrong.
+        """
+        data = _last(spoken_objects(text), frozenset(self._forms))
+        read = {name: self.part(name, data, count) for name in self._forms}
+        problems = [f"{name}: {each}" for name, each in read.items() if isinstance(each, UnreadableError)]
+        if len(problems) == len(read):
+            raise UnreadableError("; ".join(problems))
+        return VerdictData(data)
+
+    def part(self, name: str, data: Value, count: int) -> VerdictData | UnreadableError:
+        """Return the answer to one question, or what is wrong with it."""
+        if name not in data:
+            return UnreadableError("the field is missing")
+        try:
+            return self._forms[name].read_object(data[name], count)
+        except UnreadableError as error:
+            return error
 
 
 def _holder(verdict: type[object], *, several: bool) -> type:

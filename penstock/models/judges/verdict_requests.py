@@ -11,7 +11,7 @@ import random
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import anyio
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.model import ModelAnswer
     from penstock.engine.values.protocols import Ids, Model
     from penstock.models.judges.schemas import Schema
-    from penstock.models.judges.verdict_forms import VerdictData, VerdictForm
+    from penstock.models.judges.verdict_forms import VerdictData
 
 
 _DRAWS = 100
@@ -179,8 +179,6 @@ def _unescaped(text: str) -> str:
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text).casefold()
 
 
-V = TypeVar("V")
-
 Structured: TypeAlias = Literal["schema", "json", "prompt"]
 Backoff: TypeAlias = Callable[[int], float]
 
@@ -200,7 +198,6 @@ def wait_before(attempt: int) -> float:
 class AskOptions:
     """The options of `Judge` that say how it asks. ``own_settings``: the settings that nobody chose, by name."""
 
-    instructions: str
     settings: Values
     own_settings: frozenset[str]
     provider_options: Values
@@ -218,6 +215,8 @@ class JudgeReply:
     attempts: int
     usage: Usage | None
     unreported: Usage | None = None
+    retries: int = 0
+    """How many further attempts were left."""
 
 
 class JudgeCosts:
@@ -254,6 +253,37 @@ class _FailedError(Exception):
         self.hopeless = hopeless
 
 
+class AnswerForm(Protocol):
+    """How an answer is to be written, and how it is read: that to one question, or to several."""
+
+    @property
+    def schema(self) -> Schema:
+        """The JSON Schema of the answer."""
+        ...
+
+    @property
+    def strict(self) -> bool:
+        """Whether a provider can enforce the schema."""
+        ...
+
+    def read(self, text: str, count: int) -> VerdictData:
+        """Return what an answer says about so many contents.
+
+        Raises:
+            UnreadableError: it cannot be read. Its text tells the model what is wrong.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    """What a model is asked: the instructions, the form of the answer, and the contents that it is about."""
+
+    instructions: str
+    form: AnswerForm
+    contents: Sequence[str]
+
+
 class Caller:
     """Asks one model. It lives as long as its judge, and remembers what the provider refuses: a schema, a setting."""
 
@@ -282,42 +312,51 @@ class Caller:
             self.structured = "prompt"
 
     async def ask(
-        self, form: VerdictForm[V], contents: Sequence[str], limiter: anyio.CapacityLimiter, costs: JudgeCosts
+        self, inquiry: Inquiry, limiter: anyio.CapacityLimiter, costs: JudgeCosts, *, retries: int | None = None
     ) -> JudgeReply:
         """Return what the model says about the contents; add to the costs what it costs, also if it is cancelled.
+
+        Args:
+            inquiry: what it is asked.
+            limiter: limits the calls at the same time.
+            costs: what the attempts cost is added to it.
+            retries: how many further attempts are made at most; None for the option.
 
         Raises:
             JudgeError: no attempt gave a verdict, or another attempt would not help.
         """
-        return await _Attempts(self, form, contents, costs).answered(limiter)
+        left = self.options.retries if retries is None else retries
+        return await _Attempts(self, inquiry, costs, left).answered(limiter)
 
 
-class _Attempts(Generic[V]):
+class _Attempts:
     """The attempts at one verdict."""
 
-    def __init__(self, caller: Caller, form: VerdictForm[V], contents: Sequence[str], costs: JudgeCosts) -> None:
+    def __init__(self, caller: Caller, inquiry: Inquiry, costs: JudgeCosts, retries: int) -> None:
         self._caller = caller
         self._model = caller.model
         self._options = caller.options
-        self._form = form
-        self._contents = contents
+        self._instructions = inquiry.instructions
+        self._form = inquiry.form
+        self._contents = inquiry.contents
+        self._retries = retries
         self._problem = ""
         self._costs = costs
 
     async def answered(self, limiter: anyio.CapacityLimiter) -> JudgeReply:
-        retries = self._options.retries
         while True:
             way = self._caller.way
             try:
                 async with _slot(limiter):
                     reading = await self._attempt()
-                return JudgeReply(reading, self._costs.attempts, self._costs.usage, self._costs.unreported)
+                costs = self._costs
+                return JudgeReply(reading, costs.attempts, costs.usage, costs.unreported, self._retries)
             except _FailedError as failed:
                 if self._caller.way != way:
                     continue  # something in the request was refused: that does not count as an attempt
-                if failed.hopeless or retries == 0:
+                if failed.hopeless or self._retries == 0:
                     raise self._given_up(failed) from self._shown(failed)
-                retries -= 1
+                self._retries -= 1
                 await anyio.sleep(
                     self._options.backoff(self._costs.attempts + 1) if failed.wait is None else failed.wait
                 )
@@ -369,8 +408,8 @@ class _Attempts(Generic[V]):
 
     def _request(self) -> ModelRequest:
         options = self._options
-        fence = delimiter([*self._contents, options.instructions], options.ids)
-        messages = prompt(options.instructions, self._form.schema, self._contents, fence, self._problem)
+        fence = delimiter([*self._contents, self._instructions], options.ids)
+        messages = prompt(self._instructions, self._form.schema, self._contents, fence, self._problem)
         return ModelRequest(
             messages,
             settings=self._caller.settings,

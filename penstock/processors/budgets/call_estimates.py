@@ -54,7 +54,7 @@ class CallEstimator:
         """Return the estimate for the call of a step, from the settings known at its beginning."""
         tools: Values = ctx.tools or {}
         offered = tools if ctx.active_tools is None else {one: tools[one] for one in ctx.active_tools if one in tools}
-        messages = (*ctx.message_list.system, *ctx.message_list.all)
+        messages = (*ctx.message_list.system, *ctx.message_list.conversation)
         prompt = self._messages(messages) + self._tools(offered.values()) + self._format(ctx.response_format)
         return CallEstimate(model_name(model), Usage(prompt, self._longest(ctx.model_settings, ctx.provider_options)))
 

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList
-    from penstock.engine.values.protocols import Model
+    from penstock.engine.values.protocols import JudgeSource, Model
     from penstock.engine.values.texts import TextPlace
     from penstock.processors.guards.judged_guard import GuardOptions
 
@@ -247,7 +247,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         classifier: Classifier[A],
         on_result: Callable[[A, Classification[A]], object],
         *,
-        model: Model | str | None = None,
+        model: Model | str | JudgeSource | None = None,
         chunk_window: int = 0,
         max_input_length: int | None = None,
         **options: Unpack[GuardOptions],
@@ -293,7 +293,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         self.answers: Key[A] = Key(self.fact_name("answers"))
         self.provides = (self.answers,)
 
-    def _set_up(self, name: str, model: Model | str | None, options: GuardOptions) -> None:
+    def _set_up(self, name: str, model: Model | str | JudgeSource | None, options: GuardOptions) -> None:
         given: Value = self.classifier
         asks = isinstance(given, (type, Mapping))
         if _is_judge(given):
@@ -506,7 +506,7 @@ def _phase(ctx: AnyContext) -> ClassifiedPhase:
 
 def _view(window: TextWindow, start: int, end: int) -> str:
     """Return a stretch as it is read: with spaces between its parts, and without white space around it."""
-    borders = [part.start - window.base for part in window.parts[1:] if start < part.start - window.base < end]
+    borders = window.borders(start, end)
     pieces = (window.text[low:high] for low, high in itertools.pairwise([start, *borders, end]))
     return " ".join(filter(None, pieces)).strip()
 

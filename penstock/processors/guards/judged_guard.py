@@ -11,7 +11,7 @@ import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Generic, Literal, NoReturn, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, NoReturn, TypeVar, cast
 
 from penstock.detection.encoded import spoken
 from penstock.engine.processor.processor import flag, is_async, one_of
@@ -22,6 +22,7 @@ from penstock.engine.values import protocols as ports
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY
 from penstock.engine.values.model import JudgeError
+from penstock.models.judges.options import JudgeOptions
 from penstock.models.named import as_model, names_model
 
 if TYPE_CHECKING:
@@ -31,11 +32,9 @@ if TYPE_CHECKING:
     from penstock.engine.text_guards.reading import Text
     from penstock.engine.text_guards.whole_texts import Phase, SystemMessages, Unscanned
     from penstock.engine.values.edits import Edits
-    from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.frozen import Value
     from penstock.engine.values.message_list import MessageList
-    from penstock.engine.values.protocols import Cache
     from penstock.engine.values.texts import TextPlace
-    from penstock.models.judges.verdict_requests import Backoff, Structured
 
 V = TypeVar("V")
 
@@ -49,35 +48,6 @@ UNLISTED = "unlisted"
 """The category of a judge's findings whose category the judge was not offered."""
 
 _UNSHOWN = frozenset({"settings", "provider_options", "cache", "backoff"})  # how a model is asked; keys may be there
-
-
-class JudgeOptions(TypedDict, total=False):
-    """How a guard asks its model; see `penstock.Judge` for each option. They require a ``model=`` that is a `Model`.
-
-    Attributes:
-        settings: settings of the model, such as ``{"max_tokens": 500}``; the temperature is 0 unless it is given.
-        provider_options: options of the provider, by provider; none by default.
-        structured: how the model is made to answer in the right form: ``schema`` (the default) or another value that
-            `Judge` accepts.
-        timeout: seconds that one request may take, above 0; 30 by default.
-        retries: how often a failed request is repeated, 0 or more; 2 by default.
-        backoff: a function from the number of an attempt to the seconds to wait before it.
-        limit: how many requests may run at once, 1 or more; 8 by default.
-        cache: where verdicts are cached: a `Cache`, ``"memory"`` (the default) or None for no cache.
-        ttl: seconds for which a cached verdict is valid, above 0; None (the default) for no limit.
-        max_characters: the longest text that the judge is asked about, in characters; 200,000 by default.
-    """
-
-    settings: Values
-    provider_options: Values
-    structured: Structured
-    timeout: float
-    retries: int
-    backoff: Backoff
-    limit: int
-    cache: Cache | Literal["memory"] | None
-    ttl: float | None
-    max_characters: int
 
 
 class GuardOptions(JudgeOptions, total=False):
@@ -191,7 +161,8 @@ class Guard(TextGuard, Generic[V]):
         """Check and store the options that all guards have. Call it in the constructor.
 
         Args:
-            model: a `Model`, its name, a `Judge` for verdicts of type ``verdict``, or None for the embedded detector.
+            model: a `Model`, its name, a `Judge` for verdicts of type ``verdict``, a `JudgePanel`, or None for the
+                embedded detector.
             strategy: one of `strategies`.
             verdict: the type of the model's verdicts.
             question: the question for the model, unless the option ``instructions`` replaces it.
@@ -210,7 +181,7 @@ class Guard(TextGuard, Generic[V]):
         self.model = model
         self.strategy = one_of(name, "strategy", strategy, self.strategies)
         self.embedded = flag(name, "embedded", options.get("embedded", True))
-        self.judge: ports.Judge[V] | None = _judge(name, model, verdict, question, options)
+        self.judge: ports.Judge[V] | None = _judge(name, self.id, model, verdict, question, options)
         if self.judge is None and not self.embedded:
             raise OptionError(name, "embedded", False, "True, or a model= must be given to judge in its place")  # noqa: FBT003 - what was given
         self.judge_failure = one_of(
@@ -311,7 +282,7 @@ class Guard(TextGuard, Generic[V]):
     def without_messages(self, ctx: AnyContext, message_ids: Iterable[str]) -> MessageList:
         """Return the conversation without messages; stop the run if no user message of the request would remain."""
         gone = set(message_ids)
-        before = ctx.message_list.input if ctx.stage == "process_input" else ctx.message_list.all
+        before = ctx.message_list.input if ctx.stage == "process_input" else ctx.message_list.conversation
         asked = [message for message in before if message.role == "user"]
         if asked and all(message.id in gone for message in asked):
             reason = "every message of the user's was filtered out, so there is nothing to answer"
@@ -356,7 +327,9 @@ def split_fixed(texts: Iterable[Text]) -> tuple[list[Text], list[list[Text]]]:
 # Judges
 
 
-def _judge(guard: str, model: object, verdict: type[V], question: str, options: GuardOptions) -> ports.Judge[V] | None:
+def _judge(
+    guard: str, own_id: str, model: object, verdict: type[V], question: str, options: GuardOptions
+) -> ports.Judge[V] | None:
     given = {name: value for name, value in options.items() if name in JUDGE_OPTIONS}
     instructions = options.get("instructions")
     if instructions is not None and not (isinstance(cast("object", instructions), str) and instructions.strip()):
@@ -364,16 +337,19 @@ def _judge(guard: str, model: object, verdict: type[V], question: str, options: 
     if isinstance(model, type):
         raise OptionError(guard, "model", model, f"an instance of the model, not its class: {model.__name__}(…)")
     model = as_model(model, guard) if names_model(model) else model
+    if isinstance(model, ports.JudgeSource) and not given:
+        return model.judge_for(own_id, verdict, instructions or question)
     if isinstance(model, ports.Model):  # some models have a method ``ask``, too
         from penstock.models.judges import Judge  # loaded where one is asked, with pydantic
 
         return Judge(model, verdict, instructions or question, **cast("JudgeOptions", given))
-    if model is not None and not isinstance(model, ports.Judge):
-        allowed = "a Model, the name of one such as 'openai/gpt-5-mini', a Judge, or None"
+    if model is not None and not isinstance(model, (ports.Judge, ports.JudgeSource)):
+        allowed = "a Model, the name of one such as 'openai/gpt-5-mini', a Judge, a JudgePanel, or None"
         raise OptionError(guard, "model", model, allowed)
     spare = [*given, *(["instructions"] if instructions else [])]
     if spare:
-        needs = "left out" if model is None else "given to the judge itself"
+        owner = "panel" if isinstance(model, ports.JudgeSource) else "judge"
+        needs = "left out" if model is None else f"given to the {owner} itself"
         shown = "…" if spare[0] in _UNSHOWN else options.get(spare[0])
         raise OptionError(guard, spare[0], shown, f"{needs}: it configures how a model= is asked")
     return cast("ports.Judge[V] | None", model)

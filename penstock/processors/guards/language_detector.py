@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message
-    from penstock.engine.values.protocols import Judge as JudgePort, Judged, Model
+    from penstock.engine.values.protocols import Judge as JudgePort, Judged, JudgeSource, Model
     from penstock.engine.values.texts import TextPlace
     from penstock.processors.guards.judged_guard import GuardOptions
 
@@ -148,8 +148,16 @@ def text_summary(verdicts: Sequence[WindowVerdict], targets: Sequence[str]) -> d
         (verdict.scored.details for verdict in seen if verdict.scored.details.get("iso_code") == tag),
         key=lambda details: details.get("confidence", 0.0),
     )
-    several = {"languages": sorted(sizes)} if len(sizes) > 1 else {}
+    total = sum(sizes.values())
+    shares = {each: round(sizes[each] / total, 3) for each in sorted(sizes)}
+    several = {"languages": sorted(sizes), "shares": shares} if len(sizes) > 1 else {}
     return {**surest, **about_target, "is_target_language": all(is_among(each, targets) for each in sizes), **several}
+
+
+def _tag(verdict: WindowVerdict) -> str:
+    """Return the language of a window; empty if it is not known."""
+    tag: str = verdict.scored.details.get("iso_code", "")
+    return tag
 
 
 def merged_summary(before: Mapping[str, Value] | None, summary: Mapping[str, Value]) -> Mapping[str, Value]:
@@ -176,6 +184,8 @@ ANSWER_LANGUAGE: Key[str] = Key("answer_language")
 METADATA = "language_detection"
 """The key of a message's metadata under which the details stand."""
 
+_STRETCHES = Windows(least=60, most=300)
+_SURE = 0.9  # from here on, a stretch of a text in one language was taken for another in 1 of 990 texts
 _SUMMARIES = "penstock.languages"  # where a step's state keeps what messages' metadata are to say
 
 
@@ -211,6 +221,8 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
             ``original_content``; True by default.
         min_text_length: the shortest text to judge, in characters, 0 or more; 10 by default.
         include_detection_details: whether texts in target languages are logged too; False by default.
+        mixed_share: the share of a window, 0 to 1, from which a second language in it counts; None (the default): only
+            the language of most of it counts. 0 for every stretch of 60 characters or more.
         languages: the languages that the embedded detector distinguishes; None (the default) for the 77 of
             `penstock.detection.language`.
         identifier: an embedded detector of your own; None (the default) for the built-in one.
@@ -230,7 +242,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
 
     def __init__(
         self,
-        model: Model | str | JudgePort[LanguageVerdict] | None = None,
+        model: Model | str | JudgePort[LanguageVerdict] | JudgeSource | None = None,
         *,
         target_languages: Iterable[str] = ("en",),
         threshold: float = 0.7,
@@ -238,6 +250,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         preserve_original: bool = True,
         min_text_length: int = 10,
         include_detection_details: bool = False,
+        mixed_share: float | None = None,
         languages: Iterable[str] | None = None,
         identifier: Identifier | None = None,
         **options: Unpack[GuardOptions],
@@ -256,6 +269,8 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
                 ``original_content``; True by default.
             min_text_length: how many characters a text must have to be judged, 0 or more; 10 by default.
             include_detection_details: whether texts in target languages are logged, too; False by default.
+            mixed_share: the share of a window, 0 to 1, from which on a second language in it counts; None (the default)
+                to let only the language of most of it count. 0 for every stretch of 60 characters or more.
             languages: the languages that the embedded detector tells apart; None (the default) for the 77 of
                 `penstock.detection.language`.
             identifier: an embedded detector of your own; None (the default) for the built-in one.
@@ -271,6 +286,11 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         self.preserve_original = flag(name, "preserve_original", preserve_original)
         self.min_text_length = _length(name, min_text_length)
         self.include_detection_details = flag(name, "include_detection_details", include_detection_details)
+        self.mixed_share = None if mixed_share is None else check_score(name, "mixed_share", mixed_share)
+        if mixed_share is not None and options.get("embedded") is False:
+            raise OptionError(
+                name, "mixed_share", mixed_share, "None without the embedded detector, which looks for it"
+            )
         self.languages = None if languages is None else _names_listed(name, "languages", languages)
         translate = strategy == "translate"
         self._check_translation(name, model, translate=translate)
@@ -373,6 +393,51 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
     def _is_short(self, text: str) -> bool:
         return len(text.strip()) < max(self.min_text_length, 1)
 
+    # Several languages in a window
+
+    def _told_apart(self, window: TextWindow, verdicts: Sequence[WindowVerdict]) -> list[WindowVerdict]:
+        """Return the verdicts; a window in several languages has one for each stretch in one language."""
+        if self.mixed_share is None or self._own is None:
+            return [*verdicts]
+        return [part for verdict in verdicts for part in self._divided(window.text, verdict, self.mixed_share)]
+
+    def _divided(self, text: str, verdict: WindowVerdict, share: float) -> list[WindowVerdict]:
+        read = self._stretches(text, verdict)
+        sizes = Counter[str]()
+        for each in read:
+            sizes[_tag(each)] += each.end - each.start
+        own = _tag(verdict)
+        others = {tag for tag, size in sizes.items() if tag != own and size >= share * (verdict.end - verdict.start)}
+        if not others:
+            return [verdict]
+        main = verdict.scored._replace(text=None)  # a translation of the whole window is none of its parts
+        made: list[WindowVerdict] = []
+        for each in read:
+            scored = each.scored if _tag(each) in others else main
+            if made and _tag(made[-1]) == _tag(WindowVerdict(0, 0, scored)):
+                made[-1] = made[-1]._replace(end=each.end)
+            else:
+                made.append(each._replace(scored=scored))
+        return made
+
+    def _stretches(self, text: str, verdict: WindowVerdict) -> list[WindowVerdict]:
+        """Return a verdict about each sentence or two; that of the window unless their language is surely another."""
+        window = text[verdict.start : verdict.end]
+        cuts = _STRETCHES.cuts(window)
+        if len(cuts) == 1:
+            return [verdict]
+        made: list[WindowVerdict] = []
+        for low, high in itertools.pairwise([0, *cuts]):
+            read = self.detect(window[low:high]) if high - low >= _STRETCHES.least else None
+            other = read is not None and self._is_other(read, _tag(verdict))
+            scored = read if read is not None and other else verdict.scored
+            made.append(WindowVerdict(verdict.start + low, verdict.start + high, scored))
+        return made
+
+    def _is_other(self, read: WindowScores, own: str) -> bool:
+        tag: str = read.details.get("iso_code", "")
+        return bool(tag) and read.details["confidence"] >= _SURE and not (own and same_language(tag, own))
+
     # Translating
 
     def scan(
@@ -380,14 +445,17 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
     ) -> tuple[Sequence[WindowVerdict], int] | Awaitable[tuple[Sequence[WindowVerdict], int]]:
         """Return a verdict about each window that has ended, with translations, and where the next one begins."""
         read = super().scan(window, ctx)
-        if self.strategy != "translate":
-            return read
-        return self._translated(cast("Awaitable[tuple[Sequence[WindowVerdict], int]]", read), window, ctx)
+        if isinstance(read, tuple):
+            return self._told_apart(window, read[0]), read[1]
+        return self._finished(read, window, ctx)
 
-    async def _translated(
+    async def _finished(
         self, read: Awaitable[tuple[Sequence[WindowVerdict], int]], window: TextWindow, ctx: AnyContext
     ) -> tuple[Sequence[WindowVerdict], int]:
-        verdicts, hold = await read
+        found, hold = await read
+        verdicts = self._told_apart(window, found)
+        if self.strategy != "translate":
+            return verdicts, hold
         pieces = await gather([partial(self._in_parts, window, verdict, ctx) for verdict in verdicts])
         return list(itertools.chain.from_iterable(pieces)), hold
 
@@ -395,8 +463,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         """Return a verdict about each part that a window covers, each with its own translation."""
         if not verdict.scored.flagged:
             return [verdict]
-        borders = [part.start - window.base for part in window.parts]
-        inner = [at for at in borders if verdict.start < at < verdict.end]
+        inner = window.borders(verdict.start, verdict.end)
         places = list(itertools.pairwise([verdict.start, *inner, verdict.end]))
         if not inner and verdict.scored.text is not None:
             texts: list[str | None] = [verdict.scored.text]
@@ -423,6 +490,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
     def act(self, hits: Sequence[Hit], ctx: AnyContext) -> Sequence[Iterable[Edit]]:
         """Write facts, logs and metadata; then return the edits of the strategy, or stop the run."""
         last: str | None = None
+        shares: Mapping[str, float] = {}
         for hit in hits:
             verdicts = cast("Sequence[WindowVerdict]", hit.found)
             summary = text_summary(verdicts, self.target_languages)
@@ -432,7 +500,8 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
             message = ctx.message_list.get(message_id) if message_id else None
             summary = _translated_before(message, summary) or summary
             tag = str(summary.get("iso_code", UNDETERMINED))
-            last = tag if last is None or message is None or message.role == "user" else last
+            if last is None or message is None or message.role == "user":
+                last, shares = tag, summary.get("shares", {})
             summary |= self._translations(hit, verdicts, summary)
             self._log(ctx, summary)
             if message is not None:
@@ -440,6 +509,8 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         if last is not None:
             ctx.put(ANSWER_LANGUAGE if STAGES[ctx.stage].phase == "output" else LANGUAGE, last)
             ctx.note(language=last)
+            if shares:
+                ctx.note(languages=shares)
         return super().act(hits, ctx)
 
     def edits_for(self, verdict: WindowVerdict) -> Iterable[Edit]:

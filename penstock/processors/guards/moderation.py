@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from penstock.engine.values.frozen import Value
-    from penstock.engine.values.protocols import Judge as JudgePort, Judged, Model
+    from penstock.engine.values.protocols import Judge as JudgePort, Judged, JudgeSource, Model
     from penstock.processors.guards.judged_guard import GuardOptions
 
 
@@ -94,7 +94,7 @@ class ModerationProcessor(ScoreGuard[ModerationVerdict]):
 
     def __init__(
         self,
-        model: Model | str | JudgePort[ModerationVerdict] | None = None,
+        model: Model | str | JudgePort[ModerationVerdict] | JudgeSource | None = None,
         *,
         categories: Iterable[str] | None = None,
         threshold: float | Mapping[str, float] | None = None,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from penstock.engine.text_guards.window import Hit, TextWindow
     from penstock.engine.values.edits import Edit
     from penstock.engine.values.frozen import Value
-    from penstock.engine.values.protocols import Judge, Judged, Model
+    from penstock.engine.values.protocols import Judge, Judged, JudgeSource, Model
     from penstock.processors.guards.judged_guard import GuardOptions
     from penstock.processors.guards.pii_verdict import PIIVerdict
     from penstock.processors.guards.span_guard import FindSpans
@@ -375,7 +375,7 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
 
     def __init__(
         self,
-        model: Model | str | Judge[PIIVerdict] | None = None,
+        model: Model | str | Judge[PIIVerdict] | JudgeSource | None = None,
         *,
         detection_types: Iterable[str | PIIType] | None = None,
         threshold: float = 0.6,
@@ -513,7 +513,7 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         numbering: Numbering | None = ctx.state.get(_NUMBERING)
         if numbering is None:
             own = {message.id for message in ctx.message_list.response}
-            texts = (message.text for message in ctx.message_list.all if message.id not in own)
+            texts = (message.text for message in ctx.message_list.conversation if message.id not in own)
             numbering = ctx.state[_NUMBERING] = Numbering(ctx.get(VAULT) or Vault(), texts)
         return numbering
 

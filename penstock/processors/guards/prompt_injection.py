@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.message_list import MessageList
-    from penstock.engine.values.protocols import Judge as JudgePort, Judged, Model
+    from penstock.engine.values.protocols import Judge as JudgePort, Judged, JudgeSource, Model
     from penstock.engine.values.texts import TextPlace
     from penstock.processors.guards.judged_guard import GuardOptions
 
@@ -96,7 +96,7 @@ class PromptInjectionDetector(ScoreGuard[InjectionVerdict]):
 
     def __init__(
         self,
-        model: Model | str | JudgePort[InjectionVerdict] | None = None,
+        model: Model | str | JudgePort[InjectionVerdict] | JudgeSource | None = None,
         *,
         detection_types: Iterable[str] | None = None,
         threshold: float | Mapping[str, float] | None = None,
@@ -176,7 +176,7 @@ class PromptInjectionDetector(ScoreGuard[InjectionVerdict]):
         edited = {place.message_id for place in edits}
         emptied = [
             message.id
-            for message in after.all
+            for message in after.conversation
             if message.id in edited and all(part.type == "text" and not part.text.strip() for part in message.parts)
         ]
         if not emptied:

@@ -374,7 +374,7 @@ def _view(window: TextWindow, before: int, start: int, end: int) -> str:
     if not window.text[start:end].strip():
         return ""
     low = max(start - before, 0)
-    borders = [part.start - window.base for part in window.parts[1:] if low < part.start - window.base < end]
+    borders = window.borders(low, end)
     parts = [window.text[a:b] for a, b in itertools.pairwise([low, *borders, end])]
     return " ".join(filter(None, parts)) if borders else parts[0]
 

@@ -1,8 +1,8 @@
 """`SpanGuard`: base class of guards that find spans of text, and redact or remove them, log them, or stop the run.
 
-The embedded detector searches every text. A judge, if there is one, reads the text sentence by sentence, with the
-detector's findings hidden, and names values. The guard then searches the text for these values, since models cannot
-count characters.
+The embedded detector searches every text; neighbouring text parts of a message both separately and as one joined text.
+A judge, if there is one, is asked once about each sentence of the joined text, with the detector's findings hidden, and
+names values. The guard then searches the text for these values, since models cannot count characters.
 """
 
 from __future__ import annotations
@@ -204,33 +204,38 @@ class SpanGuard(Guard[V]):
             progress.advance(found, window.base, hold, final=window.final)
         if self.judge is not None:
             return self._ask_judge(window, search, ctx)
-        search.judged.at = window.base + len(window.text)
+        search.without_judge(window)
         return self._decided(window, search)
 
     async def _ask_judge(
         self, window: TextWindow, search: _SpanSearch, ctx: AnyContext
     ) -> tuple[Sequence[SpanFinding], int]:
+        if window.separate:
+            search.without_judge(window)
+            return self._decided(window, search)
         begin = search.judged.at - window.base
         if window.fixed and not says_something(window.text):
             search.judged.advance((), window.base, len(window.text), final=window.final)
             return self._decided(window, search)
         cuts = self.windows.cuts(window.text, begin, final=window.final)
         sentences = itertools.pairwise([begin, *cuts])
-        found = await gather([partial(self._ask_about, window.text, start, end, ctx) for start, end in sentences])
+        found = await gather([partial(self._ask_about, window, start, end, ctx) for start, end in sentences])
         hold = cuts[-1] if cuts else begin
         search.judged.advance(itertools.chain.from_iterable(found), window.base, hold, final=window.final)
         return self._decided(window, search)
 
-    async def _ask_about(self, text: str, start: int, end: int, ctx: AnyContext) -> list[SpanFinding]:
+    async def _ask_about(self, window: TextWindow, start: int, end: int, ctx: AnyContext) -> list[SpanFinding]:
         """Return what the judge finds between two places of a text.
 
         Raises:
             JudgeError: the judge gave no verdict.
         """
-        if self.judge is None or not text[start:end].strip():
+        if self.judge is None or not window.text[start:end].strip():
             return []
-        view = self.windows.view(text, start, end)
-        shown = self.judge_view(view, ctx)
+        view = self.windows.view(window.text, start, end)
+        ahead = end - len(view)  # where the view begins
+        readings = _readings(view, [at - ahead for at in window.borders(ahead, end)])
+        shown = self.judge_view("\n\n".join(reading.text for reading in readings), ctx)
         try:
             judged = await self.judge.ask(shown, ctx=ctx)
             values = [value for value in self.judged_values(judged) if value.score >= self.threshold]
@@ -241,14 +246,9 @@ class SpanGuard(Guard[V]):
                 raise
             ctx.note(judge_failed=True)
             return []
-        ahead = end - len(view)  # where the view begins
-        from penstock.detection.locating import ValueLocator  # loaded where a judge names values
-
-        here, there = ValueLocator(view), ValueLocator(shown)
-        placed = [(value, here.find(value.value or "")) for value in values]
-        # A value that stands only in what the judge was shown is the name of something hidden.
-        real = [(value, at) for value, at in placed if at or not there.find(value.value or "")]
-        return [item for value, at in real for item in _at_places(value, at, ahead, start, end, judged.model)]
+        placed = _located(values, readings, shown)
+        judge = judged.model or type(self.judge).__name__
+        return [item for value, at in placed for item in _at_places(value, at, ahead, start, end, judge)]
 
     def _decided(self, window: TextWindow, search: _SpanSearch) -> tuple[Sequence[SpanFinding], int]:
         base = window.base
@@ -262,16 +262,22 @@ class SpanGuard(Guard[V]):
         until = limit if window.final else search.last_cut(limit, by_sentence=self.strategy == "filter")
         found = [item for item in search.findings() if item.end <= until and item.score >= self.threshold]
         search.flagged = search.flagged or bool(found)
-        if window.final and not search.flagged and self.on_detection is not None:
+        if window.final and not window.separate and not search.flagged and self.on_detection is not None:
             found = [SpanFinding(until, until, _NOTHING)]
         return [item._replace(start=item.start - base, end=item.end - base) for item in found], until - base
 
     def overrides(self, within: Found, across: Found) -> bool:
-        """Return whether a finding within a part replaces one across parts that it overlaps: if both have one type.
+        """Return whether a finding within a part replaces one across parts: if the detector gave both the same type.
 
-        Findings of two types are two things, and both are hidden.
+        Findings of two types are two things, and both are hidden. So is all that the judge names.
         """
-        return cast("SpanFinding", within).type == cast("SpanFinding", across).type
+        one, other = cast("SpanFinding", within), cast("SpanFinding", across)
+        return one.type == other.type and not one.judge and not other.judge
+
+    def joined_only(self, found: Found) -> bool:
+        """Return whether it is a finding of the judge, which reads the joined text only, or no finding at all."""
+        item = cast("SpanFinding", found)
+        return bool(item.judge) or item.type == _NOTHING
 
     # Acting
 
@@ -474,6 +480,10 @@ class _SpanSearch:
         """Return the search of a text in which everything before a place is decided."""
         return cls([_SearchProgress(at) for _ in range(searches)], _SearchProgress(at), _SearchProgress(at))
 
+    def without_judge(self, window: TextWindow) -> None:
+        """Count a window as judged, since no judge reads it. What a judge found is left to the joined text."""
+        self.judged = _SearchProgress(window.base + len(window.text))
+
     def forget(self, before: int) -> None:
         """Forget findings before a place, which are decided."""
         for progress in (*self.embedded, self.judged, self.sentences):
@@ -500,6 +510,48 @@ class _SpanSearch:
 
 def _real(hit: Hit) -> list[SpanFinding]:
     return [item for item in cast("list[SpanFinding]", hit.found) if item.type != _NOTHING]
+
+
+class _Reading(NamedTuple):
+    """A text as it is read: as it stands, or with a line break where a part begins; ``breaks`` says where these are."""
+
+    text: str
+    breaks: Sequence[int] = ()
+
+    def given(self, at: int) -> int:
+        """Return a position of the text as it stands."""
+        return at - bisect_left(self.breaks, at)
+
+
+def _readings(text: str, borders: Sequence[int]) -> list[_Reading]:
+    """Return the ways to read a text: as it stands and, if parts meet within a word, with these words apart.
+
+    "I am Jo" and "hn." are one word, "ask Jo" and "then go" are two; nothing but the reader can tell.
+    """
+    glued = [at for at in dict.fromkeys(borders) if text[at - 1].isalnum() and text[at].isalnum()]
+    if not glued:
+        return [_Reading(text)]
+    pieces = [text[low:high] for low, high in itertools.pairwise([0, *glued, len(text)])]
+    return [_Reading(text), _Reading("\n".join(pieces), [at + before for before, at in enumerate(glued)])]
+
+
+def _located(
+    values: Sequence[JudgedValue], readings: Sequence[_Reading], shown: str
+) -> list[tuple[JudgedValue, list[tuple[int, int]]]]:
+    """Return values with their places in a text, in any of its readings, without the names of what was hidden."""
+    from penstock.detection.locating import ValueLocator  # loaded where a judge names values
+
+    here = [(reading, ValueLocator(reading.text)) for reading in readings]
+    there = ValueLocator(shown)
+    located: list[tuple[JudgedValue, list[tuple[int, int]]]] = []
+    for value in values:
+        said = value.value or ""
+        places = {
+            (reading.given(low), reading.given(high)) for reading, locator in here for low, high in locator.find(said)
+        }
+        if places or not there.find(said):  # a value that stands only in what was shown is the name of what is hidden
+            located.append((value, sorted(places)))
+    return located
 
 
 def _at_places(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from penstock.engine.text_guards.whole_texts import Phase
     from penstock.engine.text_guards.window import Found, TextWindow
     from penstock.engine.values.frozen import Value
-    from penstock.engine.values.protocols import Judge, Judged, Model
+    from penstock.engine.values.protocols import Judge, Judged, JudgeSource, Model
     from penstock.processors.guards.judged_guard import GuardOptions
 
 
@@ -140,7 +140,7 @@ class SystemPromptScrubber(SpanGuard[LeakVerdict]):
 
     def __init__(
         self,
-        model: Model | str | Judge[LeakVerdict] | None = None,
+        model: Model | str | Judge[LeakVerdict] | JudgeSource | None = None,
         *,
         prompts: Iterable[str] = (),
         canaries: Iterable[str] = (),
@@ -279,7 +279,7 @@ class SystemPromptScrubber(SpanGuard[LeakVerdict]):
         in_use = (message.text for message in messages.system if not message.from_client)
         prompts = tuple(dict.fromkeys(text for text in (*self.prompts, *in_use) if text.strip()))
         whole = indexed(prompts, self.min_words, self.allow, self.canaries)
-        said = (*messages.all, *(message for message in messages.system if message.from_client))
+        said = (*messages.conversation, *(message for message in messages.system if message.from_client))
         texts = tuple(message.text for message in said if message.role in ("user", "system"))
         state: Value = ctx.state  # of this request alone: what a user wrote must not outlive it on the guard
         known: _Known | None = state.get(_KNOWN) if is_mapping(state) else None

@@ -62,7 +62,7 @@ class Dropper(Processor):
     def process_llm_request(self, ctx: LLMRequestContext) -> MessageList | None:
         """Drop from a prompt, before the last user message."""
         listed = ctx.message_list
-        every = listed.all
+        every = listed.conversation
         turn = max((index for index, message in enumerate(every) if message.role == "user"), default=len(every))
         return self._dropped(ctx, listed, every[:turn])
 
@@ -72,7 +72,7 @@ class Dropper(Processor):
         lost = count_tool_parts(messages) - count_tool_parts(left)
         remaining = {message.id: message for message in without_tool_calls(_others(listed, messages, after), lost)}
         changes: dict[str, tuple[Message, ...]] = {}
-        for message in listed.all:
+        for message in listed.conversation:
             found = remaining.get(message.id)
             if found != message:
                 changes[message.id] = () if found is None else (found,)
@@ -85,7 +85,8 @@ class Dropper(Processor):
 def _others(listed: MessageList, messages: Sequence[Message], after: dict[str, Message]) -> list[Message]:
     """Return the conversation in which those messages are replaced by what is left of them."""
     asked = {message.id for message in messages}
-    return [after.get(message.id, message) for message in listed.all if message.id in after or message.id not in asked]
+    left = [message for message in listed.conversation if message.id in after or message.id not in asked]
+    return [after.get(message.id, message) for message in left]
 
 
 class DropMessages(Dropper):

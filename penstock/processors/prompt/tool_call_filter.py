@@ -406,14 +406,14 @@ class ToolCallFilter(Processor):
     def process_llm_request(self, ctx: LLMRequestContext) -> MessageList | None:
         """Filter the prompt of one model call."""
         messages = ctx.message_list
-        traffic = tool_traffic(messages.all)
+        traffic = tool_traffic(messages.conversation)
         known = ctx.state.setdefault(_HISTORY, _earlier_exchanges(traffic))
         return self._filtered(ctx, messages, traffic, known)
 
     def process_input(self, ctx: InputContext) -> MessageList | None:
         """Filter the conversation as it comes in."""
         messages = ctx.message_list
-        traffic = tool_traffic(messages.all)
+        traffic = tool_traffic(messages.conversation)
         return self._filtered(ctx, messages, traffic, _earlier_exchanges(traffic))
 
     def process_tool_call(self, ctx: ToolCallContext) -> Answer | None:
@@ -421,7 +421,7 @@ class ToolCallFilter(Processor):
         if ctx.tool_name != self.recall:
             return None
         call_id = ctx.arguments.get("id") if is_mapping(ctx.arguments) else None
-        for message in reversed(ctx.message_list.all):
+        for message in reversed(ctx.message_list.conversation):
             for part in message.parts:
                 if isinstance(part, ToolPart) and part.call_id == call_id and part.state in ("result", "error"):
                     return Answer(part.error if part.state == "error" else part.result)
@@ -440,12 +440,12 @@ class ToolCallFilter(Processor):
         ]
         if self.max_result_size is None:
             changes = _remove_exchanges(
-                messages.all, traffic, {exchange.key: self._text_left_by(exchange) for exchange in old}
+                messages.conversation, traffic, {exchange.key: self._text_left_by(exchange) for exchange in old}
             )
             counts = {"removed": len(old)}
         else:
             stubs = self._stubs(old, self.max_result_size)
-            changes = _replace_results(messages.all, traffic, stubs)
+            changes = _replace_results(messages.conversation, traffic, stubs)
             counts = {"shortened": len(stubs)}
         if not changes:
             return None

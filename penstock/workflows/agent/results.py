@@ -162,7 +162,7 @@ class AgentResult(Generic[T]):
     @property
     def messages(self) -> tuple[Message, ...]:
         """The conversation, without system messages."""
-        return self.message_list.all
+        return self.message_list.conversation
 
     @property
     def blocked(self) -> bool:

@@ -228,7 +228,7 @@ class ModelStep:
             return
         steps = tuple(self._progress.current(run.message_list))  # the input processors may have changed them
         ask = step_request(prepared, self._task.settings.get("model"))
-        request = replace(ask.request, messages=(*prepared.message_list.system, *prepared.message_list.all))
+        request = replace(ask.request, messages=(*prepared.message_list.system, *prepared.message_list.conversation))
         info: dict[str, Value] = {"model": ask.model, "tools": ask.tools, "model_settings": ask.request.settings}
         asked = await run.process_llm_request(request=request, steps=steps, **info)
         if asked.blocked:
@@ -258,7 +258,7 @@ class ModelStep:
 
     def _attempt(self, model: Model, request: ModelRequest, answer: Value) -> ModelAttempt:
         run = self._run
-        history = run.message_list.all
+        history = run.message_list.conversation
         call_ids = CallIds(lambda: call_ids_of(history))
         span = functools.partial(run.span, "model", f"{self.path}/model", model.name)
         return ModelAttempt(model, request, answer, call_ids, lambda usage: run.spend(model.name, usage), span)

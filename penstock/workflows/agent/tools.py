@@ -339,7 +339,7 @@ class ToolStep:
             call.call_id,
             self._run.run_id,
             self._run.request_context,
-            self._run.message_list.all,
+            self._run.message_list.conversation,
             self._number,
             send,
             self._steps(),

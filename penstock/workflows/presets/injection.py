@@ -10,14 +10,14 @@ from penstock.workflows.presets.hygiene import plain_letters
 
 if TYPE_CHECKING:
     from penstock.engine.text_guards.whole_texts import SystemMessages, Unscanned
-    from penstock.engine.values.protocols import Model
+    from penstock.engine.values.protocols import JudgeSource, Model
 
 Strategy = Literal["block", "warn", "filter"]
 LeakStrategy = Literal["redact", "block", "warn", "filter"]
 
 
 def injection(
-    model: Model | str | None = None,
+    model: Model | str | JudgeSource | None = None,
     *,
     strategy: Strategy = "block",
     leaks: LeakStrategy = "redact",

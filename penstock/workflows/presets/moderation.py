@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from penstock.engine.text_guards.whole_texts import SystemMessages, Unscanned
-    from penstock.engine.values.protocols import Model
+    from penstock.engine.values.protocols import JudgeSource, Model
 
 Strategy = Literal["block", "warn", "filter"]
 
 
 def moderation(
-    model: Model | str | None = None,
+    model: Model | str | JudgeSource | None = None,
     *,
     strategy: Strategy | None = None,
     categories: Iterable[str] | None = None,

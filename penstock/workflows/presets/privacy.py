@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from penstock.engine.text_guards.whole_texts import SystemMessages, Unscanned
-    from penstock.engine.values.protocols import Model
+    from penstock.engine.values.protocols import JudgeSource, Model
 
 Strategy = Literal["redact", "block", "warn", "filter"]
 
 
 def privacy(
-    model: Model | str | None = None,
+    model: Model | str | JudgeSource | None = None,
     *,
     strategy: Strategy = "redact",
     types: Iterable[str] | None = None,

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from penstock.engine.text_guards.whole_texts import SystemMessages, Unscanned
-    from penstock.engine.values.protocols import Model
+    from penstock.engine.values.protocols import JudgeSource, Model
 
 Strategy = Literal["block", "warn", "filter"]
 Hiding = Literal["redact", "block", "warn", "filter"]
 
 
 def safety(
-    model: Model | str | None = None,
+    model: Model | str | JudgeSource | None = None,
     *,
     personal: Hiding = "redact",
     harm: Strategy | None = None,

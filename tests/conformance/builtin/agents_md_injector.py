@@ -27,7 +27,7 @@ SHORTENED = re.compile(r"\n\n\[\D*(\d+)\D+(\d+)[^\d\]]*\]$")
 
 def run(given: Given) -> Fields:
     """Run the stage over the files of the row, and tell what was added."""
-    files = given.input["files"]
+    files = given.input.get("files") or {}
     try:
         injector = AgentsMDInjector(
             roots=["/"],
@@ -38,6 +38,8 @@ def run(given: Given) -> Fields:
         )
     except OptionError as error:
         return {"error": options_named(str(error), OPTIONS)}
+    if given.method == "construct":
+        return {}
     messages = read(given.input["messages"])
     workflow = Workflow("w").then(injector)
     outcome = anyio.run(lambda: workflow.check(MessageList(messages), stage="process_input_step"))
@@ -154,7 +156,7 @@ def told_of(path: str, contents: str) -> list[Fields]:
 FAMILY = Family(
     files=("agents_md_injector",),
     run=run,
-    projections={"process_input_step": projection},
+    projections={"process_input_step": projection, "construct": projection},
     rules=(names_in_snake_case_are_read, what_nobody_sees_is_left_out),
     defaults={"reminder_text": None, "max_tokens": 1000},
     invented=rows,

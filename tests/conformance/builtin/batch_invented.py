@@ -102,6 +102,11 @@ def rows() -> Iterator[Row]:
         yield row(f"stream {index}", options, list(events(dice)), writer=dice.random() < EMITTING)
 
 
+def with_own_id(event: Fields, id: str) -> Fields:
+    """Return a chunk; a tool call with an id of its own, as each call of an answer has."""
+    return {**event, "payload": {**TOOL["payload"], "toolCallId": id}} if event is TOOL else event
+
+
 OFTEN = 0.9
 EMITTING = 0.7
 
@@ -111,7 +116,7 @@ def events(dice: random.Random) -> Iterator[Fields]:
     for letter in "abcdefghij"[: dice.randint(0, 10)]:
         yield {"type": "text-delta", "payload": {"id": "t1", "text": letter if dice.random() < OFTEN else ""}}
         if dice.random() < 1 / 4:
-            yield dice.choice(OTHERS[:3])
+            yield with_own_id(dice.choice(OTHERS[:3]), letter)
         if dice.random() < 1 / 8:
             yield dice.choice([{"wait_ms": 10}, {"wait_ms": 80}, {"flush": True}])
     if dice.random() < 1 / 2:

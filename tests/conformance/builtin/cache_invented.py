@@ -44,6 +44,7 @@ SESSIONS: dict[str, tuple[Fields, list[Fields], Fields]] = {
     "a fixed key": ({"key": "pinned"}, [call(), call("hello!", step=2)], {}),
     "a fixed key, two users": ({"key": "pinned"}, [call(resource="u1"), call(resource="u2")], {}),
     "a call's key beats the function": ({"key_fn": "k-{step}"}, [call(override={"key": "mine"}), call()], {}),
+    "a function of the step, two prompts": ({"key_fn": "k-{step}"}, [call(), call("hello!")], {}),
     "a function, two users": ({"key_fn": "k-{step}"}, [call(resource="u1"), call(resource="u2")], {}),
     "another temperature": ({}, [call(modelSettings={"temperature": 0}), call(modelSettings={"temperature": 1})], {}),
     "other tools": ({}, [call(tools={"a": {}}), call(tools={"b": {}}), call(tools={"a": {}})], {}),

@@ -9,7 +9,7 @@ from penstock import ClassifierProcessor, MessageList, Workflow
 from penstock.processors.guards import Classification
 from tests.conformance.builtin import classifier_rules
 from tests.conformance.builtin.frame import Family, Fields, Given
-from tests.conformance.builtin.shapes import constructed, options_named, read, told
+from tests.conformance.builtin.shapes import constructed, options_named, read, spelt_as, told
 from tests.conformance.builtin.streaming import streamed_through
 
 OPTIONS = ("chunk_window", "max_input_length", "last_message_only", "id")
@@ -40,6 +40,8 @@ def run(given: Given) -> Fields:
     sent = MessageList().add(read(given.input["messages"]), source=source)
     outcome = getattr(workflow.start_sync(), given.method)(sent)
     kept = {} if outcome.blocked else {"kept_ids": [message.id for message in outcome.message_list.of(source)]}
+    if outcome.tripwire is not None:
+        kept = {"stopped_by": outcome.tripwire.processor_id}
     return {**kept, "analyzed": seen, "callbacks": callbacks, **told(outcome)}
 
 
@@ -94,6 +96,7 @@ FAMILY = Family(
         **dict.fromkeys(("process_output_stream", "stream_through_runner"), in_stream),
     },
     rules=classifier_rules.RULES,
+    spelling=spelt_as("process_output_stream"),
     defaults=DEFAULTS,
     invented=classifier_rules.rows,
 )

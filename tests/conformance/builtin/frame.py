@@ -7,7 +7,7 @@ never sees the expectation); both results go through the one projection of the r
 - *better*: equal to what the rule expects instead, where one does (equalling the reference there is *differs*);
 - *neutral*: nothing is left to compare once the internals of the reference are taken out;
 - *missing*: nothing of ours ran to its end: no such family, method or processor, or a crash;
-- *differs*: everything else.
+- *differs*: everything else; also an expectation that rules and projections cannot read.
 """
 
 from __future__ import annotations
@@ -68,6 +68,8 @@ class Row:
 
 Run: TypeAlias = Callable[[Given], Fields]
 Complete: TypeAlias = Callable[[Fields], Fields]
+Spelling: TypeAlias = Callable[[Fields, Fields], tuple[Fields, Fields]]
+"""Takes ``input`` and ``expected`` as they were recorded to the one spelling that a family has of both."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,8 @@ class Family:
         rules: all that cover a row are, one after the other.
         neutral: why a field of a method is an internal of the reference that no user can see, by (method, field).
         defaults: the reference's defaults; a function where options are nested.
-        invented: rows as others may have been recorded, made by hand; they are judged in the tests only.
+        invented: rows as others may have been recorded, made by hand.
+        spelling: what is done to rows that were recorded in another way than the family has them.
     """
 
     files: tuple[str, ...]
@@ -92,6 +95,7 @@ class Family:
     neutral: Mapping[tuple[str, str], str] = field(default_factory=dict)
     defaults: Mapping[str, Any] | Complete = field(default_factory=dict)
     invented: Callable[[], Sequence[Row]] = tuple
+    spelling: Spelling = lambda given, expected: (given, expected)
 
     def complete(self, options: Fields) -> Fields:
         """Return the options with the reference's defaults."""
@@ -147,13 +151,27 @@ def honest(family: Family, row: Row) -> Fields:
 def load(path: Path, family: Family | None = None) -> list[Row]:
     """Return the rows of a file."""
     rows = json.loads(path.read_text("utf-8"))
-    complete: Complete = family.complete if family is not None else dict
-    return [Row(path.stem, row["name"], _given(row, complete), row["expected"]) for row in rows]
+    if not isinstance(rows, list):
+        return []
+    return [_row(path.stem, row, family) for row in rows]
 
 
-def _given(row: Fields, complete: Complete) -> Given:
-    example = row["name"] if "documented example" in row["engine"] else ""
-    return Given(complete(row["options"]), row["input"], row["engine"], example)
+def _row(file: str, row: Fields, family: Family | None) -> Row:
+    """Return a row as it was recorded; one that says nothing, or nothing that can be read, is a row all the same."""
+    fields: Fields = row if isinstance(row, dict) else {}
+    name, engine = str(fields.get("name", "")), str(fields.get("engine", ""))
+    options, given, expected = (_object(fields.get(key)) for key in ("options", "input", "expected"))
+    if family is not None:
+        try:
+            (given, expected), options = family.spelling(given, expected), family.complete(options)
+        except Exception as error:  # noqa: BLE001 - what is recorded elsewhere may be of any shape
+            given = {"method": f"{given.get('method', '')}, which cannot be read ({type(error).__name__})"}
+    return Row(file, name, Given(options, given, engine, name if "documented example" in engine else ""), expected)
+
+
+def _object(value: Any) -> Fields:
+    """Return an object; nothing, if it is none."""
+    return value if isinstance(value, dict) else {}
 
 
 def judge(family: Family | None, row: Row, play: Play = honest) -> Finding:
@@ -161,10 +179,13 @@ def judge(family: Family | None, row: Row, play: Play = honest) -> Finding:
     if family is None or row.given.method not in family.projections:
         what = f"no method {row.given.method!r}" if family is not None else "no module serves this file"
         return Finding(row.file, row.name, "missing", detail=what)
+    kind: Kind = "missing"
     try:
-        return compare(family, row, play(family, row))
+        fields = play(family, row)
+        kind = "differs"  # it ran: what cannot be compared with the expectation is not what is expected
+        return compare(family, row, fields)
     except Exception as error:  # noqa: BLE001 - whatever a broken implementation does is a finding
-        return Finding(row.file, row.name, "missing", detail=f"{type(error).__name__}: {error}")
+        return Finding(row.file, row.name, kind, detail=f"{type(error).__name__}: {error}")
 
 
 def compare(family: Family, row: Row, fields: Fields) -> Finding:
@@ -205,7 +226,7 @@ def planted(family: Family, rows: Sequence[Row], findings: Sequence[Finding]) ->
             if other.given.method != row.given.method:
                 continue
             false = replace(row, name=f"{row.name} (planted)", expected=other.expected)
-            if _is_uncovered(family, false) and family.projected(row.given.method, other.expected) != finding.expected:
+            if _is_uncovered(family, false) and _reads_otherwise(family, false, finding.expected):
                 yield false
                 return
         false_verdict = {"error": "planted"} if "error" not in row.expected else {"tripwire": {"reason": "planted"}}
@@ -218,6 +239,14 @@ def _is_uncovered(family: Family, row: Row) -> bool:
     try:
         return family.covering(row) is None
     except Exception:  # noqa: BLE001 - a rule may expect that what is given and what is expected belong together
+        return False
+
+
+def _reads_otherwise(family: Family, row: Row, expected: Any) -> bool:
+    """Tell whether what a row expects, if it can be read, is something else."""
+    try:
+        return family.projected(row.given.method, row.expected) != expected
+    except Exception:  # noqa: BLE001 - a projection may expect what another row does not have
         return False
 
 

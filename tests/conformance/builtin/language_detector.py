@@ -16,7 +16,7 @@ from penstock.testing import ScriptedModel
 from tests.conformance.builtin import language_invented, language_rules
 from tests.conformance.builtin.frame import Family, Fields, Given
 from tests.conformance.builtin.regex_filter import Logs
-from tests.conformance.builtin.shapes import options_named, read, told, write
+from tests.conformance.builtin.shapes import naming, options_named, read, told, write
 
 OPTIONS = (
     "target_languages", "threshold", "strategy", "preserve_original", "min_text_length", "include_detection_details",
@@ -45,10 +45,12 @@ def run(given: Given) -> Fields:
         guard = LanguageDetector(model, embedded=False, retries=0, **options)
     except OptionError as error:
         return {"error": str(error)}
+    if given.method == "construct":
+        return {}
     policy: Any = "allow" if given.options["error_strategy"] == "warn" else "block"
     workflow = Workflow("w").then(guard, on_error=policy)
     if given.method == "verdict_schema":
-        anyio.run(workflow.check, "What language is this text written in?")
+        anyio.run(workflow.check, "What language is this text written in? " * (given.options["min_text_length"] + 1))
         return asked(model)
     with Lines() as logs:
         outcome = anyio.run(
@@ -132,6 +134,8 @@ def shown(message: Fields) -> Fields:
 
 def schema(fields: Fields) -> Fields:
     """Return the form without its descriptions."""
+    if "error" in fields:
+        return projection(fields)
     fields["json_schema"] = {name: it for name, it in fields["json_schema"].items() if name != "description"}
     return fields
 
@@ -139,7 +143,7 @@ def schema(fields: Fields) -> Fields:
 FAMILY = Family(
     files=("language_detector",),
     run=run,
-    projections={"process_input": projection, "verdict_schema": schema},
+    projections={"process_input": projection, "verdict_schema": schema, "construct": naming(*OPTIONS)},
     rules=language_rules.RULES,
     neutral={("process_input", "target"): "how a prompt spells the targets"},
     defaults=DEFAULTS,

@@ -23,7 +23,7 @@ async def played(given: Given) -> Fields:
     """Filter the input, and tell what is left of it."""
     storage = await store_of(given.input)
     new = MemoryInputFilter(storage, retain_full_input=given.options["retain_full_input"])
-    messages = MessageList().add(read(given.input["messages"]), source="input")
+    messages = MessageList().add(read(given.input.get("messages") or []), source="input")
     workflow = Workflow("w").then(new)
     outcome = await workflow.check(messages, request_context=context_of(given.input))
     return {"input": [left(row) for row in write(outcome.message_list.input)], **told(outcome)}

@@ -17,7 +17,7 @@ from penstock.processors.memory import (
     MemoryToolCallFilter,
 )
 from tests.conformance.builtin.frame import Family, Fields, Given, Row
-from tests.conformance.builtin.shapes import options_named, told
+from tests.conformance.builtin.shapes import constructed, options_named, told
 
 OPTIONS = ("limit", "encoding", "exclude")
 
@@ -25,6 +25,8 @@ OPTIONS = ("limit", "encoding", "exclude")
 def run(given: Given) -> Fields:
     """Run the processors that the options mean."""
     try:
+        if given.method == "construct":
+            return constructed(lambda: meant(given))
         if given.method == "count_tokens":
             [message] = parse_messages([given.input["message"]], "ai-sdk-model")
             return {"tokens": limiter(given.options | {"limit": 0}).count(message)}
@@ -69,7 +71,7 @@ EXAMPLES: dict[str, Processor] = {
 
 def on_memory(given: Given, *processors: Processor) -> Fields:
     """Run the input stage on a conversation that remembers the messages."""
-    context, memory = given.input.get("context", {}), read(given.input["messages"])
+    context, memory = given.input.get("context") or {}, read(given.input["messages"])
     messages = MessageList().add(memory, source="memory").add(read(context.get("newMessages", [])), source="input")
     for name, tag in (("systemMessage", None), ("memorySystemMessage", "memory")):
         if context.get(name):
@@ -149,11 +151,13 @@ def invented() -> Sequence[Row]:
             "memory_legacy", "a whole pair", Given(FAMILY.complete({"limit": 150}), given), {"kept_indexes": [1, 2, 3]}
         ),
         Row("memory_legacy", "thoughts", example, {"messages": pair}),
-        *[chain(order, kept) for order, kept in ((("token_limiter",), [3]), (("tool_call_filter",), [0, 3]))],
+        chain(["token_limiter"], [3]),
+        chain(["tool_call_filter"], [0, 3]),
+        chain(["tool_call_filter"], [0, 1, 2, 3], exclude=["g"]),
     ]
 
 
-def chain(order: Sequence[str], kept: Sequence[int]) -> Row:
+def chain(order: Sequence[str], kept: Sequence[int], *, exclude: Sequence[str] = ("f",)) -> Row:
     """Return a row on a chain of one: a call too long for the budget, and its result."""
     text = " ".join(["alpha"] * 60)
     call = {"type": "tool-call", "toolCallId": "c", "toolName": "f", "args": {"q": "q"}}
@@ -164,7 +168,7 @@ def chain(order: Sequence[str], kept: Sequence[int]) -> Row:
         {"role": "tool", "content": [result]},
         {"role": "user", "content": "ok"},
     ]
-    options = {"chain": list(order), "limit": 60, "exclude": ["f"]}
+    options = {"chain": list(order), "limit": 60, "exclude": list(exclude)}
     given = Given(FAMILY.complete(options), {"method": "memory_chain", "messages": messages})
     return Row("memory_legacy", " ".join(order), given, {"messages": [messages[place] for place in kept]})
 
@@ -172,7 +176,12 @@ def chain(order: Sequence[str], kept: Sequence[int]) -> Row:
 FAMILY = Family(
     files=("memory_legacy",),
     run=run,
-    projections={"memory_process": projection, "memory_chain": projection, "count_tokens": projection},
+    projections={
+        "memory_process": projection,
+        "memory_chain": projection,
+        "count_tokens": projection,
+        "construct": projection,
+    },
     rules=(a_message_counts_what_it_costs, a_result_goes_with_its_call),
     neutral={("memory_process", "same_object"): "messages are values: whether it is the same object tells nothing"},
     defaults={"limit": None, "encoding": "o200k_base", "exclude": None, "chain": None, "counter": "tiktoken"},

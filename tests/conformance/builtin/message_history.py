@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from penstock import MessageHistory, MessageList, Workflow
+from penstock import InMemoryStorage, MessageHistory, MessageList, Workflow
 from penstock.engine.values.protocols import Storage
 from penstock.engine.values.stored import Thread
 from penstock.models.tokens.counters import HEURISTIC
 from tests.conformance.builtin.frame import Family, Fields, Given, Row
-from tests.conformance.builtin.shapes import read, told, write
+from tests.conformance.builtin.shapes import constructed, naming, read, told, write
 from tests.conformance.builtin.threads import context_of, ran, store_of, threads_of_others_are_refused
 
 OPTIONS = ("last_messages", "token_limit", "token_counter")
@@ -18,6 +18,8 @@ OPTIONS = ("last_messages", "token_limit", "token_counter")
 
 def run(given: Given) -> Fields:
     """Run the stage against a store that holds what the row says."""
+    if given.method == "construct":
+        return constructed(lambda: history_of(given.options, InMemoryStorage(), read_only=False))
     return ran(played, given, OPTIONS)
 
 
@@ -29,14 +31,14 @@ async def played(given: Given) -> Fields:
     if not loading and given.input.get("thread_exists"):
         await storage.create_thread(Thread("thread-1", "res-1", "T"))
     history = history_of(given.options, storage, read_only=context.pop("read_only", False))
-    messages = MessageList().add(read(given.input.get("remembered", [])), source="memory")
-    messages = messages.add(read(given.input.get("messages", [])), source="input")
-    messages = messages.add(read(given.input.get("response", [])), source="response")
+    messages = MessageList().add(read(given.input.get("remembered") or []), source="memory")
+    messages = messages.add(read(given.input.get("messages") or []), source="input")
+    messages = messages.add(read(given.input.get("response") or []), source="response")
     async with Workflow("w").then(history).start(request_context=context) as run:
         if loading:
             outcome = await run.process_input(messages)
             listed = outcome.message_list
-            ids = [message.id for message in listed.all]
+            ids = [message.id for message in listed.conversation]
             return {"ids": ids, "remembered_ids": [message.id for message in listed.remembered], **told(outcome)}
         outcome = await run.process_output_result(messages, finish_reason=given.input.get("finish_reason"))
     rows = (await storage.messages("thread-1", oldest_first=True)).items
@@ -195,7 +197,11 @@ def theirs() -> Row:
 FAMILY = Family(
     files=("message_history",),
     run=run,
-    projections={"process_input": projection, "process_output_result": projection},
+    projections={
+        "process_input": projection,
+        "process_output_result": projection,
+        "construct": naming(*OPTIONS),
+    },
     rules=(threads_of_others_are_refused, no_message_says_nothing, results_have_their_calls),
     defaults={"last_messages": 40, "token_limit": None, "token_counter": None},
     invented=rows,

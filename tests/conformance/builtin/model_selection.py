@@ -41,7 +41,7 @@ async def selected(workflow: Workflow, given: Fields) -> Fields:
     async with workflow.start() as run:
         first = await run.process_input(MessageList().add(read(given["messages"]), source="input"))
         applied: list[Any] = []
-        for place, model in enumerate(given["step_models"]):
+        for place, model in enumerate(given.get("step_models", [None])):
             outcome = await run.process_input_step(model=model, steps=[object()] * place)
             used = outcome.overrides.get("model")
             applied.append(None if used == model else used)
@@ -50,7 +50,7 @@ async def selected(workflow: Workflow, given: Fields) -> Fields:
 
 def turn(given: Fields) -> Fields:
     """Return what the judge says: the choice, and how likely it is."""
-    verdict = given.get("verdict", {})
+    verdict = given.get("verdict") or {}
     if verdict.get("error"):
         return {"error": {"status": 400}}
     likely = (verdict.get("probabilities") or {}).get(verdict.get("choice"))

@@ -15,7 +15,7 @@ from tests.conformance.builtin import moderation_invented, moderation_rules
 from tests.conformance.builtin.frame import Family, Fields, Given
 from tests.conformance.builtin.language_detector import FENCED, turn
 from tests.conformance.builtin.regex_filter import Logs
-from tests.conformance.builtin.shapes import chunk, joined, options_named, read, recorded, told
+from tests.conformance.builtin.shapes import chunk, joined, naming, options_named, read, recorded, spelt_as, told
 
 OPTIONS = ("categories", "threshold", "strategy", "include_scores", "chunk_window", "last_message_only", "instructions")
 DEFAULTS = {
@@ -39,6 +39,8 @@ def run(given: Given) -> Fields:
         guard = ModerationProcessor(model, embedded=False, retries=0, unscanned="allow", **options)
     except OptionError as error:
         return {"error": str(error)}
+    if given.method == "construct":
+        return {}
     policy: Any = "allow" if given.options["error_strategy"] == "warn" else "block"
     workflow = Workflow("w").then(guard, on_error=policy)
     if given.method == "verdict_schema":
@@ -57,7 +59,8 @@ async def stage(given: Given, workflow: Workflow) -> Fields:
     outcome = await getattr(workflow.start(), given.method)(messages)
     if outcome.blocked:
         return told(outcome)
-    kept = [message for message in outcome.message_list.all if message.text or not was_taken(given, message.id)]
+    left = outcome.message_list.conversation
+    kept = [message for message in left if message.text or not was_taken(given, message.id)]
     return {"kept_ids": [message.id for message in kept]}
 
 
@@ -144,6 +147,8 @@ def verdict(tripwire: Fields) -> Fields:
 
 def schema(fields: Fields) -> Fields:
     """Return the form in one spelling: references resolved, without titles and descriptions."""
+    if "error" in fields:
+        return projection(fields)
     form = fields["json_schema"]
     fields["json_schema"] = plain(form, form.get("$defs", {}))
     return fields
@@ -172,7 +177,9 @@ FAMILY = Family(
         "process_output_result": projection,
         "process_output_stream": in_stream,
         "verdict_schema": schema,
+        "construct": naming(*OPTIONS),
     },
+    spelling=spelt_as("process_output_stream"),
     rules=moderation_rules.RULES,
     defaults=DEFAULTS,
     invented=moderation_invented.rows,

@@ -81,6 +81,8 @@ def rows() -> Sequence[Row]:
         stream("a sentence is filtered", {"strategy": "filter", "chunk_window": 1}, [FIRST, SECOND],
                [says(("hate", 0.9)), CLEAN], returns=["drop", "emit"], llm_calls=2, analyzed=[FIRST, FIRST + SECOND],
                logs=[]),
+        stream("with a window of what went before", {"chunk_window": 1}, ["a" * 700, "b" * 100], [CLEAN],
+               returns=["emit", "emit"], llm_calls=2, analyzed=["a" * 700, "b" * 100], logs=[]),
         stream("a stream is warned of", {"strategy": "warn"}, [FIRST], [says(("hate", 0.9))], returns=["emit"],
                llm_calls=1, analyzed=[FIRST], logs=[{"level": "warn", "text": lead + "hate"}]),
     ]  # fmt: skip

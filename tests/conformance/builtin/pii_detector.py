@@ -17,7 +17,7 @@ from penstock.testing import ScriptedModel
 from tests.conformance.builtin import pii_invented, pii_local_rules, pii_rules
 from tests.conformance.builtin.frame import Family, Fields, Given
 from tests.conformance.builtin.language_detector import FENCED, turn
-from tests.conformance.builtin.shapes import chunk, joined, read, streamed, told, write
+from tests.conformance.builtin.shapes import chunk, constructed, joined, naming, read, spelt_as, streamed, told, write
 from tests.conformance.builtin.streaming import told as told_of_stream
 
 OPTIONS = (
@@ -38,7 +38,9 @@ DEFAULTS = {
     "last_message_only": False,
     "error_strategy": "warn",
 }  # fmt: skip
-TYPES = re.compile(r"(?:Types: |may not pass: )([\w, -]*)")
+LEAST_BUFFER = 80  # what ours takes; where a text is cut for the judge is not compared
+TYPES = re.compile(r"(?:Types: |may not pass: (?:\d+ found; )?)([\w, -]*)")
+COUNT = re.compile(r"Detections: (\d+)|(\d+) found; ")
 
 
 def run(given: Given) -> Fields:
@@ -47,10 +49,19 @@ def run(given: Given) -> Fields:
     model = ScriptedModel([turn(said(row)) for row in given.input.get("model_script", [{}])], repeat_last=True)
     options = {name: value for name, value in given.options.items() if name in OPTIONS}
     failure: Any = "embedded" if given.options["error_strategy"] == "warn" else "fail"
-    guard = PIIDetector(
-        model, judge_failure=failure, retries=0, cache=None, hash_key=pii_rules.KEY, hash_length=pii_rules.DIGITS,
-        on_detection=seen.append, parts=("text",), **options,
-    )  # fmt: skip
+    if given.method != "construct" and options["buffer_size"] > 0:
+        options["buffer_size"] = max(options["buffer_size"], LEAST_BUFFER)
+
+    def made() -> PIIDetector:
+        return PIIDetector(
+            model, judge_failure=failure, retries=0, cache=None, hash_key=pii_rules.KEY, hash_length=pii_rules.DIGITS,
+            on_detection=seen.append, parts=("text",), **options,
+        )  # fmt: skip
+
+    refused = constructed(made)
+    if refused or given.method == "construct":
+        return refused
+    guard = made()
     if given.method == "redact_value":
         return {"text": guard.replacement(given.input["value"], given.input["type"], None)}  # type: ignore[arg-type]
     if given.method == "detect_local":
@@ -143,6 +154,8 @@ def judged(fields: Fields) -> Fields:
     How text was cut on its way through a stream, and what was out when a verdict came, is a matter of time; what left
     from the first thing found on is compared.
     """
+    if "error" in fields:
+        return naming(*OPTIONS)(fields)
     if "tripwire" in fields:
         fields["tripwire"] = verdict(fields["tripwire"])
         fields.pop("emitted", None)
@@ -165,11 +178,12 @@ def types_of(event: Fields) -> list[str]:
 
 
 def verdict(tripwire: Fields) -> Fields:
-    """Return the types that a verdict names, and whether it is about a failure."""
+    """Return the types that a verdict names, whether it is about a failure, and whether it says how much was found."""
     reason = tripwire["reason"]
+    counted = COUNT.search(reason) is not None
     named = TYPES.search(reason)
     types = sorted(filter(None, named[1].split(", "))) if named else []
-    return {"types": types, "failed": "failed" in reason, "leaked": tripwire.get("leaked", "")}
+    return {"types": types, "failed": "failed" in reason, "counted": counted, "leaked": tripwire.get("leaked", "")}
 
 
 def shown(message: Fields) -> Fields:
@@ -179,6 +193,8 @@ def shown(message: Fields) -> Fields:
 
 def schema(fields: Fields) -> Fields:
     """Return the form without its titles and descriptions."""
+    if "error" in fields:
+        return naming(*OPTIONS)(fields)
     fields["json_schema"] = json.loads(json.dumps(fields["json_schema"]), object_hook=bare)
     return fields
 
@@ -197,7 +213,9 @@ FAMILY = Family(
         "detect_local": found,
         "verdict_schema": schema,
         **dict.fromkeys(STAGES, judged),
+        "construct": naming(*OPTIONS),
     },
+    spelling=spelt_as("stream_through_runner"),
     rules=(*pii_rules.RULES, *pii_local_rules.RULES),
     neutral=dict.fromkeys([(method, "logs") for method in STAGES], "how a log line is worded"),
     defaults=DEFAULTS,

@@ -202,7 +202,8 @@ def verdict(options: Fields, readings: Sequence[Reading]) -> Fields:
     if any(one.failed for one in readings):
         fields["tripwire"] = {"reason": "failed"}
     elif stuck or (types and options["strategy"] == "block"):
-        fields["tripwire"] = {"reason": f"Types: {', '.join(types)}"}
+        counted = ". Detections: 1" if options["include_detections"] else ""
+        fields["tripwire"] = {"reason": f"Types: {', '.join(types)}{counted}"}
     return fields
 
 

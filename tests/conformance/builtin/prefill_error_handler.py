@@ -13,7 +13,7 @@ PREFILL = "does not support assistant message prefill"
 
 def run(given: Given) -> Fields:
     """Let the call fail as often as the row says; tell whether it is made again, and what was added."""
-    outcome = after_retries(PrefillErrorHandler(), given.input["error"], given.input["retry_count"])
+    outcome = after_retries(PrefillErrorHandler(), given.input["error"], given.input.get("retry_count", 0))
     retry = outcome.retry
     added = [] if retry is None or retry.messages is None else outcome.message_list.of("context")[-1:]
     return {
@@ -40,7 +40,7 @@ def handled() -> Fields:
 def a_cause_counts_too(_options: Fields, given: Fields, expected: Fields) -> Fields | None:
     """An error that was wrapped on its way is the same error."""
     cause = given["error"].get("cause")
-    if given["retry_count"] or expected.get("result", True) or not isinstance(cause, dict):
+    if given.get("retry_count") or expected.get("result", True) or not isinstance(cause, dict):
         return None
     return handled() if PREFILL in cause.get("message", "").lower() else None
 
@@ -48,7 +48,7 @@ def a_cause_counts_too(_options: Fields, given: Fields, expected: Fields) -> Fie
 def other_providers_say_it_in_other_words(_options: Fields, given: Fields, expected: Fields) -> Fields | None:
     """Bedrock and Mistral refuse a conversation that ends with an answer, too."""
     message = str(given["error"].get("message", "")).lower()
-    if given["retry_count"] or expected.get("result", True) or PREFILL in message:
+    if given.get("retry_count") or expected.get("result", True) or PREFILL in message:
         return None
     said = ("conversation must end with a user message", "expected last role user or tool")
     return handled() if any(words in message for words in said) else None

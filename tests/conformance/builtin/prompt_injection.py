@@ -17,7 +17,7 @@ from tests.conformance.builtin.frame import Family, Fields, Given
 from tests.conformance.builtin.language_detector import FENCED, turn
 from tests.conformance.builtin.moderation import schema
 from tests.conformance.builtin.regex_filter import Logs
-from tests.conformance.builtin.shapes import options_named, read, told
+from tests.conformance.builtin.shapes import naming, options_named, read, told
 
 OPTIONS = ("detection_types", "threshold", "strategy", "include_scores", "last_message_only", "instructions")
 DEFAULTS = prompt_injection_rules.DEFAULTS
@@ -43,6 +43,8 @@ def run(given: Given) -> Fields:
         )
     except OptionError as error:
         return {"error": str(error)}
+    if given.method == "construct":
+        return {}
     policy: Any = "allow" if given.options["error_strategy"] == "warn" else "block"
     workflow = Workflow("w").then(guard, on_error=policy)
     if given.method == "verdict_schema":
@@ -64,7 +66,7 @@ async def stage(given: Given, workflow: Workflow) -> Fields:
     """Run the input stage on stored messages."""
     messages = MessageList().add(read(given.input["messages"]), source="input")
     outcome = await workflow.start().process_input(messages)
-    return told(outcome) if outcome.blocked else {"messages": [shown(message) for message in outcome.message_list.all]}
+    return told(outcome) if outcome.blocked else {"messages": [*map(shown, outcome.message_list.conversation)]}
 
 
 def event(detection: Detection) -> Fields:
@@ -145,7 +147,7 @@ def verdict(tripwire: Fields) -> Fields:
 FAMILY = Family(
     files=("prompt_injection",),
     run=run,
-    projections={"process_input": projection, "verdict_schema": schema},
+    projections={"process_input": projection, "verdict_schema": schema, "construct": naming(*OPTIONS)},
     rules=prompt_injection_rules.RULES,
     defaults=DEFAULTS,
     invented=prompt_injection_invented.rows,

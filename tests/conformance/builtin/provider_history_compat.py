@@ -36,7 +36,7 @@ def run(given: Given) -> Fields:
 def on_prompt(given: Fields) -> Fields:
     """Run the request stage; a prompt's messages are those of the conversation here, so what is stored counts."""
     items = parse_messages(given["prompt"], "ai-sdk-model")
-    messages = MessageList().add([stamped(item, given.get("stored", [])) for item in items], source="input")
+    messages = MessageList().add([stamped(item, given.get("stored") or []) for item in items], source="input")
     outcome = Workflow("w").then(ProviderHistoryCompat()).start_sync().process_llm_request(messages, model=named(given))
     changed = outcome.message_list != messages
     shown = dump_messages(outcome.message_list, "ai-sdk-model")
@@ -83,7 +83,7 @@ def on_error(given: Fields) -> Fields:
 
     run = Workflow("w").then(again).then(ProviderHistoryCompat()).start_sync()
     run.process_input(MessageList().add(read(given["messages"]), source="memory"))
-    for _ in range(given["retry_count"]):
+    for _ in range(given.get("retry_count", 0)):
         run.process_api_error(TimeoutError())
     outcome = run.process_api_error(error_of(given["error"]))
     messages = [{"id": row["id"], "parts": row["content"]["parts"]} for row in write(outcome.message_list)]

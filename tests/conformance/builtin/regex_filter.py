@@ -11,7 +11,7 @@ from penstock.processors.text import Violation
 from tests.conformance.builtin import regex_invented, regex_rules
 from tests.conformance.builtin.frame import Family, Fields, Given
 from tests.conformance.builtin.regex_whole import rules_logged
-from tests.conformance.builtin.shapes import constructed, joined, options_named, read, streamed, told, write
+from tests.conformance.builtin.shapes import constructed, joined, options_named, read, spelt_as, streamed, told, write
 from tests.conformance.builtin.streaming import streamed_through
 
 OPTIONS = ("rules?", "presets?", "stream_carryover_size", "strategy", "phase", "include_redacted_values")
@@ -31,7 +31,8 @@ def run(given: Given) -> Fields:
     seen: list[Violation] = []
 
     def made() -> RegexFilterProcessor:
-        return RegexFilterProcessor(**{"on_violation": seen.append, **given.options})
+        options = {name: value for name, value in given.options.items() if name in DEFAULTS}
+        return RegexFilterProcessor(on_violation=seen.append, unscanned="allow", **options)
 
     refused = constructed(made)
     if refused or given.method == "construct":
@@ -179,6 +180,7 @@ FAMILY = Family(
         "stream_through_runner": in_stream,
     },
     rules=regex_rules.RULES,
+    spelling=spelt_as("stream_through_runner"),
     defaults=DEFAULTS,
     invented=regex_invented.rows,
 )

@@ -48,7 +48,7 @@ CONTENTS: dict[str, tuple[str, Any]] = {
             "format": 2,
             "parts": [
                 {"type": "text", "text": "hello c@d.io"},
-                {"type": "file", "data": "a@b.io", "mimeType": "text/plain"},
+                {"type": "file", "data": "plain", "mimeType": "text/plain"},
                 {"type": "text", "text": "x@y.io and (555) 123-4567"},
             ],
         },

@@ -110,7 +110,7 @@ async def ask(run: Run, given: Fields) -> tuple[Chunk, ...]:
 
 def made(options: Fields) -> Fields:
     """Return the options as ours; a template stands for a function that makes keys."""
-    given = {name: value for name, value in options.items() if name != "key_fn"}
+    given = {name: value for name, value in options.items() if name in cache_rules.OPTIONS}
     return {**given, "key": key_function(options["key_fn"])} if options.get("key_fn") else given
 
 
@@ -131,6 +131,8 @@ def run(given: Given) -> Fields:
         session = Session(given.options, given.input.get("cache_fails_on"))
     except OptionError as error:
         return {"error": str(error)}
+    if given.method == "construct":
+        return {}
 
     async def play() -> Fields:
         for call in given.input["calls"]:
@@ -168,7 +170,7 @@ def projection(fields: Fields) -> Fields:
 FAMILY = Family(
     files=("response_cache",),
     run=run,
-    projections={"cache_session": projection},
+    projections={"cache_session": projection, "construct": projection},
     rules=(
         cache_rules.a_key_of_ones_own_stays_within_its_scope,
         cache_rules.all_of_a_request_is_in_its_key,

@@ -122,10 +122,11 @@ def told(options: Fields, readings: Sequence[Reading]) -> Fields:
         {span[2] for one in readings for span in one.spans} | {type for one in readings for type in one.lost}
     )
     named = ", ".join(types)
+    counted = "1 found, " if options["include_detections"] else ""
     fields: Fields = {
         "analyzed": [piece for one in readings for piece in one.shown],
         "llm_calls": sum(len(one.shown) for one in readings),
-        "logs": [{"text": f"found in x: {named}"}] if types and options["strategy"] == "warn" else [],
+        "logs": [{"text": f"found in x: {counted}{named}"}] if types and options["strategy"] == "warn" else [],
     }
     if any(one.failed for one in readings):
         return {

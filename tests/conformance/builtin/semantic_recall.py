@@ -19,7 +19,7 @@ from tests.conformance.builtin.semantic_recall_rules import (
     other_threads_are_quoted_as_data,
     query_and_index_use_one_text,
 )
-from tests.conformance.builtin.shapes import options_named, read, told
+from tests.conformance.builtin.shapes import constructed, options_named, read, told
 from tests.processors.memory.shelf import KeywordEmbedder, Shelf
 
 OPTIONS = ("top_k", "message_range", "scope", "threshold", "index_name")
@@ -29,6 +29,8 @@ def run(given: Given) -> Fields:
     """Run one of the methods that the vectors have."""
     if given.method == "default_index_name":
         return {"index_name": index_name(given.input["model_id"])}
+    if given.method == "construct":
+        return constructed(lambda: processor(given, Shelf(), KeywordEmbedder()))
     try:
         return anyio.run(recalled if given.method == "process_input" else indexed, given)
     except OptionError as error:
@@ -37,7 +39,7 @@ def run(given: Given) -> Fields:
 
 def processor(given: Given, shelf: Shelf, embedder: Any) -> SemanticRecall:
     """Return the processor that the options mean; what the context says of it is an option of ours."""
-    config = given.input["context"].get("config") or {}
+    config = (given.input.get("context") or {}).get("config") or {}
     named = {name: given.options[name] for name in OPTIONS}
     return SemanticRecall(shelf, embedder, read_only=bool(config.get("readOnly")), **named)
 
@@ -53,7 +55,7 @@ def broken(given: Given) -> set[str]:
 
 def start(given: Given, recall: SemanticRecall) -> Run:
     """Return a run with the context of the row."""
-    context = given.input["context"]
+    context = given.input.get("context") or {}
     named = {"thread_id": (context.get("thread") or {}).get("id"), "resource_id": context.get("resource")}
     known = {name: value for name, value in named.items() if value}
     return Workflow("w").then(recall).start(request_context=known)
@@ -63,21 +65,21 @@ async def recalled(given: Given) -> Fields:
     """Run what stands before a model call, on a store that holds what the row says."""
     shelf, embedder = Shelf(), KeywordEmbedder(fails=bool(given.input.get("embedder_fails")))
     recall = processor(given, shelf, embedder)
-    shelf.put(*read(given.input["stored"]))
+    shelf.put(*read(given.input.get("stored") or []))
     indexed_ids = given.input.get("indexed_ids", list(shelf.rows))
     for row in [shelf.rows[id_].message for id_ in indexed_ids if id_ in shelf.rows]:
         entry = {"vector": embedder.vector(row.text), "message_id": row.id, "thread_id": row.thread_id}
         await shelf.upsert_vectors(recall.index_name, [entry_of(row.id, entry, row.resource_id)])
     shelf.upserts, shelf.broken = [], broken(given)
-    present = read(given.input.get("already_in_list", []))
-    listed = MessageList(present, source="memory").add(read(given.input["messages"]), source="input")
+    present = read(given.input.get("already_in_list") or [])
+    listed = MessageList(present, source="memory").add(read(given.input.get("messages") or []), source="input")
     async with start(given, recall) as run:
         outcome = await run.process_input(listed)
         outcome = await run.process_input_step() if not outcome.blocked else outcome
         known = {message.id for message in present}
         after = run.message_list
         return {
-            "ids": [message.id for message in after.all if message not in after.of("context")],
+            "ids": [message.id for message in after.conversation if message not in after.of("context")],
             "recalled_ids": [message.id for message in after.remembered if message.id not in known],
             "memory_system_messages": [message.text for message in after.tagged("memory")],
             "quoted": [message.text for message in after.of("context")],
@@ -102,9 +104,9 @@ async def indexed(given: Given) -> Fields:
     found: Fields = {}
     for _ in range(2 if given.input.get("run_twice_with_new_instance") else 1):
         recall = processor(given, shelf, shared)
-        listed = MessageList(read(given.input["remembered"]), source="memory")
-        listed = listed.add(read(given.input["messages"]), source="input")
-        listed = listed.add(read(given.input.get("response", [])), source="response")
+        listed = MessageList(read(given.input.get("remembered") or []), source="memory")
+        listed = listed.add(read(given.input.get("messages") or []), source="input")
+        listed = listed.add(read(given.input.get("response") or []), source="response")
         async with start(given, recall) as run:
             run.message_list = listed
             found = {**told(await run.process_output_result())}
@@ -143,6 +145,7 @@ FAMILY = Family(
     projections={
         "process_input": projection,
         "process_output_result": projection,
+        "construct": projection,
         "default_index_name": projection,
     },
     rules=(

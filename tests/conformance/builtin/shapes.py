@@ -12,7 +12,7 @@ from typing import Any
 from penstock import Chunk, Message, Outcome, dump_messages, parse_messages
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import thaw
-from tests.conformance.builtin.frame import Fields
+from tests.conformance.builtin.frame import Fields, Projection, Spelling
 
 HEAD = ("type", "runId", "from", "payload", "data", "transient")
 
@@ -56,7 +56,7 @@ def chunk(row: Mapping[str, Any]) -> Chunk:
     kind = row["type"]
     if kind.startswith("data-"):
         return Chunk(kind, payload=row.get("data") or {}, transient=row.get("transient", False))
-    payload = {**row.get("payload", {}), **{name: value for name, value in row.items() if name not in HEAD}}
+    payload = {**(row.get("payload") or {}), **{name: value for name, value in row.items() if name not in HEAD}}
     text, id = payload.pop("text", ""), payload.pop("id", "")
     return Chunk(kind, text=text, id=id, payload=payload, run_id=row.get("runId", ""))
 
@@ -94,6 +94,62 @@ def streamed(emitted: Iterable[Mapping[str, Any]]) -> list[Any]:
 def chunks_given(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """Yield the chunks among what was given; waits and the like are left out."""
     return (row for row in rows if "type" in row)
+
+
+STREAMS = ("process_output_stream", "stream_through_runner")
+
+
+def spelt_as(method: str, returned: Callable[[list[Any], list[Any]], list[Any]] = lambda _chunks, out: out) -> Spelling:
+    """Return what spells rows of streams as those of a method: without waits, and what left as that method has it.
+
+    Args:
+        method: ``process_output_stream`` (``returns``, call by call) or ``stream_through_runner`` (``emitted``).
+        returned: makes ``returns`` of the chunks and of those that left.
+    """
+
+    def spelt(given: Fields, expected: Fields) -> tuple[Fields, Fields]:
+        if given.get("method") not in STREAMS:
+            return given, expected
+        events: list[Any] = given.get("chunks", given.get("events")) or []
+        chunks = list(chunks_given(events))
+        rest = {name: value for name, value in given.items() if name != "events"}
+        found = {**rest, "method": method, "chunks": chunks}
+        if method == STREAMS[1] and "returns" in expected:
+            return found, {**_without(expected, "returns"), **emitted_of(events, expected["returns"])}
+        if method == STREAMS[0] and "emitted" in expected:
+            returns = returned(chunks, expected["emitted"])
+            return found, {**_without(expected, "emitted", "text"), "returns": returns}
+        return found, expected
+
+    return spelt
+
+
+def emitted_of(events: Iterable[Any], returns: Iterable[Any]) -> Fields:
+    """Return what calls returned as what left: ``emitted``, its ``text``, and a ``tripwire`` if there was one."""
+    emitted: list[Any] = []
+    fields: Fields = {}
+    for event, told in zip(events, returns, strict=False):
+        if told == "emit":
+            emitted.append(event)
+        elif isinstance(told, dict) and "tripwire" in told:
+            why = told["tripwire"]
+            fields["tripwire"] = why if isinstance(why, dict) else {"reason": str(why)}
+        elif isinstance(told, dict):
+            emitted += [told] if "type" in told else [one for one in (told.get("emit"), told.get("reprocess")) if one]
+    return {"emitted": emitted, "text": joined(emitted), **fields}
+
+
+def _without(fields: Fields, *names: str) -> Fields:
+    return {name: value for name, value in fields.items() if name not in names}
+
+
+def naming(*options: str) -> Projection:
+    """Return the projection of what is only made: of an error, which of the options it names."""
+
+    def named(fields: Fields) -> Fields:
+        return {**fields, "error": options_named(str(fields["error"]), options)} if "error" in fields else fields
+
+    return named
 
 
 def joined(emitted: Iterable[Mapping[str, Any]]) -> str:

@@ -11,7 +11,7 @@ from tests.conformance.builtin.batch_parts import DEFAULTS as BATCH
 from tests.conformance.builtin.frame import Family, Fields, Given, Row
 from tests.conformance.builtin.regex_filter import DEFAULTS as REGEX
 from tests.conformance.builtin.regex_whole import applied, matches, united
-from tests.conformance.builtin.shapes import streamed
+from tests.conformance.builtin.shapes import spelt_as, streamed
 from tests.conformance.builtin.streaming import streamed_through
 
 LIMIT: Fields = {"strategy": "truncate", "count_mode": "cumulative", "trim_mode": "best-fit"}
@@ -103,4 +103,5 @@ FAMILY = Family(
     rules=(each_instance_has_its_own_state,),
     defaults=complete,
     invented=invented,
+    spelling=spelt_as("stream_through_runner"),
 )

@@ -30,7 +30,7 @@ LABELS = frozenset({"name", "description", "location", "source", "available", "s
 
 def run(given: Given) -> Fields:
     """List the skills, or play the calls of the row."""
-    skills = [taken_in(row) for row in given.input["skills"]]
+    skills = [taken_in(row) for row in given.input.get("skills") or []]
     if "calls" in given.input:
         return anyio.run(played, searching(skills, given), given.input)
     form = given.options.get("format", given.input.get("format", "xml"))

@@ -24,7 +24,9 @@ def run(given: Given) -> Fields:
         processor = made(given.options)
     except OptionError as error:
         return {"error": str(error)}
-    retry = after_retries(processor, given.input["error"], given.input["retry_count"]).retry
+    if given.method == "construct":
+        return {}
+    retry = after_retries(processor, given.input["error"], given.input.get("retry_count", 0)).retry
     if retry is None:
         return {"result": None}
     return {"result": {"retry": True}, "delay_ms": round(retry.after * SECOND, 3)}
@@ -42,18 +44,24 @@ def made(options: Fields) -> StreamErrorRetryProcessor:
 
 
 def matcher(told: Fields) -> RetryMatcher:
-    """Return the matcher that a row describes: by the status code, and what else it sets."""
+    """Return the matcher that a row describes, and what else it sets."""
     delay = told.get("delay_ms")
     return RetryMatcher(
-        has_status(told["status_code"]),
+        fits(told),
         max_retries=told.get("max_retries"),
         delay=None if delay is None else delay / SECOND,
     )
 
 
-def has_status(status: int) -> Callable[[BaseException], bool]:
-    """Return whether an error has that status, by the name that the vectors' matchers look it up by."""
-    return lambda error: getattr(error, "status_code", getattr(error, "status", None)) == status
+def fits(told: Fields) -> Callable[[BaseException], bool]:
+    """Return whether an error is as described: its status, by the name that matchers look it up by, and its words."""
+
+    def fitting(error: BaseException) -> bool:
+        status = getattr(error, "status_code", getattr(error, "status", None))
+        words = [value for name, value in told.items() if "message" in name and isinstance(value, str)]
+        return told.get("status_code", status) == status and all(word in str(error) for word in words)
+
+    return fitting
 
 
 def projection(fields: Fields) -> Fields:
@@ -66,7 +74,7 @@ def projection(fields: Fields) -> Fields:
 FAMILY = Family(
     files=("stream_error_retry",),
     run=run,
-    projections={"process_api_error": projection, "is_bad_request_error": projection},
+    projections={"process_api_error": projection, "construct": projection, "is_bad_request_error": projection},
     rules=(
         rules.a_negative_number_is_refused,
         rules.a_status_goes_by_either_name,

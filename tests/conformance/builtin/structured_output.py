@@ -16,7 +16,7 @@ from tests.conformance.builtin import structured_output_invented, structured_out
 from tests.conformance.builtin.frame import Family, Fields, Given
 from tests.conformance.builtin.language_detector import turn
 from tests.conformance.builtin.regex_filter import Logs
-from tests.conformance.builtin.shapes import chunk, options_named
+from tests.conformance.builtin.shapes import chunk, chunks_given, options_named
 
 OPTIONS = ("schema", "model", "instructions", "error_strategy", "fallback_value", "json_prompt_injection")
 FENCED = re.compile(r"<(\w+)>\n(.*)\n</\1>", re.DOTALL)
@@ -50,8 +50,8 @@ def run(given: Given) -> Fields:
 
 async def played(rows: list[Fields], workflow: Workflow) -> Fields:
     """Run the stages of one answer, in the shape of the vectors."""
-    sent = [chunk(row) for row in rows]
-    reason = next((row["payload"].get("finishReason") for row in rows if row["type"] == "finish"), None)
+    sent = [chunk(row) for row in chunks_given(rows)]
+    reason = next((row["payload"].get("finishReason") for row in rows if row.get("type") == "finish"), None)
     async with workflow.start() as run:
         async with run.process_output_stream(sent) as chunks:
             left = [piece async for piece in chunks]

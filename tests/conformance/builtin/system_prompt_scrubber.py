@@ -15,7 +15,7 @@ from tests.conformance.builtin import scrubber_invented, scrubber_rules
 from tests.conformance.builtin.frame import Family, Fields, Given
 from tests.conformance.builtin.language_detector import FENCED, turn
 from tests.conformance.builtin.regex_filter import Logs
-from tests.conformance.builtin.shapes import chunk, joined, options_named, read, recorded, told, write
+from tests.conformance.builtin.shapes import chunk, joined, options_named, read, recorded, spelt_as, told, write
 
 OPTIONS = (
     "strategy", "custom_patterns", "include_detections", "redaction_method", "placeholder_text", "instructions",
@@ -31,6 +31,7 @@ DEFAULTS = {
     "error_strategy": "warn",
 }
 NAMED = re.compile(r"(?:detected(?: in streaming content)?|may not pass|found in \w+): (?:\d+ found, )?([\w, -]+)")
+COUNT = re.compile(r"Detections: \d+|: \d+ found, ")
 
 
 def run(given: Given) -> Fields:
@@ -102,7 +103,10 @@ def asked(model: ScriptedModel, options: Fields) -> Fields:
 
 
 def projection(fields: Fields) -> Fields:
-    """Of messages the parts, of verdicts and warnings the types that they name, of errors the options."""
+    """Of messages the parts, of verdicts and warnings the types that they name, of errors the options.
+
+    Of warnings also whether they say how much was found.
+    """
     if "error" in fields:
         fields["error"] = options_named(fields["error"], (*OPTIONS, "model"))
     if "tripwire" in fields:
@@ -112,7 +116,9 @@ def projection(fields: Fields) -> Fields:
     if "messages" in fields:
         fields["messages"] = [shown(message) for message in fields["messages"]]
     if "logs" in fields:
-        fields["logs"] = [types(row["text"]) for row in fields["logs"] if types(row["text"])]
+        lines = [row["text"] for row in fields["logs"]]
+        counted = any(COUNT.search(line) for line in lines)
+        fields["logs"] = [counted, *(found for line in lines if (found := types(line)))]
     return fields
 
 
@@ -123,7 +129,7 @@ def in_stream(fields: Fields) -> Fields:
         if row is not None and "tripwire" in row:
             fields["tripwire"] = {"reason": row["tripwire"]}
         else:
-            fields["out"] = fields.get("out", "") + (row["payload"].get("text", "") if row else "")
+            fields["out"] = fields.get("out", "") + (row.get("payload", {}).get("text", "") if row else "")
     if "tripwire" in fields:
         fields.pop("out", None)
     return projection(fields)
@@ -150,6 +156,8 @@ def shown(message: Fields) -> Fields:
 
 def schema(fields: Fields) -> Fields:
     """Return the form without what is only for readers."""
+    if "error" in fields:
+        return projection(fields)
     fields["json_schema"] = bare(fields["json_schema"])
     return fields
 
@@ -182,6 +190,7 @@ FAMILY = Family(
         "construct": made,
     },
     rules=scrubber_rules.RULES,
+    spelling=spelt_as("process_output_stream"),
     defaults=DEFAULTS,
     invented=scrubber_invented.rows,
 )

@@ -46,7 +46,7 @@ async def store_of(given: Fields) -> Storage:
     """
     storage = InMemoryStorage()
     asker = context_of(given).get("resource_id")
-    messages = [message for message in read(given.get("stored", [])) if message.thread_id]
+    messages = [message for message in read(given.get("stored") or []) if message.thread_id]
     owners: dict[str, str] = {}
     for message in messages:
         thread, owner = str(message.thread_id), str(message.resource_id or message.thread_id)
@@ -62,7 +62,7 @@ def threads_of_others_are_refused(_options: Fields, given: Fields, expected: Fie
     context: Fields = given.get("context") or {}
     asker, there = context.get("resource"), given.get("thread_exists")
     thread = (context.get("thread") or {}).get("id")
-    rows = [row for row in given.get("stored", []) if row.get("threadId") == thread]
+    rows = [row for row in given.get("stored") or [] if row.get("threadId") == thread]
     owners = {row.get("resourceId") or thread for row in rows}
     owners |= {expected["thread"]["resourceId"]} if there and expected.get("thread") else set()
     return {"error": "OwnershipError"} if thread and asker and owners and asker not in owners else None

@@ -80,7 +80,7 @@ def run(given: Given) -> Fields:
     refused = constructed(made)
     if refused or given.method == "construct":
         return refused
-    context = known(given.input.get("context", {}))
+    context = known(given.input.get("context") or {})
     with Logs() as logs:
         run = Workflow("w").then(made()).start(request_context=context, run_id=given.input.get("trace_id"))
         steps = [step(run, given.input, cost, seen) for cost in given.input["cost_per_step"]]

@@ -102,9 +102,19 @@ def of_prompts() -> Iterator[Row]:
     parted = [user("u1", "a"), assistant("a1", tool("c", "call")), user("u2", LONG), user("u3", "b")]
     parted.insert(2, assistant("a2", tool("c", "result", result=LONG), "so it is"))
     yield kept("call_without_result", {"limit": 60}, parted, ["u1", "a1", "u3"])
+    answered_so = [
+        user("u1", "a"),
+        assistant("a1", tool("c", "call")),
+        assistant("a2", tool("c", "result", result=LONG)),
+    ]
+    answered_so += [assistant("a3", "so it is"), user("u3", "b")]
+    yield kept("call_without_result_in_a_turn", {"limit": 60}, answered_so, ["u1", "a1", "a3", "u3"])
     orphan = [user("u1", LONG), assistant("a1", "yes"), user("u2", "go on")]
     yield kept("orphan", {"limit": 60}, orphan, ["a1", "u2"])
     yield kept("orphan_contiguous", {"limit": 60, "trim_mode": "contiguous"}, orphan, ["a1", "u2"])
+    encoded = [user("u1", "hi"), assistant("a1", "QUJDREVGR0hJSktMTU5PUA" * 8), user("u2", "go on")]
+    yield kept("heuristic_sees_one_word", {"limit": 75}, encoded, ["u1", "a1", "u2"])
+    yield kept("bpe_sees_many", {**BPE, "limit": 75}, encoded, ["u1", "u2"], method="process_input")
     yield kept("all_fits", {"limit": 900}, orphan, ["u1", "a1", "u2"])
     yield kept("one_by_one", {"limit": 36}, [user("u1", "a"), user("u2", "b"), user("u3", "c")], ["u2", "u3"])
 

@@ -11,7 +11,7 @@ from penstock import Chunk, Message, MessageList, Workflow, parse_messages
 from penstock.engine.values.errors import OptionError
 from penstock.processors.budgets import TokenLimiterProcessor
 from tests.conformance.builtin.frame import Family, Fields, Given
-from tests.conformance.builtin.shapes import chunk, options_named, read, recorded, told, write
+from tests.conformance.builtin.shapes import chunk, joined, options_named, read, recorded, spelt_as, told, write
 from tests.conformance.builtin.tokens_invented import rows
 from tests.conformance.builtin.tokens_rules import LIMITS
 
@@ -65,7 +65,7 @@ def conversation(workflow: Workflow, given: Given) -> Fields:
         before = before.add(read(rows if isinstance(rows, list) else ()), source=source)
     before = before.add([Message.system(text) for text in given.input.get("system_messages", ())])
     outcome = workflow.check_sync(before, stage=given.method)
-    return {"kept_ids": [message.id for message in outcome.message_list.all], **told(outcome)}
+    return {"kept_ids": [message.id for message in outcome.message_list.conversation], **told(outcome)}
 
 
 def request(workflow: Workflow, prompt: list[Any]) -> Fields:
@@ -90,20 +90,25 @@ def stream(workflow: Workflow, rows: list[Any]) -> Fields:
 
     with workflow.start_sync().process_output_stream(source()) as chunks:
         out = list(chunks)
-    texts = "".join(piece.text for piece in out if piece.type == "text-delta")
-    others = [recorded(piece) for piece in out if piece.type != "text-delta"]
-    returns: list[Any] = []
-    for row in taken:
+    rows_out = [recorded(piece) for piece in out]
+    returns = went_out([recorded(chunk(row)) for row in taken], rows_out)
+    verdicts = [{"tripwire": one["payload"]["reason"]} for one in rows_out if one["type"] == "tripwire"]
+    notices = [one for one in rows_out if one["type"].startswith("data-")]
+    return {"returns": [*returns[: len(returns) - len(verdicts)], *verdicts], "custom_chunks": notices}
+
+
+def went_out(chunks: list[Any], out: list[Any]) -> list[Any]:
+    """Return of each chunk whether it went out: ``emit``, ``drop``, or what of its text."""
+    texts, returns = joined(row for row in out if "payload" in row), list[Any]()
+    for row in chunks:
         if row["type"] == "text-delta":
             text = row["payload"]["text"]
             size = next(size for size in range(len(text), -1, -1) if texts.startswith(text[:size]))
             texts = texts[size:]
             returns.append("emit" if size == len(text) else {"emit": text[:size]} if size else "drop")
         else:
-            returns.append("emit" if recorded(chunk(row)) in others else "drop")
-    verdicts = [{"tripwire": one["payload"]["reason"]} for one in others if one["type"] == "tripwire"]
-    notices = [one for one in others if one["type"].startswith("data-")]
-    return {"returns": [*returns[: len(returns) - len(verdicts)], *verdicts], "custom_chunks": notices}
+            returns.append("emit" if row in out else "drop")
+    return returns
 
 
 # What is compared
@@ -174,6 +179,7 @@ FAMILY = Family(
         "construct": projection,
     },
     rules=LIMITS,
+    spelling=spelt_as("process_output_stream", went_out),
     invented=lambda: list(rows()),
     neutral={("process_output_stream", "final_count"): "a counter in the processor's state"},
     defaults={

@@ -11,7 +11,7 @@ from penstock.engine.values.errors import OptionError
 from penstock.processors.memory import LegacyMemory, MemoryToolCallFilter
 from tests.conformance.builtin import tool_call_filter_invented
 from tests.conformance.builtin.frame import Family, Fields, Given
-from tests.conformance.builtin.shapes import options_named, read, told, write
+from tests.conformance.builtin.shapes import constructed, options_named, read, told, write
 
 OPTIONS = ("exclude", "filter_after_tool_steps", "preserve_model_output")
 STORED = "1.0.4"
@@ -26,7 +26,10 @@ def run(given: Given) -> Fields:
             return on_memory(MemoryToolCallFilter(exclude=options["exclude"]), given.input["messages"])
         if given.method == "process_input":
             return on_history(ToolCallFilter(**options, scope="history"), given.input["messages"])
-        return on_prompts(ToolCallFilter(**options), given.input["prompts"])
+        if given.method == "construct":
+            return constructed(lambda: ToolCallFilter(**options))
+        prompts = given.input["prompts"] if "prompts" in given.input else [given.input["prompt"]]
+        return on_prompts(ToolCallFilter(**options), prompts)
     except OptionError as error:
         return {"error": str(error)}
 
@@ -267,7 +270,7 @@ def _excluded(part: Fields, options: Fields) -> bool:
 FAMILY = Family(
     files=("tool_call_filter",),
     run=run,
-    projections={"process_llm_request": projection, "process_input": projection, "memory_process": projection},
+    projections=dict.fromkeys(("process_llm_request", "process_input", "memory_process", "construct"), projection),
     rules=(
         a_negative_number_is_refused,
         what_the_model_has_not_seen_is_kept,

@@ -15,8 +15,10 @@ from penstock.testing import VirtualClock
 from penstock.tools.tool import Tool
 from tests.conformance.builtin import tool_search_invented, tool_search_rules
 from tests.conformance.builtin.frame import Family, Fields, Given
+from tests.conformance.builtin.shapes import constructed, naming
 
 ARGUMENTS = {"toolName": "tool_name", "toolNames": "tool_names"}
+OPTIONS = ("include_resolved_tools", "inject_catalog", "top_k", "min_score", "auto_load", "storage", "ttl")
 SHOWN = 100
 """How much of a hit's description is compared: where searches cut it, what is known of the reference does not say."""
 
@@ -24,6 +26,8 @@ SHOWN = 100
 def run(given: Given) -> Fields:
     """Play the calls of the row, each after a step of its own."""
     clock = VirtualClock()
+    if given.method == "construct":
+        return constructed(lambda: made(given.options, given.input, clock))
     processor = made(given.options, given.input, clock)
     return anyio.run(played, processor, given.input, clock)
 
@@ -116,7 +120,7 @@ def complete(options: Fields) -> Fields:
 FAMILY = Family(
     files=("tool_search",),
     run=run,
-    projections={"process_input_step": projection},
+    projections={"process_input_step": projection, "construct": naming(*OPTIONS)},
     rules=tool_search_rules.RULES,
     defaults=complete,
     invented=lambda: tool_search_invented.rows(complete),

@@ -55,4 +55,21 @@ def rows(complete: Callable[[Fields], Fields]) -> Sequence[Row]:
         searched("no blanks", TOOLS, "天气", options),
         searched("the best is not among the first", crowd, "deploy", narrow),
         Row("tool_search", "nothing to find", Given(options, bare), nothing),
+        *[Row("tool_search", f"a while later, {storage}", *later(complete, storage)) for storage in STORAGES],
     ]
+
+
+STORAGES = {"in-memory": [], "context": ["list_issues"]}
+"""What is still loaded when the time to live is over: the conversation forgets nothing."""
+
+
+def later(complete: Callable[[Fields], Fields], storage: str) -> tuple[Given, Fields]:
+    """Return what a row is given, and what the reference does: a step long after a tool was loaded."""
+    load = {"tool": "load_tool", "args": {"toolName": "list_issues"}}
+    given = {"method": "process_input_step", "catalog": TOOLS, "thread_id": "t", "calls": [load, {"wait_ms": 5000}]}
+    loaded = {"success": True, "message": "", "toolName": "list_issues"}
+    steps = [
+        {"visible_tools": META, "system_messages": 1, "result": loaded},
+        {"visible_tools": [*META, *STORAGES[storage]], "system_messages": 1},
+    ]
+    return Given(complete({"storage": storage, "ttl": 1000}), given), {"steps": steps}

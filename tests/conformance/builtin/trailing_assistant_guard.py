@@ -15,7 +15,9 @@ def run(given: Given) -> Fields:
     """Run the input step with the model and the form of the answer."""
     messages = MessageList().add(read(given.input["messages"]), source="memory")
     run = Workflow("w").then(TrailingAssistantGuard()).start_sync()
-    outcome = run.process_input_step(messages, model=name(given.input["model"]), response_format=form(given.input))
+    outcome = run.process_input_step(
+        messages, model=name(given.input.get("model") or ""), response_format=form(given.input)
+    )
     added = [message for message in outcome.message_list if message.id not in messages]
     assert all(message in outcome.message_list.of("context") for message in added)
     return {"appended": [{"role": message.role, "text": message.text} for message in added], **told(outcome)}

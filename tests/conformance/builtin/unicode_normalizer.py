@@ -12,9 +12,10 @@ OPTIONS = ("strip_control_chars", "preserve_emojis", "collapse_whitespace", "tri
 
 def run(given: Given) -> Fields:
     """Run the input stage on the text or the messages; system messages are looked at, as the reference does."""
+    options = {name: value for name, value in given.options.items() if name in OPTIONS}
 
     def made() -> UnicodeNormalizer:
-        return UnicodeNormalizer(form="NFKC", invisible="keep", system="all", **given.options)
+        return UnicodeNormalizer(form="NFKC", invisible="keep", system="all", **options)
 
     if given.method == "construct":
         return constructed(made)

@@ -14,6 +14,7 @@ from penstock.processors.memory._working_templates import DEFAULT_TEMPLATE
 from penstock.processors.memory.working_memory import WorkingMemory
 from tests.conformance.builtin import working_memory_invented, working_memory_rules
 from tests.conformance.builtin.frame import Family, Fields, Given
+from tests.conformance.builtin.shapes import constructed
 from tests.processors.memory.small_store import SmallStore
 
 DEFAULTS = {"template": None, "scope": "resource", "use_v_next": False, "read_only": False}
@@ -23,6 +24,8 @@ def run(given: Given) -> Fields:
     """Show a memory, or tell what the template is that counts by default."""
     if given.method == "default_template":
         return {"heading": DEFAULT_TEMPLATE.splitlines()[0], "fields": re.findall(r"\*\*(.*?)\*\*", DEFAULT_TEMPLATE)}
+    if given.method == "construct":
+        return constructed(lambda: made(given, SmallStore(), fixed=False))
     try:
         return anyio.run(played, given)
     except OptionError as error:
@@ -115,7 +118,7 @@ def projection(fields: Fields) -> Fields:
 FAMILY = Family(
     files=("working_memory",),
     run=run,
-    projections={"process_input": projection, "default_template": projection},
+    projections={"process_input": projection, "default_template": projection, "construct": projection},
     rules=working_memory_rules.RULES,
     defaults=DEFAULTS,
     invented=lambda: working_memory_invented.shown(DEFAULTS),

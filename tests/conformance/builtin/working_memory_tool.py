@@ -30,11 +30,11 @@ def run(given: Given) -> Fields:
 
 async def played(given: Given) -> Fields:
     """Return what each call was answered, and what is stored then."""
-    store, context, scope = SmallStore(), given.input["context"], given.options["scope"]
+    store, context, scope = SmallStore(), given.input.get("context") or {}, given.options["scope"]
     await store.create_thread(Thread("t1", OWNER))
     mine = {"thread_id": context.get("threadId"), "resource_id": context.get("resourceId")}
     key = mine[f"{scope}_id"] or "nobody"
-    if given.input["initial"] is not None:
+    if given.input.get("initial") is not None:
         await store.put_working_memory(scope, key, given.input["initial"], expected=0)
     tool = made(given.options, store)
     results = [await called(tool, call, mine) for call in given.input["calls"]]

@@ -110,7 +110,17 @@ async def judge(one: Scenario, world: Any, recorded: Mapping[str, Any] | None = 
         ours = await one.play(world, recorded["given"])
     except Exception as error:  # noqa: BLE001 - whatever a broken engine does is a finding
         ours = {"crashed": repr(error)}
-    return [compare(one.file, recorded["given"], path, how, theirs, ours, world.said) for path, how, theirs in treated]
+    return [_compared(one.file, recorded["given"], key, ours, world) for key in treated]
+
+
+def _compared(file: str, given: Any, key: tuple[tuple[str, ...], Treatment, Any], ours: Any, world: Any) -> Finding:
+    """Return what came of one key; an observation that a rule cannot read is not what was expected."""
+    path, how, theirs = key
+    try:
+        return compare(file, given, path, how, theirs, ours, world.said)
+    except Exception as error:  # noqa: BLE001 - what others recorded may be of any shape
+        rule = how.rule.__name__ if isinstance(how, Better) else ""
+        return Finding(file, "/".join(path), "differs", rule, theirs, f"{type(error).__name__}: {error}")
 
 
 def treatments(

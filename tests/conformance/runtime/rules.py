@@ -315,6 +315,18 @@ def memory_is_no_input(_given: Any, _path: Path, theirs: Any) -> Any:
     return {**theirs, "messages": theirs["messages"][-1:]}
 
 
+def the_working_memory_is_shown_as_data(given: Any, path: Path, theirs: Any) -> Any:
+    """What a memory knows is a message of its own in the list, before what was said; the rest as above."""
+    shown = memory_is_no_input(given, path, theirs)
+    return {**shown, "all": ["user:(working memory)", *shown["all"]]}
+
+
+def an_accepted_question_is_kept(_given: Any, path: Path, _theirs: Any) -> Any:
+    """What passed its guards is kept before the model is called; a verdict about the answer does not take it back."""
+    assert path[0] in ("processOutputStream", "processOutputStep", "processOutputResult"), path
+    return [{"role": "user", "parts": ["Hi"]}]
+
+
 def a_run_writes_nothing(_given: Any, _path: Path, theirs: Any) -> Any:
     """Running processors stores nothing, and what a memory saves is what the guards left."""
     assert theirs

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
+from penstock import InMemoryStorage, Memory, Message
+from penstock.engine.values.stored import StoredMessage
 from tests.conformance.runtime import rules
 from tests.conformance.runtime.driver import Hooks, Start, Talk, World, chain, conversation, in_both
 from tests.conformance.runtime.frame import SAME, Better, Neutral, scenario
-from tests.conformance.runtime.memory import Memory
 from tests.conformance.runtime.shapes import entry_of, lines
 from tests.conformance.runtime.turns import Mode
 from tests.conformance.runtime.verdicts import STOPS
@@ -16,35 +18,55 @@ from tests.conformance.runtime.verdicts import STOPS
 THREAD = {"thread_id": "t", "resource_id": "r"}
 
 
+class Watched(InMemoryStorage):
+    """A store that notes what is written.
+
+    Attributes:
+        written: the messages of every write.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[Message] = []
+
+    async def save_messages(self, messages: Sequence[Message]) -> tuple[StoredMessage, ...]:
+        """Note them, and keep them."""
+        self.written += messages
+        return await super().save_messages(messages)
+
+
 def remembering(world: World, memory: Memory, *processors: Any, **options: Any) -> Start:
     """Return what an agent with a memory is made with, for a request in a thread."""
     return world.start(*processors, memory=memory, request_context=dict(THREAD), **options)
 
 
-def saved(memory: Memory) -> list[Any]:
+async def saved(memory: Memory) -> list[Any]:
     """Return what is stored of the thread, as the oracle writes it."""
-    return [entry_of(message) for message in memory.saved["t"]]
+    if await memory.storage.thread("t") is None:
+        return []
+    page = await memory.storage.messages("t", oldest_first=True)
+    return [entry_of(row.message) for row in page.items]
 
 
 @scenario(
     "B18",
     {
+        "processOutput*/*/saved": Better(rules.an_accepted_question_is_kept),
         "processOutputStep/*/text": STOPS,
-        "processOutputStep/*/saved": STOPS,
         "processOutputStream/stream/text": STOPS,
         "processOutputResult/generate/text": STOPS,
         "*/*/*": SAME,
     },
 )
 async def nothing_blocked_is_saved(world: Any, given: Any) -> Any:
-    """Whatever stage gives a verdict, neither question nor answer is saved."""
+    """Whatever stage gives a verdict, what it is about is not saved."""
 
     async def play(stage: str, mode: Mode) -> Any:
-        memory = Memory()
+        memory = Memory(InMemoryStorage())
         talk = Talk(remembering(world, memory, *_guards(stage, mode)), given["model_turns"], mode=mode)
         await talk.play(conversation("Hi"))
         ended = talk.ended()
-        return {"tripwire": ended["tripwire"], "text": ended["text"], "saved": saved(memory)}
+        return {"tripwire": ended["tripwire"], "text": ended["text"], "saved": await saved(memory)}
 
     stages = ["none", *(name.split(" ")[0] for name in given["abort_stages"][1:])]
     return {stage: await in_both(lambda mode, stage=stage: play(stage, mode)) for stage in stages}
@@ -73,7 +95,7 @@ async def a_rejected_answer_is_not_kept(world: Any, given: Any) -> Any:
         if ctx.text == "bad":
             ctx.abort("no", retry=True)
 
-    memory = Memory()
+    memory = Memory(InMemoryStorage())
     start = remembering(
         world,
         memory,
@@ -84,36 +106,55 @@ async def a_rejected_answer_is_not_kept(world: Any, given: Any) -> Any:
     assert talk.came is not None
     system = talk.came.message_list
     assert lines(system.system) == lines(system.tagged(None))  # no feedback is left
-    return {"text": talk.text, "saved": saved(memory)}
+    return {"text": talk.text, "saved": await saved(memory)}
 
 
 @scenario(
     "G03",
-    {"log/1/1": Better(rules.memory_is_no_input), "log/*/*": SAME, **dict.fromkeys(("*_chain", "saved"), SAME)},
+    {
+        "log/*/1": Better(rules.the_working_memory_is_shown_as_data),
+        "log/*/*": SAME,
+        **dict.fromkeys(("*_chain", "saved"), SAME),
+    },
     overrules="DESIGN §5: which messages a stage shows is the stage's; at the input, what the caller said",
 )
 async def memory_around_the_others(world: Any, given: Any) -> Any:
     """Memory's processors come before the user's at the input, and behind them at the output."""
     del given
-    memory = Memory(working=True)
+    memory = Memory(InMemoryStorage(), working_memory=True)
     log: list[Any] = []
 
     def look(ctx: Any) -> None:
-        memory.called.append("U")
         own = len(ctx.system_messages)
         everything = ctx.message_list
-        told = {"messages": lines(ctx.messages), "all": lines(everything.all), "untagged_system": own}
+        shown = [
+            re.sub(r"(?s)^(user:).*<working_memory_data>.*", r"\1(working memory)", it)
+            for it in lines(everything.conversation)
+        ]
+        told = {"messages": lines(ctx.messages), "all": shown, "untagged_system": own}
         log.append(["U", {**told, "all_system": len(everything.system)}])
 
     def sign(ctx: Any) -> Any:
-        memory.called.append("V")
         return ctx.message_list.map_text(lambda text: f"{text} [V]", ctx.messages)
 
     processors = [Hooks("U", process_input=look), Hooks("V", process_output_result=sign)]
-    for text, answer in (("first", "answer one"), ("second", "answer two")):
-        await Talk(remembering(world, memory, *processors), [{"text": answer}]).play(conversation(text))
-    chain_of_one = [f"processor:{id}" for id in memory.called[:6]]
-    return {"input_chain": [chain_of_one[:4]], "output_chain": [chain_of_one[4:]], "log": log, "saved": saved(memory)}
+    talks = [
+        await Talk(remembering(world, memory, *processors), [{"text": answer}], records=True).play(conversation(text))
+        for text, answer in (("first", "answer one"), ("second", "answer two"))
+    ]
+    return {
+        "input_chain": [called(talks[0], "process_input")],
+        "output_chain": [called(talks[0], "process_output_result")],
+        "log": log,
+        "saved": await saved(memory),
+    }
+
+
+def called(talk: Talk, stage: str) -> list[str]:
+    """Return the processors that a stage ran, in order; of both halves of a processor its own name."""
+    records = () if talk.came is None else talk.came.records
+    ids = [record.step for record in records if record.stage == stage]
+    return [f"processor:{re.sub('-(?:loader|saver)$', '', id)}" for id in ids]
 
 
 @scenario(
@@ -139,13 +180,10 @@ async def what_is_written_while_processors_run(world: Any, given: Any) -> Any:
     workflow = chain(a).named("pw")
     found = {}
     for case, item in (("plain array", a), ("workflow input", workflow), ("workflow output", workflow)):
-        memory = Memory()
-        talk = Talk(remembering(world, memory, item), [{"text": "ok 1"}], mode="stream")
+        store = Watched()
+        talk = Talk(remembering(world, Memory(store), item), [{"text": "ok 1"}], mode="stream")
         await talk.play(conversation(raw))
-        writes = [
-            {"by": by, "contains_raw_ssn": raw in lines(messages)[0]}
-            for by, messages in memory.writes
-            if by != "message-history" or raw in lines(messages)[0]
-        ]
-        found[case] = {"processor_workflow_writes": writes, "text": talk.text}
+        kept = lines(store.written)
+        writes = [{"contains_raw_ssn": True} for line in kept if raw in line]
+        found[case] = {"processor_workflow_writes": writes if kept else "nothing was kept", "text": talk.text}
     return found

@@ -106,7 +106,8 @@ async def what_stream_hooks_are_told(world: Any, given: Any) -> Any:
     def told(id: str) -> Hooks:
         def note(chunk: Chunk, ctx: Any) -> Chunk:
             if chunk.type == "text-delta":
-                there = {"messageList": bool(ctx.message_list.all), "requestContext": ctx.request_context is not None}
+                has_messages = bool(ctx.message_list.conversation)
+                there = {"messageList": has_messages, "requestContext": ctx.request_context is not None}
                 log.append([id, {"text": chunk.text, "retryCount": ctx.retry_count, **there}])
             return chunk
 

@@ -150,7 +150,7 @@ async def test_the_callers_cancellation_is_neither_verdict_nor_failure() -> None
         group.cancel_scope.cancel()
     assert ended == []
     assert run.tripwire is None
-    assert [message.text for message in run.message_list.all] == ["Hi"]
+    assert [message.text for message in run.message_list.conversation] == ["Hi"]
 
 
 @pytest.mark.parametrize("stage", WITH_TOOL_CALL)
@@ -189,7 +189,7 @@ async def test_removing_everything_is_said_by_name() -> None:
         run.message_list = conversation("Hi").add(Message.assistant("answer"))
         with pytest.raises(StepFailedError, match=r"clear"):
             await _stage(run, stage)
-        assert [message.text for message in run.message_list.all] == ["Hi", "answer"]
+        assert [message.text for message in run.message_list.conversation] == ["Hi", "answer"]
     cleared = await chain(Hooks("A", process_input=lambda ctx: ctx.message_list.clear("input"))).check("Hi")
     assert cleared.messages == ()
 
@@ -242,7 +242,7 @@ async def test_a_rejected_tool_call_uses_up_the_budget() -> None:
         await run.process_output_step("let me see")
         outcome = await run.process_tool_call("lookup", {})
         assert outcome.retry_granted is granted
-        assert [message.text for message in run.message_list.all] == ["Hi"]
+        assert [message.text for message in run.message_list.conversation] == ["Hi"]
     assert run.retry_count == 2
     assert run.tripwire is not None
 

@@ -10,10 +10,9 @@ from typing import Any
 import anyio
 import pytest
 
-from penstock import Edit, Message, TextPart, ToolPart, Workflow, WorkflowError
+from penstock import Edit, InMemoryStorage, Memory, Message, TextPart, ToolPart, Workflow, WorkflowError
 from penstock.engine import Overrides, StepFailedError
 from tests.conformance.runtime.driver import HONEST, Hooks, Talk, chain, conversation
-from tests.conformance.runtime.memory import Memory
 from tests.conformance.runtime.parallels import Order, passing, suffix
 from tests.conformance.runtime.shapes import lines
 from tests.conformance.runtime.storing import remembering
@@ -132,7 +131,7 @@ async def test_a_failed_tool_in_the_history_harms_no_workflow() -> None:
     run = chain(Workflow("inner").then(Hooks("A", process_input_step=lambda ctx: ctx.messages))).start()
     run.message_list = conversation("Hi").add(failed)
     assert not (await run.process_input_step()).blocked
-    assert run.message_list.all[-1].parts == failed.parts
+    assert run.message_list.conversation[-1].parts == failed.parts
 
 
 async def test_every_argument_reaches_a_nested_processor() -> None:
@@ -297,9 +296,9 @@ async def test_the_scope_of_messages_is_the_stages(stage: str) -> None:
     twice = chain(
         note, Hooks("B", **{stage: lambda ctx: ctx.message_list.add(Message.user("more"))}), note_again(seen, stage)
     )
-    memory = Memory()
-    memory.saved["t"] = [Message.assistant("remembered")]
-    await Talk(remembering(HONEST, memory, twice)).play(conversation("Hi", context=["older"]))
+    store = InMemoryStorage()
+    await store.save_messages([Message.assistant("remembered", id="a", thread_id="t", resource_id="r")])
+    await Talk(remembering(HONEST, Memory(store), twice)).play(conversation("Hi", context=["older"]))
     shown = ["user:Hi"] if stage == "process_input" else ["user:older", "assistant:remembered", "user:Hi"]
     assert seen == [shown, [*shown, "user:more"]]
 
@@ -314,7 +313,7 @@ async def test_hidden_messages_stay_where_they_are() -> None:
     messages = conversation("one", "two").add(Message.assistant("memory"), source="memory").add(Message.user("three"))
     run = chain(Hooks("A", process_input=lambda ctx: ctx.messages[::-1])).start()
     await run.process_input(messages)
-    assert lines(run.message_list.all) == ["user:three", "user:two", "assistant:memory", "user:one"]
+    assert lines(run.message_list.conversation) == ["user:three", "user:two", "assistant:memory", "user:one"]
 
 
 async def test_times_decide_no_order() -> None:
@@ -322,7 +321,7 @@ async def test_times_decide_no_order() -> None:
     old = Message.user("old", created_at=datetime(1970, 1, 1, tzinfo=UTC))
     run = chain(Hooks("A", process_input=lambda ctx: [*ctx.messages, old])).start()
     await run.process_input("Hi")
-    assert lines(run.message_list.all) == ["user:Hi", "user:old"]
+    assert lines(run.message_list.conversation) == ["user:Hi", "user:old"]
 
 
 async def test_a_message_added_at_the_end_is_kept_as_it_is() -> None:
@@ -332,7 +331,7 @@ async def test_a_message_added_at_the_end_is_kept_as_it_is() -> None:
     await run.process_input("Hi")
     await run.process_output_step("answer")
     await run.process_output_result()
-    assert lines(run.message_list.all) == ["user:Hi", "assistant:answer", "assistant:extra"]
+    assert lines(run.message_list.conversation) == ["user:Hi", "assistant:answer", "assistant:extra"]
 
 
 async def test_a_renamed_message_takes_its_own_place() -> None:
@@ -341,7 +340,7 @@ async def test_a_renamed_message_takes_its_own_place() -> None:
     run = chain(a).start()
     await run.process_output_step("answer")
     await run.process_output_result()
-    assert [message.id for message in run.message_list.all] == ["new"]
+    assert [message.id for message in run.message_list.conversation] == ["new"]
 
 
 async def test_system_messages_returned_once_are_not_taken_for_anothers() -> None:

@@ -272,7 +272,7 @@ async def what_the_next_one_sees(world: Any, given: Any) -> Any:
             return hook(ctx)
 
         def b(ctx: Any, log: list[Any] = log) -> None:
-            log.append(["B sees messages", lines(ctx.messages), "list", lines(ctx.message_list.all)])
+            log.append(["B sees messages", lines(ctx.messages), "list", lines(ctx.message_list.conversation)])
 
         workflow = chain(Hooks("A", process_input=a), Hooks("B", process_input=b))
         talk = await Talk(world.start(workflow)).play(conversation("Hi", context=["older context"]))

@@ -37,7 +37,7 @@ class Hides(Processor):
                 if (at := text.find(word)) >= 0
             }
         )
-        return hidden.replace(*(replace(one, metadata={**one.metadata, self.id: True}) for one in hidden.all))
+        return hidden.replace(*(replace(one, metadata={**one.metadata, self.id: True}) for one in hidden.conversation))
 
 
 class Renames(Processor):

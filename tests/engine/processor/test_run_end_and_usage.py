@@ -53,7 +53,7 @@ async def test_what_is_told_at_the_end_may_wait_and_may_fail(caplog: pytest.LogC
     told: list[str] = []
 
     async def late(ended: RunEnd) -> None:
-        told.append(f"late {ended.message_list.all[0].text}")
+        told.append(f"late {ended.message_list.conversation[0].text}")
 
     def broken(ended: RunEnd) -> None:
         told.append("broken")
@@ -105,7 +105,7 @@ async def test_a_retry_may_bring_messages() -> None:
     await run.process_input("hi")
     outcome = await run.process_api_error(TimeoutError())
     assert outcome.retry is not None
-    assert [message.text for message in run.message_list.all] == ["hi", "go on"]
+    assert [message.text for message in run.message_list.conversation] == ["hi", "go on"]
 
 
 async def test_a_step_that_failed_is_no_attempt() -> None:

@@ -153,7 +153,7 @@ async def run_stage(workflow: Workflow, stage: str, context: dict[str, Any]) -> 
             content = ValueError("the call failed")
         with anyio.fail_after(5):
             outcome = await run.stage(stage, content, **details)
-    shown = f"{outcome.text} {outcome.messages} {dict(outcome.overrides)} {outcome.message_list.all}"
+    shown = f"{outcome.text} {outcome.messages} {dict(outcome.overrides)} {outcome.message_list.conversation}"
     return outcome, shown
 
 

@@ -309,7 +309,7 @@ def test_an_answer_that_is_left_without_parts_is_not_kept() -> None:
     run = flow(emptied).start_sync()
     with run.process_output_stream([Chunk("text-delta", "a secret", "t"), Chunk("finish")]) as chunks:
         assert [chunk.type for chunk in chunks] == ["finish"]
-    assert run.message_list.all == ()
+    assert run.message_list.conversation == ()
 
 
 class JudgeOfResponses(Judge):

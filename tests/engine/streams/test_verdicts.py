@@ -143,7 +143,7 @@ async def check_blocked(end: Ended, reason: str, status: str) -> None:
     assert outcome.text == end.stream.text == ""
     assert outcome.fact(FACT) is None
     assert end.run.tripwire == outcome.tripwire == end.stream.tripwire
-    assert not end.run.message_list.all
+    assert not end.run.message_list.conversation
     told = [record.status for record in end.of("breaking")]
     assert told == [status] or (status == "too late" and told in ([], ["failed"]))
     assert "secret" not in repr(end.run.records)

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
 
 from penstock import Chunk, Edit, Message, TextGuard, Workflow
 from penstock.engine.tasks import gather
+from penstock.engine.text_guards.window import PartStart, TextWindow
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.messages import FilePart, ImagePart, TextPart
+from penstock.engine.values.texts import TextPlace
 from penstock.engine.values.tripwire import Tripwire, TripwireSignal
 from penstock.testing import run_stage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from penstock.engine.processor.context import AnyContext
+    from penstock.engine.text_guards.window import Found
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.message_list import MessageList
-    from penstock.engine.values.texts import TextPlace
 
 
 class Hider(TextGuard):
@@ -87,6 +89,81 @@ def test_neighbouring_parts_can_be_read_as_one_text_only() -> None:
     with Workflow("w").then(Whole()).start_sync().process_output_stream(pieces) as chunks:
         out = [(chunk.id, chunk.text) for chunk in chunks]
     assert ["".join(text for id, text in out if id == block) for block in "12"] == ["a ***", " b"]
+
+
+class Asks(Hider):
+    """Hides ``secret`` by itself, and asks somebody about other words, which are read where parts are joined."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    def scan(self, window: TextWindow, ctx: AnyContext) -> tuple[list[Edit], int]:
+        found = [Edit(at, at + 6, "***", "redact") for at in [window.text.find("secret")] if at >= 0]
+        if window.final and not window.separate:
+            self.asked.append(window.text)
+            found += [Edit(at, at + 3, "?", "redact") for at in [window.text.find("who")] if at >= 0]
+        return found, len(window.text) if window.final else window.start
+
+    def joined_only(self, found: Found) -> bool:
+        return isinstance(found, Edit) and found.text == "?"
+
+
+@pytest.mark.parametrize(
+    ("texts", "hidden"), [(("a secret", "who"), ("a ***", "?")), (("w", "ho sec", "ret"), ("?", " ***", ""))]
+)
+@pytest.mark.parametrize("streamed", [False, True])
+def test_what_is_asked_about_joined_parts_alone_counts_where_it_stands(
+    texts: tuple[str, ...], hidden: tuple[str, ...], streamed: bool
+) -> None:
+    """Within a part and across parts; it is asked about once."""
+    guard = Asks()
+    if streamed:
+        with (
+            Workflow("w")
+            .then(guard)
+            .start_sync()
+            .process_output_stream(
+                [Chunk("text-delta", text, str(number)) for number, text in enumerate(texts)]
+            ) as chunks
+        ):
+            out = [(chunk.id, chunk.text) for chunk in chunks]
+        left = tuple("".join(text for id, text in out if id == str(number)) for number in range(len(texts)))
+    else:
+        message = Message("user", tuple(map(TextPart, texts)))
+        left = tuple(
+            part.text
+            for part in run_stage(guard, "process_input", [message]).messages[0].parts
+            if isinstance(part, TextPart)
+        )
+    assert left == hidden
+    assert guard.asked == ["".join(texts)]
+
+
+def test_a_window_tells_where_parts_begin_between_two_places() -> None:
+    """Not at the places themselves."""
+    parts = [PartStart(at, TextPlace("m", number)) for number, at in enumerate((0, 3, 3, 7, 9))]
+    window = TextWindow("4567890", base=3, parts=parts)
+    assert [window.borders(0, 6), window.borders(0, 7), window.borders(-1, 7)] == [[4], [4, 6], [0, 0, 4, 6]]
+
+
+def test_parts_that_are_far_away_cost_nothing() -> None:
+    """Each of many windows looks for its own borders only."""
+
+    class Counted(list[PartStart]):
+        looks = 0
+
+        def __getitem__(self, at: Any) -> Any:
+            self.looks += 1
+            return super().__getitem__(at)
+
+        def __iter__(self) -> Iterator[PartStart]:
+            raise AssertionError
+
+    parts = Counted([PartStart(at * 10, TextPlace("m", at)) for at in range(10_000)])
+    window = TextWindow("a" * 100_000, parts=parts)
+    assert [window.borders(at * 10 - 5, at * 10 + 5) for at in (1, 5_000, 9_999)] == [[10], [50_000], [99_990]]
+    assert parts.looks < 100
 
 
 def test_a_guard_may_leave_messages_out_and_set_their_metadata() -> None:

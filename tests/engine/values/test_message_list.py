@@ -52,13 +52,13 @@ def test_views_pick_by_source() -> None:
     def texts(found: Any) -> list[str]:
         return [message.text for message in found]
 
-    assert texts(messages.all) == ["asked", "remembered", "answered", "given"]
+    assert texts(messages.conversation) == ["asked", "remembered", "answered", "given"]
     assert (texts(messages.input), texts(messages.response)) == (["asked"], ["answered"])
     assert (texts(messages.remembered), texts(messages.of("context"))) == (["remembered"], ["given"])
     assert (texts(messages.system), texts(messages.tagged("owner"))) == (["rules", "tagged"], ["tagged"])
     assert (len(messages), texts(messages)[-1]) == (6, "tagged")
     assert messages.get("nobody") is None
-    assert messages.all[0].id in messages
+    assert messages.conversation[0].id in messages
     assert "nobody" not in messages
 
 
@@ -178,7 +178,7 @@ def test_texts_are_mapped_in_place() -> None:
     """Ids and order stay; only some messages, or kinds, where asked for."""
     messages = MessageList([Message.user("a", id="1"), Message.user(PARTS, id="2")])
     assert [message.text for message in messages.map_text(str.upper)] == ["A", "T"]
-    assert [message.text for message in messages.map_text(str.upper, messages.all[:1])] == ["A", "t"]
+    assert [message.text for message in messages.map_text(str.upper, messages.conversation[:1])] == ["A", "t"]
     assert messages.map_text(str.upper, kinds=["reasoning"]).all[1].parts[1] == ReasoningPart("R")
     assert messages.map_text(str) == messages
 
@@ -291,3 +291,10 @@ def test_system_messages_that_say_the_same_are_one_and_others_stay() -> None:
     messages = MessageList([Message.system("a"), Message.system("a"), *notes])
     assert [message.parts for message in messages.system] == [(TextPart("a"),), notes[0].parts, notes[1].parts]
     assert len(MessageList([Message.system("a", from_client=True, name=name) for name in "ab"]).system) == 2
+
+
+def test_all_is_all_and_the_conversation_is_without_system_messages() -> None:
+    """In the order in which they were added."""
+    messages = MessageList("hi").add(Message.system("Be brief."), tag="mine").add(Message.assistant("hello"))
+    assert [message.role for message in messages.all] == ["user", "system", "assistant"]
+    assert [message.role for message in messages.conversation] == ["user", "assistant"]

@@ -183,7 +183,7 @@ def test_the_texts_of_an_answer_share_the_budget() -> None:
         ]
     )
     outcome = run_stage(limiter(3), "process_output_result", messages)
-    user, answer = outcome.message_list.all
+    user, answer = outcome.message_list.conversation
     assert user.text == "user text is not counted"
     assert answer.parts == (TextPart("one two"), call, TextPart("three"))
     assert dict(outcome.records[0].details) == {"limit": 3, "tokens": 4, "counter": "o200k_base"}

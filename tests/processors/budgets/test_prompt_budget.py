@@ -36,7 +36,7 @@ def kept(
         limiter(limit, **options), stage, MessageList(messages) if isinstance(messages, list) else messages
     )
     assert outcome.tripwire is None, outcome.tripwire
-    return [message.id for message in outcome.message_list.all]
+    return [message.id for message in outcome.message_list.conversation]
 
 
 def call(id: str, role: Any = Message.assistant, **fields: Any) -> Message:

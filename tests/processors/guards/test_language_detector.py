@@ -6,6 +6,7 @@ import json
 import logging
 from typing import Any
 
+import anyio
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -138,6 +139,66 @@ def test_a_message_of_several_languages_is_told_by_most_of_it_and_blocked_by_any
     assert told["languages"] == ("en", "fr")
     assert told["is_target_language"] is False
     assert run_stage(LanguageDetector(strategy="block"), "process_input", english + french).blocked
+
+
+WAY = "I would like to know where the station is, and when the next train to the city leaves. "
+BANK = "Bitte überweisen Sie das Geld noch heute auf das Konto, das ich Ihnen gestern genannt habe. "
+
+
+@pytest.mark.parametrize(("share", "blocked"), [(None, False), (0, True), (0.2, True), (0.3, False)])
+@pytest.mark.parametrize("place", range(4))
+def test_a_sentence_in_another_language_blocks_from_a_share_of_the_text(
+    share: float | None, blocked: bool, place: int
+) -> None:
+    """Wherever it stands; without the option, only the language of most of the text counts."""
+    sentences = [WAY] * 4
+    sentences.insert(place, BANK)
+    outcome = run_stage(LanguageDetector(strategy="block", mixed_share=share), "process_input", "".join(sentences))
+    assert outcome.blocked == blocked
+    if outcome.tripwire is not None:
+        (span,) = outcome.tripwire.metadata["spans"]
+        assert (span["start"], span["length"], span["categories"]) == (len(WAY) * place, len(BANK), ("de",))
+
+
+def test_the_shares_of_languages_are_noted() -> None:
+    """In the metadata and in the record."""
+    outcome = run_stage(LanguageDetector(mixed_share=0), "process_input", WAY * 3 + BANK + WAY)
+    shares = {
+        "de": round(len(BANK) / (len(BANK) + 4 * len(WAY)), 3),
+        "en": round(4 * len(WAY) / (len(BANK) + 4 * len(WAY)), 3),
+    }
+    told = about(outcome.messages[0])
+    assert (told["detected_language"], told["languages"], told["shares"]) == ("English", ("de", "en"), shares)
+    assert told["is_target_language"] is False
+    assert [record.details.get("languages") for record in outcome.records] == [shares]
+
+
+@pytest.mark.parametrize("text", [WAY * 5, BANK * 30, FRENCH, "Hm."])
+def test_a_text_in_one_language_is_read_as_without_the_share(text: str) -> None:
+    """Its details are equal."""
+    plain, mixed = (run_stage(LanguageDetector(mixed_share=share), "process_input", text) for share in (None, 0))
+    assert mixed.messages == plain.messages or about(mixed.messages[0]) == about(plain.messages[0])
+
+
+@pytest.mark.parametrize("size", [1, 7, 50, 1000])
+def test_a_sentence_in_another_language_is_found_in_a_stream_as_in_the_whole(size: int) -> None:
+    """However it is cut; nothing of its window leaves."""
+    text = WAY * 4 + BANK + WAY * 4
+    guard = LanguageDetector(strategy="block", phase="output", mixed_share=0)
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    with Workflow("w").then(guard).start_sync().process_output_stream(pieces) as chunks:
+        said = "".join(chunk.text for chunk in chunks)
+    assert chunks.outcome is not None
+    assert chunks.outcome.blocked
+    assert (WAY * 4).startswith(said)
+
+
+def test_only_the_stretch_in_another_language_is_translated() -> None:
+    """The rest stays as it is written."""
+    verdict = {"iso_code": "de", "confidence": 1.0, "translated_text": "Please transfer the money today."}
+    guard = LanguageDetector(ScriptedModel([{"object": verdict}]), strategy="translate", mixed_share=0)
+    outcome = anyio.run(Workflow("w").then(guard).start().process_input, [Message.user(WAY + WAY + BANK + WAY)])
+    assert outcome.text == (WAY + WAY + "Please transfer the money today. " + WAY)
 
 
 def test_text_parts_of_a_message_are_one_text_and_other_parts_are_left_alone() -> None:
@@ -375,6 +436,8 @@ def test_detectors_of_other_target_languages_put_their_scores_in_facts_of_their_
         ({"preserve_original": "yes"}, "preserve_original"),
         ({"include_detection_details": 1}, "include_detection_details"),
         ({"languages": ["xx"]}, "languages"),
+        ({"mixed_share": 1.5}, "mixed_share"),
+        ({"mixed_share": 0.1, "embedded": False, "model": ScriptedModel([])}, "mixed_share"),
         ({"languages": ["en", "de"], "identifier": Marks()}, "languages"),
         ({"identifier": 3}, "identifier"),
         ({"embedded": False}, "embedded"),

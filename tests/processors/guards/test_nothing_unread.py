@@ -129,7 +129,7 @@ def test_ordinary_ids_and_addresses_are_no_findings(part: ToolPart) -> None:
 
 async def test_a_model_is_not_asked_about_ids() -> None:
     """But about what says something."""
-    model = ScriptedModel([{"text": '{"categories": null, "reason": null}'}], repeat_last=True)
+    model = ScriptedModel([{"text": '{"categories": [], "reason": null}'}], repeat_last=True)
     guard = PromptInjectionDetector(model, embedded=False)
     call = ToolPart("call_AbCdEfGh12345678", "get_weather")
     await Workflow("w").then(guard).check([Message.user([call])])

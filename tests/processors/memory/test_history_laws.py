@@ -65,7 +65,7 @@ def test_a_history_is_the_end_of_its_thread_and_the_clients_words_are_input(
     given_ids = {id for _, id in sent}
     sending = [replace(message, id=id) for message, id in sent if message.role != "system"]
     storage, listed = anyio.run(begun, thread, sending, chosen)
-    ids = [message.id for message in listed.all]
+    ids = [message.id for message in listed.conversation]
     assert len(ids) == len(set(ids))
     stored = [entry for entry in listed.entries if entry.message.id in storage.rows]
     orders = [storage.rows[entry.message.id].order for entry in stored]

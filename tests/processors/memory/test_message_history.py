@@ -65,7 +65,7 @@ def words(text: str) -> int:
 async def test_the_last_messages_come_before_the_input(options: dict[str, Any], expected: list[str]) -> None:
     """Ten of them by default, oldest first, of the source memory."""
     listed = await loaded(MessageHistory(await talk(30), **options))
-    assert texts(listed.all) == [*expected, "now"]
+    assert texts(listed.conversation) == [*expected, "now"]
     assert texts(listed.remembered) == expected
 
 
@@ -86,9 +86,9 @@ async def test_context_stays_before_the_history() -> None:
     """What the caller gives as background comes first, then the thread, then the input."""
     given = MessageList("now").add([Message.user("background")], source="context")
     listed = await loaded(MessageHistory(await talk(2)), given)
-    assert texts(listed.all) == ["m0", "m1", "now", "background"]
+    assert texts(listed.conversation) == ["m0", "m1", "now", "background"]
     first = MessageList().add([Message.user("background")], source="context").add("now", source="input")
-    assert texts((await loaded(MessageHistory(await talk(2)), first)).all) == ["background", "m0", "m1", "now"]
+    assert texts((await loaded(MessageHistory(await talk(2)), first)).conversation) == ["background", "m0", "m1", "now"]
 
 
 async def test_stored_system_messages_do_not_come_back() -> None:
@@ -103,10 +103,10 @@ async def test_the_stored_copy_of_a_message_counts() -> None:
     await storage.save_messages([Message.user("elsewhere", id="x", thread_id="t2", resource_id="u")])
     sent = [Message.user("forged", id="h1"), Message.user("forged too", id="h5"), Message.user("now", id="n")]
     listed = await loaded(MessageHistory(storage, last_messages=2), sent)
-    assert texts(listed.all) == ["m1", "m4", "m5", "now"]
+    assert texts(listed.conversation) == ["m1", "m4", "m5", "now"]
     assert texts(listed.input) == ["now"]
     listed = await loaded(MessageHistory(storage, last_messages=2), [Message.user("mine", id="x")])
-    assert texts(listed.all) == ["m4", "m5", "mine"]
+    assert texts(listed.conversation) == ["m4", "m5", "mine"]
 
 
 async def test_no_second_look_where_the_whole_thread_is_loaded() -> None:
@@ -123,8 +123,8 @@ async def test_a_call_that_waits_is_answered_by_the_client_alone() -> None:
     result = ToolPart("c1", "rm", {"a": 2}, "result", "here")
     sent = [Message.assistant([TextPart("I obey"), result], id="h1"), Message.user("now", id="n")]
     listed = await loaded(MessageHistory(storage), sent)
-    assert texts(listed.all) == ["hi", "let me see", "hello?", "now"]
-    assert listed.all[1].parts[1] == ToolPart("c1", "where", {"a": 1}, "result", "here")
+    assert texts(listed.conversation) == ["hi", "let me see", "hello?", "now"]
+    assert listed.conversation[1].parts[1] == ToolPart("c1", "where", {"a": 1}, "result", "here")
     assert [entry.source for entry in listed.entries] == ["memory", "input", "memory", "input"]
 
 
@@ -134,10 +134,10 @@ async def test_results_under_another_id_are_moved_to_their_calls() -> None:
     error = ToolPart("c1", "where", state="error", error="no signal")
     storage = await stored(waiting)
     listed = await loaded(MessageHistory(storage), [Message.assistant([error], id="new")])
-    assert [message.id for message in listed.all] == ["h1"]
-    assert listed.all[0].parts == (error,)
+    assert [message.id for message in listed.conversation] == ["h1"]
+    assert listed.conversation[0].parts == (error,)
     listed = await loaded(MessageHistory(storage), [Message.assistant([TextPart("so"), error], id="new")])
-    assert [message.id for message in listed.all] == ["h1", "new"]
+    assert [message.id for message in listed.conversation] == ["h1", "new"]
     stranger = Message.assistant([ToolPart("c9", "where", state="result", result=1)], id="new")
     listed = await loaded(MessageHistory(storage), [stranger])
     assert [message.parts for message in listed.input] == [stranger.parts]

@@ -91,7 +91,7 @@ async def test_the_quotation_stands_before_what_is_remembered_behind_the_callers
     listed = MessageList([Message.user("given", id="c")], source="context").add(Message.user("pet", id="q"))
     after = (await asked(recall, listed)).message_list
     [_, quotation_] = after.of("context")
-    assert [message.id for message in after.all] == ["c", quotation_.id, "a", "q"]
+    assert [message.id for message in after.conversation] == ["c", quotation_.id, "a", "q"]
     assert quotation_.metadata == {"penstock": {"recalled": ("o",)}}
 
 

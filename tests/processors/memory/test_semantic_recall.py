@@ -51,7 +51,7 @@ async def test_recalled_messages_stand_among_the_memories_by_time():
     await indexed(shelf, recall, *TALK, said("f", "a pet", day=9))
     listed = MessageList([TALK[1], TALK[3]], source="memory").add([Message.assistant("hi", id="x")], source="input")
     outcome = await asked(recall, listed.add(Message.user("my dog", id="q")))
-    assert [message.id for message in outcome.message_list.all] == ["a", "b", "d", "f", "x", "q"]
+    assert [message.id for message in outcome.message_list.conversation] == ["a", "b", "d", "f", "x", "q"]
 
 
 async def test_the_question_is_the_users_last_message_with_a_text():

@@ -47,7 +47,7 @@ async def test_what_is_known_is_shown_as_data_before_the_users_last_message():
     outcome = await shown(WorkingMemory(await stored("- **Name**: Ann")))
     assert "<working_memory_data>\n- **Name**: Ann\n</working_memory_data>" in block(outcome)
     assert [message.text for message in outcome.message_list.input] == ["Hello"]
-    assert outcome.message_list.all[-1].text == "Hello"
+    assert outcome.message_list.conversation[-1].text == "Hello"
     (told,) = outcome.message_list.tagged("memory")
     assert "Ann" not in told.text
 
@@ -63,7 +63,7 @@ async def test_it_stands_behind_what_was_said_before():
     """A prompt differs from the one before only from there on."""
     said = [Message.user("one"), Message.assistant("two"), Message.user("three")]
     outcome = await shown(WorkingMemory(await stored("Ann")), messages=said)
-    assert [message.text[:5] for message in outcome.message_list.all] == ["one", "two", "(From", "three"]
+    assert [message.text[:5] for message in outcome.message_list.conversation] == ["one", "two", "(From", "three"]
 
 
 @pytest.mark.parametrize("read_only", [False, True])
@@ -81,17 +81,17 @@ async def test_it_stands_behind_what_others_load_after_it(read_only):
     run = Workflow("w").then(processor).then(Loading()).start(request_context=ANN)
     await run.process_input("new")
     outcome = await run.process_input_step()
-    assert [message.text[:5] for message in outcome.message_list.all] == ["old", "(From", "new"]
+    assert [message.text[:5] for message in outcome.message_list.conversation] == ["old", "(From", "new"]
     run.message_list = run.message_list.add(Message.assistant("more"))
-    assert [message.text[:5] for message in run.message_list.all] == ["old", "(From", "new", "more"]
+    assert [message.text[:5] for message in run.message_list.conversation] == ["old", "(From", "new", "more"]
 
 
 async def test_without_a_message_of_the_users_it_stands_before_the_input():
     """Or alone."""
     processor = WorkingMemory(await stored("Ann"))
     outcome = await shown(processor, messages=[Message.assistant("one")])
-    assert [message.text[:5] for message in outcome.message_list.all] == ["(From", "one"]
-    assert len((await shown(processor, messages=[])).message_list.all) == 1
+    assert [message.text[:5] for message in outcome.message_list.conversation] == ["(From", "one"]
+    assert len((await shown(processor, messages=[])).message_list.conversation) == 1
 
 
 async def test_where_nothing_is_known_that_is_said():

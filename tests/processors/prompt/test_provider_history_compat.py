@@ -302,9 +302,9 @@ def test_references_to_items_without_reasoning_go() -> None:
     run.process_input(MessageList([ASKED, bare, whole], source="memory"))
     outcome = run.process_api_error(ORPHAN)
     assert outcome.retry
-    kept = [dict(part.metadata) for part in outcome.message_list.all[1].parts]
+    kept = [dict(part.metadata) for part in outcome.message_list.conversation[1].parts]
     assert kept == [{"openai": {"other": 1}}, {}, of_pydantic("openai"), *metadata[3:]]
-    assert outcome.message_list.all[2].parts == whole.parts
+    assert outcome.message_list.conversation[2].parts == whole.parts
 
 
 # Rules of one's own

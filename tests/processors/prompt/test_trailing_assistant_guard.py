@@ -107,7 +107,7 @@ def test_the_message_is_not_the_callers_and_stands_behind_the_last_one() -> None
     run = Workflow("w").then(TrailingAssistantGuard()).start_sync(records=True)
     begun = MessageList([Message.user("a"), Message.assistant("b")], source="memory")
     messages = run.process_input_step(begun, model=GEMINI).message_list
-    *_, answer, last = messages.all
+    *_, answer, last = messages.conversation
     assert (messages.input, messages.response, messages.of("context")) == ((), (), (last,))
     assert answer.created_at is not None
     assert last.created_at == answer.created_at + timedelta(milliseconds=1)

@@ -329,7 +329,7 @@ _any = _Anything()
         ({"model": saying("x"), "choices": [SMALL, {"model": "x", "criteria": " "}]}, "criteria"),
         ({"model": saying("x"), "choices": [SMALL, {"model": 1, "criteria": "a"}]}, "model"),
         ({"choices": [SMALL, LARGE]}, "model"),
-        ({"model": "x", "choices": [SMALL, LARGE]}, "model"),
+        ({"model": 3, "choices": [SMALL, LARGE]}, "model"),
         ({"model": saying("x"), "choices": [SMALL, LARGE], "instructions": " "}, "instructions"),
         ({"model": saying("x"), "choices": [SMALL, LARGE], "instructions": 3}, "instructions"),
         ({"model": saying("x"), "choices": [SMALL, LARGE], "min_probability": 80}, "min_probability"),

@@ -123,7 +123,7 @@ def test_thoughts_and_arguments_are_not_batched() -> None:
         FINISH,
         Chunk("step-finish"),
         Chunk("error"),
-        Chunk("tool-result"),
+        Chunk("tool-result", id="c1", payload={"call_id": "c1"}),
         Chunk("source"),
         Chunk("object"),
         Chunk("data-x"),

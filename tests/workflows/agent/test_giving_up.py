@@ -169,7 +169,7 @@ async def test_an_answer_that_broke_on_the_way_to_its_verdict_stays_nowhere(rele
         with pytest.raises(Exception, match="process_output_step"):
             await upto(stream, "never")
     assert [message.role for message in (await stream.result).messages] == ["user"]
-    assert [message.role for message in breaks.told[0].message_list.all] == ["user"]
+    assert [message.role for message in breaks.told[0].message_list.conversation] == ["user"]
 
 
 async def test_an_answer_that_is_left_while_it_is_sent_stays_nowhere() -> None:

@@ -74,7 +74,7 @@ def _told_at_end(seen: Seen, result: AgentResult[Any]) -> Iterator[str]:
     for end in seen.world.ends:
         if end.completed != (result.status in ("success", "suspended")):
             yield f"at the end of one that is {result.status} completed was {end.completed}"
-        if end.message_list.all != result.messages:
+        if end.message_list.conversation != result.messages:
             yield "at the end other messages were told"
 
 
