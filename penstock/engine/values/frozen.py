@@ -121,10 +121,10 @@ def equal(one: Value, other: Value) -> bool:
     """
     if one is other:
         return True
-    if isinstance(one, tuple) and isinstance(other, tuple):
-        return len(one) == len(other) and all(equal(*pair) for pair in zip(one, other, strict=True))
-    if isinstance(one, dict) and isinstance(other, dict):
+    if is_mapping(one) and is_mapping(other):
         return len(one) == len(other) and all(key in other and equal(item, other[key]) for key, item in one.items())
+    if is_items(one) and type(one) is type(other):
+        return len(one) == len(other) and all(equal(*pair) for pair in zip(one, other, strict=True))
     return bool(one == other)
 
 
