@@ -17,7 +17,7 @@ from penstock.engine.text_guards.window import Found, Hit, PartStart, TextReader
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError, ProcessorError, UsageError
-from penstock.engine.workers import LONG, PIECE, checkpoint, run_in_worker
+from penstock.engine.workers import LONG, PIECE, checkpoint, let_go, run_in_worker
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,6 +38,9 @@ MAX_HOLD = 4096
 The longest key block that `penstock.detection.secrets` finds follows from it.
 """
 
+
+_LONG_FOR_ASYNC = 500  # characters, since windows of guards that wait, as for a judge, are searched many at a time
+_MANY = 100  # texts and findings in them that one step of the event loop may act on
 
 _FOUND_TO = "penstock.found_to"  # a note in a window: where the last decided finding ended; no finding goes across that
 
@@ -203,7 +206,20 @@ class TextGuard(WholeTexts):
                 found.append(await self._in_run(ctx, run))
                 checkpoint()
         hits = [Hit(window_of(run), items) for run, items in zip(runs, found, strict=True) if items]
-        return in_places(hits, self.act(hits, ctx)) if hits else {}
+        let_go(runs)
+        let_go(found)
+        if not hits:
+            return {}
+        if self.awaits and self.offloadable and len(hits) + len(texts) > _MANY and not runs_without_loop():
+            return await run_in_worker(partial(self._acted, hits, ctx))
+        return self._acted(hits, ctx)
+
+    def _acted(self, hits: list[Hit], ctx: AnyContext) -> Mapping[TextPlace, Edits]:
+        acted = list(self.act(hits, ctx))
+        edits = in_places(hits, acted)
+        let_go(hits)
+        let_go(acted)
+        return edits
 
     @property
     def in_pieces(self) -> bool:
@@ -264,7 +280,8 @@ def scan_or_move(
     guard: TextGuard, scan: Callable[..., Value], window: TextWindow, ctx: AnyContext
 ) -> Scanned | Awaitable[Scanned]:
     """Return what a guard finds in a window; an awaitable of that if it waits, or is moved off the event loop."""
-    if len(window.text) > LONG and guard.offloadable and not runs_without_loop():
+    most = _LONG_FOR_ASYNC if guard.awaits else LONG
+    if len(window.text) > most and guard.offloadable and not runs_without_loop():
         return _scan_in_worker(partial(scan, window, ctx))
     scanned: Scanned | Awaitable[Scanned] = scan(window, ctx)
     return scanned

@@ -26,6 +26,7 @@ from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import is_mapping
 from penstock.engine.values.messages import PartKind
 from penstock.engine.values.texts import TextPlace
+from penstock.engine.workers import let_go
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
@@ -223,6 +224,7 @@ class WholeTexts(Processor):
             self.unread(ctx, [part for message in fresh for part in unread_bodies(message, self.unread_kinds)])
         texts = distinct(text for message in fresh for text in message_texts(message, self.kinds))
         edits = await self._possible_edits(ctx, texts)
+        let_go(texts)
         touched = {place.message_id for place in edits}
         unchanged.update({message.id: message for message in fresh if message.id not in touched})
         return self.changed(ctx, edits)
@@ -235,7 +237,7 @@ class WholeTexts(Processor):
         self, ctx: AnyContext, texts: Iterable[Text], edits: Mapping[TextPlace, Edits]
     ) -> Mapping[TextPlace, Edits]:
         """Return the edits without those of fixed texts, which cannot be made: a guard stops the run for them."""
-        fixed = [text.place for text in texts if text.fixed and edits.get(text.place)]
+        fixed = dict.fromkeys(text.place for text in texts if text.fixed and edits.get(text.place))
         if fixed and self.role == "guard":
             fields = ", ".join(dict.fromkeys(str(place.path[0]) for place in fixed))
             ctx.abort(f"it would edit what can only be read: an id, an address, metadata or a number ({fields})")
@@ -246,6 +248,7 @@ class WholeTexts(Processor):
             self.unread(ctx, [Unread("", 0, "tool")])
         texts = list(value_texts(value, (field,), TextPlace("", 0)))
         edits = await self._possible_edits(ctx, texts)
+        let_go(texts)
         return TextEdits({place.path: made for place, made in edits.items()}) if edits else None
 
 

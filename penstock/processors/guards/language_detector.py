@@ -374,7 +374,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         """Return what is found out about a window; the judge is asked only where the embedded detector is in doubt."""
         if self._is_short(text):
             return WindowScores()
-        own = self.detect(text)
+        own = await self.detected(text)
         if own is not None and "iso_code" in own.details:
             return own
         return await super().score_window(text, ctx)
