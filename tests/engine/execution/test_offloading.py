@@ -246,7 +246,7 @@ async def test_a_worker_that_hangs_does_not_keep_full_collections_postponed(monk
     monkeypatch.setattr(workers, "_LONGEST_DELAY", -1.0)
     async with anyio.create_task_group() as group:
         group.start_soon(run_in_worker, go.wait)
-        await anyio.lowlevel.checkpoint()
+        await anyio.wait_all_tasks_blocked()
         assert gc.get_threshold()[2] > before[2]
         gc.collect(0)
         assert gc.get_threshold() == before
