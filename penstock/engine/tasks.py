@@ -58,6 +58,13 @@ def run_without_loop(stepping: Coroutine[object, None, T], what: str) -> T:
     raise UsageError(f"{what} awaits something, so it cannot run without an event loop; await it instead")
 
 
+async def let_others_run() -> None:
+    """Give the event loop a turn. A cancelled caller is stopped here."""
+    from anyio.lowlevel import checkpoint
+
+    await checkpoint()
+
+
 _BUSY = 0.004  # seconds that work goes on before the event loop has its turn
 
 
@@ -73,9 +80,7 @@ class Pace:
     async def rest(self) -> None:
         """Give the event loop a turn if the last one was some time ago. A cancelled caller is stopped here."""
         if self._paced and perf_counter() >= self._until:
-            from anyio.lowlevel import checkpoint
-
-            await checkpoint()
+            await let_others_run()
             self._until = perf_counter() + _BUSY
 
 
@@ -252,6 +257,9 @@ class AnyioTaskGroup:
         return await self._group.__aexit__(kind, error, trace)
 
 
+_BEGUN_AT_ONCE = 8  # tasks that begin in one step of the event loop
+
+
 async def gather(works: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
     """Run functions concurrently; return their results in order. A single one runs in the caller's own task.
 
@@ -277,6 +285,8 @@ async def gather(works: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
 
         for index, work in enumerate(works):
             group.start(run, index, work)
+            if index % _BEGUN_AT_ONCE == _BEGUN_AT_ONCE - 1:
+                await let_others_run()
     raised = sorted(filter(None, ends), key=lambda end: not isinstance(end, TripwireSignal))
     if raised:
         raise raised[0]

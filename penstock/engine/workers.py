@@ -11,6 +11,7 @@ import contextvars
 import gc
 import os
 import threading
+import time
 from collections import deque
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -166,29 +167,48 @@ if hasattr(os, "register_at_fork"):
 
 
 class _Collections:
-    """Postpones full garbage collections while workers compute.
+    """Postpones full garbage collections while workers compute, and for a moment after that.
 
     Findings are many small objects. Each time that they have grown by a quarter, the interpreter would look through
-    everything that the process holds, in one go, while the event loop waits. Young objects are collected as ever.
+    everything that the process holds, in one go, while the event loop waits. Young objects are collected as ever. The
+    collector itself ends the delay: in time, whatever becomes of a worker.
     """
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._workers = 0
+        self._until = 0.0
+        self._meanwhile: tuple[int, int, int] | None = None  # the thresholds of the delay
         self._before = (0, 0, 0)
-        self._meanwhile = (0, 0, 0)
 
     def __enter__(self) -> None:
-        self._workers += 1
-        if self._workers == 1:
-            self._before = gc.get_threshold()
-            self._meanwhile = (*self._before[:2], 1_000_000)
-            gc.set_threshold(*self._meanwhile)
+        with self._lock:
+            self._workers += 1
+            self._until = time.monotonic() + _LONGEST_DELAY
+            if self._meanwhile is None:
+                if self._look not in gc.callbacks:
+                    gc.callbacks.append(self._look)
+                self._before = gc.get_threshold()
+                self._meanwhile = (*self._before[:2], 1_000_000)
+                gc.set_threshold(*self._meanwhile)
 
     def __exit__(self, *_: object) -> None:
-        self._workers -= 1
-        if self._workers == 0 and gc.get_threshold() == self._meanwhile:
-            gc.set_threshold(*self._before)
+        with self._lock:
+            self._workers -= 1
+            if self._workers == 0:
+                self._until = min(self._until, time.monotonic() + _DELAY)
 
+    def _look(self, phase: str, info: object) -> None:
+        """End the delay in time; the collector calls this at each collection of young objects."""
+        del phase, info
+        if self._meanwhile is not None and time.monotonic() > self._until:
+            if gc.get_threshold() == self._meanwhile:  # else the application has set others
+                gc.set_threshold(*self._before)
+            self._meanwhile = None
+
+
+_DELAY = 0.5  # seconds after the last worker: by then most of what it made is freed
+_LONGEST_DELAY = 30.0  # seconds after the last worker began, if none ends
 
 _collections = _Collections()
 
@@ -201,6 +221,16 @@ def checkpoint() -> None:
     """
     if _job.work is not None:
         _job.work.checkpoint()
+
+
+def let_go(items: list[T]) -> None:
+    """Empty a list little by little: freeing many objects at once is one long step, in which no other thread runs."""
+    while len(items) > _FREED_AT_ONCE:
+        del items[-_FREED_AT_ONCE:]
+    items.clear()
+
+
+_FREED_AT_ONCE = 1_000
 
 
 def call_back(callback: Callable[[], T]) -> T:

@@ -85,7 +85,8 @@ class Workflow:
         Args:
             item: a processor, or a workflow as one step.
             id: the step's id; None: the processor's.
-            policy: ``timeout``, ``on_error``, ``mode``, ``overlap``, ``offload``; see `Policy`.
+            policy: ``timeout``, ``on_error``, ``mode``, ``overlap``, ``offload``, ``retries``, ``retry_delay``; see
+                `Policy`.
         """
         return self._with(_node(item, policy_of(policy), id))
 

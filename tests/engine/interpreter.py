@@ -38,6 +38,8 @@ from tests.engine.naive_merge import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from penstock.engine.graph.nodes import DagMember, Node
     from penstock.engine.processor.state import StageCall
 
@@ -48,6 +50,10 @@ class Verdicts(Exception):  # noqa: N818 - a verdict is no error
     def __init__(self, *found: tuple[str, str]) -> None:
         self.found = frozenset(found)
         super().__init__(found)
+
+
+class FailedVerdicts(Verdicts):
+    """The tree was stopped by failures only: a policy that retries tries again."""
 
 
 async def interpret(node: Node, call: StageCall, payload: Payload) -> Payload:
@@ -80,7 +86,7 @@ async def _one_after_the_other(nodes: tuple[Node, ...], call: StageCall, payload
 async def _policed(node: Sequence, call: StageCall, payload: State) -> State:
     """A sequence, and what its own policy makes of a failure inside."""
     try:
-        after = await _one_after_the_other(node.nodes, call, payload)
+        after = await _tried(node.policy.retries, lambda: _one_after_the_other(node.nodes, call, payload))
     except StepFailedError as error:
         if node.policy.mode == "shadow":
             return payload
@@ -92,13 +98,23 @@ async def _policed(node: Sequence, call: StageCall, payload: State) -> State:
     return payload if node.policy.mode == "shadow" else after
 
 
+async def _tried(retries: int, attempt: Callable[[], Awaitable[State]]) -> State:
+    """Try it, and after a failure again; a verdict is no failure."""
+    for _ in range(retries):
+        try:
+            return await attempt()
+        except (StepFailedError, FailedVerdicts, _BrokeError):
+            pass
+    return await attempt()
+
+
 async def _failed(on_error: Any, path: str, call: StageCall, payload: State, error: StepFailedError) -> State:
     if isinstance(on_error, Processor):
         return await _step(Step(on_error, path=f"{path}.fallback"), call, payload)
     if on_error == "allow":
         return payload
     if on_error == "block":
-        raise Verdicts((error.processor_id, f"{error.processor_id} failed, so what it checks is blocked"))
+        raise FailedVerdicts((error.processor_id, f"{error.processor_id} failed, so what it checks is blocked"))
     raise error
 
 
@@ -123,7 +139,7 @@ async def _step(step: Step, call: StageCall, payload: State) -> State:
         return payload
     placed = _Placed(step)
     try:
-        after = await _hooked(placed, claims, hook.call, call, payload)
+        after = await _tried(step.policy.retries, lambda: _hooked(placed, claims, hook.call, call, payload))
     except Verdicts:
         if step.policy.mode == "shadow":
             return payload
@@ -178,17 +194,17 @@ def _told(result: object) -> dict[TextPlace, Edits]:
 async def _beside(nodes: tuple[Node, ...], policy: Any, path: str, call: StageCall, payload: State) -> State:
     """Every branch sees the payload at the fork; where they meet, a verdict beats a failure, a failure beats edits."""
     ends: list[tuple[Node, State]] = []
-    verdicts: list[tuple[str, str]] = []
+    verdicts: list[Verdicts] = []
     failures: list[StepFailedError] = []
     for node in nodes:
         try:
             ends.append((node, await _node(node, call, forked(payload.payload))))
         except Verdicts as verdict:
-            verdicts.extend(verdict.found)
+            verdicts.append(verdict)
         except StepFailedError as error:
             failures.append(error)
     if verdicts:
-        raise Verdicts(*verdicts)
+        raise _all_of(verdicts)
     if failures:
         raise failures[0]
     ways = [Way(name_of(node).rsplit("/", 1)[-1], name_of(node), end) for node, end in ends]
@@ -199,6 +215,11 @@ async def _beside(nodes: tuple[Node, ...], policy: Any, path: str, call: StageCa
     return payload.then(met.payload, met.edits)
 
 
+def _all_of(verdicts: list[Verdicts]) -> Verdicts:
+    kind = FailedVerdicts if all(isinstance(one, FailedVerdicts) for one in verdicts) else Verdicts
+    return kind(*(found for one in verdicts for found in one.found))
+
+
 def _conflict(culprits: set[str], nodes: tuple[Node, ...], path: str, call: StageCall) -> Exception:
     """A conflict blocks if one of the culprits is a guard, or has a guard in it; else it is raised."""
     guards = set()
@@ -207,7 +228,7 @@ def _conflict(culprits: set[str], nodes: tuple[Node, ...], path: str, call: Stag
         inside = {step.path for step in here if step.claims.role == "guard"}
         guards |= inside | ({name_of(node)} if inside else set())
     if guards & culprits:
-        return Verdicts((path, f"{path} failed, so what it checks is blocked"))
+        return FailedVerdicts((path, f"{path} failed, so what it checks is blocked"))
     return MergeConflictError(path, call.stage.name, sorted(culprits), ())
 
 
@@ -245,7 +266,7 @@ async def _dag(node: Dag, call: StageCall, payload: State) -> State:
     for member in walk.members:
         await walk.visit(member)
     if walk.verdicts:
-        raise Verdicts(*walk.verdicts)
+        raise _all_of(walk.verdicts)
     if walk.failures:
         raise next(iter(walk.failures.values()))
     everyone = frozenset(walk.ends)
@@ -281,7 +302,7 @@ class _DagWalk:
         self.above: dict[str, Members] = {}
         self.ends: dict[str, Payload] = {}
         self.ran: set[str] = set()
-        self.verdicts: list[tuple[str, str]] = []
+        self.verdicts: list[Verdicts] = []
         self.failures: dict[str, StepFailedError] = {}
         self.broken: set[str] = set()
 
@@ -294,7 +315,7 @@ class _DagWalk:
         try:
             await self._run(member, self.above[member.id] & set(self.ends))
         except Verdicts as verdict:
-            self.verdicts.extend(verdict.found)
+            self.verdicts.append(verdict)
             self.broken.add(member.id)
         except StepFailedError as error:
             self.failures[member.id] = error

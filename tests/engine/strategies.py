@@ -153,6 +153,14 @@ def _raise(op: Op, _ctx: Any, _messages: MessageList) -> MessageList:
     raise (ValueError, KeyError, _Base)[op.at % 3](op.text)
 
 
+def _flaky(op: Op, ctx: Any, messages: MessageList) -> MessageList:
+    """Fail the first few times in a request."""
+    ctx.state["tried"] = tried = ctx.state.get("tried", 0) + 1
+    if tried <= op.at % 4:
+        raise ValueError(tried)
+    return messages
+
+
 class _Base(BaseException):
     """Caught by no `except Exception`."""
 
@@ -217,6 +225,7 @@ _ACTS: dict[str, Any] = {
     "write": _write,
     "abort": _abort,
     "raise": _raise,
+    "flaky": _flaky,
     "unchanged": _unchanged,
     "metadata": _changed(_with_metadata),
     "role": _changed(
@@ -245,7 +254,7 @@ def ops(*, stops: bool = True, shapes: bool = False) -> st.SearchStrategy[Op]:
     made = made.map(lambda op: Op(op.kind, op.at, op.width, f"k{op.at % 3}") if op.kind == "settings" else op)
     if not stops:
         return made
-    rare = st.builds(Op, st.sampled_from(["abort", "raise"]), positions, st.just(0), texts, st.booleans())
+    rare = st.builds(Op, st.sampled_from(["abort", "raise", "flaky"]), positions, st.just(0), texts, st.booleans())
     return st.integers(0, 5).flatmap(lambda dice: rare if dice == 5 else made)
 
 
@@ -327,8 +336,11 @@ def _then(draw: Any, made: Workflow, how: dict[str, Any], depth: int) -> Workflo
     policy: dict[str, Any] = {}
     if how["stops"]:
         policy["on_error"] = draw(st.sampled_from([None, None, "block", "allow", "raise", _fallback()]))
+        policy["retries"] = draw(st.sampled_from([0, 0, 0, 1, 2]))
     policy["mode"] = draw(st.sampled_from(["enforce"] * 9 + (["shadow"] if not how["suspends"] else ["enforce"])))
-    return made.then(_item(draw, how, depth), **policy)
+    if policy.get("retries") and draw(st.booleans()):  # steps in sequence: what a failed attempt ran, is certain
+        return made.then(draw(workflows(**how, depth=0)), **policy)
+    return made.then(draw(processors(**how)) if policy.get("retries") else _item(draw, how, depth), **policy)
 
 
 def _fallback() -> Processor[Any]:

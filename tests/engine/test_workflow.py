@@ -127,7 +127,7 @@ def test_a_name_that_cannot_be_is_refused(name: Any) -> None:
         (lambda w: w.dag(), "dag\\(\\) needs at least one member"),
         (lambda w: w.dag(Say("a")), "dag\\(\\) takes members"),
         (lambda w: w.dag(member(Say("a")), merge="sequence"), "one after another, give them after="),
-        (lambda w: w.then(Say("a"), retries=3), "unknown policy option retries; use one of timeout, on_error"),
+        (lambda w: w.then(Say("a"), attempts=3), "unknown policy option attempts; use one of timeout, on_error"),
     ],
 )
 def test_a_call_that_cannot_be_meant_is_refused_at_once(build: Any, words: str) -> None:

@@ -41,7 +41,8 @@ DEFAULT: tuple[str, ...] = tuple(name for name in EMBEDDED if name not in ("url"
 CONTEXTUAL: tuple[str, ...] = ("name", "address")
 """The types that no pattern can find reliably; they need a judge."""
 
-_IDS_THEMSELVES = frozenset({"api-key", "uuid", "url"})
+_IDS_THEMSELVES = frozenset({"uuid", "url"})
+_LIKE_IDS = frozenset({"random-token", "secret-value"})  # rules that know a key by its randomness, or by a label
 _IN_CODES = ("url", "uuid", "mac", "ip-address")
 _PRECEDENCE = (("url", "uuid"), ("api-key",))  # a link with a key in it is a key, whoever has it may come in
 _HOSTED = ("url", "email")  # types whose values end in a domain, or begin with one
@@ -106,8 +107,11 @@ class PersonalData:
 
     @cached_property
     def in_ids(self) -> PersonalData:
-        """Searches ids and addresses for the same types, except those that such values are themselves."""
-        return self.only([name for name in self.types if name not in _IDS_THEMSELVES])
+        """Searches ids and addresses for the same types, except those that such values are themselves.
+
+        Keys are found there if they have the form of some provider's keys: random letters alone are usual in ids.
+        """
+        return _InIds([name for name in self._asked if name not in _IDS_THEMSELVES], self._custom, self._allow)
 
     @property
     def lookback(self) -> int:
@@ -119,7 +123,7 @@ class PersonalData:
         """Searches encoded text for the same types, except those that codes are full of anyway."""
         from penstock.detection.encoded import EncodedSpans  # loaded where texts are searched
 
-        plain = PersonalData([name for name in self.types if name not in _IN_CODES], self._custom, self._allow)
+        plain = type(self)([name for name in self.types if name not in _IN_CODES], self._custom, self._allow)
         return EncodedSpans(plain.find)
 
     def find(self, text: str, key: str = "") -> list[Span]:
@@ -196,6 +200,14 @@ class PersonalData:
     def __repr__(self) -> str:
         """Show what is searched for."""
         return f"PersonalData({', '.join(self.types)})"
+
+
+class _InIds(PersonalData):
+    """Searches ids and addresses, in which random letters are no key."""
+
+    @cached_property
+    def _built_in(self) -> Sequence[tuple[str, BuiltInRule]]:
+        return [(name, rule) for name, rule in super()._built_in if rule.name not in _LIKE_IDS]
 
 
 def _place(match: Match) -> tuple[int, int, int]:

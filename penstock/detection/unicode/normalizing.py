@@ -383,12 +383,15 @@ def _to_form(found: NormalizedText, form: NormalForm) -> None:
 
 
 def _hide(found: NormalizedText, profile: Profile) -> None:
-    edits: list[Edit] = []
+    found.change(tuple(_united(_hiding(found, profile))))
+
+
+def _hiding(found: NormalizedText, profile: Profile) -> Iterator[Edit]:
+    """Yield the edits one by one: a list of them would be freed at once, and no other thread would run meanwhile."""
     for start, end, kind in invisibles(found.text, preserve_emojis=profile.preserve_emojis):
         found.counts[kind] += end - start
         gone = profile.invisible == "strip" or (profile.strip_control_chars and kind in ("control", "ansi"))
-        edits.append(Edit(start, end, "" if gone else _mark(kind, end - start)))
-    found.change(tuple(_united(edits)))
+        yield Edit(start, end, "" if gone else _mark(kind, end - start))
 
 
 def _mark(kind: str, length: int) -> str:

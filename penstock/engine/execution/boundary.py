@@ -21,7 +21,7 @@ from penstock.engine.merging.diff import diff, edits_to_record, only_removes
 from penstock.engine.processor.payload import NO_CHANGES, Gone, Overrides, Payload, Retry
 from penstock.engine.processor.stages import STAGES, WrongReturnError, known_edits
 from penstock.engine.values.errors import EditError, StepFailedError, UsageError
-from penstock.engine.values.frozen import EMPTY, FrozenDict
+from penstock.engine.values.frozen import EMPTY, FrozenDict, equal
 from penstock.engine.values.message_list import MessageList
 from penstock.engine.values.model import JudgeError
 from penstock.engine.values.tripwire import BlockedError, Record, Tripwire, TripwireSignal
@@ -62,7 +62,7 @@ def apply_result(
         status: Status = "passed"
         edits: tuple[tuple[TextPlace, Edit], ...] = ()
         if after is not payload:
-            edited = (after.message_list, after.fields) != (payload.message_list, payload.fields)
+            edited = after.message_list != payload.message_list or not equal(after.fields, payload.fields)
             status = "edited" if edited else "passed"
             texts = edits_to_record(payload, changes, step.path)
             edits = tuple(masked(place, edit) for place, made in texts.items() for edit in made)
@@ -287,13 +287,13 @@ def cut_off_verdict(block: Block, call: StageCall) -> Tripwire | None:
     return next((verdict for verdict in found if verdict is not None), None)
 
 
-def timed_out(block: PlanPolicy, call: StageCall, started: float) -> StepFailedError:
+def timed_out(block: PlanPolicy, call: StageCall, started: float, on_error: str | None) -> StepFailedError:
     """Return the failure of a block that gave no result in time, and record it."""
     cause = TimeoutError(f"no result within {block.timeout} s")
     problem = f"it gave no result within {block.timeout} s"
     failure = StepFailedError(block.path, block.path.rsplit("/", 1)[-1], call.stage.name, problem)
     failure.__cause__ = cause
-    record_failure(call, failure, block.on_error, started)
+    record_failure(call, failure, on_error, started)
     return failure
 
 
@@ -374,7 +374,7 @@ def _changes(step: PlanStep, before: Payload, after: Payload, result: object, *,
 def _needs_check(step: PlanStep, before: Payload, after: Payload, known: KnownEdits) -> bool:
     """Return whether a step may have changed more than its processor declares; quick for what changes most often."""
     if step.edits == "nothing":
-        return (after.message_list, after.fields) != (before.message_list, before.fields)
+        return after.message_list != before.message_list or not equal(after.fields, before.fields)
     if after.fields is not before.fields:
         return True
     was, now = before.message_list, after.message_list

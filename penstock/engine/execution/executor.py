@@ -36,6 +36,7 @@ from penstock.engine.graph.plan import (
     PlanSequence,
     PlanShadow,
     PlanSteps,
+    overlapping_blocks,
     plan_steps,
 )
 from penstock.engine.processor.context import View
@@ -104,23 +105,52 @@ async def _run_sequence(block: PlanSequence, call: StageCall, payload: Payload) 
 
 
 async def _run_policy(block: PlanPolicy, call: StageCall, payload: Payload) -> Payload:
+    for number in range(block.retries):
+        end = await _attempt(block, call, payload, None)
+        if not isinstance(end, StepFailedError) and end.failure is None:
+            return end
+        failure = end if isinstance(end, StepFailedError) else end.failure
+        verdict = cut_off_verdict(block.block, call)
+        if verdict is not None:  # of a step that ran beside the one that failed
+            return payload.stopped(verdict)
+        _forget_overlapping(block, call)
+        log.warning("%s; it is tried again (retry %d of %d)", failure, number + 1, block.retries)
+        if block.retry_delay is not None:
+            import anyio  # takes long to import, so it is loaded where something waits
+
+            await anyio.sleep(block.waits(number))
+    end = await _attempt(block, call, payload, block.on_error)
+    if isinstance(end, Payload):
+        return end
+    if block.fallback is not None:
+        log.warning("%s; its fallback runs in its place", end)
+        return await execute(block.fallback, call, payload)
+    return after_failure(block.on_error, payload, end, owner=block)
+
+
+async def _attempt(
+    block: PlanPolicy, call: StageCall, payload: Payload, on_error: str | None
+) -> Payload | StepFailedError:
+    """Run a block once, within its time limit; return the payload that it leaves, or its failure."""
     started = perf_counter() if call.run.listening else 0.0
     try:
         if block.timeout is None:
             return await execute(block.block, call, payload)
         after = await _run_limited(block.block, block.timeout, call, payload)
-        if after is not None:
-            return after
-        verdict = cut_off_verdict(block.block, call)
-        if verdict is not None:
-            return payload.stopped(verdict)
-        failure = timed_out(block, call, started)
     except StepFailedError as error:
-        failure = error
-    if block.fallback is not None:
-        log.warning("%s; its fallback runs in its place", failure)
-        return await execute(block.fallback, call, payload)
-    return after_failure(block.on_error, payload, failure, owner=block)
+        return error
+    if after is not None:
+        return after
+    verdict = cut_off_verdict(block.block, call)
+    return timed_out(block, call, started, on_error) if verdict is None else payload.stopped(verdict)
+
+
+def _forget_overlapping(block: PlanPolicy, call: StageCall) -> None:
+    """Drop the checks that a failed attempt has put beside the model call: the next attempt does so again."""
+    pending = call.run.pending
+    if pending:
+        own = {id(inner) for inner in overlapping_blocks(block.block)}
+        pending[:] = [entry for entry in pending if id(entry[0]) not in own]
 
 
 async def _run_limited(block: Block, seconds: float, call: StageCall, payload: Payload) -> Payload | None:

@@ -128,13 +128,15 @@ def _explained(error: ValidationError, place: str) -> MessageError:
     path = list(first["loc"])
     if path[:1] == ["parts"] and path[2:]:
         del path[2]  # the tag, which pydantic counts as a step
+    if first["type"] == "extra_forbidden":
+        path.pop()  # a name that the caller chose, which may be a secret like any value
     where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     found = type(first["input"]).__name__
     match first["type"]:
         case "missing":
             problem = "it is missing"
         case "extra_forbidden":
-            problem = "there is no such field; what has none belongs in metadata"
+            problem = "it has a field that does not exist; what has no field belongs in metadata"
         case "model_type" | "model_attributes_type":
             problem = f"expected an object, not {found}"
         case "union_tag_not_found" | "union_tag_invalid":

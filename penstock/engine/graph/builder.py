@@ -37,6 +37,8 @@ class PolicyOptions(TypedDict, total=False):
     mode: Literal["enforce", "shadow"]
     overlap: Literal["model"] | None
     offload: Literal["thread"] | None
+    retries: int
+    retry_delay: float | None
 
 
 class RunOptions(TypedDict, total=False):

@@ -371,6 +371,7 @@ def _idle_picks(root: Node) -> Iterator[str]:
 
 
 def _step_policy(step: Step) -> Iterator[str]:
+    yield from _idle_retries(step)
     claims, policy = step.claims, step.policy
     awaits = [hook.awaits for hook in claims.hooks.values()]
     if policy.offload and all(awaits):
@@ -382,7 +383,18 @@ def _step_policy(step: Step) -> Iterator[str]:
                 yield f"{step.path}: its fallback {fallback.id!r} has no {name}, so it could not stand in there"
 
 
+def _idle_retries(node: Step | Sequence) -> Iterator[str]:
+    """Find retries of what runs in streams only."""
+    stages = {stage for step in steps_of(node) for stage in step.claims.hooks}
+    if node.policy.retries and stages == {STREAM.name}:
+        yield (
+            f"{node.path}: retries={node.policy.retries} has no effect in {STREAM.name}, its only stage: text may have "
+            "been released already; leave it out, or retry in the hook"
+        )
+
+
 def _sequence_policy(node: Sequence) -> Iterator[str]:
+    yield from _idle_retries(node)
     steps = list(steps_of(node))
     if node.policy.offload:
         yield f"{node.path}: offload='thread' is for a step, not for a workflow; place the sync steps in it so"

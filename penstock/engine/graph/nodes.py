@@ -37,6 +37,12 @@ class Policy:
         mode: ``enforce``; or ``shadow``: the step runs beside the run, and only its record counts.
         overlap: ``model``: the step is an input check that may run beside the model call.
         offload: ``thread``: a sync hook runs in a worker thread.
+        retries: how often the step is tried again after a failure, each time with the payload that it was given. What
+            a failed attempt did (edits, facts, data) is dropped. ``timeout`` limits each attempt, and ``on_error``
+            applies to the failure of the last one. Verdicts and cancellation are never retried. In streams, where
+            text may have been released already, a step is not tried again.
+        retry_delay: seconds to wait before the first retry, doubled for each further one, up to a minute. None: no
+            wait. A workflow that waits needs an event loop.
     """
 
     timeout: float | None = None
@@ -44,6 +50,8 @@ class Policy:
     mode: Literal["enforce", "shadow"] = "enforce"
     overlap: Literal["model"] | None = None
     offload: Literal["thread"] | None = None
+    retries: int = 0
+    retry_delay: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse values that are not allowed.
@@ -60,6 +68,16 @@ class Policy:
             one_of("policy", "overlap", self.overlap, ("model",))
         if self.offload is not None:
             one_of("policy", "offload", self.offload, ("thread",))
+        if not _is_count(self.retries):
+            raise OptionError("policy", "retries", self.retries, "a whole number, 0 or more")
+        if not _is_timeout(self.retry_delay):
+            raise OptionError("policy", "retry_delay", self.retry_delay, "a finite number of seconds above 0")
+        if self.retry_delay is not None and not self.retries:
+            raise OptionError("policy", "retry_delay", self.retry_delay, "None, or set retries= to 1 or more")
+
+
+def _is_count(given: object) -> bool:
+    return isinstance(given, int) and not isinstance(given, bool) and given >= 0
 
 
 def _is_timeout(given: object) -> bool:

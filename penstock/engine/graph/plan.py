@@ -8,7 +8,7 @@ worker thread where texts are long (`Processor.offloadable`); otherwise 0.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.engine.graph.nodes import DEFAULT, Branch, Dag, Parallel, Policy, Sequence, Step, steps_of
@@ -100,7 +100,7 @@ class PlanSequence:
 
 @dataclass(slots=True, eq=False, repr=False)
 class PlanPolicy:
-    """A block under a policy: a timeout, or an ``on_error`` that replaces what the steps inside declare."""
+    """A block under a policy: a timeout, retries, or an ``on_error`` that replaces what the steps inside declare."""
 
     block: Block
     path: str
@@ -110,7 +110,20 @@ class PlanPolicy:
     fallback: Block | None
     sync: bool
     movable: int = 0
+    retries: int = 0
+    retry_delay: float | None = None
     warned_open: bool = False
+
+    def waits(self, attempt: int) -> float:
+        """Return the seconds to wait after an attempt, from 0 on: doubled each time, up to `LONGEST_DELAY`."""
+        delay = self.retry_delay or 0.0
+        return min(delay * 2.0 ** min(attempt, _MOST_DOUBLINGS), max(delay, LONGEST_DELAY))
+
+
+LONGEST_DELAY = 60.0
+"""Up to how many seconds the delay between two attempts grows."""
+
+_MOST_DOUBLINGS = 64
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -227,7 +240,8 @@ def waiting_steps(block: Block | None) -> tuple[str, ...]:
     """Return the paths of the steps of a plan that may wait."""
     if isinstance(block, PlanSteps):
         return tuple(step.path for step, _, awaits, _ in block.calls if awaits)
-    return () if block is None else tuple(path for inner in _inside(block) for path in waiting_steps(inner))
+    own = (block.path,) if isinstance(block, PlanPolicy) and block.retry_delay is not None else ()
+    return () if block is None else (*own, *(path for inner in _inside(block) for path in waiting_steps(inner)))
 
 
 def enforced_steps(block: Block | None) -> Iterator[PlanStep]:
@@ -239,6 +253,15 @@ def enforced_steps(block: Block | None) -> Iterator[PlanStep]:
         return
     for inner in _inside(block):
         yield from enforced_steps(inner)
+
+
+def overlapping_blocks(block: Block | None) -> Iterator[Block]:
+    """Yield the checks in a block that may wait for the model call."""
+    if isinstance(block, PlanOverlap):
+        yield block.block
+    elif block is not None and not isinstance(block, PlanSteps):
+        for inner in _inside(block):
+            yield from overlapping_blocks(inner)
 
 
 def _inside(
@@ -277,20 +300,22 @@ def _step(step: Step, stage: Stage) -> Block | None:
         return None
     policy = step.policy
     on_error = policy.on_error or claims.on_error
-    wrapped = policy.timeout is not None or isinstance(on_error, Processor)
+    retries = policy.retries if not stage.streams else 0
+    wrapped = policy.timeout is not None or retries > 0 or isinstance(on_error, Processor)
     placed = PlanStep(step, claims, stage, TO_POLICY if wrapped else str(on_error), allows=on_error == "allow")
     call = offloaded(hook.call) if policy.offload else hook.call
     awaits = hook.awaits or policy.offload is not None
     movable = int(placed.offloadable and not awaits)
     block = PlanSteps(((placed, call, awaits, stage.context),), not awaits, movable)
-    return _under(Policy(policy.timeout, on_error, policy.mode, policy.overlap), block, step.path, stage, wrapped)
+    return _under(replace(policy, on_error=on_error), block, step.path, stage, wrapped)
 
 
 def _under(policy: Policy, block: Block | None, path: str, stage: Stage, wrapped: bool | None = None) -> Block | None:  # noqa: FBT001
     """Return the block under a policy; the block itself if the policy sets nothing."""
     if block is None:
         return None
-    if wrapped or (wrapped is None and (policy.timeout is not None or policy.on_error is not None)):
+    sets = policy.timeout is not None or policy.on_error is not None or (policy.retries > 0 and not stage.streams)
+    if sets if wrapped is None else wrapped:
         block = _with_policy(policy, block, path, stage)
     if policy.overlap is not None and stage.overlaps:
         block = PlanOverlap(block, block.sync)
@@ -303,10 +328,11 @@ def _with_policy(policy: Policy, block: Block, path: str, stage: Stage) -> PlanP
     if isinstance(on_error, Processor):
         fallback = _step(Step(on_error, _fallback_policy(on_error, block), path=f"{path}.fallback"), stage)
         on_error = "block"
-    sync = block.sync and (fallback is None or fallback.sync)
+    retries, delay = (policy.retries, policy.retry_delay) if not stage.streams else (0, None)
+    sync = block.sync and (fallback is None or fallback.sync) and delay is None
     inside = (block,) if fallback is None else (block, fallback)
-    movable = _movable(inside) if policy.timeout is None else 0
-    return PlanPolicy(block, path, stage, on_error, policy.timeout, fallback, sync, movable)
+    movable = _movable(inside) if policy.timeout is None and delay is None else 0
+    return PlanPolicy(block, path, stage, on_error, policy.timeout, fallback, sync, movable, retries, delay)
 
 
 def _movable(blocks: Iterable[Block], merge: MergePolicy = None) -> int:

@@ -20,6 +20,7 @@ from penstock.engine.merging.changes import (
 )
 from penstock.engine.processor.payload import NO_CHANGES, Added, Changes, Gone, Put
 from penstock.engine.values import edits as edit_ops
+from penstock.engine.values.frozen import equal
 from penstock.engine.values.texts import (
     NO_KNOWN_EDITS,
     KnownEdits,
@@ -203,7 +204,7 @@ class _Diff:
             self.mapping(keyed(was), keyed(now), path)
             return
         mine = {at.path: edits for at, edits in self._known.items() if not at.message_id and at.path[0] == name}
-        if mine and _edited_value(was, name, mine) == now:
+        if mine and equal(_edited_value(was, name, mine), now):
             self._use(mine, "", 0)
             return
         self._value(was, now, path, is_text=name in TEXT_FIELDS)
@@ -263,7 +264,7 @@ def _edited_value(value: Value, name: str, edits: Mapping[Path, Edits]) -> Value
 
 def _alike(was: Layer, now: Layer) -> bool:
     """Tell whether two values are equal and of one type: True is not 1 in JSON."""
-    return was is now or (type(was) is type(now) and bool(was == now))
+    return was is now or (type(was) is type(now) and equal(was, now))
 
 
 def _subsequence(long: tuple[Part, ...], short: tuple[Part, ...]) -> set[int] | None:

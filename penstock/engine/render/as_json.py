@@ -92,6 +92,8 @@ def _policy(policy: Policy) -> dict[str, object]:
         "mode": policy.mode,
         "overlap": policy.overlap,
         "offload": policy.offload,
+        "retries": policy.retries,
+        "retry_delay": policy.retry_delay,
     }
 
 

@@ -141,6 +141,10 @@ def policy_words(policy: Policy) -> tuple[str, ...]:
     if policy.mode == "shadow":
         words.append("shadow")
     words += [f"{word}={value}" for word in ("overlap", "offload") if (value := getattr(policy, word)) is not None]
+    if policy.retries:
+        words.append(f"retries={policy.retries}")
+    if policy.retry_delay is not None:
+        words.append(f"retry_delay={policy.retry_delay:g} s")
     return tuple(words)
 
 

@@ -64,7 +64,7 @@ class StreamPolicy:
         verdict = cut_off_verdict(self._block.block, self._shared.stage_call)
         if verdict is not None:
             raise Stopped(verdict)
-        raise timed_out(self._block, self._shared.stage_call, started)
+        raise timed_out(self._block, self._shared.stage_call, started, self._block.on_error)
 
     async def attempt(self, work: Callable[[], Awaitable[T]]) -> T | None:
         """Return the result of the work; None if it failed and the policy lets the stream go on.

@@ -32,6 +32,9 @@ OF_MESSAGE = "message"
 OUTSIDE = -1
 """The index that stands for a part in the places of such texts."""
 
+_BODY = "data"
+"""The key of a body that was decoded: it is no address, even if it stood in one."""
+
 _LEAST, _MOST = 10**6, 10**30  # numbers whose digits may be personal data, such as a phone number
 
 
@@ -106,13 +109,21 @@ def _own_texts(message: Message) -> Iterator[Text]:
         yield _fixed(where, "name", message.name, OF_MESSAGE)
     for field in _IDS if message.from_client else ():
         text: str | None = getattr(message, field)
-        if text and _MINTED.fullmatch(text) is None:
+        if text and not _is_minted(text):
             yield _fixed(where, field, text, OF_MESSAGE)
     yield from fixed_texts(message.metadata, ("metadata",), where, OF_MESSAGE)
 
 
 _MINTED = re.compile(r"(?=.*[a-f])(?:[0-9a-f]{24}|[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
-"""An id that nobody wrote: 24 or 32 hexadecimal digits, or a UUID."""
+"""What ids that nobody wrote look like: 24 or 32 hexadecimal digits, or a UUID."""
+
+
+def _is_minted(text: str) -> bool:
+    """Return whether a text is an id that nobody wrote. Digits that spell words are no such id."""
+    if _MINTED.fullmatch(text) is None:
+        return False
+    spelled = bytes.fromhex(text.replace("-", ""))
+    return not (spelled.isascii() and spelled.decode("ascii").isprintable())
 
 
 # Parts
@@ -142,12 +153,12 @@ def _fixed_part_texts(part: Part, where: TextPlace) -> Iterator[Text]:
     kind = part.type
     for name in _FIXED_FIELDS.get(type(part), ()):
         text: str | None = getattr(part, name)
-        if text and not (name == "url" and _is_data_url(text)) and _MINTED.fullmatch(text) is None:
+        if text and not (name == "url" and _is_data_url(text)) and not _is_minted(text):
             yield _fixed(where, name, text, kind)
     if isinstance(part, (ImagePart, AudioPart, FilePart)):
         for name, body in _bodies(part):
             if body.text:
-                yield _fixed(where, name, body.text, kind)
+                yield _fixed(where, name, body.text, kind)._replace(key=_BODY)
             if body.head:
                 yield _fixed(where, "media_type", body.head, kind)
     yield from fixed_texts(part.metadata, ("metadata",), where, kind)
@@ -183,13 +194,15 @@ def value_texts(value: Layer, path: Path, where: TextPlace, kind: str = "tool") 
     for found, text in leaves(value, path):
         yield Text(where._replace(path=found), text, kind, _key_of(found), kind == "unknown" and _is_sealed(text))
     for found, said in _unedited(value, path):
-        yield Text(where._replace(path=found), said, kind, _key_of(found), fixed=True)
+        key = _key_of(found)
+        is_body = _ID_KEY.search(key) is not None and not said.isdigit()
+        yield Text(where._replace(path=found), said, kind, _BODY if is_body else key, fixed=True)
 
 
 def fixed_texts(value: Value, path: Path, where: TextPlace, kind: str) -> Iterator[Text]:
     """Yield the texts of a value that cannot be edited, without the words that formats use for their notes."""
     for text in value_texts(value, path, where, kind):
-        if text.text and text.text not in NOTE_WORDS and _MINTED.fullmatch(text.text) is None:
+        if text.text and text.text not in NOTE_WORDS and not _is_minted(text.text):
             yield text._replace(fixed=True)
 
 

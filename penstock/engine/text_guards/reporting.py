@@ -16,7 +16,7 @@ from penstock.engine.values.frozen import EMPTY, freeze
 from penstock.engine.workers import call_back
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.text_guards.window import Found, TextWindow
@@ -86,8 +86,18 @@ class GuardReporter:
         self.stop(ctx, f"{why}the text holds what may not pass: {named}", metadata)
 
     def stop(self, ctx: AnyContext, reason: str, metadata: Mapping[str, Value]) -> NoReturn:
-        """Stop the run with a reason; the metadata of the tripwire have ``strategy``, too."""
-        ctx.abort(reason, metadata={"strategy": self.strategy, **metadata})
+        """Stop the run with a reason; the metadata of the tripwire have ``strategy``, too.
+
+        If what was found stands in a system message of a client, the reason says how to make it the application's.
+        """
+        said: dict[str, Any] = {"strategy": self.strategy, **metadata}
+        listed: list[Mapping[str, Value]] = [*(metadata.get("spans") or ()), *(metadata.get("matches") or ())]
+        cure = _SYSTEM_CURE if _in_system(ctx, listed) else ""
+        found_ids = {item["message_id"] for item in listed if item.get("field") in ("id", "metadata")}
+        for name in ("spans", "matches") if found_ids else ():
+            if name in said:  # formats keep an id in metadata, too; one in which something was found is not told
+                said[name] = [{**item, "message_id": _without(item["message_id"], found_ids)} for item in said[name]]
+        ctx.abort(f"{reason}{cure}", metadata=said)
 
     @staticmethod
     def count(ctx: AnyContext, fact: Key[Mapping[str, int]], counts: Mapping[str, int], note: str = "found") -> None:
@@ -103,6 +113,24 @@ class GuardReporter:
         """
         sums = add_counts(ctx, fact, counts)
         ctx.note(**{note: dict(sums if STAGES[ctx.stage].streams else counts)})
+
+
+_SYSTEM_CURE = (
+    "; it stands in a system message that was parsed, which counts as a client's: if your application wrote it, pass "
+    "it as instructions= or as Message.system(…), or parse it with trusted=True; system='none' leaves all unchecked"
+)
+
+
+def _without(message_id: str, found: Collection[str]) -> str:
+    return "" if message_id in found else message_id
+
+
+def _in_system(ctx: AnyContext, listed: Iterable[Mapping[str, Value]]) -> bool:
+    """Return whether one of the listed findings stands in a system message of a client."""
+    if STAGES[ctx.stage].phase == "output" or STAGES[ctx.stage].value:
+        return False
+    sent = {message.id for message in ctx.message_list.system if message.from_client}
+    return any(item.get("message_id") in sent for item in listed)
 
 
 def add_counts(ctx: AnyContext, fact: Key[Mapping[str, int]], counts: Mapping[str, int]) -> Mapping[str, int]:

@@ -10,14 +10,14 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from penstock.engine.processor.processor import CLAIMS, is_async
-from penstock.engine.processor.stages import WrongReturnError
+from penstock.engine.processor.stages import STAGES, WrongReturnError
 from penstock.engine.tasks import gather, run_without_loop, runs_without_loop
 from penstock.engine.text_guards.whole_texts import WholeTexts
 from penstock.engine.text_guards.window import Found, Hit, PartStart, TextReader, TextWindow, moved, span
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError, ProcessorError, UsageError
-from penstock.engine.workers import LONG, PIECE, checkpoint, run_in_worker
+from penstock.engine.workers import LONG, PIECE, checkpoint, let_go, run_in_worker
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value
+    from penstock.engine.values.messages import Message
     from penstock.engine.values.texts import TextPlace
 
 MAX_HOLD = 4096
@@ -37,6 +38,9 @@ MAX_HOLD = 4096
 The longest key block that `penstock.detection.secrets` finds follows from it.
 """
 
+
+_LONG_FOR_ASYNC = 500  # characters, since windows of guards that wait, as for a judge, are searched many at a time
+_MANY = 100  # texts and findings in them that one step of the event loop may act on
 
 _FOUND_TO = "penstock.found_to"  # a note in a window: where the last decided finding ended; no finding goes across that
 
@@ -202,7 +206,20 @@ class TextGuard(WholeTexts):
                 found.append(await self._in_run(ctx, run))
                 checkpoint()
         hits = [Hit(window_of(run), items) for run, items in zip(runs, found, strict=True) if items]
-        return in_places(hits, self.act(hits, ctx)) if hits else {}
+        let_go(runs)
+        let_go(found)
+        if not hits:
+            return {}
+        if self.awaits and self.offloadable and len(hits) + len(texts) > _MANY and not runs_without_loop():
+            return await run_in_worker(partial(self._acted, hits, ctx))
+        return self._acted(hits, ctx)
+
+    def _acted(self, hits: list[Hit], ctx: AnyContext) -> Mapping[TextPlace, Edits]:
+        acted = list(self.act(hits, ctx))
+        edits = in_places(hits, acted)
+        let_go(hits)
+        let_go(acted)
+        return edits
 
     @property
     def in_pieces(self) -> bool:
@@ -210,13 +227,14 @@ class TextGuard(WholeTexts):
         return self.reach is not None or type(self).hold is not TextGuard.hold or type(self).scan is not TextGuard.scan
 
     def runs(self, texts: Iterable[Text], ctx: AnyContext) -> list[list[Text]]:
-        """Return the texts in groups that are searched as one text: neighbouring text parts, or a single other text.
+        """Return the texts in groups that are searched as one text.
 
-        In a stream only neighbouring text parts are searched as one. A subclass that groups more texts of an answer
-        would judge the stream and the whole answer differently.
+        On the way to the model these are the text parts of a message between two pictures, sounds or files: anything
+        else between them may not be sent, or may be sent elsewhere, so that they are neighbours there. In answers
+        they are neighbouring text parts, as in a stream: a subclass that groups more texts of an answer would judge
+        the stream and the whole answer differently. Each other text is a group of its own.
         """
-        del ctx
-        return list(neighbours(texts))
+        return list(neighbours(texts)) if STAGES[ctx.stage].phase == "output" else by_message(texts, ctx)
 
     async def _in_run(self, ctx: AnyContext, run: Sequence[Text]) -> Sequence[Found]:
         """Return what is found in texts that are read as one, in order.
@@ -262,7 +280,8 @@ def scan_or_move(
     guard: TextGuard, scan: Callable[..., Value], window: TextWindow, ctx: AnyContext
 ) -> Scanned | Awaitable[Scanned]:
     """Return what a guard finds in a window; an awaitable of that if it waits, or is moved off the event loop."""
-    if len(window.text) > LONG and guard.offloadable and not runs_without_loop():
+    most = _LONG_FOR_ASYNC if guard.awaits else LONG
+    if len(window.text) > most and guard.offloadable and not runs_without_loop():
         return _scan_in_worker(partial(scan, window, ctx))
     scanned: Scanned | Awaitable[Scanned] = scan(window, ctx)
     return scanned
@@ -304,6 +323,34 @@ def neighbours(texts: Iterable[Text]) -> Iterator[list[Text]]:
         run.append(text)
     if run:
         yield run
+
+
+_IN_PLACE = frozenset({"image", "audio", "file"})
+"""The kinds of parts that formats send where they stand."""
+
+
+def by_message(texts: Iterable[Text], ctx: AnyContext | None = None) -> list[list[Text]]:
+    """Return the text parts of a message as one list, where its first one stands; each other text in its own list.
+
+    With a context, a picture, a sound or a file between two of them divides them.
+    """
+    runs: list[list[Text]] = []
+    said: dict[str, list[Text]] = {}
+    messages: dict[str, Message] = {}
+    for text in texts:
+        run = said.get(text.place.message_id) if text.kind == "text" and not text.fixed else None
+        if run is not None and ctx is not None and run[-1].place.part + 1 < text.place.part:
+            messages = messages or {entry.message.id: entry.message for entry in ctx.message_list.entries}
+            between = messages[text.place.message_id].parts[run[-1].place.part + 1 : text.place.part]
+            if any(part.type in _IN_PLACE for part in between):
+                run = None
+        if run is None:
+            runs.append([text])
+            if text.kind == "text" and not text.fixed:
+                said[text.place.message_id] = runs[-1]
+        else:
+            run.append(text)
+    return runs
 
 
 def in_places(hits: Sequence[Hit], acted: Sequence[Iterable[Edit]]) -> dict[TextPlace, Edits]:

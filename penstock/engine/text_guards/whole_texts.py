@@ -26,6 +26,7 @@ from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import is_mapping
 from penstock.engine.values.messages import PartKind
 from penstock.engine.values.texts import TextPlace
+from penstock.engine.workers import let_go
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
@@ -109,8 +110,9 @@ class WholeTexts(Processor):
             named = ", ".join(dict.fromkeys(kinds))
             told = [part._asdict() for part in parts[:_MOST_TOLD]]
             ctx.abort(
-                f"it holds what no guard can read, in parts of the type {named}; to let such parts pass, give "
-                f"{type(self).__name__} unscanned='flag' (which notes them) or 'allow'",
+                f"it holds what {type(self).__name__} cannot read, in parts of the type {named}; to let such parts "
+                f"pass, write {type(self).__name__}(unscanned='allow'), or unscanned='flag' to note them in the "
+                "record; for a guard of a preset, give it to the preset: privacy(unscanned='allow')",
                 metadata={"unscanned": told},
             )
 
@@ -222,6 +224,7 @@ class WholeTexts(Processor):
             self.unread(ctx, [part for message in fresh for part in unread_bodies(message, self.unread_kinds)])
         texts = distinct(text for message in fresh for text in message_texts(message, self.kinds))
         edits = await self._possible_edits(ctx, texts)
+        let_go(texts)
         touched = {place.message_id for place in edits}
         unchanged.update({message.id: message for message in fresh if message.id not in touched})
         return self.changed(ctx, edits)
@@ -234,7 +237,7 @@ class WholeTexts(Processor):
         self, ctx: AnyContext, texts: Iterable[Text], edits: Mapping[TextPlace, Edits]
     ) -> Mapping[TextPlace, Edits]:
         """Return the edits without those of fixed texts, which cannot be made: a guard stops the run for them."""
-        fixed = [text.place for text in texts if text.fixed and edits.get(text.place)]
+        fixed = dict.fromkeys(text.place for text in texts if text.fixed and edits.get(text.place))
         if fixed and self.role == "guard":
             fields = ", ".join(dict.fromkeys(str(place.path[0]) for place in fixed))
             ctx.abort(f"it would edit what can only be read: an id, an address, metadata or a number ({fields})")
@@ -245,6 +248,7 @@ class WholeTexts(Processor):
             self.unread(ctx, [Unread("", 0, "tool")])
         texts = list(value_texts(value, (field,), TextPlace("", 0)))
         edits = await self._possible_edits(ctx, texts)
+        let_go(texts)
         return TextEdits({place.path: made for place, made in edits.items()}) if edits else None
 
 

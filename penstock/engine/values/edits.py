@@ -75,18 +75,25 @@ def normalise(edits: Iterable[Edit], text: str) -> Edits:
     return ordered
 
 
+_JOINED_AT_ONCE = 1_000  # pieces: to free very many at once is one long step, in which no other thread runs
+
+
 def apply(text: str, edits: Edits) -> str:
     """Return the text with the edits made; they have to be sorted and disjoint."""
     if not edits:
         return text
+    made: list[str] = []
     pieces: list[str] = []
     at = 0
     for edit in edits:
         pieces.append(text[at : edit.start])
         pieces.append(edit.text)
         at = edit.end
+        if len(pieces) > _JOINED_AT_ONCE:
+            made.append("".join(pieces))
+            pieces.clear()
     pieces.append(text[at:])
-    return "".join(pieces)
+    return "".join([*made, *pieces])
 
 
 def difference(before: str, after: str, step: str = "") -> Edits:
@@ -344,7 +351,13 @@ def _woven(known: list[_Mark], more: list[_Mark]) -> list[_Mark]:
 
 def in_order(edits: Iterable[Edit]) -> Edits:
     """Return the edits by position; insertions at one point keep the order they came in."""
-    return tuple(sorted(edits, key=_position))
+    given = tuple(edits)
+    start = end = 0
+    for edit in given:  # most are in order, and to sort many is one long step, in which no other thread runs
+        if edit.start < start or (edit.start == start and edit.end < end):
+            return tuple(sorted(given, key=_position))
+        start, end = edit.start, edit.end
+    return given
 
 
 def _position(edit: Edit) -> tuple[int, int]:

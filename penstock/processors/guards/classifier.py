@@ -31,7 +31,7 @@ from penstock.engine.processor.processor import is_async
 from penstock.engine.processor.stages import STAGES, WrongReturnError
 from penstock.engine.tasks import gather
 from penstock.engine.text_guards.reporting import cannot_edit, field_of
-from penstock.engine.text_guards.text_guard import in_places, window_of
+from penstock.engine.text_guards.text_guard import by_message, in_places, window_of
 from penstock.engine.text_guards.window import Hit
 from penstock.engine.values import protocols as ports
 from penstock.engine.values.edits import Edit
@@ -319,16 +319,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         listed = [*texts]
         free, fixed = split_fixed(listed)
         fixed += [[text] for text in listed if text.fixed and text.text.isdigit()]
-        if _phase(ctx) == "output":
-            return [*super().runs(free, ctx), *fixed]
-        said: dict[str, list[Text]] = {}
-        others: list[Text] = []
-        for text in free:
-            if text.kind == "text":
-                said.setdefault(text.place.message_id, []).append(text)
-            else:
-                others.append(text)
-        return [*said.values(), *super().runs(others, ctx), *fixed]
+        return [*(super().runs(free, ctx) if _phase(ctx) == "output" else by_message(free)), *fixed]
 
     def scan(
         self, window: TextWindow, ctx: AnyContext

@@ -15,6 +15,7 @@ from penstock.detection.windows import Windows
 from penstock.engine.processor.processor import flag
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.tasks import gather
+from penstock.engine.text_guards.text_guard import by_message
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.facts import Key
@@ -333,21 +334,9 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
     # WindowScores windows
 
     def runs(self, texts: Iterable[Text], ctx: AnyContext) -> list[list[Text]]:
-        """Return the texts that are read as one: on the way to the model, all text parts of a message.
-
-        Ids, names and metadata have no language.
-        """
-        texts = [text for text in texts if not text.fixed]
-        if STAGES[ctx.stage].phase == "output":
-            return super().runs(texts, ctx)
-        said: dict[str, list[Text]] = {}
-        others: list[Text] = []
-        for text in texts:
-            if text.kind == "text":
-                said.setdefault(text.place.message_id, []).append(text)
-            else:
-                others.append(text)
-        return [*said.values(), *super().runs(others, ctx)]
+        """Return the texts that are read as one, without ids, names and metadata, which have no language."""
+        free = [text for text in texts if not text.fixed]
+        return super().runs(free, ctx) if STAGES[ctx.stage].phase == "output" else by_message(free)
 
     def detect(self, text: str) -> WindowScores | None:
         """Return what the embedded detector finds in a window; None if it is not used, or the text is too short."""
@@ -385,7 +374,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         """Return what is found out about a window; the judge is asked only where the embedded detector is in doubt."""
         if self._is_short(text):
             return WindowScores()
-        own = self.detect(text)
+        own = await self.detected(text)
         if own is not None and "iso_code" in own.details:
             return own
         return await super().score_window(text, ctx)

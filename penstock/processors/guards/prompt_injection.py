@@ -157,7 +157,7 @@ class PromptInjectionDetector(ScoreGuard[InjectionVerdict]):
         """Return what is found out about a window. To rewrite, the model is asked even if the detector is certain."""
         if self.strategy != "rewrite" or not text or self.judge is None:
             return await super().score_window(text, ctx)
-        sure = self.detect(text)
+        sure = await self.detected(text)
         judged = self._unharmed(self.read_judged(await self.judge.ask(text, ctx=ctx), text))
         if judged.flagged or sure is None or not any(sure.scores[name] >= self.certain for name in sure.flagged):
             return judged

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, NoReturn, Protocol, Type
 from penstock.detection.encoded import spoken
 from penstock.detection.windows import Windows
 from penstock.engine.processor.stages import STAGES
-from penstock.engine.tasks import gather
+from penstock.engine.tasks import gather, runs_without_loop
 from penstock.engine.text_guards.reporting import MOST_LISTED, cannot_edit, field_of, listed_place
-from penstock.engine.text_guards.text_guard import neighbours
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import EMPTY, freeze
 from penstock.engine.values.model import JudgeError
+from penstock.engine.workers import run_in_worker
 from penstock.processors.guards.judged_guard import (
     REMOVES_MESSAGES,
     Detection,
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from penstock.processors.guards.judged_guard import GuardOptions
 
 V = TypeVar("V")
+
+_SHORT = 200  # characters of a window that are scored within 1 ms
 
 
 class ScoreDetector(Protocol):
@@ -180,15 +182,14 @@ class ScoreGuard(Guard[V]):
     # Finding
 
     def runs(self, texts: Iterable[Text], ctx: AnyContext) -> list[list[Text]]:
-        """Return the texts that are read as one: neighbouring parts, and all texts of one value of a tool.
+        """Return the texts that are read as one: text parts, and all texts of one value of a tool.
 
         The arguments of a tool call are one value, and its result is another, as they are in a stream. What can only
         be read, such as ids, is read as one text of its message, without what has no words.
         """
-        del ctx
         free, fixed = split_fixed(texts)
         runs: list[list[Text]] = []
-        for run in neighbours(free):
+        for run in super().runs(free, ctx):
             if runs and _of_one_value(runs[-1][-1], run[0]):
                 runs[-1] += run
             else:
@@ -215,6 +216,12 @@ class ScoreGuard(Guard[V]):
         scored = await gather([partial(self.score_window, view, ctx) for view in views])
         return [WindowVerdict(*place, each) for place, each in zip(places, scored, strict=True)], hold
 
+    async def detected(self, text: str) -> WindowScores | None:
+        """Return what `detect` does; from a worker thread where a text is not short: many windows may be in line."""
+        if len(text) <= _SHORT or not self.offloadable or runs_without_loop():
+            return self.detect(text)
+        return await run_in_worker(partial(self.detect, text))
+
     async def score_window(self, text: str, ctx: AnyContext) -> WindowScores:
         """Return what the embedded detector and the judge find out about a window.
 
@@ -222,8 +229,8 @@ class ScoreGuard(Guard[V]):
             JudgeError: the judge gave no verdict, and nothing else counts in its place.
         """
         if self.judge is None or not text:
-            return (text and self.detect(text)) or WindowScores()
-        own = self.detect(text) if self.embedded else None
+            return (text and await self.detected(text)) or WindowScores()
+        own = await self.detected(text) if self.embedded else None
         if own is not None and any(own.scores[name] >= self.certain for name in own.flagged):
             return own
         try:

@@ -220,7 +220,10 @@ def _unanswered(messages: Sequence[Values]) -> Reply | None:
         elif open_calls:
             break
         else:
-            open_calls = {call["id"] for call in message.get("tool_calls") or ()}
+            calls = message.get("tool_calls") or ()
+            if not all(isinstance(call.get("id"), str) for call in calls):
+                return _refused("each of 'tool_calls' must have an id")
+            open_calls = {call["id"] for call in calls}
     return _refused("'tool_calls' must be followed by tool messages responding to each of them") if open_calls else None
 
 

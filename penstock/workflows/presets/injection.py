@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from penstock.engine.workflow import Workflow
 from penstock.processors.guards import PromptInjectionDetector, SystemPromptScrubber
 from penstock.workflows.presets.hygiene import plain_letters
+from penstock.workflows.presets.time_limits import JUDGE_TIMEOUT, time_limit
 
 if TYPE_CHECKING:
     from penstock.engine.text_guards.whole_texts import SystemMessages, Unscanned
@@ -23,6 +24,7 @@ def injection(
     leaks: LeakStrategy = "redact",
     system: SystemMessages = "client",
     unscanned: Unscanned | None = None,
+    timeout: float | None = JUDGE_TIMEOUT,
 ) -> Workflow:
     """Detect injected instructions in messages and tool results, and the system prompt in answers and tool calls.
 
@@ -35,10 +37,12 @@ def injection(
         system: which system messages to check: those that a ``client`` sent (the default), ``all`` or ``none``.
         unscanned: what to do with bodies that no guard can read, such as pictures: ``block``, ``flag`` or ``allow``.
             None: ``block``, except in guards that only warn.
+        timeout: how many seconds each step that asks the model may take, with all of its attempts; None: no limit. One
+            that takes longer has failed, which blocks.
 
     Raises:
         OptionError: an option is not allowed.
     """
     detector = PromptInjectionDetector(model, strategy=strategy, system=system, unscanned=unscanned)
     scrubber = SystemPromptScrubber(strategy=leaks, redaction_method="placeholder", unscanned=unscanned)
-    return Workflow("injection").then(plain_letters(system)).parallel(detector, scrubber)
+    return Workflow("injection").then(plain_letters(system)).parallel(detector, scrubber, **time_limit(model, timeout))

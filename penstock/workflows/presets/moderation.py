@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from penstock.engine.workflow import Workflow
 from penstock.processors.guards import ModerationProcessor
 from penstock.workflows.presets.hygiene import plain_letters
+from penstock.workflows.presets.time_limits import JUDGE_TIMEOUT, time_limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -25,6 +26,7 @@ def moderation(
     threshold: float | Mapping[str, float] | None = None,
     system: SystemMessages = "client",
     unscanned: Unscanned | None = None,
+    timeout: float | None = JUDGE_TIMEOUT,
 ) -> Workflow:
     """Judge messages, answers, and arguments and results of tools by categories of harmful content.
 
@@ -37,6 +39,8 @@ def moderation(
         system: which system messages to check: those that a ``client`` sent (the default), ``all`` or ``none``.
         unscanned: what to do with bodies that no guard can read, such as pictures: ``block``, ``flag`` or ``allow``.
             None: ``block``, except in guards that only warn.
+        timeout: how many seconds each step that asks the model may take, with all of its attempts; None: no limit. One
+            that takes longer has failed, which blocks.
 
     Raises:
         OptionError: an option is not allowed.
@@ -44,4 +48,4 @@ def moderation(
     judge = ModerationProcessor(
         model, strategy=strategy, categories=categories, threshold=threshold, system=system, unscanned=unscanned
     )
-    return Workflow("moderation").then(plain_letters(system)).then(judge)
+    return Workflow("moderation").then(plain_letters(system)).then(judge, **time_limit(model, timeout))

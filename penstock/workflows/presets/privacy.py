@@ -8,6 +8,7 @@ from penstock.engine.values.errors import OptionError
 from penstock.engine.workflow import Workflow
 from penstock.processors.guards import PIIDetector, Restore
 from penstock.workflows.presets.hygiene import ExplainPlaceholders, SomethingHidden, plain_letters
+from penstock.workflows.presets.time_limits import JUDGE_TIMEOUT, time_limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,6 +27,7 @@ def privacy(
     restore: bool = False,
     system: SystemMessages = "client",
     unscanned: Unscanned | None = None,
+    timeout: float | None = JUDGE_TIMEOUT,
 ) -> Workflow:
     """Hide personal data and keys in messages, answers, and arguments and results of tools.
 
@@ -43,6 +45,8 @@ def privacy(
         system: which system messages to check: those that a ``client`` sent (the default), ``all`` or ``none``.
         unscanned: what to do with bodies that no guard can read, such as pictures: ``block``, ``flag`` or ``allow``.
             None: ``block``, except in guards that only warn.
+        timeout: how many seconds each step that asks the model may take, with all of its attempts; None: no limit. One
+            that takes longer has failed, which blocks.
 
     Raises:
         OptionError: an option is not allowed, a type needs a model and there is none, or ``restore`` is combined with
@@ -62,7 +66,7 @@ def privacy(
         unscanned=unscanned,
         id="personal-data",
     )
-    workflow = Workflow("privacy").then(plain_letters(system)).then(detector)
+    workflow = Workflow("privacy").then(plain_letters(system)).then(detector, **time_limit(model, timeout))
     if strategy == "redact":
         workflow = workflow.branch((SomethingHidden((detector.found,)), ExplainPlaceholders()))
     return workflow.then(Restore()) if restore else workflow

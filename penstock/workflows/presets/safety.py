@@ -13,6 +13,7 @@ from penstock.processors.guards import (
     SystemPromptScrubber,
 )
 from penstock.workflows.presets.hygiene import plain_letters
+from penstock.workflows.presets.time_limits import JUDGE_TIMEOUT, time_limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,6 +35,7 @@ def safety(
     languages: Iterable[str] | None = None,
     system: SystemMessages = "client",
     unscanned: Unscanned | None = None,
+    timeout: float | None = JUDGE_TIMEOUT,
 ) -> Workflow:
     """Hide personal data, judge content, detect injected instructions, and keep the system prompt out of answers.
 
@@ -52,6 +54,8 @@ def safety(
         system: which system messages to check: those that a ``client`` sent (the default), ``all`` or ``none``.
         unscanned: what to do with bodies that no guard can read, such as pictures: ``block``, ``flag`` or ``allow``.
             None: ``block``, except in guards that only warn.
+        timeout: how many seconds each step that asks the model may take, with all of its attempts; None: no limit. One
+            that takes longer has failed, which blocks.
 
     Raises:
         OptionError: an option is not allowed.
@@ -71,4 +75,5 @@ def safety(
         SystemPromptScrubber(strategy=leaks, redaction_method="placeholder", unscanned=unscanned),
     )
     language_guard = () if languages is None else (LanguageDetector(target_languages=languages, strategy="block"),)
-    return Workflow("safety").then(plain_letters(system)).parallel(*guards, *language_guard)
+    limit = time_limit(model, timeout)
+    return Workflow("safety").then(plain_letters(system)).parallel(*guards, *language_guard, **limit)

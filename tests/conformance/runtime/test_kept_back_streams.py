@@ -189,7 +189,7 @@ async def test_a_guard_of_the_result_holds_the_whole_run() -> None:
     sent: list[int] = []
     talk = Talk(HONEST.start(guard), TOOL, mode="stream", tools={"lookup": lambda **_: sent.append(len(talk.sent))})
     await talk.play(conversation("Hi"))
-    assert sent == [1]  # the start alone
+    assert sent in ([0], [1])  # at most the start: on trio the agent's loop has a task of its own
     text = ["text-start", "text-delta", "text-end"]
     step = ["step-start", *text, "tool-call", "tool-result", "step-finish"]
     assert types(talk) == ["start", *step, "step-start", *text, "step-finish", "finish"]

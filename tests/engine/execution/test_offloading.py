@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,7 @@ import anyio
 import pytest
 
 from penstock import Chunk, Edit, InputContext, Key, Message, OutputStreamContext, Processor, Workflow
+from penstock.engine import workers
 from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.engine.values.tripwire import Record
 from penstock.engine.workers import LONG, AbandonedError, checkpoint, run_in_worker
@@ -234,3 +236,20 @@ async def test_parts_that_end_off_the_loop_are_merged() -> None:
 
     outcome = await Workflow("w").parallel(Marks(), Waits()).check([Message.user(LONG_TEXT)])
     assert outcome.text == LONG_TEXT.replace("secret", "***")
+
+
+async def test_a_worker_that_hangs_does_not_keep_full_collections_postponed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does one that has ended."""
+    before, go = (700, 10, 10), threading.Event()
+    gc.set_threshold(*before)
+    monkeypatch.setattr(workers, "_collections", workers._Collections())
+    monkeypatch.setattr(workers, "_LONGEST_DELAY", -1.0)
+    async with anyio.create_task_group() as group:
+        group.start_soon(run_in_worker, go.wait)
+        await anyio.wait_all_tasks_blocked()
+        assert gc.get_threshold()[2] > before[2]
+        gc.collect(0)
+        assert gc.get_threshold() == before
+        go.set()
+    gc.collect(0)
+    assert gc.get_threshold() == before

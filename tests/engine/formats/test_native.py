@@ -90,7 +90,10 @@ def test_the_schema_describes_every_part():
     [
         (3, "messages[0]: expected a message, not int"),
         ({}, "messages[0].role: it is missing"),
-        ({"role": "user", "color": 1}, "messages[0].color: there is no such field; what has none belongs in metadata"),
+        (
+            {"role": "user", "color": 1},
+            "messages[0]: it has a field that does not exist; what has no field belongs in metadata",
+        ),
         (
             {"role": "user", "parts": [3]},
             "messages[0].parts[0]: expected an object, not int",

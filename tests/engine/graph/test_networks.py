@@ -397,7 +397,9 @@ async def test_combined_async_conditions_decide_as_the_branch_does() -> None:
 # Laws
 
 conditions = st.one_of(st.builds(Has, st.sampled_from(WORDS)), st.builds(Saw, st.sampled_from(WORDS)))
-policies = st.sampled_from([Policy(), Policy(), Policy(), Policy(on_error="block"), Policy(mode="shadow")])
+policies = st.sampled_from(
+    [Policy(), Policy(), Policy(), Policy(on_error="block"), Policy(mode="shadow"), Policy(retries=1)]
+)
 processors = st.one_of(st.builds(Redact, st.sampled_from(WORDS)), st.builds(Forbid, st.just("dan")), st.builds(Gate))
 
 

@@ -108,7 +108,11 @@ class Says:
         return self.look
 
 
-steps = st.builds(Step, st.builds(Checks, names), st.sampled_from([Policy(), Policy(mode="shadow"), Policy(timeout=1)]))
+steps = st.builds(
+    Step,
+    st.builds(Checks, names),
+    st.sampled_from([Policy(), Policy(mode="shadow"), Policy(timeout=1), Policy(retries=2)]),
+)
 conditions = st.builds(Says, st.one_of(names, names.map(lambda it: f"https://{it}/<i>")))
 
 

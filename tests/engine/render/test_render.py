@@ -388,6 +388,8 @@ def test_json_holds_all_that_is_known_of_a_step() -> None:
             "mode": "enforce",
             "overlap": "model",
             "offload": None,
+            "retries": 0,
+            "retry_delay": None,
         },
         "options": {},
     }
@@ -523,13 +525,15 @@ def test_what_cannot_be_seen_is_shown_by_a_sign() -> None:
 
 def test_policies_and_merges_are_shown_as_they_are_written() -> None:
     """Word for word."""
-    policy = Policy(1.5, Injection(), "shadow", "model", "thread")
+    policy = Policy(1.5, Injection(), "shadow", "model", "thread", 2, 0.5)
     assert policy_words(policy) == (
         "timeout=1.5 s",
         "on_error=injection",
         "shadow",
         "overlap=model",
         "offload=thread",
+        "retries=2",
+        "retry_delay=0.5 s",
     )
     assert [merge_words(one) for one in (None, "first", pick("a"), is_long)] == [
         "",

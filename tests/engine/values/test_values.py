@@ -11,7 +11,7 @@ import pytest
 
 from penstock import Answer, Chunk, Message, Retry, TextPart, ToolPart, Workflow, processor
 from penstock.engine import MessageError, MissingExtraError, StepFailedError, TextEdits
-from penstock.engine.values.frozen import EMPTY, FrozenDict, freeze, thaw
+from penstock.engine.values.frozen import EMPTY, FrozenDict, equal, freeze, thaw
 
 
 def test_a_frozen_mapping_is_like_a_dict_that_does_not_change() -> None:
@@ -76,6 +76,24 @@ def test_a_retry_waits_for_no_negative_time() -> None:
     for after in (-1, float("nan")):
         with pytest.raises(ValueError, match="0 or more"):
             Retry(after)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"a": (1, {"b": "c"})},
+        {"a": (1, {"b": "d"})},
+        {"a": (1,)},
+        {"b": (1, {"b": "c"})},
+        {"a": [1, {"b": "c"}]},
+        (),
+        1,
+    ],
+)
+def test_values_are_equal_as_python_says(other: Any) -> None:
+    """Layer by layer."""
+    value = {"a": (1, {"b": "c"})}
+    assert equal(value, other) == (value == other)
 
 
 def test_a_missing_extra_says_what_to_install() -> None:

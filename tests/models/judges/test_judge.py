@@ -624,6 +624,21 @@ class TestWaiting:
         assert len(await gathered(5, lambda index: asked.ask(f"text {index}"))) == 5
         assert trio.current_time() - began == pytest.approx(40)
 
+    async def test_a_model_that_hangs_is_left_after_half_a_minute_unless_told_otherwise(self) -> None:
+        """Each attempt; the judge then fails."""
+
+        class Hung:
+            name = "hung"
+
+            async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+                await anyio.sleep_forever()
+                yield Chunk("text-delta", GOOD)
+
+        began = trio.current_time()
+        with pytest.raises(JudgeError, match="30 seconds"):
+            await Judge(Hung(), Verdict, "Is it bad?", retries=0).ask("a")
+        assert trio.current_time() - began == pytest.approx(30)
+
     async def test_a_cache_that_hangs_is_not_waited_for(self) -> None:
         """Two seconds each, for reading and for writing."""
 

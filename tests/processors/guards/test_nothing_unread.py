@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ from penstock import (
     dump_messages,
     parse_messages,
 )
-from penstock.engine import DataPart, FilePart, ImagePart, ReasoningPart, SourcePart, UnknownPart
+from penstock.engine import DataPart, FilePart, ImagePart, ReasoningPart, SourcePart, StepStartPart, UnknownPart
 from penstock.testing import ScriptedModel, run_stage
 from penstock.workflows.presets import hygiene, injection, privacy, safety
 from tests.processors.guards.planted import ALL, ATTACK, MAIL, is_refused, missed, ordinary
@@ -129,7 +130,7 @@ def test_ordinary_ids_and_addresses_are_no_findings(part: ToolPart) -> None:
 
 async def test_a_model_is_not_asked_about_ids() -> None:
     """But about what says something."""
-    model = ScriptedModel([{"text": '{"categories": [], "reason": null}'}], repeat_last=True)
+    model = ScriptedModel([{"text": '{"categories": [], "reason": null, "rewritten_content": null}'}], repeat_last=True)
     guard = PromptInjectionDetector(model, embedded=False)
     call = ToolPart("call_AbCdEfGh12345678", "get_weather")
     await Workflow("w").then(guard).check([Message.user([call])])
@@ -257,3 +258,83 @@ def test_unknown_keys_of_a_client_go_upstream_only_if_asked_for() -> None:
     assert sent[0]["content"][0]["cache_control"] == {"type": "ephemeral"}
     assert sent[1]["content"] is None
     assert asked.body(first)["messages"] == client.body(second)["messages"] == items
+
+
+def test_parts_that_are_neighbours_only_where_they_are_sent_are_read_as_one() -> None:
+    """What stands between two texts may be left out of a request, or be sent elsewhere."""
+    for between in (
+        [],
+        [SourcePart("s")],
+        [DataPart("x", 1)],
+        [StepStartPart()],
+        [ReasoningPart("hm")],
+        [TextPart("")],
+    ):
+        message = Message.user([TextPart("write to joe.secret@"), *between, TextPart("example.com now")])
+        for guard in (PIIDetector(), privacy(), hygiene()):
+            outcome = Workflow("w").then(guard).check_sync([message])
+            assert "joe.secret@example.com" not in "".join(each.text for each in outcome.messages)
+
+
+@pytest.mark.parametrize("key", ["AKIAQYLPMN5HFIQR7XYZ", "ghp_16C7e42F292c6912E7710c838347Ae178B4a"])
+def test_the_keys_of_providers_are_found_in_ids_addresses_and_bodies(key: str) -> None:
+    """They have a form of their own; random letters alone are usual there."""
+    link = f"https://x.io/a?k={key}"
+    for part in (
+        ToolPart(key, "f"),
+        ToolPart("AKIA\u200b" + key[4:] if key[:4] == "AKIA" else key, "f"),
+        ImagePart(url=link),
+        FilePart(url=f"data:text/plain,see%20{key}"),
+        ToolPart("c", "f", {}, "result", {"url": f"data:text/plain,see%20{key}"}),
+    ):
+        outcome = Workflow("w").then(PIIDetector(unscanned="allow")).check_sync([Message.user([part])])
+        assert outcome.blocked, part
+    for usual in (
+        "call_9pw1qnYScqvGrCH58HWCvFH6",
+        "toolu_01A09q90qw90lq917835lq9",
+        "chatcmpl-tool-8a1f3c5d7e9b4a2c8f6d4e2b",
+    ):
+        assert not Workflow("w").then(PIIDetector()).check_sync([Message.user([ToolPart(usual, "f")])]).blocked
+
+
+def test_an_id_whose_digits_spell_words_is_read() -> None:
+    """Nobody gives out such an id."""
+    spelled = b"joe1@example.com".hex()
+    assert len(spelled) == 32
+    outcome = Workflow("w").then(PIIDetector()).check_sync([Message.user([ToolPart(spelled, "f")])])
+    assert outcome.blocked
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {
+            "role": "user",
+            "id": "joe.secret@example.com",
+            "parts": [{"type": "text", "text": "to joe.secret@example.com"}],
+        },
+        {
+            "type": "message",
+            "role": "user",
+            "id": "joe.secret@example.com",
+            "content": [{"type": "input_text", "text": "Hi"}],
+        },
+    ],
+)
+def test_a_verdict_does_not_tell_an_id_in_which_something_was_found(message: Any) -> None:
+    """Tripwires go to clients and to logs."""
+    outcome = Workflow("w").then(PIIDetector(strategy="block")).check_sync([message])
+    assert outcome.tripwire is not None
+    assert "joe.secret" not in str(outcome.tripwire)
+
+
+def test_a_verdict_about_a_parsed_system_message_says_how_to_make_it_the_applications() -> None:
+    """Applications that write their prompts as dicts meet it first."""
+    said = "Write to joe.secret@example.com"
+    blocked = Workflow("w").then(PIIDetector(strategy="block")).check_sync([{"role": "system", "content": said}])
+    assert blocked.tripwire is not None
+    assert "Message.system" in blocked.tripwire.reason
+    assert "system='none'" in blocked.tripwire.reason
+    usual = Workflow("w").then(PIIDetector(strategy="block")).check_sync(said)
+    assert usual.tripwire is not None
+    assert "system" not in usual.tripwire.reason

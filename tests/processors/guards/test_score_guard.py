@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import pytest
@@ -233,3 +234,19 @@ def test_options_that_cannot_be_are_refused() -> None:
         type("Short", (Manners,), {"max_hold": 79})()
     assert type("Enough", (Manners,), {"max_hold": 80})().max_hold == 80
     assert highest_scores([("Rude", 0.2), ("x", 0.3)], ("rude",)) == {"rude": 0.2, UNLISTED: 0.3}
+
+
+async def test_the_detector_of_a_guard_with_a_judge_works_beside_the_event_loop() -> None:
+    """Many windows may be in line, and the loop has others to serve."""
+    threads: set[int] = set()
+
+    class Seen(Words):
+        def scores(self, text: str) -> Mapping[str, float]:
+            threads.add(threading.get_ident())
+            return super().scores(text)
+
+    guard = Manners(ScriptedModel([]), embedded=True)
+    guard.detector = Seen()
+    outcome = await Workflow("w").then(guard).check("vile " * 100)
+    assert outcome.blocked
+    assert threading.get_ident() not in threads
