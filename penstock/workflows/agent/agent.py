@@ -82,6 +82,8 @@ class Agent:
               request with the status ``suspended``. Without it, every such call ends the request that way.
             - ``allow_empty`` (bool; default False): whether the model may be called without any message except system
               messages.
+            - ``ui_messages`` (bool; default False): whether the ``finish`` chunk of a stream has the answer as UI
+              messages of the AI SDK, in its payload under ``ui_messages``: what the client got, and nothing else.
             - ``observers`` (list; default: none): objects with ``on_record``, called with the record of each step.
             - ``ids``, ``clock``: where ids and times come from. Default: random ids, and the system's clock.
 

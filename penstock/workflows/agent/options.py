@@ -73,6 +73,7 @@ class AgentOptions(TypedDict, total=False):
     prepare_step: PrepareStep | None
     approve: Approve | None
     allow_empty: bool
+    ui_messages: bool
     observers: Sequence[Observer]
     ids: Ids
     clock: Clock
@@ -138,6 +139,7 @@ class RequestOptions:
     prepare_step: PrepareStep | None = None
     approve: Approve | None = None
     allow_empty: bool = False
+    ui_messages: bool = False
     request_context: RequestContext | None = None
     thread_id: str | None = None
     resource_id: str | None = None
@@ -168,7 +170,7 @@ class RequestOptions:
             check_list("stop_when", self.stop_when, "a function of the steps so far, or a list of them", callable)
         check_list("observers", self.observers, "a list of observers", _observes)
         self._check_tools()
-        for name in ("allow_empty", "records"):
+        for name in ("allow_empty", "records", "ui_messages"):
             if not isinstance(getattr(self, name), bool):
                 raise OptionError("Agent", name, getattr(self, name), "True or False")
         for name in ("settings", "provider_options"):

@@ -23,6 +23,7 @@ from penstock.engine.values.errors import UsageError
 from penstock.workflows.agent.cancellable import CancellableReader, ReadCancelledError
 from penstock.workflows.agent.loop import Loop, make_result
 from penstock.workflows.agent.results import usage_payload
+from penstock.workflows.agent.ui_messages import SentAnswer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Generator, Sequence
@@ -133,6 +134,7 @@ class AgentStream(Generic[T]):
         self._read_done: anyio.Event | None = None  # set when a read has ended that another task waits for
         self._reading = False
         self._told: dict[str, object] = {}  # the details of the request's end, for observers
+        self._sent = SentAnswer() if options.ui_messages else None
         self._unfinished: list[str] = []  # the text of the step at hand, as it was read
         self._in_task = False  # whether the loop has a task of its own
         self._cancelled = False
@@ -324,11 +326,19 @@ class AgentStream(Generic[T]):
                     self._unfinished.append(chunk.text)
                 elif chunk.type == "step-start":
                     self._unfinished.clear()
-                return chunk
+                return chunk if self._sent is None else self._with_messages(self._sent, chunk)
         await chunks.aclose()
         self._result = self._abandoned()
         tripwire, run_id = self._result.tripwire, self._result.run_id
         return Chunk("abort", run_id=run_id) if tripwire is None else tripwire_chunk(tripwire, run_id)
+
+    def _with_messages(self, sent: SentAnswer, chunk: Chunk) -> Chunk:
+        """Note a chunk that leaves; return it, and a ``finish`` with the answer as UI messages."""
+        if chunk.type != "finish":
+            sent.add(chunk)
+            return chunk
+        answers = cast("Loop", self._loop).run.message_list.response
+        return sent.finish(chunk, answers[0].id if answers else "")
 
     def _raise_error(self) -> None:
         """Raise the error of the request, once."""

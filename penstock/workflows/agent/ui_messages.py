@@ -1,0 +1,60 @@
+"""`SentAnswer`: the answer of a request as a user interface shows it, in the AI SDK's UI messages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.engine.formats import dump_messages
+from penstock.engine.values.answer_builder import Assembly
+from penstock.engine.values.chunks import Chunk
+from penstock.engine.values.messages import Message, StepStartPart
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from penstock.engine.values.messages import Part
+
+
+class SentAnswer:
+    """Collects the chunks that the client got.
+
+    Nothing else goes in, so what a guard or another hook has kept from the client is not in the messages either.
+    """
+
+    __slots__ = ("_retracted", "_steps")
+
+    def __init__(self) -> None:
+        self._steps: list[list[Chunk]] = []
+        self._retracted: set[str] = set()
+
+    def add(self, chunk: Chunk) -> None:
+        """Add a chunk that leaves. A step that is rejected, and texts that are taken back, leave the answer again."""
+        if chunk.type == "step-start":
+            self._steps.append([])
+        elif chunk.type == "retract":
+            self._retracted.update(chunk.payload["blocks"])
+        elif chunk.type == "step-finish" and chunk.payload.get("reason") == "retry":
+            del self._steps[-1:]
+        elif self._steps:
+            self._steps[-1].append(chunk)
+
+    def finish(self, chunk: Chunk, message_id: str) -> Chunk:
+        """Return the ``finish`` chunk with the answer as UI messages: one, or none if nothing left.
+
+        Args:
+            chunk: the ``finish`` of the request.
+            message_id: the id of the answer's message in the conversation.
+        """
+        parts = [part for step in self._steps for part in self._parts(step)]
+        shown = any(not isinstance(part, StepStartPart) for part in parts)
+        messages = dump_messages(Message("assistant", tuple(parts), message_id), "ai-sdk-ui") if shown else []
+        return Chunk("finish", payload={**chunk.payload, "ui_messages": messages}, run_id=chunk.run_id)
+
+    def _parts(self, step: Iterable[Chunk]) -> Iterator[Part]:
+        """Yield the parts of a step."""
+        answer = Assembly()
+        for chunk in step:
+            if not (chunk.id in self._retracted and chunk.type.startswith(("text-", "reasoning-"))):
+                answer.add(chunk)
+        yield StepStartPart()
+        yield from answer.message.parts

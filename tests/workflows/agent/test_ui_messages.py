@@ -1,0 +1,77 @@
+"""The answer as UI messages on the finish chunk: what the client got, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock import Agent, Chunk, OutputStepContext, OutputStreamContext, PIIDetector, processor
+from penstock.testing import ScriptedModel
+
+SECRET = "joe.secret@example.com"
+CALL = {"tool_calls": [{"id": "c1", "name": "look", "args": {"q": "x"}}]}
+
+
+def look(q: str) -> str:
+    """Look something up."""
+    return f"{q}: {SECRET}"
+
+
+async def finish_of(agent: Agent, **options: Any) -> tuple[dict[str, Any], list[Chunk]]:
+    """Return the payload of the finish chunk, and all chunks."""
+    async with agent.stream("hi", **options) as stream:
+        chunks = [chunk async for chunk in stream.full_stream]
+    return dict(next(chunk.payload for chunk in chunks if chunk.type == "finish")), chunks
+
+
+async def test_the_finish_chunk_has_the_answer_as_ui_messages() -> None:
+    """All steps in one message, with texts and tool calls."""
+    agent = Agent(ScriptedModel([CALL, "It is there."]), tools=[look], ui_messages=True)
+    payload, _ = await finish_of(agent)
+    (message,) = payload["ui_messages"]
+    kinds = [part["type"] for part in message["parts"]]
+    assert message["role"] == "assistant"
+    assert message["id"]
+    assert kinds == ["step-start", "tool-look", "step-start", "text"]
+    assert message["parts"][-1]["text"] == "It is there."
+    assert message["parts"][1]["output"] == f"x: {SECRET}"
+
+
+async def test_it_has_none_unless_that_is_asked_for() -> None:
+    """They cost memory."""
+    payload, _ = await finish_of(Agent(ScriptedModel(["hi"])))
+    assert "ui_messages" not in payload
+
+
+async def test_what_a_hook_keeps_from_the_client_is_not_in_it() -> None:
+    """Also where only the stream hides it, and the history has it."""
+
+    @processor("output_stream", edits="anything")
+    def hide(chunk: Chunk, ctx: OutputStreamContext) -> Chunk | None:
+        return None if chunk.type == "tool-result" else chunk
+
+    agent = Agent(ScriptedModel([CALL, f"mail {SECRET}"]), tools=[look], ui_messages=True)
+    payload, chunks = await finish_of(agent, processors=[hide])
+    assert SECRET not in repr([chunk for chunk in chunks if chunk.type == "tool-result"])
+    assert f"x: {SECRET}" not in repr(payload)
+    payload, chunks = await finish_of(
+        agent.__class__(ScriptedModel([f"mail {SECRET}"]), ui_messages=True), processors=[PIIDetector()]
+    )
+    assert SECRET not in repr(payload)
+    assert SECRET not in repr(chunks)
+
+
+async def test_a_rejected_step_is_not_in_it() -> None:
+    """Nor a text that was taken back."""
+
+    @processor("output_step", edits="nothing")
+    def judge(ctx: OutputStepContext) -> None:
+        if "bad" in ctx.text:
+            ctx.abort("no", retry=True)
+
+    for release in ("live", "step"):
+        agent = Agent(ScriptedModel(["bad answer", "good answer"]), processors=[judge], ui_messages=True)
+        payload, _ = await finish_of(agent, release=release)
+        assert [part.get("text") for message in payload["ui_messages"] for part in message["parts"]] == [
+            None,
+            "good answer",
+        ]
