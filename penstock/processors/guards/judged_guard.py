@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Generic, Literal, NoReturn, TypeVar, cast
 
-from penstock.detection.encoded import spoken
 from penstock.engine.processor.processor import flag, is_async, one_of
 from penstock.engine.text_guards.reading import has_words
 from penstock.engine.text_guards.reporting import GuardReporter
@@ -309,7 +308,13 @@ _SHORT_CODE = 40
 
 def says_something(text: str) -> bool:
     """Return whether a fixed text holds words, plain or encoded. Guards that judge what is said skip other ones."""
-    return has_words(text) or (len(text) > _SHORT_CODE and any(map(has_words, spoken(text))))
+    if has_words(text):
+        return True
+    if len(text) <= _SHORT_CODE:
+        return False
+    from penstock.detection.encoded import spoken  # loaded where texts are searched
+
+    return any(map(has_words, spoken(text)))
 
 
 def split_fixed(texts: Iterable[Text]) -> tuple[list[Text], list[list[Text]]]:
