@@ -3,6 +3,7 @@
 import gzip
 import json
 import logging
+import re
 import tracemalloc
 import zlib
 from datetime import UTC, datetime, timedelta
@@ -350,12 +351,23 @@ def test_the_body_alone_is_what_a_model_shows(asking: Making) -> None:
     assert json.loads(json.dumps(model.body(HI)))["temperature"] == 0
 
 
+async def _read_request(stream: SocketStream) -> None:
+    """Read all of a request: a connection that is closed with something unread is reset, and its answer lost."""
+    request = b""
+    while b"\r\n\r\n" not in request:
+        request += await stream.receive()
+    headers, _, content = request.partition(b"\r\n\r\n")
+    length = re.search(rb"content-length: *(\d+)", headers.lower())
+    while length is not None and len(content) < int(length[1]):
+        content += await stream.receive()
+
+
 async def answered(body: bytes, head: str = "content-type: text/event-stream", **options: Any) -> Any:
     """Return the answer, or the error, to a request that a server answers with these bytes, before it hangs up."""
 
     async def serve(stream: SocketStream) -> None:
         async with stream:
-            await stream.receive()
+            await _read_request(stream)
             await stream.send(f"HTTP/1.1 200 OK\r\n{head}\r\n\r\n".encode() + body)
 
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
