@@ -272,7 +272,7 @@ class MessageList:
         return self._made(self._entries, check, NOTHING_EDITED)
 
     def with_entries(self, entries: Sequence[Entry]) -> MessageList:
-        """Return a list that holds those entries; it bears no check and knows no edits."""
+        """Return a list of those entries, without the check of a hook and without known edits."""
         return self._made(tuple(entries), None, NO_KNOWN_EDITS)
 
     def completed(self, message: Message) -> Message:

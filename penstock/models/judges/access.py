@@ -1,4 +1,4 @@
-"""`ModelAccess`: how judges ask a model: its client, the retries, the limit, and the cache. It knows no question."""
+"""`ModelAccess`: the model of a judge, with its settings, retries, limit of concurrent calls, and cache."""
 
 from __future__ import annotations
 

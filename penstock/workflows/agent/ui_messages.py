@@ -10,7 +10,7 @@ from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.messages import Message, StepStartPart
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator
 
     from penstock.engine.values.messages import Part
 
@@ -21,18 +21,21 @@ class SentAnswer:
     Nothing else goes in, so what a guard or another hook has kept from the client is not in the messages either.
     """
 
-    __slots__ = ("_retracted", "_steps")
+    __slots__ = ("_steps",)
 
     def __init__(self) -> None:
         self._steps: list[list[Chunk]] = []
-        self._retracted: set[str] = set()
 
     def add(self, chunk: Chunk) -> None:
-        """Add a chunk that leaves. A step that is rejected, and texts that are taken back, leave the answer again."""
+        """Add a chunk that leaves. A rejected step is removed again, and so is a retracted text of the last step.
+
+        Ids of texts are unique within a step only: a provider may give each of its answers the same ones.
+        """
         if chunk.type == "step-start":
             self._steps.append([])
         elif chunk.type == "retract":
-            self._retracted.update(chunk.payload["blocks"])
+            blocks = chunk.payload["blocks"]
+            self._steps[-1:] = [[one for one in step if not _is_text_of(one, blocks)] for step in self._steps[-1:]]
         elif chunk.type == "step-finish" and chunk.payload.get("reason") == "retry":
             del self._steps[-1:]
         elif self._steps:
@@ -45,16 +48,20 @@ class SentAnswer:
             chunk: the ``finish`` of the request.
             message_id: the id of the answer's message in the conversation.
         """
-        parts = [part for step in self._steps for part in self._parts(step)]
+        parts = [part for step in self._steps for part in _parts(step)]
         shown = any(not isinstance(part, StepStartPart) for part in parts)
         messages = dump_messages(Message("assistant", tuple(parts), message_id), "ai-sdk-ui") if shown else []
         return Chunk("finish", payload={**chunk.payload, "ui_messages": messages}, run_id=chunk.run_id)
 
-    def _parts(self, step: Iterable[Chunk]) -> Iterator[Part]:
-        """Yield the parts of a step."""
-        answer = Assembly()
-        for chunk in step:
-            if not (chunk.id in self._retracted and chunk.type.startswith(("text-", "reasoning-"))):
-                answer.add(chunk)
-        yield StepStartPart()
-        yield from answer.message.parts
+
+def _is_text_of(chunk: Chunk, blocks: Container[str]) -> bool:
+    return chunk.type.startswith(("text-", "reasoning-")) and chunk.id in blocks
+
+
+def _parts(step: Iterable[Chunk]) -> Iterator[Part]:
+    """Yield the parts of a step."""
+    answer = Assembly()
+    for chunk in step:
+        answer.add(chunk)
+    yield StepStartPart()
+    yield from answer.message.parts

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from penstock import Agent, Chunk, OutputStepContext, OutputStreamContext, PIIDetector, processor
+from penstock.engine.values.chunks import retract_chunk
 from penstock.testing import ScriptedModel
+from penstock.workflows.agent.ui_messages import SentAnswer
 
 SECRET = "joe.secret@example.com"
 CALL = {"tool_calls": [{"id": "c1", "name": "look", "args": {"q": "x"}}]}
@@ -75,3 +77,15 @@ async def test_a_rejected_step_is_not_in_it() -> None:
             None,
             "good answer",
         ]
+
+
+def test_a_retracted_text_is_removed_from_its_own_step_only() -> None:
+    """Other steps may have texts of the same id, before it and after it."""
+    sent = SentAnswer()
+    for text, blocks in (("first", ()), ("secret", ("t",)), ("last", ())):
+        sent.add(Chunk("step-start"))
+        sent.add(Chunk("text-delta", text, "t"))
+        if blocks:
+            sent.add(retract_chunk(blocks, "r"))
+    (message,) = sent.finish(Chunk("finish"), "m").payload["ui_messages"]
+    assert [part["text"] for part in message["parts"] if part["type"] == "text"] == ["first", "last"]
