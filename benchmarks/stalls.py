@@ -1,7 +1,9 @@
 """Measures how long guards keep the event loop from other work: the longest stall for shapes of text × guards × sizes.
 
 Run ``python -m benchmarks.stalls``. A task looks at the clock each millisecond; its longest wait is the stall, in CPU
-time of the process, so that other programs of the machine do not count.
+time of the process, so that other programs of the machine do not count. A stall that is too long is measured again, up
+to three times in all, and the shortest counts: on a shared machine a loop beside a thread that does nothing but count
+waits for up to 50 ms now and then, and what a guard causes itself is there each time.
 """
 
 from __future__ import annotations
@@ -88,6 +90,8 @@ TEXTS: Mapping[str, Callable[[int], str]] = {
     "the prompt": _repeated(_PROMPT + " "),
     "JSON": lambda size: json.dumps([{"name": "Jo", "mail": "jo@example.com"}] * (size // 44)),
 }
+
+REPETITIONS = 3
 
 Use = Callable[[Workflow, int], Any]
 
@@ -269,11 +273,16 @@ async def measured(
     for name in guards:
         for shape in shapes:
             gc.collect()
-            work = SHAPES[shape](GUARDS[name], size)
-            if work is not None:
-                found[name, shape] = stall = await stall_of(work, limit)
-                if stall.longest > LIMIT:
-                    print(f"{name}, {shape}: {stall.longest:.0f} ms", flush=True)
+            for _ in range(REPETITIONS):
+                work = SHAPES[shape](GUARDS[name], size)
+                if work is None:
+                    break
+                stall = await stall_of(work, limit)
+                found[name, shape] = min(stall, found.get((name, shape), stall))
+                if stall.longest <= LIMIT:
+                    break
+            else:
+                print(f"{name}, {shape}: {found[name, shape].longest:.0f} ms", flush=True)
     return found
 
 

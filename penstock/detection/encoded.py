@@ -238,7 +238,7 @@ def _blobs(text: str, *, inside: bool, final: bool) -> Iterator[Stretch]:
 
 def _last_chunk(text: str) -> int:
     """Return where the characters without a space begin that the text ends with; its end if they are a blob already."""
-    found = _LAST_SPACE.search(text, max(len(text) - BLOB, 0))
+    found = _LAST_SPACE.search(text, max(len(text) - BLOB, 0), concurrent=False)
     if found is None:
         return len(text) if len(text) >= BLOB else 0
     return found.end()

@@ -112,7 +112,7 @@ def known_words(text: str, *, final: bool, cut_off: bool = False) -> tuple[WordL
 
 def _shingled(text: str) -> WordList:
     """Return the words; in scripts without spaces, overlapping groups of characters."""
-    spans = [match.span() for match in _WORD_BEYOND.finditer(text)]
+    spans = [match.span() for match in _WORD_BEYOND.finditer(text, concurrent=False)]
     words: list[str] = []
     ends: list[int] = []
     counts: list[float] = []

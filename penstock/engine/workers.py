@@ -1,8 +1,9 @@
 """Worker threads: long work of sync hooks runs there, so that the event loop goes on and a time limit is noticed.
 
-Python code takes turns with the event loop by itself, every 5 ms. Two things would spoil that: many threads that wait
-for one interpreter, so one worker computes at a time; and a single long call into C code, so long texts are read in
-pieces. `checkpoint` stands between the pieces.
+Python code takes turns with the event loop by itself: every 5 ms, and every millisecond while a worker computes. Three
+things would spoil that. Many threads wait for one interpreter, so one worker computes at a time. A single call into C
+code takes long, so long texts are read in pieces; `checkpoint` stands between them. And calls that let go of the
+interpreter for an instant, over and over, wake the loop and shut it out again, so a worker rests now and then.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ from __future__ import annotations
 import contextvars
 import gc
 import os
+import sys
 import threading
 import time
 from collections import deque
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, TypeVar, cast
+
+from penstock.engine.tasks import runs_without_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,9 +33,11 @@ LONG = 3_000
 Embedded guards take up to 5 µs for a character; moving a call to a worker costs 0.1 ms.
 """
 
-PIECE = 16_384
+PIECE = 8_192
 """Characters of a text that one call of a search gets; a long text is read in pieces of this size."""
 
+_BUSY = 0.004  # seconds that a worker computes before it rests
+_REST = 0.00005  # seconds; a release of the interpreter that is shorter wakes the waiting loop but does not let it in
 _MOST = 16  # workers of an event loop that compute or wait for their turn
 _PATIENCE = 5.0  # seconds that a worker waits for its turn; then it goes on beside the others
 
@@ -63,7 +69,7 @@ class Work:
         abandoned: whether the caller has left.
     """
 
-    __slots__ = ("_holds", "_in_turn", "_loop", "abandoned")
+    __slots__ = ("_holds", "_in_turn", "_loop", "_rest_at", "abandoned")
 
     def __init__(self, *, in_turn: bool, loop: bool) -> None:
         """Describe a call.
@@ -76,6 +82,7 @@ class Work:
         self._holds = False  # the turn
         self._in_turn = in_turn
         self._loop = loop
+        self._rest_at = 0.0
 
     def run(self, call: Callable[[], T]) -> tuple[T, dict[contextvars.ContextVar[object], object]]:
         """Call the function; return its result, and the context variables that it has set."""
@@ -101,6 +108,9 @@ class Work:
         """
         if self.abandoned:
             raise AbandonedError
+        if self._loop and time.perf_counter() >= self._rest_at:
+            time.sleep(_REST)
+            self._rest_at = time.perf_counter() + _BUSY
         if self._holds and _turns.wanted:
             _turns.give()
             self._holds = _turns.take()
@@ -166,12 +176,13 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_turns.reset)  # the threads of the parent do not exist in the child
 
 
-class _Collections:
-    """Postpones full garbage collections while workers compute, and for a moment after that.
+class _Computing:
+    """What is set otherwise while workers compute: threads take turns more often, and full collections wait.
 
-    Findings are many small objects. Each time that they have grown by a quarter, the interpreter would look through
-    everything that the process holds, in one go, while the event loop waits. Young objects are collected as ever. The
-    collector itself ends the delay: in time, whatever becomes of a worker.
+    Collections wait for a moment after that, too. Findings are many small objects. Each time that they have grown by a
+    quarter, the interpreter would look through everything that the process holds, in one go, while the event loop
+    waits. Young objects are collected as ever. The collector itself ends the delay: in time, whatever becomes of a
+    worker.
     """
 
     def __init__(self) -> None:
@@ -180,10 +191,14 @@ class _Collections:
         self._until = 0.0
         self._meanwhile: tuple[int, int, int] | None = None  # the thresholds of the delay
         self._before = (0, 0, 0)
+        self._interval = 0.0  # how often threads took turns before
 
     def __enter__(self) -> None:
         with self._lock:
             self._workers += 1
+            if self._workers == 1:
+                self._interval = sys.getswitchinterval()
+                sys.setswitchinterval(min(self._interval, _TURN))
             self._until = time.monotonic() + _LONGEST_DELAY
             if self._meanwhile is None:
                 if self._look not in gc.callbacks:
@@ -196,6 +211,7 @@ class _Collections:
         with self._lock:
             self._workers -= 1
             if self._workers == 0:
+                sys.setswitchinterval(self._interval)
                 self._until = min(self._until, time.monotonic() + _DELAY)
 
     def _look(self, phase: str, info: object) -> None:
@@ -209,8 +225,9 @@ class _Collections:
 
 _DELAY = 0.5  # seconds after the last worker: by then most of what it made is freed
 _LONGEST_DELAY = 30.0  # seconds after the last worker began, if none ends
+_TURN = 0.001  # seconds after which a thread that computes lets another one in
 
-_collections = _Collections()
+_computing = _Computing()
 
 
 def checkpoint() -> None:
@@ -250,7 +267,7 @@ async def run_in_worker(call: Callable[[], T], *, in_turn: bool = True) -> T:
     from anyio import to_thread  # takes long to import, so it is loaded where something waits
 
     work = Work(in_turn=in_turn, loop=True)
-    with _collections if in_turn else nullcontext():
+    with _computing if in_turn else nullcontext():
         try:
             result, changed = await to_thread.run_sync(
                 work.run, call, abandon_on_cancel=True, limiter=_limiter() if in_turn else None
@@ -260,6 +277,13 @@ async def run_in_worker(call: Callable[[], T], *, in_turn: bool = True) -> T:
     for var, value in changed.items():
         var.set(value)
     return result
+
+
+async def moved_if_long(call: Callable[[], T], length: int) -> T:
+    """Call a function that reads so many characters; in a worker thread if that would hold up the event loop."""
+    if length <= LONG or runs_without_loop():
+        return call()
+    return await run_in_worker(call)
 
 
 def run_with_limit(call: Callable[[], T], seconds: float) -> T:

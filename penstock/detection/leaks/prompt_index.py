@@ -53,7 +53,7 @@ class Canaries:
     def find(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield the places of the tokens in a text in small letters."""
         for pattern in self._patterns:
-            for found in pattern.finditer(text):
+            for found in pattern.finditer(text, concurrent=False):
                 yield found.span()
 
     def hold(self, text: str) -> int:
@@ -63,7 +63,7 @@ class Canaries:
 
 def _begun(pattern: regex.Pattern[str], text: str) -> int:
     at = 0
-    while (found := pattern.search(text, at, partial=True)) is not None:
+    while (found := pattern.search(text, at, partial=True, concurrent=False)) is not None:
         if found.partial:
             return found.start()
         at = max(found.end(), at + 1)

@@ -125,7 +125,7 @@ def prefix_rule(
     def search(text: str, start: int, *, final: bool) -> Scan:
         if not final and shape.is_open(text, start):
             return [], start
-        found = shape.compiled.match(text, start)
+        found = shape.compiled.match(text, start, concurrent=False)
         if found is None:
             return [], len(text)
         return [Trace(*found.span(), *found.span(), check is None or check(found.group()))], len(text)

@@ -15,8 +15,11 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import regex
 
+from penstock.detection.patterns.long_texts import is_long
+from penstock.engine.workers import checkpoint
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 
 _NEVER = "(?!)"
@@ -171,8 +174,29 @@ Scan: TypeAlias = "tuple[list[Trace], int]"
 """Traces in a text, and the place from which on they may still change."""
 
 
+_ONE_CALL = 2_000  # characters that a single call reads before others should run meanwhile
+
+
+def _is_slow(text: str, start: int, timeout: float | None = None) -> bool:
+    """Return whether a search may take so long that other threads should run meanwhile."""
+    return timeout is not None or is_long(text, start)
+
+
+def collected(found: Iterable[regex.Match[str]]) -> list[regex.Match[str]]:
+    """Return all matches; many are found step by step, so that other threads have their turn."""
+    kept: list[regex.Match[str]] = []
+    for match in found:
+        checkpoint()
+        kept.append(match)
+    return kept
+
+
 class StreamPattern:
-    """A pattern that is searched in a text that may go on; it is compiled when it is first needed."""
+    """A pattern that is searched in a text that may go on; it is compiled when it is first needed.
+
+    Searches with a time limit and searches in long texts let other threads run meanwhile. The others are short and do
+    not: a thread that waits for its turn would be woken each time, and find the interpreter taken again.
+    """
 
     def __init__(self, pattern: str | regex.Pattern[str], flags: int = regex.ASCII) -> None:
         self._pattern = pattern
@@ -193,9 +217,9 @@ class StreamPattern:
 
         ``longest`` is how many characters the pattern reads at most from one place on; 0 if there is no bound.
         """
-        found = self.compiled.finditer(text, start)
+        found = self.compiled.finditer(text, start, concurrent=_is_slow(text, start))
         since = len(text) - longest if longest else 0
-        return (list(found), len(text)) if final else self.final_matches(found, text, start, since=since)
+        return (collected(found), len(text)) if final else self.final_matches(found, text, start, since=since)
 
     def quiet(self, text: str, start: int, timeout: float | None = None) -> int | None:
         """Return the place from which on the text may still match, if nothing matches so far; else None.
@@ -205,7 +229,8 @@ class StreamPattern:
         """
         if self.open_patterns is None:
             return start
-        found = self.open_patterns.any.search(text, start, partial=True, timeout=timeout)
+        slow = timeout is not None or len(text) - start > _ONE_CALL
+        found = self.open_patterns.any.search(text, start, partial=True, timeout=timeout, concurrent=slow)
         if found is None:
             return len(text)
         return found.start() if found.partial else None
@@ -225,23 +250,34 @@ class StreamPattern:
         kept: list[regex.Match[str]] = []
         open_at = self.open_at(text, max(start, since), timeout)
         for match in found:
+            checkpoint()
             low, high = match.span()
             if low >= open_at:
                 break
             if high > open_at:
                 open_at = self.open_at(text, max(high, since), timeout)
-            if low == high and self.open_patterns.other.match(text, low, partial=True, timeout=timeout):
+            if low == high and self._may_grow(text, low, timeout):
                 return kept, low
             kept.append(match)
         return kept, open_at
+
+    def _may_grow(self, text: str, at: int, timeout: float | None) -> bool:
+        """Return whether a match of no width may become one with a width."""
+        if self.open_patterns is None:
+            return True
+        slow = _is_slow(text, at, timeout)
+        return bool(self.open_patterns.other.match(text, at, partial=True, timeout=timeout, concurrent=slow))
 
     def open_at(self, text: str, start: int, timeout: float | None = None) -> int:
         """Return the first place from ``start`` on at which a match may begin, depending on how the text goes on."""
         if self.open_patterns is None:
             return start
-        found = self.open_patterns.first.search(text, start, partial=True, timeout=timeout)
+        slow = timeout is not None or len(text) - start > _ONE_CALL
+        found = self.open_patterns.first.search(text, start, partial=True, timeout=timeout, concurrent=slow)
         return found.start() if found else len(text)
 
     def is_open(self, text: str, at: int) -> bool:
         """Return whether it depends on how the text goes on if a match begins at a place."""
-        return self.open_patterns is None or self.open_patterns.first.match(text, at, partial=True) is not None
+        if self.open_patterns is None:
+            return True
+        return self.open_patterns.first.match(text, at, partial=True, concurrent=_is_slow(text, at)) is not None

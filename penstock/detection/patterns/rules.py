@@ -13,6 +13,7 @@ import regex
 from penstock.detection.patterns.open_matches import StreamPattern, Trace
 from penstock.detection.patterns.validators import VALIDATORS
 from penstock.engine.values.errors import OptionError
+from penstock.engine.workers import checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -92,6 +93,7 @@ class UserRule:
             if not final:
                 matches, hold = self.shape.final_matches(iter(matches), text, start, self.timeout)
             for found in matches:
+                checkpoint()
                 counts = self.validator is None or self.validator(found.group())
                 traces.append(Trace(*found.span(), *found.span(), counts))
                 if counts and not self.every:

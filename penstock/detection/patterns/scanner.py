@@ -13,6 +13,7 @@ import regex
 
 from penstock.detection.codes import may_escape, read_escapes
 from penstock.detection.patterns.built_in import LETTER, LOOKBACK, WORD_HELD
+from penstock.detection.patterns.long_texts import characters, matches_somewhere, places
 from penstock.detection.patterns.open_matches import Trace
 from penstock.detection.unicode.disguises import PlainPlaces, PlainReading, is_plain, read, reading_of
 
@@ -51,8 +52,7 @@ class PrefixRules:
         found: list[tuple[int, Trace]] = []
         reach: dict[int, int] = {}
         hold = len(text)
-        for place in self._places.finditer(text, start):
-            at = place.start()
+        for at in places(self._places, text, start):
             for index, rule in self._rules[text[at : at + _KEY]]:
                 if text.startswith(rule.prefix, at) and reach.get(index, 0) <= at:
                     traces, open_at = rule.search(text, at, final=final)
@@ -180,12 +180,12 @@ class Scanner:
     def _one(self, text: str, start: int, *, final: bool) -> tuple[list[IndexedTrace], int]:
         hold = len(text) if final else _last_word(text, start)
         found: list[IndexedTrace] = []
-        letters = frozenset(text[start:] if start else text)
+        letters = characters(text, start)
         for needed, sources in self._groups:
             if needed and needed.isdisjoint(letters):
                 continue
             for trigger, searches in sources:
-                if trigger.search(text, start):
+                if matches_somewhere(trigger, text, start):
                     for index, search in searches:
                         traces, open_at = search(text, start, final=final)
                         hold = min(hold, open_at)
@@ -291,7 +291,7 @@ def _last_word(text: str, start: int) -> int:
     low = max(len(text) - WORD_HELD, start)
     if text.isascii():
         return max(text.rfind(" ", low) + 1, text.rfind("\n", low) + 1, low)
-    found = _NOT_IN_WORD.search(text, low)
+    found = _NOT_IN_WORD.search(text, low, concurrent=False)
     return found.end() if found else low
 
 

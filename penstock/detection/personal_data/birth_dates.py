@@ -100,7 +100,7 @@ def _behind_cues(text: str, low: int) -> Iterator[regex.Match[str]]:
     cues = [found.end() for found in _CUE.finditer(text, low)]
     for cue, after in zip(cues, [*cues[1:], len(text)], strict=False):
         last = min(cue + _REACH, after)
-        for found in _DATE.compiled.finditer(text, cue, min(last + _READ, len(text))):
+        for found in _DATE.compiled.finditer(text, cue, min(last + _READ, len(text)), concurrent=False):
             if found.start() > last:
                 break
             yield found

@@ -20,7 +20,7 @@ import regex
 
 from penstock.detection.patterns import validators
 from penstock.detection.patterns.built_in import LETTER, BuiltInRule, pattern_rule
-from penstock.detection.patterns.open_matches import Scan, StreamPattern, Trace
+from penstock.detection.patterns.open_matches import Scan, StreamPattern, Trace, collected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -104,9 +104,9 @@ def _numbers(
     """Return the final matches of a pattern, searched only near enough digits, and the place where one is open."""
     found = _in_zones(shape.compiled, text, start, zones)
     if final:
-        return list(found), len(text)
+        return collected(found), len(text)
     near = max(start, len(text) - _LONGEST)
-    tail = _TAIL.search(text, near)
+    tail = _TAIL.search(text, near, concurrent=False)
     return shape.final_matches(found, text, start, since=tail.end() if tail else near)
 
 
@@ -116,7 +116,7 @@ def _in_zones(
     reach = start
     for begin, high in zones:
         low = max(begin - 2, reach)  # a sign before
-        for found in pattern.finditer(text, low, high + _BEHIND):
+        for found in pattern.finditer(text, low, high + _BEHIND, concurrent=False):
             if found.start() >= high:
                 break
             reach = found.end()

@@ -103,6 +103,7 @@ def _of_one_kind(read: str) -> str:
 
 
 _LETTERS = _LetterReadings()
+_AT_ONCE = 16_384  # characters that one call reads; a longer one would stop all threads
 
 
 class PlainReading(NamedTuple):
@@ -121,13 +122,15 @@ class PlainReading(NamedTuple):
 
 def is_plain(text: str, start: int) -> bool:
     """Return, at a glance, whether a text reads as it is written from a place on; False if a closer look is needed."""
-    return _PLAIN.fullmatch(text, start) is not None
+    if len(text) - start <= _AT_ONCE:
+        return _PLAIN.fullmatch(text, start) is not None
+    return all(_PLAIN.fullmatch(text, low, low + _AT_ONCE) for low in range(start, len(text), _AT_ONCE))
 
 
 def read(text: str, *, final: bool = True) -> PlainReading:
     """Return how a text reads; if it is not ``final``, up to an escape sequence that its end leaves unfinished."""
     if "\x1b" not in text:
-        return PlainReading(text.translate(_LETTERS), text)
+        return reading_of(text)
     units = [found.span() for found in _ESCAPE.finditer(text)]
     source = _ESCAPE.sub(lambda found: GONE * len(found.group()), text)
     rest = None if final else _UNFINISHED.search(source)
@@ -136,7 +139,10 @@ def read(text: str, *, final: bool = True) -> PlainReading:
 
 def reading_of(source: str, units: Sequence[tuple[int, int]] = ()) -> PlainReading:
     """Return how a text reads in which what stands for no character of its own is masked already."""
-    return PlainReading(source.translate(_LETTERS), source, units)
+    if len(source) <= _AT_ONCE:
+        return PlainReading(source.translate(_LETTERS), source, units)
+    read = [source[low : low + _AT_ONCE].translate(_LETTERS) for low in range(0, len(source), _AT_ONCE)]
+    return PlainReading("".join(read), source, units)
 
 
 class PlainPlaces:

@@ -360,22 +360,40 @@ def normalize(text: str, profile: Profile, *, prose: bool = True) -> NormalizedT
 PIECE = 16_384
 """Characters of a text that are normalized at a time, where a text can be cut: one long call stops all threads."""
 
-_CUT = re.compile(r"(?<=[A-Za-z0-9 ,.\n])(?=[A-Za-z ])")  # nothing goes across that, except what `_ESC` begins
+# Between two letters nothing goes on, but for Korean syllables in parts, half-width Japanese signs, and what an escape
+# begins. A zero-width space belongs to what stands before it.
+_NOT_ALONE = r"\u1100-\u11ff\ua960-\ua97f\uac00-\ud7ff\uff65-\uffdc"
+_LETTER = rf"[^\W_{_NOT_ALONE}]"
+_CUT = re.compile(rf"(?:(?<={_LETTER})|(?<=[ ,.\n])|(?<={_LETTER}\u200b))(?=[ ]|{_LETTER})")
 _ESC = "\x1b"
+_COMMAND = re.compile(r"\x1b\[[0-?]{0,32}+[ -/]{0,4}+[@-~]")
 _LONGEST_ESCAPE = 600
 
 
 def pieces(text: str, profile: Profile) -> Iterator[tuple[int, str]]:
-    """Yield the pieces of a text that can be normalized one by one, each with its place; a short text is one piece."""
+    """Yield the pieces of a text that can be normalized one by one, each with its place; a short text is one piece.
+
+    A run of more than two pieces without a place to cut it, as of thousands of accents on one letter, is cut anywhere.
+    The result is then in its normal form piece by piece.
+    """
     start = 0
     whole = profile.confusables != "off" or profile.whitespace != "keep" or profile.trim
-    while not whole and len(text) - start > PIECE:
-        found = _CUT.search(text, start + PIECE, start + 2 * PIECE)
-        if found is None or text.find(_ESC, found.start() - _LONGEST_ESCAPE, found.start()) >= 0:
-            break
-        yield start, text[start : found.start()]
-        start = found.start()
+    while not whole and len(text) - start > 2 * PIECE:
+        end = _cut_of(text, start + PIECE, start + 2 * PIECE)
+        yield start, text[start:end]
+        start = end
     yield start, text[start:] if start else text
+
+
+def _cut_of(text: str, low: int, high: int) -> int:
+    """Return where a text can be cut between two places; the second of them if it cannot."""
+    for found in _CUT.finditer(text, low, high):
+        at = found.start()
+        escape = text.rfind(_ESC, max(at - _LONGEST_ESCAPE, 0), at)
+        command = None if escape < 0 else _COMMAND.match(text, escape)
+        if escape < 0 or (command is not None and command.end() <= at):
+            return at
+    return high
 
 
 def _to_form(found: NormalizedText, form: NormalForm) -> None:

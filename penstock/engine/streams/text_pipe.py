@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import OrderedDict, deque
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.engine.streams.chunk_texts import PROBE, chunk_texts, is_sealed, rewritten, without_copies
@@ -22,13 +23,15 @@ from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import freeze, thaw
+from penstock.engine.workers import moved_if_long
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from penstock.engine.streams.tracks import Lane, Track
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value
+    from penstock.engine.values.texts import TextPlace
 
 
 class TextBuffer:
@@ -228,13 +231,19 @@ class ToolInputs:
 
     async def _judged(self, chunks: list[Chunk]) -> Sequence[Chunk]:
         written = "".join(chunk.text for chunk in chunks)
-        read = _Arguments(written)
+        read = await moved_if_long(partial(_Arguments, written), len(written))
         probe = Chunk(PROBE, id=chunks[0].id, payload={"arguments": read.value})
         edits = await judge_chunk(self._lane, probe, chunk_texts(probe, self._lane.kinds, "tool"))
         if not edits and not read.hides:
             return chunks
-        made: Value = rewritten(probe, edits).payload["arguments"]
-        return _rewritten(chunks, json.dumps(thaw(made), ensure_ascii=False) if read.is_json else str(made))
+        return await moved_if_long(partial(_arguments_rewritten, chunks, probe, edits, read), len(written))
+
+
+def _arguments_rewritten(
+    chunks: list[Chunk], probe: Chunk, edits: Mapping[TextPlace, Edits], read: _Arguments
+) -> Sequence[Chunk]:
+    made: Value = rewritten(probe, edits).payload["arguments"]
+    return _rewritten(chunks, json.dumps(thaw(made), ensure_ascii=False) if read.is_json else str(made))
 
 
 class _Arguments:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import gc
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -242,7 +243,7 @@ async def test_a_worker_that_hangs_does_not_keep_full_collections_postponed(monk
     """Nor does one that has ended."""
     before, go = (700, 10, 10), threading.Event()
     gc.set_threshold(*before)
-    monkeypatch.setattr(workers, "_collections", workers._Collections())
+    monkeypatch.setattr(workers, "_computing", workers._Computing())
     monkeypatch.setattr(workers, "_LONGEST_DELAY", -1.0)
     async with anyio.create_task_group() as group:
         group.start_soon(run_in_worker, go.wait)
@@ -253,3 +254,33 @@ async def test_a_worker_that_hangs_does_not_keep_full_collections_postponed(monk
         go.set()
     gc.collect(0)
     assert gc.get_threshold() == before
+
+
+@pytest.mark.anyio
+async def test_threads_take_turns_more_often_while_a_worker_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreter's switch interval is a millisecond at most meanwhile, and what it was behind that."""
+    monkeypatch.setattr(workers, "_computing", workers._Computing())
+    before = sys.getswitchinterval()
+
+    async def computed() -> float:
+        return await workers.run_in_worker(sys.getswitchinterval)
+
+    assert await computed() <= 0.001 + 1e-9
+    assert sys.getswitchinterval() == pytest.approx(before)
+
+
+@pytest.mark.anyio
+async def test_a_worker_that_computes_rests_between_its_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker for an event loop lets go of the interpreter for a moment; one that it has just done does not again."""
+    rests: list[float] = []
+    monkeypatch.setattr(workers.time, "sleep", rests.append)
+
+    def work() -> None:
+        for _ in range(3):
+            workers.checkpoint()
+
+    await workers.run_in_worker(work)
+    assert len(rests) >= 1
+    seen = len(rests)
+    workers.run_with_limit(work, 10)
+    assert len(rests) == seen  # no event loop waits for that one

@@ -1,0 +1,59 @@
+"""Searches in long texts, a stretch at a time: a single call of `re` over a long text would stop all threads.
+
+The patterns are short: a match, and what decides about it, is within `WIDEST` characters.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.engine.workers import PIECE, checkpoint
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterator
+
+WIDEST = 256
+"""Characters behind the beginning of a match that decide about it."""
+
+
+def stretches(text: str, start: int) -> Iterator[tuple[int, int]]:
+    """Yield where the stretches of a text begin and end, from a place on."""
+    for low in range(start, len(text), PIECE):
+        checkpoint()
+        yield low, min(low + PIECE, len(text))
+
+
+def is_long(text: str, start: int) -> bool:
+    """Return whether a text is too long from a place on to be read by one call."""
+    return len(text) - start > 2 * PIECE
+
+
+def matches_somewhere(pattern: re.Pattern[str], text: str, start: int) -> bool:
+    """Return whether a pattern matches anywhere in a text from a place on."""
+    if not is_long(text, start):
+        return pattern.search(text, start) is not None
+    return any(pattern.search(text, low, high + WIDEST) for low, high in stretches(text, start))
+
+
+def places(pattern: re.Pattern[str], text: str, start: int) -> Iterator[int]:
+    """Yield where a pattern of no width matches, from a place on."""
+    if not is_long(text, start):
+        for found in pattern.finditer(text, start):
+            yield found.start()
+        return
+    for low, high in stretches(text, start):
+        for found in pattern.finditer(text, low, high + WIDEST):
+            if found.start() >= high:
+                break
+            yield found.start()
+
+
+def characters(text: str, start: int) -> frozenset[str]:
+    """Return the characters of a text from a place on."""
+    if not is_long(text, start):
+        return frozenset(text[start:] if start else text)
+    found: set[str] = set()
+    for low, high in stretches(text, start):
+        found.update(text[low:high])
+    return frozenset(found)
