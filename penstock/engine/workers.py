@@ -110,6 +110,8 @@ class Work:
             raise AbandonedError
         if self._loop and time.perf_counter() >= self._rest_at:
             time.sleep(_REST)
+            if self._in_turn:
+                _computing.go_on()
             self._rest_at = time.perf_counter() + _BUSY
         if self._holds and _turns.wanted:
             _turns.give()
@@ -214,6 +216,10 @@ class _Computing:
                 sys.setswitchinterval(self._interval)
                 self._until = min(self._until, time.monotonic() + _DELAY)
 
+    def go_on(self) -> None:
+        """Begin the delay anew: a worker has done a piece of its work, so it does not hang."""
+        self._until = time.monotonic() + _LONGEST_DELAY
+
     def _look(self, phase: str, info: object) -> None:
         """End the delay in time; the collector calls this at each collection of young objects."""
         del phase, info
@@ -224,7 +230,7 @@ class _Computing:
 
 
 _DELAY = 0.5  # seconds after the last worker: by then most of what it made is freed
-_LONGEST_DELAY = 30.0  # seconds after the last worker began, if none ends
+_LONGEST_DELAY = 30.0  # seconds after a worker began or did a piece of its work, if none ends
 _TURN = 0.001  # seconds after which a thread that computes lets another one in
 
 _computing = _Computing()

@@ -36,17 +36,18 @@ def matches_somewhere(pattern: re.Pattern[str], text: str, start: int) -> bool:
     return any(pattern.search(text, low, high + WIDEST) for low, high in stretches(text, start))
 
 
-def places(pattern: re.Pattern[str], text: str, start: int) -> Iterator[int]:
-    """Yield where a pattern of no width matches, from a place on."""
+def matches(pattern: re.Pattern[str], text: str, start: int) -> Iterator[re.Match[str]]:
+    """Yield the matches of a pattern from a place on."""
     if not is_long(text, start):
-        for found in pattern.finditer(text, start):
-            yield found.start()
+        yield from pattern.finditer(text, start)
         return
+    reach = start
     for low, high in stretches(text, start):
-        for found in pattern.finditer(text, low, high + WIDEST):
+        for found in pattern.finditer(text, max(low, reach), high + WIDEST):
             if found.start() >= high:
                 break
-            yield found.start()
+            reach = found.end()
+            yield found
 
 
 def characters(text: str, start: int) -> frozenset[str]:

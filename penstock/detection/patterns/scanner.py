@@ -13,7 +13,7 @@ import regex
 
 from penstock.detection.codes import may_escape, read_escapes
 from penstock.detection.patterns.built_in import LETTER, LOOKBACK, WORD_HELD
-from penstock.detection.patterns.long_texts import characters, matches_somewhere, places
+from penstock.detection.patterns.long_texts import characters, matches, matches_somewhere
 from penstock.detection.patterns.open_matches import Trace
 from penstock.detection.unicode.disguises import PlainPlaces, PlainReading, is_plain, read, reading_of
 
@@ -52,7 +52,8 @@ class PrefixRules:
         found: list[tuple[int, Trace]] = []
         reach: dict[int, int] = {}
         hold = len(text)
-        for at in places(self._places, text, start):
+        for place in matches(self._places, text, start):
+            at = place.start()
             for index, rule in self._rules[text[at : at + _KEY]]:
                 if text.startswith(rule.prefix, at) and reach.get(index, 0) <= at:
                     traces, open_at = rule.search(text, at, final=final)

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from penstock.detection.patterns.built_in import BuiltInRule
+from penstock.detection.patterns.long_texts import matches as matches_in
 from penstock.detection.patterns.open_matches import Scan, StreamPattern, Trace
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def births(text: str, start: int, *, final: bool) -> Scan:
 
 def _behind_cues(text: str, low: int) -> Iterator[regex.Match[str]]:
     """Yield the dates that begin close after a word for birth; each word is followed from its end on."""
-    cues = [found.end() for found in _CUE.finditer(text, low)]
+    cues = [found.end() for found in matches_in(_CUE, text, low)]
     for cue, after in zip(cues, [*cues[1:], len(text)], strict=False):
         last = min(cue + _REACH, after)
         for found in _DATE.compiled.finditer(text, cue, min(last + _READ, len(text)), concurrent=False):

@@ -9,6 +9,7 @@ from penstock.detection.patterns import long_texts
 from penstock.detection.unicode import disguises
 
 TEXTS = st.text(alphabet="ab1 \u0301é\n", max_size=60)
+WORD = re.compile(r"(?<!b)a+1?[ab]*")
 TRIGGER = re.compile(r"(?<![ab])(?=a1)")
 
 
@@ -22,7 +23,9 @@ def short_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
 @given(TEXTS, st.integers(0, 60))
 def test_stretches_answer_what_one_search_answers(text: str, start: int) -> None:
     """Places, presence and characters are those of a single call, wherever the stretches meet."""
-    assert list(long_texts.places(TRIGGER, text, start)) == [found.start() for found in TRIGGER.finditer(text, start)]
+    for pattern in (TRIGGER, WORD):
+        found = [one.span() for one in long_texts.matches(pattern, text, start)]
+        assert found == [one.span() for one in pattern.finditer(text, start)]
     assert long_texts.matches_somewhere(TRIGGER, text, start) == bool(TRIGGER.search(text, start))
     assert long_texts.characters(text, start) == frozenset(text[start:])
 

@@ -256,7 +256,21 @@ async def test_a_worker_that_hangs_does_not_keep_full_collections_postponed(monk
     assert gc.get_threshold() == before
 
 
-@pytest.mark.anyio
+async def test_full_collections_wait_for_as_long_as_a_worker_does_its_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The delay begins anew with each piece."""
+    gc.set_threshold(700, 10, 10)
+    monkeypatch.setattr(workers, "_computing", workers._Computing())
+    monkeypatch.setattr(workers, "_LONGEST_DELAY", -1.0)
+
+    def work() -> int:
+        monkeypatch.setattr(workers, "_LONGEST_DELAY", 30.0)
+        checkpoint()
+        gc.collect(0)
+        return gc.get_threshold()[2]
+
+    assert await run_in_worker(work) > 10
+
+
 async def test_threads_take_turns_more_often_while_a_worker_computes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The interpreter's switch interval is a millisecond at most meanwhile, and what it was behind that."""
     monkeypatch.setattr(workers, "_computing", workers._Computing())
@@ -269,7 +283,6 @@ async def test_threads_take_turns_more_often_while_a_worker_computes(monkeypatch
     assert sys.getswitchinterval() == pytest.approx(before)
 
 
-@pytest.mark.anyio
 async def test_a_worker_that_computes_rests_between_its_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker for an event loop lets go of the interpreter for a moment; one that it has just done does not again."""
     rests: list[float] = []
