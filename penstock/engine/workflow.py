@@ -176,13 +176,14 @@ class Workflow:
 
     def draw(
         self,
-        format: Literal["mermaid", "dot", "text", "json"] = "mermaid",  # noqa: A002
+        format: Literal["mermaid", "dot", "text", "json", "svg"] = "mermaid",  # noqa: A002
         stage: str | None = None,
     ) -> str:
         """Return the workflow as a diagram.
 
         Args:
-            format: ``mermaid`` (a flowchart), ``dot`` (for graphviz), ``text`` (for a terminal), or ``json``.
+            format: ``mermaid`` (a flowchart), ``dot`` (for graphviz), ``text`` (for a terminal), ``json``,
+                or ``svg`` (a picture).
             stage: draw only the steps that have this stage; None: all steps.
         """
         from penstock.engine.render import render
@@ -338,6 +339,10 @@ class Workflow:
     def __str__(self) -> str:
         """Return the diagram as text."""
         return self.draw("text")
+
+    def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
+        """Return what a notebook shows: the picture, or the text where it shows none."""
+        return {"image/svg+xml": self.draw("svg"), "text/plain": str(self)}
 
 
 def member(

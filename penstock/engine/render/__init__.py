@@ -1,6 +1,7 @@
 """Workflows as diagrams: `render` draws one in a format; each format is a module.
 
-Mermaid, dot and JSON draw the same `scene`; text is a tree of its own. None of them needs networkx or graphviz.
+Mermaid, dot and JSON draw the same `scene`; text is a tree of its own, and SVG has a `layout`. None of them needs
+networkx, graphviz or a browser.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from penstock.engine.graph.nodes import Node, Sequence
     from penstock.engine.graph.plan_cache import Plans
 
-FORMATS = ("mermaid", "dot", "text", "json")
+FORMATS = ("mermaid", "dot", "text", "json", "svg")
 
 
 def render(name: str, root: Sequence, format: str = "mermaid", stage: str | None = None) -> str:  # noqa: A002
@@ -23,7 +24,7 @@ def render(name: str, root: Sequence, format: str = "mermaid", stage: str | None
     Args:
         name: the workflow's name.
         root: its graph.
-        format: ``mermaid``, ``dot``, ``text`` or ``json``.
+        format: ``mermaid``, ``dot``, ``text``, ``json`` or ``svg``.
         stage: draw only the steps that have this stage; None: all of them.
 
     Raises:
@@ -35,6 +36,10 @@ def render(name: str, root: Sequence, format: str = "mermaid", stage: str | None
         from penstock.engine.render.as_text import as_text
 
         return as_text(name, root, stage)
+    if format == "svg":
+        from penstock.engine.render.as_svg import as_svg
+
+        return as_svg(name, root, stage)
     from penstock.engine.render.scene import scene_of
 
     scene = scene_of(name, root, stage)

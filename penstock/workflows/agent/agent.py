@@ -197,13 +197,13 @@ class Agent:
 
     def draw(
         self,
-        format: Literal["mermaid", "dot", "text", "json"] = "text",  # noqa: A002
+        format: Literal["mermaid", "dot", "text", "json", "svg"] = "text",  # noqa: A002
         stage: str | None = None,
     ) -> str:
         """Return the processors as a diagram: each with the stages at which it runs in this agent, and no others.
 
         Args:
-            format: ``mermaid``, ``dot``, ``text`` or ``json``, as in `Workflow.draw`.
+            format: ``mermaid``, ``dot``, ``text``, ``json`` or ``svg``, as in `Workflow.draw`.
             stage: draw only what runs at this stage, in the order in which it does. None: all steps, in the order of
                 their lists: input, output, error.
 

@@ -104,16 +104,17 @@ def _add_format(parser: argparse.ArgumentParser) -> None:
 CHECKED_STAGES = tuple(name for name, stage in STAGES.items() if not stage.streams and name != "process_api_error")
 """The stages that ``run`` offers: all but those that need a source of chunks or an error."""
 
-Diagram = Literal["text", "mermaid", "dot", "json"]
+Diagram = Literal["text", "mermaid", "dot", "json", "svg"]
 DIAGRAMS: dict[Diagram, tuple[str, ...]] = {
     "text": (".txt",),
     "mermaid": (".mmd", ".mermaid"),
     "dot": (".dot", ".gv"),
     "json": (".json",),
+    "svg": (".svg",),
 }
 """The formats of diagrams, with the file extensions that select them."""
 
-PICTURES = (".svg", ".png", ".pdf", ".jpg", ".jpeg", ".gif", ".webp")
+PICTURES = (".png", ".pdf", ".jpg", ".jpeg", ".gif", ".webp")
 """Extensions of pictures, which graphviz can make of our text; no diagram is written into such a file."""
 
 ROWS = 50
@@ -160,7 +161,7 @@ examples:
   penstock draw hygiene
   penstock draw guards.py:guard -o guard.mmd           as Mermaid, because of the extension
   penstock draw guards.py:guard --stage process_output_step
-  penstock draw guards.py:guard --format dot | dot -Tsvg >guard.svg
+  penstock draw guards.py:guard -o guard.svg           as a picture
 """
 
 _VALIDATE_EXAMPLES = """\

@@ -37,9 +37,9 @@ def _format(output: str | None, given: Diagram | None) -> Diagram:
     meant = given or _format_of(ending)
     if ending in PICTURES or (ending and meant is None):
         texts = " ".join(endings[0] for endings in DIAGRAMS.values())
-        kind = ending[1:] if ending in PICTURES else "svg"
+        kind = ending[1:] if ending in PICTURES else "png"
         hint = f"for a picture: --format dot | dot -T{kind} >{Path(output or '').stem}.{kind}"
-        raise CommandError(f"cannot draw into {output}: the formats are texts ({texts}); {hint}")
+        raise CommandError(f"cannot draw into {output}: the formats are {texts}; {hint}")
     return meant or "text"
 
 

@@ -115,7 +115,7 @@ class StreamErrors(Processor[Any]):
         return Retry()
 
 
-@pytest.mark.parametrize("kind", ["text", "mermaid", "dot", "json"])
+@pytest.mark.parametrize("kind", ["text", "mermaid", "dot", "json", "svg"])
 def test_each_format_shows_a_guard_only_where_it_runs(kind: Any) -> None:
     """Alone, in a workflow, and for one stage: it is what a reviewer signs."""
     for item in (PIIDetector(id="pii"), Workflow("w").then(PIIDetector(id="pii"))):

@@ -9,7 +9,7 @@ import penstock
 from penstock.workflows.loading import load_workflow
 
 
-@pytest.mark.parametrize("form", ["mermaid", "dot", "text", "json"])
+@pytest.mark.parametrize("form", ["mermaid", "dot", "text", "json", "svg"])
 def test_a_workflow_is_drawn_in_each_format(run, form) -> None:
     """On stdout, ready to be piped on."""
     guard = load_workflow("guards.py:guard")
@@ -20,7 +20,8 @@ def test_a_workflow_is_drawn_in_each_format(run, form) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "form"), [("g.mmd", "mermaid"), ("g.dot", "dot"), ("g.txt", "text"), ("g.json", "json"), ("g", "text")]
+    ("name", "form"),
+    [("g.mmd", "mermaid"), ("g.dot", "dot"), ("g.txt", "text"), ("g.json", "json"), ("g.svg", "svg"), ("g", "text")],
 )
 def test_the_ending_of_the_file_says_the_format(run, world: Path, name, form) -> None:
     """Unless --format does."""
@@ -31,13 +32,13 @@ def test_the_ending_of_the_file_says_the_format(run, world: Path, name, form) ->
 
 
 @pytest.mark.parametrize(
-    "argv", [("-o", "x.svg"), ("-o", "x.PNG", "--format", "dot"), ("-o", "x.pdf"), ("-o", "x.foo")]
+    "argv", [("-o", "x.jpg"), ("-o", "x.PNG", "--format", "dot"), ("-o", "x.pdf"), ("-o", "x.foo")]
 )
 def test_no_text_is_written_into_what_is_no_text(run, world: Path, argv) -> None:
     """What can be written is named, and how a picture is made."""
     ran = run("draw", "guards.py:guard", *argv)
     assert (ran.code, ran.out) == (2, "")
-    assert all(ending in ran.err for ending in (".mmd", ".dot", ".txt", ".json"))
+    assert all(ending in ran.err for ending in (".mmd", ".dot", ".txt", ".json", ".svg"))
     assert "--format dot | dot -T" in ran.err
     assert not (world / argv[1]).exists()
 

@@ -1,0 +1,203 @@
+"""A dag as layers of blocks: longest-path layers, ordered by barycenters, with edges routed through the layers."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeAlias
+
+from penstock.engine.render.blocks import GAP, PAD, Block, Point, Wire, entry, pointed, reach
+
+Edge: TypeAlias = tuple[int, int]
+
+_SWEEPS = 6
+_MANY = 60
+_LANE = 10.0
+"""The width that an edge takes where it passes a layer."""
+
+
+@dataclass(slots=True)
+class _Spot:
+    """A block, or the place where an edge passes a layer (None), and where its spine stands."""
+
+    block: Block | None
+    layer: int
+    x: float = 0.0
+
+    @property
+    def left(self) -> float:
+        return self.block.left if self.block else _LANE
+
+    @property
+    def right(self) -> float:
+        return self.block.right if self.block else _LANE
+
+
+def layered(blocks: list[Block], edges: list[Edge]) -> Block:
+    """Return blocks in layers; the first leads to all others, and the last is reached from all others.
+
+    Args:
+        blocks: the blocks, in an order in which edges lead onwards.
+        edges: pairs of places in it. One that leads back is drawn upwards.
+    """
+    spots = [_Spot(block, layer) for block, layer in zip(blocks, _layers(len(blocks), edges), strict=True)]
+    ways = [_way(spots, edge) for edge in dict.fromkeys(edges) if edge[0] != edge[1]]
+    rows = _ordered(spots, ways)
+    _place(rows, ways, spots)
+    shift = spots[len(blocks) - 1].x = spots[0].x  # the last one stands alone in its layer, so it may be moved
+    for spot in spots:
+        spot.x -= shift
+    return _drawn(spots, ways, rows, len(blocks))
+
+
+def _layers(count: int, edges: list[Edge]) -> list[int]:
+    layers = [0] * count
+    for target in range(count):
+        above = [min(edge) for edge in edges if max(edge) == target and min(edge) != target]
+        layers[target] = max((layers[one] + 1 for one in above), default=0)
+    return layers
+
+
+def _way(spots: list[_Spot], edge: Edge) -> tuple[Edge, list[int]]:
+    """Return an edge with the spots along it, from above to below; it passes each layer between at a spot."""
+    upper, lower = sorted(edge)
+    way = [upper]
+    for layer in range(spots[upper].layer + 1, spots[lower].layer):
+        way.append(len(spots))
+        spots.append(_Spot(None, layer))
+    return edge, [*way, lower]
+
+
+def _ordered(spots: list[_Spot], ways: list[tuple[Edge, list[int]]]) -> list[list[int]]:
+    """Return the spots of each layer from left to right: of several orders, the one with the fewest crossings."""
+    rows: list[list[int]] = [[] for _ in range(max(spot.layer for spot in spots) + 1)]
+    for index, spot in enumerate(spots):
+        rows[spot.layer].append(index)
+    lanes_first = [sorted(row, key=lambda one: spots[one].block is not None) for row in rows]
+    steps = [pair for _, way in ways for pair in pairwise(way)]
+    tried = [made for start in (rows, lanes_first) for made in _swept(start, steps)]
+    return min(tried, key=lambda made: _crossings(made, steps))
+
+
+def _swept(rows: list[list[int]], steps: list[tuple[int, int]]) -> list[list[list[int]]]:
+    """Return an order, and what it becomes in sweeps down and up, in which spots follow those they are tied to."""
+    above, below = _beside(steps)
+    made = [[list(row) for row in rows]]
+    for sweep in range(_SWEEPS):
+        near = below if sweep % 2 else above
+        for row in reversed(rows) if sweep % 2 else rows:
+            at = {one: place for line in rows for place, one in enumerate(line)}
+            wish = {one: _mean([at[other] for other in near.get(one, [])], at[one]) for one in row}
+            row.sort(key=wish.__getitem__)
+        _swap(rows, steps)
+        made.append([list(row) for row in rows])
+    return made
+
+
+def _swap(rows: list[list[int]], steps: list[tuple[int, int]]) -> None:
+    """Swap neighbours wherever that leaves fewer crossings; not in dags so large that it takes long."""
+    if len(steps) > _MANY:
+        return
+    least = _crossings(rows, steps)
+    for row in rows:
+        for place in range(len(row) - 1):
+            row[place], row[place + 1] = row[place + 1], row[place]
+            crossings = _crossings(rows, steps)
+            if crossings < least:
+                least = crossings
+            else:
+                row[place], row[place + 1] = row[place + 1], row[place]
+
+
+def _beside(steps: list[tuple[int, int]]) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+    above: dict[int, list[int]] = {}
+    below: dict[int, list[int]] = {}
+    for upper, lower in steps:
+        above.setdefault(lower, []).append(upper)
+        below.setdefault(upper, []).append(lower)
+    return above, below
+
+
+def _crossings(rows: list[list[int]], steps: list[tuple[int, int]]) -> int:
+    at = {one: (layer, place) for layer, row in enumerate(rows) for place, one in enumerate(row)}
+    seen: list[list[int]] = [[] for _ in rows]
+    count = 0
+    for (layer, _), end in sorted((at[upper], at[lower][1]) for upper, lower in steps):
+        place = bisect_right(seen[layer], end)
+        count += len(seen[layer]) - place
+        seen[layer].insert(place, end)
+    return count
+
+
+def _mean(values: list[float] | list[int], otherwise: float) -> float:
+    return sum(values) / len(values) if values else otherwise
+
+
+def _place(rows: list[list[int]], ways: list[tuple[Edge, list[int]]], spots: list[_Spot]) -> None:
+    """Give each spot its x: each as near to those it is tied to as its neighbours let it be."""
+    above, below = _beside([pair for _, way in ways for pair in pairwise(way)])
+    for row in rows:
+        _pack(row, spots, [0.0] * len(row))
+    for sweep in range(_SWEEPS):
+        near = below if sweep % 2 else above
+        for row in reversed(rows) if sweep % 2 else rows:
+            _pack(row, spots, [_mean([spots[other].x for other in near.get(one, [])], spots[one].x) for one in row])
+
+
+def _pack(row: list[int], spots: list[_Spot], wanted: list[float]) -> None:
+    """Place a row from left to right without overlaps, then move it to the middle of where it wants to be."""
+    fits: list[tuple[float, float, int]] = []  # runs of spots that touch: the sum of wished starts, and their count
+    offsets: list[float] = []
+    reach = 0.0
+    for place, one in enumerate(row):
+        spot = spots[one]
+        reach += spot.left + (PAD if place else 0.0)
+        offsets.append(reach)
+        fits.append((wanted[place] - reach, wanted[place] - reach, 1))
+        while len(fits) > 1 and fits[-2][0] > fits[-1][0]:
+            (_, first, many), (_, second, more) = fits[-2:]
+            fits[-2:] = [((first + second) / (many + more), first + second, many + more)]
+        reach += spot.right
+    starts = [start for start, _, count in fits for _ in range(count)]
+    for one, start, offset in zip(row, starts, offsets, strict=True):
+        spots[one].x = start + offset
+
+
+def _drawn(spots: list[_Spot], ways: list[tuple[Edge, list[int]]], rows: list[list[int]], count: int) -> Block:
+    tops: list[float] = []
+    bottoms: list[float] = []
+    y = 0.0
+    for row in rows:
+        tops.append(y)
+        y += max(spot.block.height if spot.block else 0.0 for spot in map(spots.__getitem__, row))
+        bottoms.append(y)
+        y += GAP * 1.6
+    placed = [spot.block.moved(spot.x, tops[spot.layer]) for spot in spots[:count] if spot.block]
+    wires = [line for block in placed for line in block.wires]
+    wires += [_line(placed, spots, edge, way, tops, bottoms) for edge, way in ways]
+    shapes = tuple(shape for block in placed for shape in block.shapes)
+    left, right = reach(shapes, tuple(wires))
+    end = placed[-1]
+    tail = (*end.tail, (end.tail[-1][0], bottoms[-1]))
+    return Block(left, right, bottoms[-1], shapes, tuple(wires), placed[0].first, end.last, tail)
+
+
+def _line(
+    placed: list[Block],
+    spots: list[_Spot],
+    edge: Edge,
+    way: list[int],
+    tops: list[float],
+    bottoms: list[float],
+) -> Wire:
+    upper, lower = placed[way[0]], placed[way[-1]]
+    points: list[Point] = [*upper.tail, (upper.tail[-1][0], bottoms[spots[way[0]].layer])]
+    for one in way[1:-1]:
+        points += [(spots[one].x, tops[spots[one].layer]), (spots[one].x, bottoms[spots[one].layer])]
+    points.append((spots[way[-1]].x, tops[spots[way[-1]].layer]))
+    points.append(entry(lower, points[-1]))
+    kept = tuple(point for place, point in enumerate(points) if not place or point != points[place - 1])
+    if edge[0] > edge[1]:
+        return Wire(lower.first, upper.last, tuple(reversed(kept)))
+    return Wire(upper.last, lower.first, kept, pointed(lower))
