@@ -82,7 +82,7 @@ class Work:
         self._holds = False  # the turn
         self._in_turn = in_turn
         self._loop = loop
-        self._rest_at = 0.0
+        self._rest_at = 0.0  # when it has computed for long enough
 
     def run(self, call: Callable[[], T]) -> tuple[T, dict[contextvars.ContextVar[object], object]]:
         """Call the function; return its result, and the context variables that it has set."""
@@ -92,6 +92,7 @@ class Work:
             self._holds = self._in_turn and _turns.take()
             if self.abandoned:
                 raise AbandonedError
+            self._rest_at = time.perf_counter() + _BUSY
             result = call()
         finally:
             if self._holds:
@@ -193,14 +194,15 @@ class _Computing:
         self._until = 0.0
         self._meanwhile: tuple[int, int, int] | None = None  # the thresholds of the delay
         self._before = (0, 0, 0)
-        self._interval = 0.0  # how often threads took turns before
+        self._turn = self._turn_before = 0.0  # seconds after which threads take turns: meanwhile, and before
 
     def __enter__(self) -> None:
         with self._lock:
             self._workers += 1
             if self._workers == 1:
-                self._interval = sys.getswitchinterval()
-                sys.setswitchinterval(min(self._interval, _TURN))
+                self._turn_before = sys.getswitchinterval()
+                sys.setswitchinterval(min(self._turn_before, _TURN))
+                self._turn = sys.getswitchinterval()
             self._until = time.monotonic() + _LONGEST_DELAY
             if self._meanwhile is None:
                 if self._look not in gc.callbacks:
@@ -213,7 +215,8 @@ class _Computing:
         with self._lock:
             self._workers -= 1
             if self._workers == 0:
-                sys.setswitchinterval(self._interval)
+                if sys.getswitchinterval() == self._turn:  # else the application has set another one
+                    sys.setswitchinterval(self._turn_before)
                 self._until = min(self._until, time.monotonic() + _DELAY)
 
     def go_on(self) -> None:

@@ -261,6 +261,7 @@ async def test_full_collections_wait_for_as_long_as_a_worker_does_its_pieces(mon
     gc.set_threshold(700, 10, 10)
     monkeypatch.setattr(workers, "_computing", workers._Computing())
     monkeypatch.setattr(workers, "_LONGEST_DELAY", -1.0)
+    monkeypatch.setattr(workers, "_BUSY", 0.0)
 
     def work() -> int:
         monkeypatch.setattr(workers, "_LONGEST_DELAY", 30.0)
@@ -283,17 +284,31 @@ async def test_threads_take_turns_more_often_while_a_worker_computes(monkeypatch
     assert sys.getswitchinterval() == pytest.approx(before)
 
 
+async def test_a_switch_interval_that_the_application_sets_meanwhile_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was before is restored only if nobody else has set another one."""
+    monkeypatch.setattr(workers, "_computing", workers._Computing())
+    before = sys.getswitchinterval()
+    try:
+        await run_in_worker(lambda: sys.setswitchinterval(0.002))
+        assert sys.getswitchinterval() == pytest.approx(0.002)
+    finally:
+        sys.setswitchinterval(before)
+
+
 async def test_a_worker_that_computes_rests_between_its_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker for an event loop lets go of the interpreter for a moment; one that it has just done does not again."""
+    """It lets go of the interpreter for a moment when it has computed for some time, and only if a loop waits."""
     rests: list[float] = []
     monkeypatch.setattr(workers.time, "sleep", rests.append)
 
     def work() -> None:
         for _ in range(3):
-            workers.checkpoint()
+            checkpoint()
 
-    await workers.run_in_worker(work)
-    assert len(rests) >= 1
-    seen = len(rests)
+    monkeypatch.setattr(workers, "_BUSY", 60.0)
+    await run_in_worker(work)
+    assert rests == []
+    monkeypatch.setattr(workers, "_BUSY", 0.0)
+    await run_in_worker(work)
+    assert len(rests) == 3
     workers.run_with_limit(work, 10)
-    assert len(rests) == seen  # no event loop waits for that one
+    assert len(rests) == 3  # no event loop waits for that one
