@@ -253,7 +253,6 @@ def framed(frame: Shape, inside: Block) -> Block:
 def reach(shapes: tuple[Shape, ...], wires: tuple[Wire, ...]) -> tuple[float, float]:
     """Return how far shapes and wires reach to the left and to the right of the spine."""
     edges = [edge for one in shapes for edge in (one.x, one.x + one.width)]
-    edges = [edge for one in shapes for edge in (one.x, one.x + one.width)]
     edges += [x for one in wires for x, _ in one.points]
     return -min(0.0, *edges), max(0.0, *edges)
 

@@ -52,10 +52,11 @@ def layered(blocks: list[Block], edges: list[Edge]) -> Block:
 
 
 def _layers(count: int, edges: list[Edge]) -> list[int]:
+    """Return the layer of each block: one below the lowest of those before it that it is tied to."""
     layers = [0] * count
-    for target in range(count):
-        above = [min(edge) for edge in edges if max(edge) == target and min(edge) != target]
-        layers[target] = max((layers[one] + 1 for one in above), default=0)
+    for upper, lower in sorted((sorted(edge) for edge in edges), key=max):
+        if upper != lower:
+            layers[lower] = max(layers[lower], layers[upper] + 1)
     return layers
 
 
