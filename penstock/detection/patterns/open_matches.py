@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import regex
 
-from penstock.detection.patterns.long_texts import is_long
+from penstock.detection.long_texts import is_long
 from penstock.engine.workers import checkpoint
 
 if TYPE_CHECKING:
@@ -178,8 +178,13 @@ _ONE_CALL = 2_000  # characters that a single call reads before others should ru
 
 
 def _is_slow(text: str, start: int, timeout: float | None = None) -> bool:
-    """Return whether a search may take so long that other threads should run meanwhile."""
+    """Return whether one of several calls may take so long that other threads should run meanwhile."""
     return timeout is not None or is_long(text, start)
+
+
+def _is_slow_alone(text: str, start: int, timeout: float | None) -> bool:
+    """Return that of a call that is made once for a text."""
+    return timeout is not None or len(text) - start > _ONE_CALL
 
 
 def collected(found: Iterable[regex.Match[str]]) -> list[regex.Match[str]]:
@@ -229,7 +234,7 @@ class StreamPattern:
         """
         if self.open_patterns is None:
             return start
-        slow = timeout is not None or len(text) - start > _ONE_CALL
+        slow = _is_slow_alone(text, start, timeout)
         found = self.open_patterns.any.search(text, start, partial=True, timeout=timeout, concurrent=slow)
         if found is None:
             return len(text)
@@ -272,7 +277,7 @@ class StreamPattern:
         """Return the first place from ``start`` on at which a match may begin, depending on how the text goes on."""
         if self.open_patterns is None:
             return start
-        slow = timeout is not None or len(text) - start > _ONE_CALL
+        slow = _is_slow_alone(text, start, timeout)
         found = self.open_patterns.first.search(text, start, partial=True, timeout=timeout, concurrent=slow)
         return found.start() if found else len(text)
 

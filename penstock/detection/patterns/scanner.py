@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import regex
 
 from penstock.detection.codes import may_escape, read_escapes
+from penstock.detection.long_texts import characters, matches, matches_somewhere
 from penstock.detection.patterns.built_in import LETTER, LOOKBACK, WORD_HELD
-from penstock.detection.patterns.long_texts import characters, matches, matches_somewhere
 from penstock.detection.patterns.open_matches import Trace
 from penstock.detection.unicode.disguises import PlainPlaces, PlainReading, is_plain, read, reading_of
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from penstock.detection.long_texts import matches as matches_in
 from penstock.detection.patterns.built_in import BuiltInRule
-from penstock.detection.patterns.long_texts import matches as matches_in
 from penstock.detection.patterns.open_matches import Scan, StreamPattern, Trace
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ from bisect import bisect_left, bisect_right
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.detection.long_texts import is_long, stretches
 from penstock.detection.unicode.invisibles import is_invisible
 
 if TYPE_CHECKING:
@@ -103,7 +104,6 @@ def _of_one_kind(read: str) -> str:
 
 
 _LETTERS = _LetterReadings()
-_AT_ONCE = 16_384  # characters that one call reads; a longer one would stop all threads
 
 
 class PlainReading(NamedTuple):
@@ -122,9 +122,9 @@ class PlainReading(NamedTuple):
 
 def is_plain(text: str, start: int) -> bool:
     """Return, at a glance, whether a text reads as it is written from a place on; False if a closer look is needed."""
-    if len(text) - start <= _AT_ONCE:
+    if not is_long(text, start):
         return _PLAIN.fullmatch(text, start) is not None
-    return all(_PLAIN.fullmatch(text, low, low + _AT_ONCE) for low in range(start, len(text), _AT_ONCE))
+    return all(_PLAIN.fullmatch(text, low, high) for low, high in stretches(text, start))
 
 
 def read(text: str, *, final: bool = True) -> PlainReading:
@@ -139,9 +139,9 @@ def read(text: str, *, final: bool = True) -> PlainReading:
 
 def reading_of(source: str, units: Sequence[tuple[int, int]] = ()) -> PlainReading:
     """Return how a text reads in which what stands for no character of its own is masked already."""
-    if len(source) <= _AT_ONCE:
+    if not is_long(source, 0):
         return PlainReading(source.translate(_LETTERS), source, units)
-    read = [source[low : low + _AT_ONCE].translate(_LETTERS) for low in range(0, len(source), _AT_ONCE)]
+    read = [source[low:high].translate(_LETTERS) for low, high in stretches(source, 0)]
     return PlainReading("".join(read), source, units)
 
 

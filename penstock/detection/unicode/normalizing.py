@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from penstock.detection.unicode.disguises import LOOKALIKES, SCRIPT_RANGES
 from penstock.detection.unicode.invisibles import invisibles
 from penstock.engine.values.edits import Edit, apply, compose
+from penstock.engine.workers import PIECE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -356,9 +357,6 @@ def normalize(text: str, profile: Profile, *, prose: bool = True) -> NormalizedT
             found.change(trim_edits(found.text), "white space")
     return found
 
-
-PIECE = 16_384
-"""Characters of a text that are normalized at a time, where a text can be cut: one long call stops all threads."""
 
 # Between two letters nothing goes on, but for Korean syllables in parts, half-width Japanese signs, and what an escape
 # begins. A zero-width space belongs to what stands before it.
