@@ -239,27 +239,41 @@ async def test_parts_that_end_off_the_loop_are_merged() -> None:
     assert outcome.text == LONG_TEXT.replace("secret", "***")
 
 
+@pytest.fixture
+def own_collections(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Collect only where the test says so, and without what earlier workers have left."""
+    before, callbacks = gc.get_threshold(), [*gc.callbacks]
+    gc.disable()
+    gc.callbacks.clear()
+    gc.set_threshold(700, 10, 10)
+    monkeypatch.setattr(workers, "_computing", workers._Computing())
+    yield
+    gc.callbacks[:] = callbacks
+    gc.set_threshold(*before)
+    gc.enable()
+
+
+@pytest.mark.usefixtures("own_collections")
 async def test_a_worker_that_hangs_does_not_keep_full_collections_postponed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does one that has ended."""
-    before, go = (700, 10, 10), threading.Event()
-    gc.set_threshold(*before)
-    monkeypatch.setattr(workers, "_computing", workers._Computing())
+    before, go = gc.get_threshold(), threading.Event()
     monkeypatch.setattr(workers, "_LONGEST_DELAY", -1.0)
     async with anyio.create_task_group() as group:
         group.start_soon(run_in_worker, go.wait)
-        await anyio.wait_all_tasks_blocked()
-        assert gc.get_threshold()[2] > before[2]
-        gc.collect(0)
-        assert gc.get_threshold() == before
-        go.set()
+        try:
+            await anyio.wait_all_tasks_blocked()
+            assert gc.get_threshold()[2] > before[2]
+            gc.collect(0)
+            assert gc.get_threshold() == before
+        finally:
+            go.set()
     gc.collect(0)
     assert gc.get_threshold() == before
 
 
+@pytest.mark.usefixtures("own_collections")
 async def test_full_collections_wait_for_as_long_as_a_worker_does_its_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """The delay begins anew with each piece."""
-    gc.set_threshold(700, 10, 10)
-    monkeypatch.setattr(workers, "_computing", workers._Computing())
     monkeypatch.setattr(workers, "_LONGEST_DELAY", -1.0)
     monkeypatch.setattr(workers, "_BUSY", 0.0)
 
