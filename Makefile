@@ -11,13 +11,17 @@ PEERS   := $(VENV)-bench
 QUALITY := $(VENV)-quality
 DOCS    := $(VENV)-docs
 
+# The JavaScript of the pages, and what npm installs to check it.
+PAGES := $(abspath $(wildcard penstock/engine/render/page penstock/workflows/*/page tests/page/unit))
+NPM   := tests/page/.npm_cache
+
 DATA  ?= ../shared/data
 SPLIT ?= dev
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help demo test core lint check house docs bench quality format clean
+.PHONY: help demo test core lint page page-checks check house docs pictures bench quality format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -32,12 +36,21 @@ core: $(CORE)/.core ## Run the tests of a plain install, in an environment witho
 	$(CORE)/bin/pytest --confcutdir tests/core tests/core
 
 lint: export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
-lint: $(VENV)/.test ## Check format, lint, types and layers (about a minute)
+lint: $(VENV)/.test page ## Check format, lint, types and layers (about a minute)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 	$(BIN)/pyright --pythonpath $(BIN)/python
+
+page: ## Check the JavaScript of the pages: format, lint, types, unit tests; skipped where npm is missing
+	@if command -v npm >/dev/null && command -v node >/dev/null; then $(MAKE) --no-print-directory page-checks; \
+	else echo "SKIPPED: the JavaScript of the pages is not checked, because node and npm are not installed" >&2; fi
+
+page-checks: $(NPM)/.installed
+	cd tests/page && .npm_cache/node_modules/.bin/biome check $(PAGES)
+	$(NPM)/node_modules/.bin/tsc --project tests/page
+	node --import ./tests/page/unit/names.js --test --test-reporter=dot tests/page/unit/*.test.js
 
 check: lint ## Run all that must hold before a change lands: `make lint`, the tests, and their coverage
 	$(BIN)/pytest --cov $(ARGS)
@@ -48,6 +61,9 @@ house: $(VENV)/.test ## Show how the house stands: files, floors, names, the roo
 docs: $(DOCS)/.docs ## Build the documentation as a site, build/site/index.html; a dead link is an error
 	$(DOCS)/bin/python docs/build_site.py
 
+pictures: $(VENV)/.test ## Take the pictures of the documentation again; needs Chromium
+	$(BIN)/python docs/take_pictures.py
+
 bench: $(PEERS)/.peers ## Time the engine against hand-written code and its peers
 	$(PEERS)/bin/python benchmarks $(ARGS)
 
@@ -57,10 +73,18 @@ quality: $(QUALITY)/.quality ## Measure the embedded detectors on labelled texts
 format: $(VENV)/.test ## Format the code and mend what the linter can mend
 	$(BIN)/ruff check --fix-only --quiet
 	$(BIN)/ruff format
+	@if [ -e $(NPM)/.installed ]; then cd tests/page && .npm_cache/node_modules/.bin/biome check --write $(PAGES); fi
 
 clean: ## Remove the virtualenvs and everything that was generated
-	rm -rf $(VENV) $(CORE) $(PEERS) $(QUALITY) $(DOCS) build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(CORE) $(PEERS) $(QUALITY) $(DOCS) build dist $(NPM) .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(NPM)/.installed: tests/page/package.json tests/page/package-lock.json
+	rm -rf $(NPM)
+	mkdir $(NPM)
+	cp $^ $(NPM)
+	cd $(NPM) && npm install --ignore-scripts --no-audit --no-fund # not `ci`: some mirrors lack biome for other systems
+	@touch $@
 
 # A stamp says that an installation ended well; one that was broken off is begun again.
 

@@ -1,0 +1,113 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { DraftError, draftOf, inputOf, kindOf, kindsFor, newDraft, pieces } from "studio/input-model.js";
+import { apply, complete, newRun, runMarks, statusOf, traceOf } from "studio/run-model.js";
+import { textDiff } from "studio/text-diff.js";
+import { ago, bytes, cut } from "studio/words.js";
+
+test("the pieces of a difference make up both texts", () => {
+  const [before, after] = ["Mail ada@example.com, or call.", "Mail [EMAIL], or write."];
+  const difference = textDiff(before, after);
+  const side = (/** @type {string} */ without) =>
+    difference
+      .filter((piece) => piece.kind !== without)
+      .map((piece) => piece.text)
+      .join("");
+  assert.equal(side("added"), before);
+  assert.equal(side("removed"), after);
+});
+
+test("an address is replaced whole", () => {
+  assert.deepEqual(textDiff("to ada@example.com.", "to [EMAIL]."), [
+    { kind: "same", text: "to " },
+    { kind: "removed", text: "ada@example.com" },
+    { kind: "added", text: "[EMAIL]" },
+    { kind: "same", text: "." },
+  ]);
+});
+
+test("texts that are too long to compare are shown as replaced", () => {
+  const [before, after] = [4000, 4001].map((number) =>
+    Array.from({ length: number }, (_, at) => `${at * number}`).join(" "),
+  );
+  const difference = textDiff(before ?? "", after ?? "");
+  assert.ok(difference.length <= 4);
+});
+
+test("a stream is cut between characters, never within one", () => {
+  assert.deepEqual(pieces("a😀b", 1), ["a", "😀", "b"]);
+  assert.deepEqual(pieces("abc", 0), ["a", "b", "c"]);
+});
+
+test("the kinds of input follow from the stage and the workflow", () => {
+  const stage = { name: "process_tool_call", doc: "", value: /** @type {const} */ ("arguments"), streams: false };
+  assert.deepEqual(kindsFor("workflow", stage), [{ id: "value", label: "Tool call" }]);
+  assert.deepEqual(kindsFor("agent", undefined), [{ id: "chat", label: "Chat" }]);
+  assert.equal(kindOf({ ...newDraft(), kind: "file" }, kindsFor("workflow", stage)), "value");
+});
+
+test("a draft that cannot be sent says why", () => {
+  assert.throws(() => inputOf({ ...newDraft(), json: "[{" }, "conversation"), DraftError);
+  assert.throws(() => inputOf({ ...newDraft(), json: "{}" }, "conversation"), /JSON array/);
+  assert.throws(() => inputOf(newDraft(), "file"), /Choose a file/);
+});
+
+test("an input that was sent becomes the same draft again", () => {
+  const draft = { ...newDraft(), ...draftOf({ kind: "chunks", chunks: ["ab", "c"] }, false) };
+  assert.equal(draft.text, "abc");
+  assert.deepEqual(inputOf({ ...draft, size: 2 }, "chunks").chunks, ["ab", "c"]);
+  const parts = { kind: "conversation", messages: [{ role: "user", content: "a", name: "b" }] };
+  assert.notEqual(draftOf(parts, false).json, null);
+});
+
+test("a run that goes on is marked by what has ended and what is running", () => {
+  const run = newRun("r1");
+  const about = { kind: "step", name: "one", stage: "process_input", at: 0 };
+  apply(run, "state", { state: "running" });
+  apply(run, "start", { ...about, path: "one" });
+  apply(run, "start", { ...about, path: "two", name: "two" });
+  apply(run, "span", { ...about, id: -1, parent: 5, path: "one", seconds: 1, status: "edited", edits: [] });
+  assert.equal(runMarks(run).get("one")?.kind, "edited");
+  assert.equal(runMarks(run).get("two")?.kind, "running");
+  assert.equal(traceOf(run)?.spans[0]?.parent, null);
+  assert.equal(statusOf(run).word, "Running");
+});
+
+test("an unknown event changes nothing", () => {
+  const run = newRun("r1");
+  apply(run, "news", { text: "x" });
+  assert.deepEqual(run, newRun("r1"));
+});
+
+test("rows are added up for each step while they run", () => {
+  const run = newRun("r1");
+  const row = { line: 1, id: null, seconds: 0, reason: null, step: null, flagged: [], error: null, edits: { pii: 2 } };
+  const rows = [
+    { ...row, status: "edited" },
+    { ...row, status: "blocked", step: "injection", edits: {} },
+  ];
+  apply(run, "rows", { rows, counts: { edited: 1, blocked: 1 }, done: 2, total: 9 });
+  assert.deepEqual(runMarks(run).get("pii"), { kind: "edited", badge: "2 edits" });
+  assert.deepEqual(runMarks(run).get("injection"), { kind: "tripped", badge: "1 stopped" });
+});
+
+test("the stored run has the last word", () => {
+  const run = newRun("r1");
+  apply(run, "chunk", { text: "live" });
+  const agent = { text: "stored", steps: 1, finish_reason: "stop", usage: {}, tool_calls: [] };
+  const stored = /** @type {import("studio/types.js").StoredRun} */ (
+    /** @type {unknown} */ ({ state: "done", status: "passed", seconds: 2, logs: "", error: null, trace: null, agent })
+  );
+  complete(run, stored);
+  assert.equal(run.text, "stored");
+  assert.deepEqual(statusOf(run), { word: "Passed", tone: "passed" });
+});
+
+test("sizes, times and long texts are told in few words", () => {
+  assert.deepEqual([12, 1400, 2_500_000].map(bytes), ["12 bytes", "1.4 kB", "2.5 MB"]);
+  assert.deepEqual(
+    [990, 700, 100].map((at) => ago(at, 1000)),
+    ["just now", "5 min ago", "15 min ago"],
+  );
+  assert.equal(cut("😀😀😀", 2), "😀…");
+});
