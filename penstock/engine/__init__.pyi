@@ -28,6 +28,8 @@ from penstock.engine.processor.payload import (
 )
 from penstock.engine.processor.processor import Processor as Processor
 from penstock.engine.processor.state import RunEnd as RunEnd
+from penstock.engine.render.diff.difference import WorkflowChange as WorkflowChange, WorkflowDiff as WorkflowDiff
+from penstock.engine.render.diff.union import FieldChange as FieldChange
 from penstock.engine.run.run import Run as Run
 from penstock.engine.run.sync import SyncOutputStream as SyncOutputStream, SyncRun as SyncRun
 from penstock.engine.streams.stream import OutputStream as OutputStream
@@ -36,6 +38,7 @@ from penstock.engine.text_guards.window import Hit as Hit, TextWindow as TextWin
 from penstock.engine.values.answer_builder import collected as collected
 from penstock.engine.values.chunks import Chunk as Chunk
 from penstock.engine.values.edits import Edit as Edit
+from penstock.engine.values.enclosing import CallSite as CallSite
 from penstock.engine.values.errors import (
     DefinitionError as DefinitionError,
     EditError as EditError,
@@ -51,6 +54,7 @@ from penstock.engine.values.errors import (
     StepFailedError as StepFailedError,
     StorageConflictError as StorageConflictError,
     StorageError as StorageError,
+    TraceError as TraceError,
     UsageError as UsageError,
     WorkflowError as WorkflowError,
 )
@@ -91,6 +95,13 @@ from penstock.engine.values.protocols import (
     TokenCounter as TokenCounter,
     VectorStore as VectorStore,
 )
+from penstock.engine.values.span import (
+    Span as Span,
+    SpanArm as SpanArm,
+    SpanChunk as SpanChunk,
+    SpanEdit as SpanEdit,
+    SpanText as SpanText,
+)
 from penstock.engine.values.stored import (
     MemoryRecord as MemoryRecord,
     Page as Page,
@@ -100,6 +111,8 @@ from penstock.engine.values.stored import (
     VectorHit as VectorHit,
 )
 from penstock.engine.values.texts import TextPlace as TextPlace
+from penstock.engine.values.trace import Trace as Trace
+from penstock.engine.values.trace_diff import SpanDiff as SpanDiff, TraceChange as TraceChange, TraceDiff as TraceDiff
 from penstock.engine.values.tripwire import BlockedError as BlockedError, Record as Record, Tripwire as Tripwire
 from penstock.engine.values.usage import UsageEntry as UsageEntry
 from penstock.engine.workflow import Workflow as Workflow, member as member

@@ -42,6 +42,7 @@ from penstock.engine.tasks import run_in_own_loop, run_without_loop
 from penstock.engine.values.errors import OptionError, PenstockError, UsageError, WorkflowError
 
 if TYPE_CHECKING:
+    from collections import abc
     from collections.abc import Iterable, Mapping
     from typing import Unpack
 
@@ -50,7 +51,10 @@ if TYPE_CHECKING:
     from penstock.engine.graph.nodes import Condition, Node
     from penstock.engine.merging.rules import MergePolicy
     from penstock.engine.processor.processor import AnyProcessor
+    from penstock.engine.render.diff.difference import WorkflowDiff
     from penstock.engine.values.frozen import Layer, Value
+    from penstock.engine.values.protocols import Observer
+    from penstock.engine.values.trace import Trace
 
 
 Item: TypeAlias = "AnyProcessor | Workflow"
@@ -176,19 +180,46 @@ class Workflow:
 
     def draw(
         self,
-        format: Literal["mermaid", "dot", "text", "json", "svg"] = "mermaid",  # noqa: A002
+        format: Literal["mermaid", "dot", "text", "json", "svg", "html"] = "mermaid",  # noqa: A002
         stage: str | None = None,
+        *,
+        detail: Literal["short", "full"] | None = None,
+        trace: Trace | None = None,
     ) -> str:
         """Return the workflow as a diagram.
 
         Args:
             format: ``mermaid`` (a flowchart), ``dot`` (for graphviz), ``text`` (for a terminal), ``json``,
-                or ``svg`` (a picture).
+                ``svg`` (a picture), or ``html`` (a page in one file, with search, docs and options).
             stage: draw only the steps that have this stage; None: all steps.
+            detail: ``short``: names, roles, conditions and policies; ``full``: stages, facts and edits, too. None:
+                short in pictures (Mermaid, DOT, SVG), full in text. JSON always has everything.
+            trace: a run to lay over the picture, as ``outcome.trace`` or ``result.trace``: which way it took, what each
+                step did and cost, and what stopped it. Only for ``svg`` and
+                ``html``.
+
+        Raises:
+            OptionError: there is no such format, stage or detail.
+            UsageError: there is a trace, and the format does not show it.
         """
         from penstock.engine.render import render
 
-        return render(self.name, self.root, format, stage)
+        return render(self.name, self.root, format, stage, detail, trace=trace)
+
+    def diff(self, other: Workflow) -> WorkflowDiff:
+        """Return what differs between this workflow and a newer one.
+
+        Args:
+            other: the newer workflow. What only it has was added; what only this one has was removed.
+
+        Raises:
+            UsageError: ``other`` is not a workflow.
+        """
+        from penstock.engine.render.diff.difference import WorkflowDiff
+
+        if not isinstance(cast("object", other), Workflow):
+            raise UsageError(f"diff() takes a workflow, not {type(other).__name__}; load one with load_workflow")
+        return WorkflowDiff((self.name, self.root), (other.name, other.root))
 
     # Checking and running
 
@@ -221,7 +252,7 @@ class Workflow:
         """Return a run: one request on its way through the stages.
 
         Args:
-            options: ``request_context``, ``run_id``, ``records``, ``observers``, ``overlap``,
+            options: ``request_context``, ``run_id``, ``records``, ``texts``, ``observers``, ``overlap``,
                 ``max_processor_retries``, ``max_error_retries``, ``ids``, ``clock``; see `Run`.
 
         Raises:
@@ -250,6 +281,8 @@ class Workflow:
         stage: str = "process_input",
         request_context: dict[str, Value] | None = None,
         records: bool = True,
+        texts: bool = False,
+        observers: abc.Sequence[Observer] = (),
         **details: object,
     ) -> Outcome:
         """Run one stage alone, as a run of its own.
@@ -259,7 +292,9 @@ class Workflow:
                 value.
             stage: the stage to run.
             request_context: the caller's mapping, which hooks can read.
-            records: whether the outcome has a record of what each step did.
+            records: whether the outcome has a record of what each step did, and a trace.
+            texts: whether the trace has the texts, also those that steps have hidden.
+            observers: objects with ``on_record``, called with the record of each step; see `Observer`.
             details: details of the call for its hooks, for example ``tool_name``.
 
         Raises:
@@ -268,7 +303,7 @@ class Workflow:
             StepFailedError: a step failed, and its policy is to raise.
         """
         stage = self._checked_stage(messages, stage)
-        run = self.start(request_context=request_context, records=records)
+        run = self.start(request_context=request_context, records=records, texts=texts, observers=observers)
         async with run:
             outcome = await run.stage(stage, messages, **details)
         return outcome.with_records(run.records)
@@ -280,6 +315,8 @@ class Workflow:
         stage: str = "process_input",
         request_context: dict[str, Value] | None = None,
         records: bool = True,
+        texts: bool = False,
+        observers: abc.Sequence[Observer] = (),
         **details: object,
     ) -> Outcome:
         """The same as `check`, for code that is not async.
@@ -293,12 +330,17 @@ class Workflow:
         stage = self._checked_stage(messages, stage)
         block = self.plans.stage(stage) if stage in STAGES else None
         if block is not None and not block.sync:
-            check = partial(
-                self.check, messages, stage=stage, request_context=request_context, records=records, **details
-            )
+            options: RunOptions = {
+                "request_context": request_context,
+                "records": records,
+                "texts": texts,
+                "observers": observers,
+            }
+            check = partial(self.check, messages, stage=stage, **options, **details)
             return run_in_own_loop(check, f"`await workflow.check(...)`: {self.name!r} has async steps in {stage}")
-        run = self.start(request_context=request_context, records=records)
-        return run_without_loop(run.stage(stage, messages, **details), f"workflow {self.name!r}")
+        run = self.start(request_context=request_context, records=records, texts=texts, observers=observers)
+        stepping = run.told(run.stage(stage, messages, **details))
+        return run_without_loop(stepping, f"workflow {self.name!r}")
 
     def _checked_stage(self, messages: object, given: str) -> str:
         """Return the stage's full name. Refuse to check nothing: no messages, or a stage that no step has."""

@@ -25,6 +25,8 @@ from penstock.engine.values.errors import MessageError
 if TYPE_CHECKING:
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.run.run import Run
+    from penstock.engine.run.tracing import LazyTrace
+    from penstock.engine.values.trace import Trace
     from penstock.engine.values.tripwire import Record
     from penstock.engine.workflow import Workflow
 
@@ -73,6 +75,15 @@ class Checked(Generic[T]):
     error: Exception | None
     records: tuple[Record, ...]
     seconds: float
+    _trace: LazyTrace | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def trace(self) -> Trace | None:
+        """What the run did, as data, up to the error if there is one; None if it did not begin (a malformed input).
+
+        It is made when it is asked for, and holds texts if the options of the `Call` have ``texts=True``.
+        """
+        return None if self._trace is None else self._trace()
 
     @property
     def status(self) -> CheckStatus:
@@ -279,10 +290,10 @@ def _check_sync(workflow: Workflow, item: T, stage: str, as_call: AsCall[T]) -> 
     try:
         call = as_call(item)
         run = workflow.start(records=True, **call.options)
-        outcome = run_without_loop(run.stage(stage, call.messages, **call.details), workflow.name)
+        outcome = run_without_loop(run.told(run.stage(stage, call.messages, **call.details)), workflow.name)
     except Exception as raised:  # noqa: BLE001 - one input's error is that input's result
         error = raised
-    return Checked(item, outcome, error, run.records if run else (), perf_counter() - started)
+    return _checked(item, outcome, error, run, perf_counter() - started)
 
 
 async def _check(workflow: Workflow, item: T, stage: str, as_call: AsCall[T]) -> Checked[T]:
@@ -297,4 +308,12 @@ async def _check(workflow: Workflow, item: T, stage: str, as_call: AsCall[T]) ->
             outcome = await run.stage(stage, call.messages, **call.details)
     except Exception as raised:  # noqa: BLE001 - one input's error is that input's result
         error, outcome = raised, None
-    return Checked(item, outcome, error, run.records if run else (), perf_counter() - started)
+    return _checked(item, outcome, error, run, perf_counter() - started)
+
+
+def _checked(item: T, outcome: Outcome | None, error: Exception | None, run: Run | None, seconds: float) -> Checked[T]:
+    if run is None:
+        return Checked(item, outcome, error, (), seconds)
+    if error is not None:
+        run.note_end(status="failed", error=type(error).__name__)
+    return Checked(item, outcome, error, run.records, seconds, run.lazy_trace)

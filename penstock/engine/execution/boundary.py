@@ -10,15 +10,17 @@ import inspect
 import logging
 import sys
 import traceback
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from time import perf_counter, time
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from penstock.engine.graph.plan import TO_POLICY, plan_steps
 from penstock.engine.merging.changes import followed_by
 from penstock.engine.merging.diff import diff, edits_to_record, only_removes
 from penstock.engine.processor.payload import NO_CHANGES, Gone, Overrides, Payload, Retry
+from penstock.engine.processor.span_log import OpenSpan, StepSpan
 from penstock.engine.processor.stages import STAGES, WrongReturnError, known_edits
 from penstock.engine.values.errors import EditError, StepFailedError, UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, equal
@@ -28,11 +30,13 @@ from penstock.engine.values.tripwire import BlockedError, Record, Tripwire, Trip
 from penstock.engine.workers import AbandonedError, TimeLimitError, call_back
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from types import FrameType
 
     from penstock.engine.graph.plan import Block, PlanPolicy, PlanStep
     from penstock.engine.processor.context import AnyContext, Effects
     from penstock.engine.processor.payload import Changes, PayloadPath
+    from penstock.engine.processor.span_log import PlacedEdits, SpanLog
     from penstock.engine.processor.state import StageCall
     from penstock.engine.values.edits import Edit
     from penstock.engine.values.texts import KnownEdits, TextPlace
@@ -60,13 +64,13 @@ def apply_result(
         after.changes = followed_by(payload.changes, changes)
     if started:
         status: Status = "passed"
-        edits: tuple[tuple[TextPlace, Edit], ...] = ()
+        edits: PlacedEdits = ()
         if after is not payload:
             edited = after.message_list != payload.message_list or not equal(after.fields, payload.fields)
             status = "edited" if edited else "passed"
             texts = edits_to_record(payload, changes, step.path)
-            edits = tuple(masked(place, edit) for place, made in texts.items() for edit in made)
-        record(call, step, status, started, effects, edits=edits)
+            edits = [(place, edit) for place, made in texts.items() for edit in made]
+        record(call, step, status, started, effects, edits=edits, texts=(payload, after))
     return after
 
 
@@ -228,13 +232,25 @@ def record(
     started: float,
     effects: Effects | None = None,
     *,
-    edits: tuple[tuple[TextPlace, Edit], ...] = (),
+    edits: PlacedEdits = (),
+    texts: tuple[Payload, Payload] | None = None,
     tripwire: Tripwire | None = None,
     error: str | None = None,
 ) -> None:
     """Add a record of what a step did, and pass it to the observers.
 
     A step that let a text pass unjudged has failed.
+
+    Args:
+        call: the call of the stage.
+        step: the step, or what else the record is about.
+        status: how it ended.
+        started: when it began, by the monotonic clock; 0 if it never did.
+        effects: what its hook did through its context.
+        edits: its edits with their texts, which the record does not quote.
+        texts: the payloads before and after.
+        tripwire: its verdict.
+        error: the name of the type of its error.
     """
     if effects is not None and effects.failure is not None and status in ("passed", "edited"):
         status, error = "failed", effects.failure
@@ -249,7 +265,7 @@ def record(
         status,
         run.shadow,
         seconds,
-        edits,
+        tuple([masked(place, edit) for place, edit in edits]) if edits else (),
         tripwire,
         error,
         notes,
@@ -258,14 +274,40 @@ def record(
         run.request_context.get("thread_id"),
         time() - seconds,
     )
-    publish(call, made)
+    if run.spans is None:
+        publish(call, made)
+        return
+    span = StepSpan(made, call.span, started, run.usage_log.count)
+    if run.spans.with_texts:
+        span.edits, span.texts = edits, texts
+    publish(call, made, span)
 
 
-def publish(call: StageCall, made: Record) -> None:
-    """Add a record to those of the run, and pass it to the observers."""
+@contextmanager
+def open_span(
+    call: StageCall, kind: Literal["branch", "attempt"], path: str, number: int | None = None
+) -> Generator[tuple[OpenSpan, StageCall]]:
+    """Open a part of the run, and end it at the end of the block; yield it, and the call for the steps in it."""
+    spans = cast("SpanLog", call.run.spans)
+    span = OpenSpan(kind, path.rpartition("/")[2], call.span, path=path, stage=call.stage.name)
+    span.shadow, span.number = call.run.shadow, number
+    spans.announce(span)
+    try:
+        yield span, call.within(span)
+    except BaseException as error:
+        span.failed(error)
+        raise
+    finally:
+        spans.end(span)
+
+
+def publish(call: StageCall, made: Record, span: StepSpan | None = None) -> None:
+    """Add a record to those of the run, and its span to the log, and pass it to the observers."""
     run = call.run
     if run.records is not None:
         run.records.append(made)
+    if span is not None and run.spans is not None:
+        run.spans.add_step(span)
     for observer in run.observers:
         try:
             call_back(partial(observer.on_record, made))
@@ -297,6 +339,10 @@ def timed_out(block: PlanPolicy, call: StageCall, started: float, on_error: str 
     return failure
 
 
+_MOST_DOTS = 80
+"""How many dots stand for a text at most: a step may reword megabytes."""
+
+
 def masked(place: TextPlace, edit: Edit) -> tuple[TextPlace, Edit]:
     """Return an edit and its place for a record, which quotes no text.
 
@@ -306,7 +352,7 @@ def masked(place: TextPlace, edit: Edit) -> tuple[TextPlace, Edit]:
     field, *rest = place.path
     if rest:
         place = place._replace(path=(field, *[key if isinstance(key, int) else "*" for key in rest]))
-    return place, edit if edit.kind == "redact" else replace(edit, text="·" * len(edit.text))
+    return place, edit if edit.kind == "redact" else replace(edit, text="·" * min(len(edit.text), _MOST_DOTS))
 
 
 def _tripped(

@@ -18,12 +18,13 @@ from penstock.engine.execution.boundary import (
     as_failure,
     cut_off_verdict,
     log,
+    open_span,
     passes_through,
     record_failure,
     timed_out,
 )
 from penstock.engine.execution.dag import DagRun, holds
-from penstock.engine.execution.join import join, skip
+from penstock.engine.execution.join import join, note_taken, skip
 from penstock.engine.execution.offloading import in_worker, is_long, move, must_move, within
 from penstock.engine.graph.conditions import truth
 from penstock.engine.graph.plan import (
@@ -49,7 +50,7 @@ from penstock.engine.workers import TimeLimitError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
-    from penstock.engine.graph.plan import Block
+    from penstock.engine.graph.plan import Block, Call
     from penstock.engine.processor.state import StageCall
 
 T = TypeVar("T")
@@ -77,7 +78,7 @@ async def _run_steps(block: PlanSteps, call: StageCall, payload: Payload) -> Pay
         return await _run_apart(block, call, payload)
     quiet = not call.run.listening
     started = 0.0 if quiet else perf_counter()
-    for step, hook, awaits, context in block.calls:
+    for step, hook, awaits, context in block.calls if quiet or not call.run.enclosers else _enclosed(block, call):
         ctx = context(call, step, payload)
         try:
             result = hook(ctx)
@@ -96,6 +97,14 @@ async def _run_steps(block: PlanSteps, call: StageCall, payload: Payload) -> Pay
     return payload
 
 
+def _enclosed(block: PlanSteps, call: StageCall) -> list[Call]:
+    """Return the steps with hooks that are called within the scopes of observers."""
+    return [
+        (step, call.enclosed(step).around(hook, awaits=awaits), awaits, context)
+        for step, hook, awaits, context in block.calls
+    ]
+
+
 async def _run_sequence(block: PlanSequence, call: StageCall, payload: Payload) -> Payload:
     for inner in block.blocks:
         payload = await execute(inner, call, payload)
@@ -106,7 +115,7 @@ async def _run_sequence(block: PlanSequence, call: StageCall, payload: Payload) 
 
 async def _run_policy(block: PlanPolicy, call: StageCall, payload: Payload) -> Payload:
     for number in range(block.retries):
-        end = await _attempt(block, call, payload, None)
+        end = await _attempt(block, call, payload, None, number)
         if not isinstance(end, StepFailedError) and end.failure is None:
             return end
         failure = end if isinstance(end, StepFailedError) else end.failure
@@ -119,7 +128,8 @@ async def _run_policy(block: PlanPolicy, call: StageCall, payload: Payload) -> P
             import anyio  # takes long to import, so it is loaded where something waits
 
             await anyio.sleep(block.waits(number))
-    end = await _attempt(block, call, payload, block.on_error)
+    on_error = block.on_error if block.fallback is None else None  # with a fallback, no failure blocks
+    end = await _attempt(block, call, payload, on_error, block.retries)
     if isinstance(end, Payload):
         return end
     if block.fallback is not None:
@@ -128,10 +138,28 @@ async def _run_policy(block: PlanPolicy, call: StageCall, payload: Payload) -> P
     return after_failure(block.on_error, payload, end, owner=block)
 
 
-async def _attempt(
-    block: PlanPolicy, call: StageCall, payload: Payload, on_error: str | None
+def _attempt(
+    block: PlanPolicy, call: StageCall, payload: Payload, on_error: str | None, number: int
+) -> Coroutine[object, None, Payload | StepFailedError]:
+    """Return an awaitable that runs a block once, within its time limit: its payload, or its failure."""
+    if call.run.spans is None or not block.retries:
+        return _try(block, call, payload, on_error)
+    return _try_in_span(block, call, payload, on_error, number)
+
+
+async def _try_in_span(
+    block: PlanPolicy, call: StageCall, payload: Payload, on_error: str | None, number: int
 ) -> Payload | StepFailedError:
-    """Run a block once, within its time limit; return the payload that it leaves, or its failure."""
+    with open_span(call, "attempt", block.path, number) as (span, inner):
+        end = await _try(block, inner, payload, on_error)
+        if isinstance(end, Payload):
+            span.judged(end.tripwire)
+        else:
+            span.failed(end)
+        return end
+
+
+async def _try(block: PlanPolicy, call: StageCall, payload: Payload, on_error: str | None) -> Payload | StepFailedError:
     started = perf_counter() if call.run.listening else 0.0
     try:
         if block.timeout is None:
@@ -287,9 +315,22 @@ async def _end_of(block: Block, call: StageCall, base: Payload) -> Payload | Ste
 # Branches
 
 
-async def _run_branch(block: PlanBranch, call: StageCall, payload: Payload) -> Payload:
-    if block.every:
-        return await _run_all_arms(block, call, payload)
+def _run_branch(block: PlanBranch, call: StageCall, payload: Payload) -> Coroutine[object, None, Payload]:
+    if call.run.spans is not None:
+        return _run_branch_in_span(block, call, payload)
+    return _run_all_arms(block, call, payload) if block.every else _run_first_arm(block, call, payload)
+
+
+async def _run_branch_in_span(block: PlanBranch, call: StageCall, payload: Payload) -> Payload:
+    with open_span(call, "branch", block.path) as (span, inner):
+        span.conditions = block.conditions
+        run = _run_all_arms if block.every else _run_first_arm
+        end = await run(block, inner, payload)
+        span.judged(end.tripwire)
+        return end
+
+
+async def _run_first_arm(block: PlanBranch, call: StageCall, payload: Payload) -> Payload:
     arm = block.otherwise
     view = View(call, payload)
     number = 0
@@ -305,12 +346,12 @@ async def _run_branch(block: PlanBranch, call: StageCall, payload: Payload) -> P
     except BaseException as error:  # noqa: BLE001 - handled by `_condition_failed`, which lets interrupts pass
         return _condition_failed(block, call, payload, number, error)
     if call.run.listening:
-        skip([other for other in (*block.arms, block.otherwise) if other is not None and other is not arm], call)
+        note_taken(block, [number], call)
     return payload if arm is None else await execute(arm.block, call, payload)
 
 
 async def _run_all_arms(block: PlanBranch, call: StageCall, payload: Payload) -> Payload:
-    taken: list[PlanArm | None] = []
+    taken: list[int] = []
     view = View(call, payload)
     for number, condition in enumerate(block.conditions):
         try:
@@ -318,10 +359,11 @@ async def _run_all_arms(block: PlanBranch, call: StageCall, payload: Payload) ->
         except BaseException as error:  # noqa: BLE001 - handled by `_condition_failed`, which lets interrupts pass
             return _condition_failed(block, call, payload, number, error)
         if held:
-            taken.append(block.arms[number])
-    arms = [arm for arm in (taken or [block.otherwise]) if arm is not None]
+            taken.append(number)
+    taken = taken or [len(block.arms)]
     if call.run.listening:
-        skip([arm for arm in (*block.arms, block.otherwise) if arm is not None and arm not in arms], call)
+        note_taken(block, taken, call)
+    arms = [arm for number in taken if (arm := (*block.arms, block.otherwise)[number]) is not None]
     return await _run_arms(arms, block, call, payload) if arms else payload
 
 

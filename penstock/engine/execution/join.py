@@ -94,6 +94,14 @@ def join_policy(failure: StepFailedError, arms: Sequence[PlanArm]) -> str:
     return "block" if concerned else "raise"
 
 
+def note_taken(block: PlanBranch, taken: Sequence[int], call: StageCall) -> None:
+    """Record which arms of a branch were taken, by number (that of ``otherwise`` is the last), and skip the others."""
+    if call.span is not None:
+        call.span.taken = tuple(taken)
+    arms = (*block.arms, block.otherwise)
+    skip([arm for number, arm in enumerate(arms) if arm is not None and number not in taken], call)
+
+
 def skip(arms: Sequence[PlanArm], call: StageCall) -> None:
     """Record the steps of arms that were not taken, or were cancelled, as skipped."""
     if call.run.listening:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message
+    from penstock.engine.values.trace import Trace
     from penstock.engine.values.tripwire import Record, Tripwire
 
 T = TypeVar("T", default=Any)
@@ -40,6 +41,7 @@ class Outcome:
         "_records",
         "_released",
         "_taken_back",
+        "_trace",
         "retry_granted",
         "tripwire",
     )
@@ -59,6 +61,16 @@ class Outcome:
         self._taken_back: Sequence[str] = ()
         self._released: tuple[Chunk, ...] = ()
         self._after_verdict = False
+        self._trace: Trace | None = None  # only in a copy
+
+    def __getstate__(self) -> tuple[None, dict[str, object]]:
+        """Pickle and copy it with the finished trace: the log that it is made of stays here."""
+        state: dict[str, object] = {name: getattr(self, name) for name in self.__slots__}
+        spans = self._call.run.spans
+        if spans is not None:
+            state["_call"] = self._call.without_log()
+            state["_trace"] = self.trace if spans.keeps else None
+        return None, state
 
     @property
     def stage(self) -> str:
@@ -166,6 +178,20 @@ class Outcome:
     def records(self) -> tuple[Record, ...]:
         """The record of each step; empty unless the run was started with ``records=True``."""
         return tuple(self._records)
+
+    @property
+    def trace(self) -> Trace:
+        """What the stage did, as data: its steps, branches and attempts, with their time and what came of them.
+
+        Raises:
+            UsageError: the run was started without ``records=True``.
+        """
+        if self._trace is not None:
+            return self._trace
+        spans = self._call.run.spans
+        if spans is None or not spans.keeps:
+            raise UsageError("there is no trace, because the run kept no records; start it with records=True")
+        return spans.trace(self._call.span or spans.root, self.tripwire)
 
     def with_records(self, records: Sequence[Record]) -> Outcome:
         """Set the records; return the outcome."""

@@ -47,6 +47,7 @@ class RunOptions(TypedDict, total=False):
     request_context: dict[str, Value] | None
     run_id: str | None
     records: bool
+    texts: bool
     observers: abc.Sequence[Observer]
     overlap: bool
     max_processor_retries: int | None

@@ -19,6 +19,7 @@ from penstock.engine.graph.nodes import (
     children,
     fallback_of,
     resolve,
+    steps_and_fallbacks,
     steps_of,
     too_deep,
     walk,
@@ -356,7 +357,7 @@ def _policy_problems(root: Node) -> Iterator[str]:
         if not isinstance(node, (Step, Sequence)):
             continue
         yield from _step_policy(node) if isinstance(node, Step) else _sequence_policy(node)
-        for step in _steps_and_fallbacks(node):
+        for step in steps_and_fallbacks(node):
             yield from _shadow_and_overlap(step, node.policy)
 
 
@@ -404,16 +405,6 @@ def _sequence_policy(node: Sequence) -> Iterator[str]:
             f"{node.path}: on_error='allow' would undo or leave out what the guard {guard.path!r} in it does, "
             "whichever step fails; say it on the steps that may fail"
         )
-
-
-def _steps_and_fallbacks(node: Node) -> Iterator[Step]:
-    """Yield the steps of a node, fallbacks included."""
-    for inner in walk(node):
-        if isinstance(inner, Step):
-            yield inner
-        stands_in = fallback_of(inner)
-        if stands_in is not None:
-            yield stands_in
 
 
 def _shadow_and_overlap(step: Step, policy: Policy) -> Iterator[str]:

@@ -216,6 +216,16 @@ def fallback_of(node: Node) -> Step | None:
     return Step(fallback, path=f"{node.path}.fallback", declared=claims_of(fallback))
 
 
+def steps_and_fallbacks(node: Node) -> Iterator[Step]:
+    """Yield the steps of a node, and the fallback of each step or workflow in it."""
+    for inner in walk(node):
+        if isinstance(inner, Step):
+            yield inner
+        fallback = fallback_of(inner)
+        if fallback is not None:
+            yield fallback
+
+
 DEEPEST_GRAPH = 100
 """How many levels of workflows may be nested: graphs are compiled and run by recursion."""
 

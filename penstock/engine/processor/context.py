@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeAlias, overload
 
 from typing_extensions import TypeVar
@@ -261,7 +262,15 @@ class Context(View, Generic[S]):
         """The log behind `spent`: one object for each run, also where runs share an id."""
         return self._call.run.usage_log
 
-    def spend(self, model: str, usage: Usage | None, *, attempts: int = 1, unreported: Usage | None = None) -> None:
+    def spend(
+        self,
+        model: str,
+        usage: Usage | None,
+        *,
+        attempts: int = 1,
+        unreported: Usage | None = None,
+        seconds: float = 0.0,
+    ) -> None:
         """Record the tokens of a model call that this hook made. Listeners of `on_spend` are called at once.
 
         Args:
@@ -270,10 +279,12 @@ class Context(View, Generic[S]):
             attempts: how many calls the tokens were used in.
             unreported: an estimate for the calls of which the provider reported nothing, in addition to ``usage``. A
                 budget of costs refuses further requests while it knows neither.
+            seconds: how long the calls took; 0 if that is not known. A trace shows it.
         """
         from penstock.engine.values.usage import UsageEntry  # loaded where a hook calls a model
 
-        self._call.run.usage_log.enter(UsageEntry(model, usage, self._step.path, attempts, unreported))
+        entry = UsageEntry(model, usage, self._step.path, attempts, unreported, seconds, perf_counter())
+        self._call.run.usage_log.enter(entry)
 
     def on_spend(self, listener: Callable[[UsageEntry], None]) -> None:
         """Call a function with each usage entry of this run: with those so far at once, then with each new one."""

@@ -7,13 +7,16 @@ from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from penstock.engine.values.enclosing import CallSite, EnclosedCall, enclosers_of
 from penstock.engine.values.usage import UsageLog
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from penstock.engine.processor.payload import Payload
+    from penstock.engine.processor.span_log import OpenSpan, SpanLog
     from penstock.engine.tasks import BackgroundTasks
+    from penstock.engine.values.enclosing import Enclose
     from penstock.engine.values.facts import AnyKey
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList
@@ -113,6 +116,8 @@ class RunState:
         records: what each step did; None unless the run keeps records.
         observers: they get each record as it is made.
         listening: whether the run keeps records or has observers.
+        enclosers: the methods ``enclose`` of the observers.
+        spans: the log of its parts; None unless it keeps records or an observer wants events.
         shadow: whether this is the copy of the state that shadow steps use.
         background: runs async shadow steps; None outside of the run's ``async with``.
         verdicts: verdicts of steps that were cancelled before they could return them, by path.
@@ -125,6 +130,7 @@ class RunState:
 
     __slots__ = (
         "background",
+        "enclosers",
         "error_retries",
         "listening",
         "observers",
@@ -135,6 +141,7 @@ class RunState:
         "retry_count",
         "run_id",
         "shadow",
+        "spans",
         "states",
         "step_number",
         "stopped",
@@ -157,6 +164,8 @@ class RunState:
         self.records = records
         self.observers = observers
         self.listening = records is not None or bool(observers)
+        self.enclosers: tuple[Enclose, ...] = enclosers_of(observers) if observers else ()
+        self.spans: SpanLog | None = None
         self.shadow = False
         self.verdicts: dict[str, Tripwire] = {}
         self.background: BackgroundTasks | None = None
@@ -176,7 +185,7 @@ class RunState:
     def shadowed(self) -> RunState:
         """Return a copy for shadow steps: what they write to the request context does not reach the run."""
         beside = RunState(self.run_id, dict(self.request_context), self.records, self.observers)
-        beside.states = self.states
+        beside.states, beside.enclosers, beside.spans = self.states, self.enclosers, self.spans
         beside.usage_log, beside.on_end = self.usage_log, self.on_end  # what shadow steps spend is spent, too
         beside.retry_count, beside.step_number = self.retry_count, self.step_number
         beside.shadow = True
@@ -187,6 +196,13 @@ class RunState:
         beside = copy(self)
         kept: list[Record] = []
         beside.records, beside.observers = kept if self.listening else None, ()
+        beside.spans = None if self.spans is None else self.spans.apart()
+        return beside
+
+    def without_log(self) -> RunState:
+        """Return a copy without the log of its parts and without observers, for what outlives the run."""
+        beside = copy(self)
+        beside.spans, beside.observers, beside.enclosers = None, (), ()
         return beside
 
 
@@ -199,9 +215,10 @@ class StageCall:
         info: the details that the caller gave for this call (usage, error, tool name …), read-only.
         fresh: the ids of the messages that came with this call.
         limited: whether a time limit applies, so that sync steps must run where they can be left.
+        span: the part of the run that the steps belong to: the stage, a branch, or an attempt; None where nobody asks.
     """
 
-    __slots__ = ("fresh", "info", "limited", "run", "stage")
+    __slots__ = ("fresh", "info", "limited", "run", "span", "stage")
 
     def __init__(self, run: RunState, stage: StageLike, info: Values, fresh: frozenset[str]) -> None:
         self.run = run
@@ -209,6 +226,13 @@ class StageCall:
         self.info = info
         self.fresh = fresh
         self.limited = False
+        self.span: OpenSpan | None = None
+
+    def within(self, span: OpenSpan) -> StageCall:
+        """Return a copy of the call for the steps of a part of the run."""
+        made = self._with(self.run)
+        made.span = span
+        return made
 
     def shadowed(self) -> StageCall:
         """Return a copy of the call for shadow steps."""
@@ -224,9 +248,28 @@ class StageCall:
         """Return a copy of the call for steps in a worker thread. What they put on record is kept apart."""
         return self._with(self.run.for_worker())
 
+    def without_log(self) -> StageCall:
+        """Return a copy that names no part of the run."""
+        made = self._with(self.run.without_log())
+        made.span = None
+        return made
+
+    def enclosed(self, step: StepLike) -> EnclosedCall:
+        """Return what encloses the calls of a step's hooks, for observers that want that."""
+
+        def site() -> CallSite:
+            part = self.span
+            while part is not None and not part.event_path:  # one that began in a worker is told later
+                part = part.parent
+            around = "" if part is None else part.event_path
+            return CallSite("hook", step.path, step.processor_id, self.stage.name, around, self.run.shadow)
+
+        return EnclosedCall(self.run.enclosers, site)
+
     def _with(self, run: RunState) -> StageCall:
         made = StageCall(run, self.stage, self.info, self.fresh)
         made.limited = self.limited and run is self.run
+        made.span = self.span
         return made
 
 

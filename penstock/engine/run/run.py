@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import contextmanager
 from functools import partial
-from time import perf_counter, time
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias, TypeVar, get_args
 
 from penstock.engine.execution.boundary import log
@@ -22,9 +21,10 @@ from penstock.engine.processor.stages import STAGES, STREAM, full_name
 from penstock.engine.processor.state import RunEnd, RunState, StageCall, call_on_end
 from penstock.engine.run.conversation import MAX_ERROR_RETRIES, NO_IDS, Conversation, add_input, check_settings
 from penstock.engine.run.held_answers import HeldAnswers, Release, edited_chunks, info_of, open_calls, texts_of
+from penstock.engine.run.tracing import LazyTrace, known_log, open_log
 from penstock.engine.tasks import BackgroundTasks, runs_without_loop
+from penstock.engine.values.enclosing import CallSite, Scope, scope_of
 from penstock.engine.values.errors import UsageError
-from penstock.engine.values.events import RunEvent
 from penstock.engine.values.frozen import EMPTY, FrozenDict, Value, Values, freeze, json_value
 from penstock.engine.values.message_list import MessageList
 from penstock.engine.values.messages import Message
@@ -33,20 +33,22 @@ from penstock.engine.values.usage import UsageEntry
 from penstock.engine.workers import run_in_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping
+    from collections.abc import Generator, Iterable
     from types import TracebackType
 
     from penstock.engine.graph.plan import Block
     from penstock.engine.graph.plan_cache import Hold, Plans
+    from penstock.engine.processor.span_log import OpenSpan, SpanLog
     from penstock.engine.processor.stages import Stage
+    from penstock.engine.streams.chunk_log import HeldMeter
     from penstock.engine.streams.sources import Source
     from penstock.engine.streams.stream import OutputStream
     from penstock.engine.values.chunks import Chunk
-    from penstock.engine.values.events import Span
     from penstock.engine.values.facts import Facts
     from penstock.engine.values.message_list import Messages
     from penstock.engine.values.model import Usage
     from penstock.engine.values.protocols import Clock, Ids, Observer
+    from penstock.engine.values.trace import Trace
     from penstock.engine.values.tripwire import Record, Tripwire
 
 T = TypeVar("T")
@@ -71,7 +73,9 @@ class Run:
         request_context: dict[str, Value] | None = None,
         run_id: str | None = None,
         records: bool = False,
+        texts: bool = False,
         observers: Sequence[Observer] = (),
+        agent: str = "",
         overlap: bool = False,
         max_processor_retries: int | None = None,
         max_error_retries: int = MAX_ERROR_RETRIES,
@@ -79,17 +83,30 @@ class Run:
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.tripwire: Tripwire | None = None
+        self._plans = plans
+        self._agent = agent
+        observers = [one for one in map(self._observer, observers) if one is not None] if observers else ()
         retries = self._retries = 0 if max_processor_retries is None else max_processor_retries
         self._conversation = Conversation(MessageList(ids=ids, clock=clock), retries, max_error_retries)
         self._answers = HeldAnswers()
-        self._plans = plans
         self._ready: dict[str, tuple[Block | None, StageCall]] = {}
         self._state = RunState(
             run_id or ids.next(), {} if request_context is None else request_context, [] if records else None, observers
         )
         self._state.pending = [] if overlap else None
         self._abandoned = False
-        self._on_event = [told for told in (getattr(one, "on_event", None) for one in observers) if told is not None]
+        if records or observers or texts:
+            self._state.spans = open_log(self._state, plans.name, texts=texts)
+
+    @property
+    def name(self) -> str:
+        """The name of the workflow; in a request of an agent, its id."""
+        return self._plans.name
+
+    @property
+    def agent(self) -> str:
+        """The name of the agent whose request it is; empty if there is none."""
+        return self._agent
 
     @property
     def message_list(self) -> MessageList:
@@ -131,6 +148,20 @@ class Run:
         return tuple(self._state.records or ())
 
     @property
+    def trace(self) -> Trace:
+        """What the run did so far, as data.
+
+        Raises:
+            UsageError: the run was started without ``records=True``.
+        """
+        return known_log(self._state.spans).trace(None, self.tripwire)
+
+    @property
+    def lazy_trace(self) -> LazyTrace:
+        """The trace for a result that outlives the run; it is made when somebody asks for it."""
+        return LazyTrace(self._state.spans, self.tripwire)
+
+    @property
     def spent(self) -> tuple[UsageEntry, ...]:
         """The usage entries of this run so far. Calls of judges are included."""
         return self._state.usage_log.spent
@@ -146,41 +177,54 @@ class Run:
         self._state.usage_log.enter(UsageEntry(model, usage, attempts=attempts))
 
     @contextmanager
-    def span(self, what: Span, path: str, name: str = "") -> Generator[dict[str, object]]:
-        """Tell observers of the start and the end of a part of the request; see `RunEvent`.
+    def span(
+        self, kind: Literal["model_step", "model", "tool"], path: str, name: str = ""
+    ) -> Generator[dict[str, object]]:
+        """Open a part of the request for traces and observers, and end it at the end of the block.
 
-        The dict that it yields becomes the details of the end. Without observers of events, nothing is made.
+        The dict that it yields becomes the details of the end. If nobody asks for them, nothing is made.
+
+        Args:
+            kind: what it is about.
+            path: its path in events, for example ``step-0/model``; see `RunEvent`.
+            name: the name of the model or the tool.
         """
-        details: dict[str, object] = {}
-        if not self._on_event:
-            yield details
+        spans = self._state.spans
+        if spans is None:
+            yield {}
             return
-        started = perf_counter()
-        self._tell(what, "start", path, name)
+        span = spans.part(kind, path, name)
         try:
-            yield details
+            yield span.details
+        except GeneratorExit:  # what the part was made for is not wanted any more
+            span.details.setdefault("abandoned", True)
+            raise
         except BaseException as error:
-            details.setdefault("error", type(error).__name__)
+            span.details.setdefault("error", type(error).__name__)
             raise
         finally:
-            self._tell(what, "end", path, name, perf_counter() - started, details)
+            spans.end(span)
 
-    def _tell(
-        self,
-        what: Span,
-        phase: Literal["start", "end"],
-        path: str,
-        name: str,
-        seconds: float = 0.0,
-        details: Mapping[str, object] = EMPTY,
-    ) -> None:
-        thread = self.request_context.get("thread_id")
-        event = RunEvent(what, phase, path, self.run_id, thread, time(), seconds, name, freeze(dict(details)))
-        for on_event in self._on_event:
-            try:
-                on_event(event)
-            except Exception:  # noqa: BLE001 - an observer changes nothing
-                log.exception("an observer failed; the run goes on")
+    def note_end(self, **details: object) -> None:
+        """Add details to the end of the run for traces and observers: ``status``, ``finish_reason``, ``usage``."""
+        if self._state.spans is not None:
+            self._state.spans.root.details.update(details)
+
+    def _observer(self, given: Observer) -> Observer | None:
+        """Return the observer of this run: the given one, or the one that its ``for_run`` returns."""
+        for_run: Callable[[Run], Observer] | None = getattr(given, "for_run", None)
+        if for_run is None:
+            return given
+        try:
+            return for_run(self)
+        except Exception:  # noqa: BLE001 - an observer changes nothing
+            log.exception("an observer failed; the run goes on without it")
+            return None
+
+    def enclose(self, site: CallSite) -> Scope | None:
+        """Return what observers put around calls to a model or a tool; None if none of them wants that."""
+        enclosers = self._state.enclosers
+        return scope_of(enclosers, site) if enclosers else None
 
     def serves(self, stage: str) -> bool:
         """Return whether any step has that stage."""
@@ -204,6 +248,8 @@ class Run:
 
     async def __aenter__(self) -> Self:
         """Start a task group for shadow steps."""
+        if self._state.spans is not None:
+            self._state.spans.open_run()
         if self._plans.shadowed:
             self._state.background = BackgroundTasks()
             await self._state.background.open()
@@ -226,8 +272,36 @@ class Run:
             if self._state.on_end:
                 completed = error is None and self.tripwire is None and not self._abandoned
                 await call_on_end(self._state.on_end, RunEnd(self.message_list, self.tripwire, completed))
+            if self._state.spans is not None:
+                self._close_log(self._state.spans, error)
         if self._take_pending() and error is None and self.tripwire is None and not self._abandoned:
             raise UsageError("overlapping checks never ran: call the model through run.call_model(...)")
+
+    def told(self, stepping: Stepping) -> Stepping:
+        """Return a stage that is the whole run, with the start and end of the run for traces and observers.
+
+        ``async with`` does the same for a run of several stages.
+        """
+        spans = self._state.spans
+        return stepping if spans is None else self._tell_around(spans, stepping)
+
+    async def _tell_around(self, spans: SpanLog, stepping: Stepping) -> Outcome:
+        spans.open_run()
+        try:
+            outcome = await stepping
+        except BaseException as error:
+            self._close_log(spans, error)
+            raise
+        self._close_log(spans, None)
+        return outcome
+
+    def _close_log(self, spans: SpanLog, error: BaseException | None) -> None:
+        details = spans.root.details
+        if error is not None:
+            details.setdefault("error", type(error).__name__)
+        ends = "blocked" if self.tripwire is not None else "failed" if error is not None else "passed"
+        details.setdefault("status", "cancelled" if self._abandoned and error is None else ends)
+        spans.end(spans.root)
 
     def abandon(self) -> None:
         """Abandon the run: it does not count as completed, shadow steps end, and held answers are dropped."""
@@ -385,8 +459,41 @@ class Run:
         if info is not EMPTY or fresh is not NO_IDS:
             call = StageCall(self._state, stage, info, fresh)
         mark = self._mark()
-        end = start if block is None else await execute(block, call, start)
-        return self._ended(stage, call, before, end, mark)
+        if block is None:
+            return self._ended(stage, call, before, start, mark)
+        if self._state.spans is not None:
+            return await self._run_in_span(self._state.spans, block, call, before, start)
+        return self._ended(stage, call, before, await execute(block, call, start), mark)
+
+    async def _run_in_span(
+        self, spans: SpanLog, block: Block, call: StageCall, before: Payload, start: Payload
+    ) -> Outcome:
+        """Run a stage as a part of the run that observers are told of and traces contain."""
+        stage, mark = STAGES[call.stage.name], self._mark()
+        span = spans.begin("stage", None, stage.name, stage=stage.name)
+        call = call.within(span)
+        try:
+            end = await self._executed(block, call, start, span)
+            outcome = self._ended(stage, call, before, end, mark)
+            if spans.with_texts:
+                span.texts = (start, None if outcome.blocked else end)
+            span.judged(outcome.tripwire)
+        except BaseException as error:
+            span.failed(error)
+            if spans.with_texts:
+                span.texts = (start, None)
+            raise
+        finally:
+            spans.end(span)
+        return outcome
+
+    async def _executed(self, block: Block, call: StageCall, start: Payload, span: OpenSpan) -> Payload:
+        """Run the steps of a stage, within what observers put around it."""
+        scope = self.enclose(CallSite("stage", span.event_path, span.name))
+        if scope is None:
+            return await execute(block, call, start)
+        with scope():
+            return await execute(block, call, start)
 
     def _tool(self, stage: Stage, value: Value, tool_name: str, call_id: str, **info: Value) -> Stepping:
         return self._run_tool(stage, value, {"tool_name": tool_name, "call_id": call_id, **info})
@@ -499,11 +606,36 @@ class Run:
         """Run the checks that wait beside a call; return its value, and the outcome of the checks."""
         pending, mark = self._take_pending(), self._mark()
         try:
-            value, end = await run_overlapping(pending, call)
+            with self._beside(pending) as checks:
+                value, end = await run_overlapping(checks, call)
         except BaseException:
             self._state.pending = pending  # they gave no verdict, so they still have to
             raise
-        return value, self._checked(pending, end, mark)
+        return value, self._checked(checks, end, mark)
+
+    @contextmanager
+    def _beside(self, pending: Sequence[Pending]) -> Generator[Sequence[Pending]]:
+        """Open a part of the run for the checks of each stage that wait; yield the checks within them."""
+        spans = self._state.spans
+        if spans is None:
+            yield pending
+            return
+        opened: dict[str, OpenSpan] = {}
+        for _, call, start in pending:
+            name = call.stage.name
+            if name not in opened:
+                opened[name] = spans.begin("stage", None, name, stage=name)
+                opened[name].details["overlap"] = True
+                opened[name].texts = (start, start) if spans.with_texts else None
+        try:
+            yield [(block, call.within(opened[call.stage.name]), start) for block, call, start in pending]
+        except BaseException as error:
+            for span in opened.values():
+                span.failed(error)
+            raise
+        finally:
+            for span in opened.values():
+                spans.end(span)
 
     def _take_pending(self) -> list[Pending]:
         """Return the checks that wait for the model call, and let them wait no more."""
@@ -512,7 +644,7 @@ class Run:
             self._state.pending = []
         return pending
 
-    def _checked(self, pending: list[Pending], end: Payload, mark: int) -> Outcome:
+    def _checked(self, pending: Sequence[Pending], end: Payload, mark: int) -> Outcome:
         """Return the outcome of the checks that ran beside the model: their verdict and facts count, nothing else."""
         _, call, start = pending[-1]
         stage = STAGES[call.stage.name]
@@ -529,8 +661,9 @@ class Run:
     async def _drained(self) -> bool:
         """Run the checks that still wait for the model, since nothing may pass them; return whether one trips."""
         while self._state.pending:
-            block, call, start = self._state.pending[0]
-            end = await execute(block, call, start)
+            with self._beside(self._state.pending[:1]) as checks:
+                block, call, start = checks[0]
+                end = await execute(block, call, start)
             if end.tripwire is not None:
                 self._blocked(STAGES[call.stage.name], call, self._conversation.payload, end, ())
                 return True
@@ -559,10 +692,11 @@ class Run:
     class _AnswerStream:
         """The run as the stream of one answer uses it; a `StreamHost`. It stands within `Run`, whose parts it uses."""
 
-        __slots__ = ("_before", "_call", "_info", "_last", "_mark", "_run", "_sync", "has_checks")
+        __slots__ = ("_before", "_call", "_info", "_last", "_mark", "_run", "_span", "_sync", "has_checks")
 
         _call: StageCall
         _before: Payload
+        _span: OpenSpan | None
 
         def __init__(self, run: Run, info: dict[str, Value], *, last: bool, sync: bool) -> None:
             self._run = run
@@ -570,6 +704,7 @@ class Run:
             self._last = last
             self._sync = sync
             self._mark = 0
+            self._span = None
             self.has_checks = bool(run._state.pending)
 
         @property
@@ -587,20 +722,58 @@ class Run:
             run = self._run
             self._mark = run._mark()
             self._call = StageCall(run._state, STREAM, EMPTY, NO_IDS)
+            spans = run._state.spans
+            if spans is not None and (run.serves(STREAM.name) or spans.with_texts):
+                self._span = spans.begin("stage", None, STREAM.name, stage=STREAM.name)
+                self._call = self._call.within(self._span)
             self._before = run._conversation.begin(STREAM, run._state)
             return self._call, self._before
 
         def passed(self, end: Payload, sent: Sequence[str]) -> Outcome:
             if sent:
                 self._run._answers.note_sent(len(self._before.message_list.response), sent)
-            return self._run._ended(STREAM, self._call, self._before, end, self._mark)
+            return self._judged(self._run._ended(STREAM, self._call, self._before, end, self._mark))
+
+        def _judged(self, outcome: Outcome) -> Outcome:
+            if self._span is not None:
+                self._span.judged(outcome.tripwire)
+            return outcome
 
         def stopped(self, tripwire: Tripwire, failure: Exception | None) -> Outcome:
             run = self._run
             if run.tripwire is not None:
-                return run._stopped(STREAM)
+                return self._judged(run._stopped(STREAM))
             records = () if run._state.records is None else run._state.records[self._mark :]
-            return run._blocked(STREAM, self._call, self._before, self._before.stopped(tripwire, failure), records)
+            end = self._before.stopped(tripwire, failure)
+            return self._judged(run._blocked(STREAM, self._call, self._before, end, records))
+
+        def chunk_log(self) -> HeldMeter | None:
+            spans = self._run._state.spans
+            if spans is None or not (spans.with_texts or spans.tells):
+                return None
+            from penstock.engine.streams.builder import plain_hooks  # loaded where an answer is streamed
+            from penstock.engine.streams.chunk_log import ChunkLog, HeldMeter  # loaded where somebody asks
+
+            if spans.with_texts:
+                return ChunkLog()
+            return None if plain_hooks(self._run._plans.stage(STREAM.name)) else HeldMeter()
+
+        def closed(self, error: BaseException | None, log: HeldMeter | None) -> None:
+            span, spans = self._span, self._run._state.spans
+            if span is None or spans is None:
+                return
+            from penstock.engine.streams.chunk_log import ChunkLog  # loaded where somebody asks
+
+            if log is not None and spans.tells:
+                span.details["held"] = log.most
+            if isinstance(log, ChunkLog):
+                span.chunks = log.entries
+            if error is not None and not isinstance(error, GeneratorExit):
+                span.failed(error)
+            elif "status" not in span.details:  # nobody read it to its end
+                span.status = "failed"
+                span.details.update(status="failed", abandoned=True)
+            spans.end(span)
 
         async def judge(
             self, answer: Message, hold: Hold, held: list[Chunk]

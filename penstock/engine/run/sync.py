@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.message_list import MessageList, Messages
     from penstock.engine.values.messages import Message
+    from penstock.engine.values.trace import Trace
     from penstock.engine.values.tripwire import Record, Tripwire
 
 
@@ -59,6 +60,11 @@ class SyncRun:
     def records(self) -> tuple[Record, ...]:
         """The records of the steps of all stages, if the run was started with ``records=True``."""
         return self.run.records
+
+    @property
+    def trace(self) -> Trace:
+        """What the run did so far, as data; see `Run.trace`."""
+        return self.run.trace
 
     def process_input(self, messages: Messages | MessageList | None = None) -> Outcome:
         """Run `Run.process_input`."""

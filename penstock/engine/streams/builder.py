@@ -6,11 +6,12 @@ Conditions run here, once, when the stream starts; so a branch takes the same ar
 from __future__ import annotations
 
 import functools
+from copy import copy
 from typing import TYPE_CHECKING, cast
 
 from penstock.engine.execution.boundary import as_failure, failure_verdict, passes_through, record_failure
 from penstock.engine.execution.dag import holds
-from penstock.engine.execution.join import join_policy, merge_branches, skip
+from penstock.engine.execution.join import join_policy, merge_branches, note_taken, skip
 from penstock.engine.graph.plan import (
     PlanBranch,
     PlanDag,
@@ -59,8 +60,8 @@ if TYPE_CHECKING:
 
     from penstock.engine.graph.nodes import Condition
     from penstock.engine.graph.plan import Block, Call, HookCall, PlanArm, PlanDagMember
-    from penstock.engine.streams.hooks import Pipe
-    from penstock.engine.streams.steps import StreamCall
+    from penstock.engine.streams.hooks import Leavable, Pipe
+    from penstock.engine.streams.steps import StreamCall, StreamStep
     from penstock.engine.streams.tracks import Lane, Subject, Track
     from penstock.engine.values.edits import Edits
 
@@ -72,6 +73,7 @@ class Builder:
         self, shared: StreamCall, clock: Callable[[], float], *, separate: bool = False, limit: float | None = None
     ) -> None:
         self._shared = shared
+        self._call = shared.stage_call  # within a branch that is traced, the call for the steps of its arms
         self._clock = clock
         self._separate = separate  # each hook in a pipe of its own, so that what is between them is known
         self._limit = limit  # the time limit of a policy around: sync hooks run where they can be left
@@ -85,10 +87,10 @@ class Builder:
         if isinstance(block, PlanSequence):
             return [pipe for inner in block.blocks for pipe in await self.pipes(inner)]
         if isinstance(block, PlanBranch):
-            arms = await self._taken(block)
+            inside, arms = await self._taken(block)
             if len(arms) <= 1:
-                return await self.pipes(arms[0].block if arms else None)
-            return [self._text_pipe(self._parallel(arms, block, [await self._lane(arm.block) for arm in arms]))]
+                return await inside.pipes(arms[0].block if arms else None)
+            return [self._text_pipe(self._parallel(arms, block, [await inside._lane(arm.block) for arm in arms]))]
         if isinstance(block, PlanPolicy) and not judges_texts(block):
             return [await self._policy_pipe(block)]
         if isinstance(block, PlanShadow):
@@ -103,8 +105,10 @@ class Builder:
         hooks: list[HookStep] = []
         for call in block.calls:
             if text_guard_of(call[0].processor) is None:
-                hook, waits = self._leavable(call[1], waits=call[2])
-                hooks.append(HookStep(self._shared.open_step(call[0]), hook, waits=waits, leavable=self._leavable))
+                step = self._shared.open_step(call[0], self._call)
+                leavable = self._enclosed(step)
+                hook, waits = leavable(call[1], waits=call[2])
+                hooks.append(HookStep(step, hook, waits=waits, leavable=leavable))
                 continue
             yield from self._hook_pipes(hooks)
             hooks = []
@@ -133,7 +137,10 @@ class Builder:
             raise UsageError("this workflow has async shadow steps: use `async with workflow.start() as run`")
         work = ShadowWork(background)
         self._shared.closing.append(functools.partial(work.close, shared.close))
-        return ShadowPipe(await Builder(shared, self._clock).pipes(block.block), work)
+        inside = Builder(shared, self._clock)
+        if self._call.span is not None:
+            inside._call = shared.stage_call.within(self._call.span)
+        return ShadowPipe(await inside.pipes(block.block), work)
 
     # Lanes
 
@@ -153,25 +160,50 @@ class Builder:
         if isinstance(block, PlanDag):
             return await self._dag(block)
         choice = cast("PlanBranch", block)  # the last kind in a stream: an overlap is for input
-        arms = await self._taken(choice)
-        lanes = [await self._lane(arm.block) for arm in arms]
+        inside, arms = await self._taken(choice)
+        lanes = [await inside._lane(arm.block) for arm in arms]
         return lanes[0] if len(lanes) == 1 else self._parallel(arms, choice, lanes) if lanes else pass_lane()
 
     def _step(self, call: Call) -> Lane:
         step, hook, waits, _ = call
         guard = text_guard_of(step.processor)
-        stream_step = self._shared.open_step(step)
+        stream_step = self._shared.open_step(step, self._call)
         if guard is None:
-            hook, waits = self._leavable(hook, waits=waits)
+            hook, waits = self._enclosed(stream_step)(hook, waits=waits)
             return hook_lane(stream_step, hook, waits=waits)
         moved = waits and not guard.awaits
-        scan = offloaded(guard.scan) if moved else self._leavable(guard.scan, waits=waits)[0]
+        search = guard.scan if stream_step.enclosing is None else stream_step.enclosing.around_either(guard.scan)
+        scan = offloaded(search) if moved else self._leavable(search, waits=waits)[0]
         return guard_lane(StreamGuard(stream_step, guard, scan))
+
+    def _enclosed(self, step: StreamStep) -> Leavable:
+        """Return a function that returns a hook of the step as it is called here."""
+        if step.enclosing is None:
+            return self._leavable
+
+        def leavable(call: HookCall, *, waits: bool) -> tuple[HookCall, bool]:
+            return self._leavable(step.enclosed(call, awaits=waits), waits=waits)
+
+        return leavable
 
     def _inside(self, block: PlanPolicy, *, separate: bool) -> Builder:
         """Return the builder of what is under a policy."""
         limits = [limit for limit in (self._limit, block.timeout) if limit is not None]
-        return Builder(self._shared, self._clock, separate=separate, limit=min(limits, default=None))
+        made = Builder(self._shared, self._clock, separate=separate, limit=min(limits, default=None))
+        made._call = self._call
+        return made
+
+    def _in_branch(self, block: PlanBranch) -> Builder:
+        """Return the builder of the arms of a branch: the same, unless the run is traced."""
+        spans, call = self._call.run.spans, self._call
+        if spans is None:
+            return self
+        span = spans.begin("branch", call.span, block.path.rpartition("/")[2], path=block.path, stage=call.stage.name)
+        span.conditions, span.shadow = block.conditions, call.run.shadow
+        made = copy(self)
+        made._call = call.within(span)
+        self._shared.closing.append(functools.partial(spans.end, span))
+        return made
 
     def _leavable(self, call: HookCall, *, waits: bool) -> tuple[HookCall, bool]:
         """Return a hook as it is called under a time limit, and whether that waits: in a thread, if it does not."""
@@ -213,7 +245,7 @@ class Builder:
                 feeds.append((numbers[index],))
             else:
                 feeds.append(before)
-                skip([] if member.arm is None else [member.arm], self._shared.stage_call)
+                skip([] if member.arm is None else [member.arm], self._call)
         join = _Join(self._shared, [member.arm for member in block.members if member.arm is not None], block)
         dag = StreamDag(members, block.merge, join.merged, self._shared.payload.message_list)
         return combined_lane(lanes, lambda subject, tracks: DagTrack(subject, tracks, dag))
@@ -230,19 +262,19 @@ class Builder:
 
     # Conditions
 
-    async def _taken(self, block: PlanBranch) -> list[PlanArm]:
-        """Return the arms of a branch that are taken, given the payload at the start of the stream."""
+    async def _taken(self, block: PlanBranch) -> tuple[Builder, list[PlanArm]]:
+        """Return the arms of a branch that are taken, given the payload at the start, and their builder."""
+        inside = self._in_branch(block)
         view = View(self._shared.stage_call, self._shared.payload)
-        taken: list[PlanArm | None] = []
+        taken: list[int] = []
         for number, condition in enumerate(block.conditions):
-            if await self._holds(condition, view, f"{block.path}[{number}]", block.on_error):
-                taken.append(block.arms[number])
+            if await inside._holds(condition, view, f"{block.path}[{number}]", block.on_error):
+                taken.append(number)
                 if not block.every:
                     break
-        arms = [arm for arm in (taken or [block.otherwise]) if arm is not None]
-        known = [arm for arm in (*block.arms, block.otherwise) if arm is not None]
-        skip([arm for arm in known if arm not in arms], self._shared.stage_call)
-        return arms
+        taken = taken or [len(block.arms)]
+        note_taken(block, taken, inside._call)
+        return inside, [arm for number in taken if (arm := (*block.arms, block.otherwise)[number]) is not None]
 
     async def _holds(self, condition: Condition, view: View, path: str, on_error: str | None) -> bool:
         """Tell whether a condition holds.
@@ -256,7 +288,7 @@ class Builder:
         except BaseException as error:
             if passes_through(error):
                 raise
-            call = self._shared.stage_call
+            call = self._call
             failure = as_failure(path, path.split("[", 1)[0], call.stage.name, error)
             record_failure(call, failure, on_error)
             if on_error == "block":

@@ -52,6 +52,10 @@ class Pipe(Protocol):
         """Return all held chunks, for another pipe to judge, and start afresh."""
         ...
 
+    def held(self) -> int | None:
+        """Return how many characters of text are held; None if that is not known."""
+        ...
+
 
 def _is_unseen(chunk: Chunk) -> bool:
     """Tell whether hooks do not see a chunk: a ``finish`` that only says that tools are to be called.
@@ -269,6 +273,9 @@ class HookPipe:
     async def give_up(self) -> Sequence[Chunk]:
         """Flush the hooks; return their remaining chunks."""
         return await self.end()
+
+    def held(self) -> None:
+        """Return None: what hooks keep for later is theirs to know."""
 
     def _set_timer(self, step: HookStep) -> None:
         seconds, step.ctx.timer = step.ctx.timer, None

@@ -277,6 +277,11 @@ class PolicyPipe:
         """Return what is held inside."""
         return await self._take_back([])
 
+    def held(self) -> int | None:
+        """Return how many characters are held inside, as far as that is known."""
+        known = [count for pipe in (*self._pipes, *(self._fallback or ())) if (count := pipe.held()) is not None]
+        return sum(known) if known else None
+
     async def _do(self, todo: Todo, ask: Ask = _end) -> Sequence[Chunk]:
         """Do the pending work, or after a failure the rest of it; return the chunks that leave."""
         out: list[Chunk] = []
@@ -349,6 +354,9 @@ class ShadowPipe:
     async def give_up(self) -> Sequence[Chunk]:
         """Return nothing: chunks in a shadow are not part of the stream."""
         return NOTHING
+
+    def held(self) -> None:
+        """Return None: a shadow holds nothing of the stream."""
 
     def deadline(self) -> float | None:
         """Return when the first timer inside runs out, unless the pipes are being woken for it."""

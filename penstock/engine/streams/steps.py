@@ -13,7 +13,6 @@ from penstock.engine.execution.boundary import (
     as_failure,
     failure_verdict,
     log,
-    masked,
     passes_through,
     record,
     verdict_in,
@@ -28,10 +27,11 @@ from penstock.engine.values import edits as edit_ops
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from penstock.engine.graph.plan import PlanPolicy, PlanStep
+    from penstock.engine.graph.plan import HookCall, PlanPolicy, PlanStep
     from penstock.engine.processor.state import StageCall
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.edits import Edit, Edits
+    from penstock.engine.values.enclosing import EnclosedCall
     from penstock.engine.values.facts import AnyKey
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.texts import TextPlace
@@ -80,9 +80,9 @@ class StreamCall:
         self.ending: str | None = None
         self.closing: list[Callable[[], None]] = []
 
-    def open_step(self, step: PlanStep) -> StreamStep:
-        """Return a step for this stream."""
-        made = StreamStep(step, self)
+    def open_step(self, step: PlanStep, call: StageCall) -> StreamStep:
+        """Return a step for this stream; ``call`` is the call of the stage within the branch that the step is in."""
+        made = StreamStep(step, self, call)
         self.steps.append(made)
         return made
 
@@ -119,19 +119,25 @@ class StreamStep:
         step: the step.
         ctx: its context, one for the whole stream.
         changed: whether it changed anything so far.
+        enclosing: encloses the calls of its hooks; None if no observer wants that.
     """
 
-    __slots__ = ("_call", "_done", "_edits", "_shared", "_started", "changed", "ctx", "step")
+    __slots__ = ("_call", "_done", "_edits", "_shared", "_started", "changed", "ctx", "enclosing", "step")
 
-    def __init__(self, step: PlanStep, shared: StreamCall) -> None:
+    def __init__(self, step: PlanStep, shared: StreamCall, call: StageCall) -> None:
         self.step = step
         self._shared = shared
-        self._call = call = shared.stage_call
+        self._call = call
         self.ctx: OutputStreamContext = OutputStreamContext(call, step, shared.payload)
         self.changed = False
         self._edits: list[tuple[TextPlace, Edit]] = []
         self._done = False
         self._started = perf_counter() if call.run.listening else 0.0
+        self.enclosing: EnclosedCall | None = call.enclosed(step) if call.run.enclosers else None
+
+    def enclosed(self, hook: HookCall, *, awaits: bool = False) -> HookCall:
+        """Return one of the step's functions as observers want it called."""
+        return hook if self.enclosing is None else self.enclosing.around(hook, awaits=awaits)
 
     async def watched(self, waiting: Awaitable[T]) -> T:
         """Wait for a hook; say so in the log, once, if the stream has waited for it for `LONG` seconds."""
@@ -215,7 +221,7 @@ class StreamStep:
         """Keep edits for the record."""
         self.changed = True
         if self._call.run.listening and len(self._edits) < _MOST_EDITS:
-            self._edits.extend(masked(place, edit) for edit in edits)
+            self._edits.extend((place, edit) for edit in edits)
 
     def cut_off(self, *, told: bool) -> None:
         """Note that a timeout cut it off: its record does not say *passed*, but may say *edited*."""
@@ -233,8 +239,7 @@ class StreamStep:
     def _record(self, status: Value, tripwire: Tripwire | None = None, error: str | None = None) -> None:
         self._done = True
         if self._started:
-            edits = tuple(self._edits)
-            self._edits = []
+            edits, self._edits = self._edits, []
             record(
                 self._call,
                 self.step,

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from penstock.engine.graph.plan import Block
     from penstock.engine.graph.plan_cache import Hold
     from penstock.engine.processor.state import StageCall
+    from penstock.engine.streams.chunk_log import HeldMeter
     from penstock.engine.streams.hooks import HookPipe, Pipe
     from penstock.engine.streams.sources import Source
     from penstock.engine.values.facts import AnyKey
@@ -144,6 +145,14 @@ class StreamHost(Protocol):
         """Run the stages that an answer's chunks are held for; return outcome, answer and released chunks."""
         ...
 
+    def chunk_log(self) -> HeldMeter | None:
+        """Return a log of the chunks for the trace; None if nobody asks for their texts."""
+        ...
+
+    def closed(self, error: BaseException | None, log: HeldMeter | None) -> None:
+        """Note that the stream is closed, however far it was read; ``error``: what was raised."""
+        ...
+
 
 class OutputStream:
     """The chunks of one answer, as they leave the workflow: an async context manager to iterate over.
@@ -156,11 +165,13 @@ class OutputStream:
         judged: the same outcome, if chunks were held; else None.
     """
 
+    outcome: Outcome | None
+    judged: Outcome | None
+
     def __init__(
         self, host: StreamHost, block: Block | None, source: Source, hold: Hold, *, sync: bool = False
     ) -> None:
-        self.outcome: Outcome | None = None
-        self.judged: Outcome | None = None
+        self.outcome = self.judged = None
         self._answer: Message | None = None  # after a later stage
         self._host = host
         self._block = block
@@ -189,6 +200,7 @@ class OutputStream:
         self._held: list[Chunk] | None = None if hold == "live" and (self._checks is None or sync) else []
         self._facts: dict[AnyKey, Value] = {}
         self._check_error: Exception | None = None
+        self._log = host.chunk_log()
 
     @property
     def text(self) -> str:
@@ -241,18 +253,22 @@ class OutputStream:
         """
         if self._chunks is not None:
             raise UsageError("a stream can be entered once only; create a new one from a new source")
+        self._closing.push(self._note_closed)
         if not self._sync and not on_asyncio():
             self._scope = self._closing.enter_context(anyio.CancelScope())  # around any scope of the source's
         self._closing.callback(self._close_steps)
         if (self._timed or self._checks is not None) and not self._sync:
             self._check_done = anyio.Event()
-            self._reader = TaskReader(self._iterator)
+            self._reader = TaskReader(self._iterator if self._log is None else self._log.source(self._iterator))
             await self._reader.open(None if self._checks is None else functools.partial(self._check, self._checks))
             self._closing.push_async_callback(self._reader.close)
         else:
             self._closing.push_async_callback(close_source, self._iterator)
+            if self._log is not None:
+                self._iterator = self._log.source(self._iterator)
         plain = self._held is None and self._reader is None and not self._timed and plain_hooks(self._block)
-        self._chunks = self._run_plainly() if plain else self._run()
+        chunks = self._run_plainly() if plain else self._run()
+        self._chunks = chunks if self._log is None else self._log.leaving(chunks)
         self._closing.push_async_callback(self._chunks.aclose)
         return self
 
@@ -262,7 +278,12 @@ class OutputStream:
         """Close everything, however far it was read."""
         if self._scope is not None:
             close_in(self._scope, PATIENCE)
-        await self._closing.aclose()
+        await self._closing.__aexit__(kind, error, trace)
+
+    def _note_closed(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self._host.closed(error, self._log)
 
     # What leaves
 
@@ -378,7 +399,10 @@ class OutputStream:
         self._call_ids = CallIds(lambda: call_ids_of(before.message_list.conversation))
         self._facts = dict(before.facts)
         self._shared = StreamCall(call, Payload(before.message_list, self._facts), self._facts)
-        return await Builder(self._shared, self._clock).pipes(self._block)
+        pipes = await Builder(self._shared, self._clock).pipes(self._block)
+        if self._log is not None:
+            self._log.pipes, self._log.waiting = pipes, lambda: self._held
+        return pipes
 
     async def _next(self, pipes: Sequence[Pipe]) -> Chunk | str:
         """Return the next item; `WAKE` if a timer has run out, or the overlapping checks are done."""

@@ -404,6 +404,11 @@ class TextPipe:
         later, self._later = self._later, WaitingChunks()
         return [*held, *self._inputs.give_up(), *later.all]
 
+    def held(self) -> int:
+        """Return how many characters are not decided yet, or wait behind such text."""
+        pieces = sum(item.end - max(item.start, item.buffer.gone) for item in self._queue if isinstance(item, Slice))
+        return max(pieces, 0) + sum(len(chunk.text) for chunk in self._later.all)
+
     async def _take(self, chunk: Chunk) -> None:
         """Take a chunk, and then those that waited for a text that has ended."""
         buffer = self._current

@@ -351,7 +351,8 @@ class GuardTrack:
         """
         begin = self._until
         window = TextWindow(self._held, 0, begin, begin == 0, kind=self._kind, parts=self._reader.parts)
-        made = self._guard.act([Hit(window, [moved(item, -begin) for item in found])], self._step.ctx)[0]
+        act = self._step.enclosed(self._guard.act)
+        made = act([Hit(window, [moved(item, -begin) for item in found])], self._step.ctx)[0]
         self._step.keep_written()
         edits = edit_ops.normalise(made, self._held)
         if edits and self._guard.edits == "nothing":
@@ -407,7 +408,7 @@ class GuardChunkTrack:
         if chunk_type == SNAPSHOT:
             made, cuts = await self._so_far(texts)
         else:
-            judged = self._guard.judged(ctx, texts)
+            judged = self._step.enclosed(self._guard.judged, awaits=True)(ctx, texts)
             made = await (self._step.watched(judged) if self._guard.awaits else judged)
         self._step.keep_written()
         if not made and not cuts:
@@ -438,4 +439,5 @@ class GuardChunkTrack:
                 window = window_of([text])
                 window.final = is_key
                 hits.append(Hit(window, found))
-        return (in_places(hits, self._guard.act(hits, self._step.ctx)) if hits else {}), cuts
+        act = self._step.enclosed(self._guard.act)
+        return (in_places(hits, act(hits, self._step.ctx)) if hits else {}), cuts

@@ -7,6 +7,7 @@
     │   └── WorkflowError        a graph has problems (all of them at once)
     ├── MessageError             a message, or a part of one, is malformed
     ├── EditError                edits overlap, or do not fit their text
+    ├── TraceError               a trace read from JSON is malformed
     ├── UsageError               a run, a list or a context was used in a way that it does not allow
     ├── MissingExtraError        a feature needs an extra that is not installed
     ├── StepFailedError          a step raised, timed out, or returned something that it may not
@@ -109,6 +110,20 @@ class MessageError(PenstockError):
         self.place = place
         self.problem = problem
         super().__init__(f"{place}: {problem}" if place else problem)
+
+
+class TraceError(PenstockError):
+    """A trace that was read from JSON is malformed. The message quotes nothing of it.
+
+    Attributes:
+        place: where, for example ``spans[3].status``; empty for the trace as a whole.
+        problem: what is wrong there, and what is expected.
+    """
+
+    def __init__(self, place: str, problem: str) -> None:
+        self.place = place
+        self.problem = problem
+        super().__init__(f"trace: {place}: {problem}" if place else f"trace: {problem}")
 
 
 class EditError(PenstockError):

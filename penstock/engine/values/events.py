@@ -1,4 +1,4 @@
-"""`RunEvent`: the start or the end of a request, a model step, a model call or a tool call, for observers."""
+"""`RunEvent`: the start or the end of a run, or of a part of it, for observers."""
 
 from __future__ import annotations
 
@@ -10,29 +10,35 @@ from penstock.engine.values.frozen import EMPTY
 if TYPE_CHECKING:
     from penstock.engine.values.frozen import Values
 
-Span = Literal["run", "step", "model", "tool"]
-"""What an event is about: a request, a model step, a model call, or a tool call."""
+EventKind = Literal["run", "step", "model", "tool", "stage", "branch", "attempt"]
+"""What an event is about: a run, a model step, a model call, a tool call, a stage, a branch, or an attempt at a step
+that is tried again when it fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunEvent:
-    """The start or the end of a part of a request. It quotes no text.
+    """The start or the end of a run, or of a part of it. It quotes no text.
 
     Attributes:
-        what: ``run``, ``step``, ``model`` or ``tool``.
+        what: ``run``, ``step`` (a model step of an agent), ``model``, ``tool``, ``stage``, ``branch`` or ``attempt``.
         phase: ``start`` or ``end``.
-        path: which part of the request it is: empty for the request, else ``step-0``, ``step-0/model``,
-            ``step-0/tool-<id of the call>``. The start and the end have the same.
+        path: which part of the run it is: empty for the run, else for example ``step-0``, ``step-0/model``,
+            ``step-0/tool-<id of the call>``, ``process_input``, ``process_input/branch``. The start and the end have
+            the same, and no other part of the run has it.
         run_id: the id of the run.
         thread_id: the thread of the request, or None.
         at: when it happened, in seconds since 1970.
         seconds: how long the part took, by the monotonic clock; 0 at a start.
-        name: the name of the model or the tool; else empty.
-        details: at an end what is known: ``status`` of the run, ``finish_reason``, ``usage``, ``error`` (the name of
-            the exception's type, or the kind of the tool's error).
+        name: the name of the model, the tool or the stage; the path of the branch, or of what is attempted, in the
+            workflow; else empty.
+        details: at an end what is known: ``status``, ``finish_reason``, ``usage``, ``error`` (the name of the
+            exception's type, or the kind of the tool's error), ``processor`` (the id of the one that tripped),
+            ``taken`` (the numbers of a branch's arms that were taken, from 0; after the last arm comes
+            ``otherwise``), ``held`` (the most characters that a stream held at one time); if an observer encloses
+            calls, also ``first_chunk`` (the seconds until a model's first chunk), ``response_id``, ``response_model``.
     """
 
-    what: Span
+    what: EventKind
     phase: Literal["start", "end"]
     path: str
     run_id: str

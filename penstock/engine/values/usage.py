@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from penstock.engine.values.errors import ModelError, PenstockError
+from penstock.engine.values.frozen import FrozenDict
+from penstock.engine.values.model import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-    from penstock.engine.values.model import Usage
+    from penstock.engine.values.frozen import Values
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,8 @@ class UsageEntry:
         attempts: the number of requests, failed ones included.
         unreported: an estimate for the requests of which the provider reported nothing, in addition to ``usage``; None
             if there is no estimate.
+        seconds: how long the requests took; 0 if that is not known.
+        ended: when that was recorded, by the monotonic clock (`time.perf_counter`).
     """
 
     model: str
@@ -34,6 +38,8 @@ class UsageEntry:
     by: str = ""
     attempts: int = 1
     unreported: Usage | None = field(default=None, compare=False)
+    seconds: float = field(default=0.0, compare=False)
+    ended: float = field(default=0.0, compare=False)
 
 
 _MAY_HAVE_READ = (408, 499)
@@ -52,6 +58,23 @@ def is_unbilled(error: BaseException) -> bool:
     return status is not None and 400 <= status < 500 and status not in _MAY_HAVE_READ  # noqa: PLR2004 - HTTP's
 
 
+def total_usage(usages: Iterable[Usage | None]) -> Usage:
+    """Return the sum of usages; a figure that none of them has is None."""
+    total = Usage(requests=0)
+    for usage in usages:
+        total = total if usage is None else total + usage
+    return total
+
+
+def usage_payload(usage: Usage | None) -> Values | None:
+    """Return a usage as the payload of a chunk: a mapping of the figures that are known."""
+    if usage is None:
+        return None
+    names = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "requests")
+    known = {name: getattr(usage, name) for name in names if getattr(usage, name) is not None}
+    return FrozenDict({**known, **({"details": usage.details} if usage.details else {})})
+
+
 class UsageLog:
     """The usage of a run so far, in the order in which it was reported. Lives as long as the run.
 
@@ -68,6 +91,11 @@ class UsageLog:
     def spent(self) -> tuple[UsageEntry, ...]:
         """The entries so far."""
         return tuple(self._spent)
+
+    @property
+    def count(self) -> int:
+        """How many entries there are so far."""
+        return len(self._spent)
 
     def enter(self, spend: UsageEntry) -> None:
         """Add an entry, and call the listeners at once."""

@@ -64,7 +64,7 @@ def noted(ctx: AnyContext, model: str, costs: JudgeCosts, dropped: int = 0) -> N
     """
     attempts, usage = costs.attempts, costs.usage
     if attempts:
-        ctx.spend(model, usage, attempts=attempts, unreported=costs.unreported)
+        ctx.spend(model, usage, attempts=attempts, unreported=costs.unreported, seconds=costs.seconds)
     effects = ctx.effects
     notes: Values = (effects.notes or {}) if effects is not None else {}
     models: Values = notes.get("judge", {})

@@ -11,11 +11,13 @@ import random
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from time import perf_counter
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import anyio
 
 from penstock.engine.values.answer_builder import collected
+from penstock.engine.values.enclosing import model_call
 from penstock.engine.values.errors import ModelError, PenstockError, UsageError
 from penstock.engine.values.messages import Message
 from penstock.engine.values.model import JudgeError, ModelRequest, ResponseFormat, Usage
@@ -226,10 +228,12 @@ class JudgeCosts:
         attempts: how often the model was asked.
         usage: the tokens that its provider reported; None if it reported none.
         unreported: an estimate for the attempts of which it reported nothing; None if there was no such attempt.
+        seconds: how long the attempts took, without the waits between them.
     """
 
     def __init__(self) -> None:
         self.attempts = 0
+        self.seconds = 0.0
         self.usage: Usage | None = None
         self.unreported: Usage | None = None
 
@@ -393,13 +397,17 @@ class _Attempts:
         self._costs.attempts += 1
         usage: Usage | None = None
         unbilled = False
+        started = perf_counter()
         try:
-            answer = await whole_answer(self._model.stream(request), LONGEST_ANSWER, _too_long)
-            usage = answer.usage
+            with model_call(self._model.name) as told:
+                answer = await whole_answer(self._model.stream(request), LONGEST_ANSWER, _too_long)
+                usage = answer.usage
+                told["usage"] = usage
         except PenstockError as error:
             unbilled = is_unbilled(error)
             raise
         finally:
+            self._costs.seconds += perf_counter() - started
             if usage is not None:
                 self._costs.add(usage)
             else:

@@ -270,8 +270,11 @@ class ScoreGuard(Guard[V]):
         """Return the edits for a window: one that is flagged is removed, unless the strategy edits nothing."""
         if self.edits == "nothing" or self.action(verdict) in ("none", "warn"):
             return ()
+        if verdict.start == verdict.end:
+            return ()
         text = verdict.scored.text or ""
-        return (Edit(verdict.start, verdict.end, text, "redact"),) if verdict.start < verdict.end else ()
+        # A rewriting is no redaction: it repeats most of the text, which a later guard may hide, and records show it.
+        return (Edit(verdict.start, verdict.end, text, "replace" if text else "redact"),)
 
     def changed(self, ctx: AnyContext, edits: Mapping[TextPlace, Edits]) -> MessageList | None:
         """Return the conversation with the edits; with ``strategy="filter"`` without the messages that have some."""

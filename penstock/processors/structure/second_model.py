@@ -6,10 +6,12 @@ import inspect
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from time import perf_counter
 from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
 
+from penstock.engine.values.enclosing import model_call
 from penstock.engine.values.errors import ModelError
 from penstock.engine.values.frozen import Value, thaw
 from penstock.engine.values.messages import Message, ReasoningPart, ToolPart
@@ -122,9 +124,12 @@ class SecondModel:
             return await self._call_function(self.model, request)
         usage: Usage | None = None
         unbilled = False
+        started = perf_counter()
         try:
-            answer = await whole_answer(self.model.stream(request), LONGEST, _too_long)
-            usage = answer.usage
+            with model_call(self.model.name) as told:
+                answer = await whole_answer(self.model.stream(request), LONGEST, _too_long)
+                usage = answer.usage
+                told["usage"] = usage
         except ModelError as error:
             unbilled = is_unbilled(error)
             if request.response_format is None or not rejects_format(error):
@@ -134,7 +139,8 @@ class SecondModel:
         finally:
             unreported = Usage(0, 0, requests=0) if unbilled else rough_usage(request.messages)
             # also when the call broke off or took too long
-            ctx.spend(self.model.name, usage, unreported=unreported if usage is None else None)
+            known = unreported if usage is None else None
+            ctx.spend(self.model.name, usage, unreported=known, seconds=perf_counter() - started)
         if answer.refused or answer.finish_reason in ("content-filter", "error"):
             raise mismatch("the second model refused, or its answer broke off", "refused")
         return answer.text

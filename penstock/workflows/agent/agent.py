@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
+    from penstock.engine.graph.plan_cache import Plans
     from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.trace import Trace
     from penstock.engine.workflow import Item
     from penstock.workflows.agent.options import (
         AgentOptions,
@@ -84,7 +86,8 @@ class Agent:
               messages.
             - ``ui_messages`` (bool; default False): whether the ``finish`` chunk of a stream has the answer as UI
               messages of the AI SDK, in its payload under ``ui_messages``: what the client got, and nothing else.
-            - ``observers`` (list; default: none): objects with ``on_record``, called with the record of each step.
+            - ``observers`` (list; default: none): objects with ``on_record``, called with the record of each step, and
+              ``on_event``, if they have it, called at the start and the end of each part of the request.
             - ``ids``, ``clock``: where ids and times come from. Default: random ids, and the system's clock.
 
     Raises:
@@ -136,7 +139,10 @@ class Agent:
                 - ``request_context`` (dict): values that hooks and tools share.
                 - ``thread_id``, ``resource_id`` (str): the thread and its owner, for a memory.
                 - ``run_id`` (str): the id of the run. Default: a new id.
-                - ``records`` (bool; default False): whether to record what each step does.
+                - ``records`` (bool; default False): whether to record what each step does. ``result.trace`` is then
+                  the whole request as data.
+                - ``texts`` (bool; default False): whether the trace has the texts, also those that were hidden; needs
+                  ``records=True``.
                 - ``on_chunk``, ``on_step_finish``, ``on_finish``, ``on_error``: functions, also async ones, that are
                   called with each `Chunk`, each accepted `StepResult`, the `AgentResult`, or the error that ended the
                   request. An exception in one of them is logged, and the request goes on.
@@ -197,26 +203,51 @@ class Agent:
 
     def draw(
         self,
-        format: Literal["mermaid", "dot", "text", "json", "svg"] = "text",  # noqa: A002
+        format: Literal["mermaid", "dot", "text", "json", "svg", "html"] = "text",  # noqa: A002
         stage: str | None = None,
+        *,
+        detail: Literal["short", "full"] | None = None,
+        trace: Trace | None = None,
     ) -> str:
-        """Return the processors as a diagram: each with the stages at which it runs in this agent, and no others.
+        """Return the processor lists as a diagram: which list serves which stages, and what runs there.
+
+        A processor that serves several lists stands in each of them, with the stages at which it runs there.
 
         Args:
-            format: ``mermaid``, ``dot``, ``text``, ``json`` or ``svg``, as in `Workflow.draw`.
-            stage: draw only what runs at this stage, in the order in which it does. None: all steps, in the order of
-                their lists: input, output, error.
+            format: ``mermaid``, ``dot``, ``text``, ``json``, ``svg`` or ``html``, as in `Workflow.draw`.
+            stage: draw only what runs at this stage, in the order in which it does. None: all lists: input processors,
+                the model, error processors, output processors.
+            detail: ``short`` or ``full``, as in `Workflow.draw`.
+            trace: a run to lay over the picture, as ``outcome.trace`` or ``result.trace``: which way it took, what each
+                step did and cost, and what stopped it. Only for ``svg``.
 
         Raises:
-            UsageError: a processor list is, or contains, a function of the request context, so it is not known yet.
+            OptionError: there is no such format, stage or detail.
+            UsageError: a processor list is, or contains, a function of the request context, so it is not known yet; or
+                there is a trace, and the format does not show it.
         """
         if self._plans is None:
             raise UsageError("a processor list depends on the request context, so it is not known before a request")
-        return render_lists(self.id, self._plans, format, stage)
+        return render_lists(self.id, self._plans, format, stage, detail, model=self._model_name, trace=trace)
+
+    @property
+    def _model_name(self) -> str:
+        return str(getattr(self.model, "name", "a function of the request context"))
+
+    @property
+    def plans(self) -> Plans | None:
+        """The compiled processor lists; None if a list is, or contains, a function of the request context."""
+        return self._plans
 
     def __repr__(self) -> str:
         """Show the id and the model's name."""
-        return f"<Agent {self.id!r}: {getattr(self.model, 'name', 'a function of the request context')}>"
+        return f"<Agent {self.id!r}: {self._model_name}>"
+
+    def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
+        """Return what a notebook shows: the picture; the text where it shows none, or lists depend on a request."""
+        if self._plans is None:
+            return {"text/plain": repr(self)}
+        return {"image/svg+xml": self.draw("svg"), "text/plain": self.draw("text")}
 
     # Preparing a request
 
@@ -240,7 +271,9 @@ class Agent:
             request_context=context,
             run_id=options.run_id,
             records=options.records,
+            texts=options.texts,
             observers=options.observers,
+            agent=self.name,
             overlap=True,
             max_processor_retries=options.processor_retries,
             max_error_retries=options.error_retries(plans.wants_retries),

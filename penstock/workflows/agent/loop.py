@@ -16,6 +16,7 @@ from penstock.engine.values.chunks import Chunk, tripwire_chunk
 from penstock.engine.values.errors import ModelError, StepFailedError, UsageError
 from penstock.engine.values.frozen import EMPTY
 from penstock.engine.values.tripwire import TripwireSignal
+from penstock.engine.values.usage import total_usage, usage_payload
 from penstock.processors.structure.facts import OBJECT
 from penstock.workflows.agent.client_chunks import is_for_client, keep_data, send_chunks
 from penstock.workflows.agent.request import RequestProgress
@@ -24,8 +25,6 @@ from penstock.workflows.agent.results import (
     ModelResponse,
     StepResult,
     calls_of,
-    total_usage,
-    usage_payload,
 )
 from penstock.workflows.agent.step import ModelStep
 
@@ -130,7 +129,7 @@ class Loop:
         goes_on = run.tripwire is None
         while goes_on:
             step = ModelStep(run, self._task, self.progress, self._group)
-            with run.span("step", step.path) as told:
+            with run.span("model_step", step.path) as told:
                 async with aclosing(step.chunks()) as chunks:
                     async for chunk in chunks:
                         yield chunk
@@ -259,6 +258,7 @@ def make_result(run: Run, progress: RequestProgress, status: Status | None, unfi
         run.spent,
         run.run_id,
         progress.error,
+        run.lazy_trace,
     )
 
 

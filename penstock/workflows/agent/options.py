@@ -90,6 +90,7 @@ class CallOptions(AgentOptions, total=False):
     resource_id: str | None
     run_id: str | None
     records: bool
+    texts: bool
     on_chunk: Callable[[Chunk], Any] | None
     on_step_finish: Callable[[StepResult], Any] | None
     on_finish: Callable[[AgentResult[Any]], Any] | None
@@ -145,6 +146,7 @@ class RequestOptions:
     resource_id: str | None = None
     run_id: str | None = None
     records: bool = False
+    texts: bool = False
     observers: Sequence[Observer] = ()
     on_chunk: Callable[[Chunk], Any] | None = None
     on_step_finish: Callable[[StepResult], Any] | None = None
@@ -170,7 +172,7 @@ class RequestOptions:
             check_list("stop_when", self.stop_when, "a function of the steps so far, or a list of them", callable)
         check_list("observers", self.observers, "a list of observers", _observes)
         self._check_tools()
-        for name in ("allow_empty", "records", "ui_messages"):
+        for name in ("allow_empty", "records", "texts", "ui_messages"):
             if not isinstance(getattr(self, name), bool):
                 raise OptionError("Agent", name, getattr(self, name), "True or False")
         for name in ("settings", "provider_options"):

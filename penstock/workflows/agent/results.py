@@ -7,19 +7,21 @@ from typing import TYPE_CHECKING, Generic, Literal
 
 from typing_extensions import TypeVar
 
+from penstock.engine.run.tracing import NO_TRACE, LazyTrace
 from penstock.engine.values.errors import UsageError
-from penstock.engine.values.frozen import EMPTY, FrozenDict, json_value
+from penstock.engine.values.frozen import EMPTY, json_value
 from penstock.engine.values.messages import ReasoningPart, ToolPart
 from penstock.engine.values.model import Usage
 from penstock.engine.values.tripwire import BlockedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from penstock.engine.values.facts import AnyKey, Facts
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message
+    from penstock.engine.values.trace import Trace
     from penstock.engine.values.tripwire import Record, Tripwire
     from penstock.engine.values.usage import UsageEntry
 
@@ -82,23 +84,6 @@ def calls_of(message: Message | None) -> tuple[ToolPart, ...]:
     return () if message is None else tuple(part for part in message.parts if isinstance(part, ToolPart))
 
 
-def total_usage(usages: Iterable[Usage | None]) -> Usage:
-    """Return the sum of usages; a figure that none of them has is None."""
-    total = Usage(requests=0)
-    for usage in usages:
-        total = total if usage is None else total + usage
-    return total
-
-
-def usage_payload(usage: Usage | None) -> Values | None:
-    """Return a usage as the payload of a chunk: a mapping of the figures that are known."""
-    if usage is None:
-        return None
-    names = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "requests")
-    known = {name: getattr(usage, name) for name in names if getattr(usage, name) is not None}
-    return FrozenDict({**known, **({"details": usage.details} if usage.details else {})})
-
-
 @dataclass(frozen=True, slots=True)
 class ModelResponse:
     """What the provider reports about the last answer.
@@ -158,6 +143,16 @@ class AgentResult(Generic[T]):
     spent: tuple[UsageEntry, ...] = field(default=(), repr=False)
     run_id: str = ""
     error: Exception | None = None
+    _trace: LazyTrace = field(default=NO_TRACE, repr=False, compare=False)
+
+    @property
+    def trace(self) -> Trace:
+        """What the request did, as data: its stages, steps, model calls and tool calls.
+
+        Raises:
+            UsageError: the request had no ``records=True``.
+        """
+        return self._trace()
 
     @property
     def messages(self) -> tuple[Message, ...]:

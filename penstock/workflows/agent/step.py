@@ -14,22 +14,24 @@ from penstock.engine.streams.sources import as_chunk, close_source, failure_of
 from penstock.engine.values.answer_builder import usage_of
 from penstock.engine.values.call_ids import OF_CALLS, CallIds, call_ids_of
 from penstock.engine.values.chunks import Chunk, retract_chunk
+from penstock.engine.values.enclosing import CallSite, EnclosedIterator
 from penstock.engine.values.errors import PenstockError, UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, is_items
 from penstock.engine.values.messages import Message, ToolPart
-from penstock.engine.values.usage import is_unbilled
+from penstock.engine.values.usage import is_unbilled, usage_payload
 from penstock.workflows.agent.client_chunks import is_for_client, keep_data, send_chunks
 from penstock.workflows.agent.request import step_request
-from penstock.workflows.agent.results import StepResult, calls_of, reasoning_of, text_of, usage_payload
+from penstock.workflows.agent.results import StepResult, calls_of, reasoning_of, text_of
 from penstock.workflows.agent.tools import ToolStep
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
     from contextlib import AbstractContextManager
 
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.run.run import Run
     from penstock.engine.tasks import BackgroundTasks
+    from penstock.engine.values.enclosing import Scope
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.model import ModelRequest, Usage
     from penstock.engine.values.protocols import Model
@@ -51,6 +53,7 @@ class ModelAttempt:
         on_usage: called once with the usage of the call, or None if it is unknown, when the call ends, however it ends;
             not called if the provider refused the request, or it was not sent: that costs nothing.
         span: tells observers of the call while it lasts.
+        enclose: returns what observers put around each call of the model; None if they want none.
 
     Attributes:
         model: the model to call.
@@ -69,6 +72,7 @@ class ModelAttempt:
         call_ids: CallIds,
         on_usage: Callable[[Usage | None], None],
         span: Callable[[], AbstractContextManager[dict[str, object]]],
+        enclose: Callable[[], Scope | None],
     ) -> None:
         self.model = model
         self.request = request
@@ -80,6 +84,7 @@ class ModelAttempt:
         self._call_ids = call_ids
         self._on_usage = on_usage
         self._span = span
+        self._enclose = enclose
         self._released_end: Values = EMPTY  # of the ``finish`` that left the guards
         self._metadata: Values | None = None  # of the ``response-metadata`` that left the guards
 
@@ -98,7 +103,7 @@ class ModelAttempt:
                     yield chunk
             else:
                 with self._span() as told:
-                    stream = self.model.stream(self.request)
+                    stream = self._opened()
                     failed: BaseException | None = None
                     try:
                         async for sent in stream:
@@ -110,7 +115,7 @@ class ModelAttempt:
                         raise
                     finally:
                         await self._end_call(stream, failed)
-                    told.update(finish_reason=str(self.end.get("reason") or "other"), usage=usage_payload(self.usage))
+                    told.update(self._details(stream))
             if not self.end:
                 yield Chunk("finish", payload={"reason": "other"})
         except BaseException as error:
@@ -118,6 +123,24 @@ class ModelAttempt:
             if self.error is error:
                 raise
             raise self.error from error
+
+    def _opened(self) -> AsyncIterator[Chunk]:
+        """Return the stream of the model, within what observers put around its calls."""
+        scope = self._enclose()
+        if scope is None:
+            return self.model.stream(self.request)
+        with scope():
+            return EnclosedIterator(self.model.stream(self.request), scope)
+
+    def _details(self, stream: AsyncIterator[Chunk]) -> dict[str, object]:
+        """Return what observers are told of an answer that is complete."""
+        reason = str(self.end.get("reason") or "other")
+        told: dict[str, object] = {"finish_reason": reason, "usage": usage_payload(self.usage)}
+        if isinstance(stream, EnclosedIterator):
+            known = self.metadata
+            told |= {f"response_{name}": known[name] for name in ("id", "model") if known.get(name)}
+            told["first_chunk"] = stream.first_chunk
+        return told
 
     async def _end_call(self, stream: object, failed: BaseException | None) -> None:
         """Close the model's stream and report the usage, unless the call cost nothing."""
@@ -261,7 +284,9 @@ class ModelStep:
         history = run.message_list.conversation
         call_ids = CallIds(lambda: call_ids_of(history))
         span = functools.partial(run.span, "model", f"{self.path}/model", model.name)
-        return ModelAttempt(model, request, answer, call_ids, lambda usage: run.spend(model.name, usage), span)
+        site = CallSite("model", f"{self.path}/model", model.name, request=request)
+        enclose = functools.partial(run.enclose, site)
+        return ModelAttempt(model, request, answer, call_ids, lambda usage: run.spend(model.name, usage), span, enclose)
 
     def _forget(self, known: Collection[str]) -> None:
         """Remove the messages of this step from the conversation."""

@@ -20,9 +20,9 @@ from typing_extensions import TypeVar
 from penstock.engine.tasks import BackgroundTasks, close_in, on_asyncio, within
 from penstock.engine.values.chunks import Chunk, tripwire_chunk
 from penstock.engine.values.errors import UsageError
+from penstock.engine.values.usage import usage_payload
 from penstock.workflows.agent.cancellable import CancellableReader, ReadCancelledError
 from penstock.workflows.agent.loop import Loop, make_result
-from penstock.workflows.agent.results import usage_payload
 from penstock.workflows.agent.ui_messages import SentAnswer
 
 if TYPE_CHECKING:
@@ -133,7 +133,6 @@ class AgentStream(Generic[T]):
         self._buffer: deque[Chunk] = deque()
         self._read_done: anyio.Event | None = None  # set when a read has ended that another task waits for
         self._reading = False
-        self._told: dict[str, object] = {}  # the details of the request's end, for observers
         self._sent = SentAnswer() if options.ui_messages else None
         self._unfinished: list[str] = []  # the text of the step at hand, as it was read
         self._in_task = False  # whether the loop has a task of its own
@@ -360,7 +359,7 @@ class AgentStream(Generic[T]):
         loop = cast("Loop", self._loop)
         self._error = loop.progress.error
         result = cast("AgentResult[T]", make_result(loop.run, loop.progress, status, "".join(self._unfinished)))
-        self._told.update(status=result.status, finish_reason=result.finish_reason, usage=usage_payload(result.usage))
+        loop.run.note_end(status=result.status, finish_reason=result.finish_reason, usage=usage_payload(result.usage))
         return result
 
     async def _call_back(self, name: str, what: Value) -> None:
@@ -395,7 +394,6 @@ class AgentStream(Generic[T]):
         except BaseException:
             await self._closing.aclose()
             raise
-        self._told = self._closing.enter_context(run.span("run", ""))
         self._loop = Loop(run, task, background, lambda step: self._call_back("on_step_finish", step))
         chunks = self._loop.chunks()
         self._in_task = run.runs_beside_model or not on_asyncio()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections import deque
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import anyio
 
 from penstock.engine.values.chunks import Chunk
+from penstock.engine.values.enclosing import CallSite
 from penstock.engine.values.frozen import freeze
 from penstock.tools.context import ToolContext, ToolError
 from penstock.workflows.agent.client_chunks import keep_data, send_chunks
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.run.run import Run
     from penstock.engine.tasks import BackgroundTasks
+    from penstock.engine.values.enclosing import Scope
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.messages import Message, ToolPart
     from penstock.tools.tool import Tool
@@ -65,6 +67,7 @@ class ToolRunner:
         group: the task group to run in; it must outlive the runner.
         context: makes the context of a call, given the call and a function that sends a chunk.
         span: tells observers of a call while it lasts.
+        enclose: returns what observers put around a call; None if they want nothing.
     """
 
     def __init__(
@@ -72,10 +75,12 @@ class ToolRunner:
         group: BackgroundTasks,
         context: Callable[[ToolPart, Callable[[Chunk], None]], ToolContext],
         span: Callable[[ToolPart], AbstractContextManager[dict[str, object]]],
+        enclose: Callable[[PlannedCall], Scope | None],
     ) -> None:
         self._group = group
         self._context = context
         self._span = span
+        self._enclose = enclose
         self._events: deque[Chunk | FinishedCall] = deque()
         self._arrived = anyio.Event()
         self._scopes: list[anyio.CancelScope] = []
@@ -116,7 +121,9 @@ class ToolRunner:
         done: FinishedCall | None = None
         try:
             with scope, self._span(plan.call) as told:
-                done = await _run_tool(plan, tool, self._context(plan.call, self._put))
+                enclosing = self._enclose(plan)
+                with nullcontext() if enclosing is None else enclosing():
+                    done = await _run_tool(plan, tool, self._context(plan.call, self._put))
                 if done.error is not None:
                     told["error"] = done.error.kind
         finally:
@@ -271,7 +278,7 @@ class ToolStep:
                 yield chunk
 
     async def _run_calls(self, answer: Message, planned: Sequence[PlannedCall]) -> AsyncGenerator[Chunk]:
-        runner = ToolRunner(self._group, self._context, self._span)
+        runner = ToolRunner(self._group, self._context, self._span, self._enclose)
         async with aclosing(runner.events(planned)) as events:
             async for event in events:
                 if isinstance(event, FinishedCall):
@@ -329,6 +336,11 @@ class ToolStep:
 
     def _span(self, call: ToolPart) -> AbstractContextManager[dict[str, object]]:
         return self._run.span("tool", f"{self._path}/tool-{call.call_id}", call.name)
+
+    def _enclose(self, plan: PlannedCall) -> Scope | None:
+        call = plan.call
+        path = f"{self._path}/tool-{call.call_id}"
+        return self._run.enclose(CallSite("tool", path, call.name, call_id=call.call_id, arguments=plan.arguments))
 
     def _steps(self) -> tuple[StepResult, ...]:
         return self._progress.current(self._run.message_list)

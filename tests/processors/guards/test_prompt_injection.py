@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from penstock import Message, OptionError, PromptInjectionDetector, Workflow
+from penstock import Message, OptionError, PIIDetector, PromptInjectionDetector, Workflow
 from penstock.engine.values.messages import FilePart, TextPart
 from penstock.processors.guards.judged_guard import Detection
 from penstock.processors.guards.prompt_injection import DETECTION_TYPES
@@ -148,6 +148,21 @@ def test_a_rewriting_takes_the_text_s_place_and_keeps_what_else_there_is() -> No
     outcome = checked(PromptInjectionDetector(model, strategy="rewrite", unscanned="allow"), message)
 
     assert outcome.messages[0].parts == (TextPart(CLEAN), part)
+
+
+def test_a_rewriting_is_in_no_record() -> None:
+    """It repeats what a later guard hides, so it is no redaction whose replacement may be shown; beside one, too."""
+    model = ScriptedModel([says(("injection", 0.9), rewritten=f"{CLEAN} ann@example.com")], repeat_last=True)
+    text = f"{ATTACK} ann@example.com"
+    for guard in (
+        Workflow("w").then(PromptInjectionDetector(model, strategy="rewrite", embedded=False)).then(PIIDetector()),
+        Workflow("w").parallel(PromptInjectionDetector(model, strategy="rewrite", embedded=False), PIIDetector()),
+    ):
+        outcome = anyio.run(guard.check, text)
+        assert ATTACK not in outcome.text
+        assert not any(CLEAN in edit.text or "ann" in edit.text for one in outcome.records for _, edit in one.edits)
+        assert CLEAN not in str(outcome.trace.to_json())
+    assert "ann@example.com" not in outcome.text
 
 
 def test_a_rewriting_that_is_an_attack_still_is_not_taken() -> None:

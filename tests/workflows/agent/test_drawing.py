@@ -13,7 +13,10 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from penstock import Agent, InputContext, Memory, PIIDetector, Processor, Workflow
 from penstock.engine import Record
 from penstock.engine.processor.stages import STAGES
+from penstock.engine.render import lists_of
+from penstock.engine.render.layout import picture_of
 from penstock.testing import InMemoryStorage, ScriptedModel
+from tests.engine.render.soundness import assert_sound_picture
 
 TURNS = [
     {"error": {"message": "down", "status": 503}},
@@ -152,3 +155,69 @@ def test_a_diagram_of_a_stage_has_the_order_and_the_names_of_the_run() -> None:
     agent.generate_sync("Hi")
     assert seen == ["a/look", "a#2/look"]
     assert "a#2" in agent.draw("text", stage="process_output_result")
+
+
+def support() -> Agent:
+    """An agent with a processor in each list, and one in two of them."""
+    return Agent(
+        ScriptedModel(["x"]),
+        id="support",
+        processors=[Workflow("privacy").then(PIIDetector(id="pii"))],
+        error_processors=[StreamErrors()],
+    )
+
+
+def test_the_text_says_which_list_serves_which_stage() -> None:
+    """A processor of two lists stands in both, with the stages of each."""
+    assert support().draw(detail="short").splitlines() == [
+        "support",
+        "├─ input processors: input, input_step",
+        "│  ├─ workflow privacy",
+        "│  │  └─ pii                    guard",
+        "│  └─ trailing-assistant-guard  transform · on_error=allow",
+        "├─ output processors: output_stream, output_step, tool_call, tool_result, output_result",
+        "│  └─ workflow privacy",
+        "│     └─ pii                    guard",
+        "└─ error processors: api_error",
+        "   └─ stream-errors             undeclared",
+    ]
+
+
+def test_a_picture_shows_the_lists_around_the_model() -> None:
+    """What serves failed calls stands beside it; each box and frame has its own id, and steps keep their paths."""
+    found = json.loads(support().draw("json"))
+    lists = [
+        (group["title"], group["list"], group["stages"][0]) for group in found["groups"] if group["kind"] == "list"
+    ]
+    assert lists == [
+        ("input processors", "input", "process_input"),
+        ("error processors", "error", "process_api_error"),
+        ("output processors", "output", "process_output_stream"),
+    ]
+    names = {node["id"]: node.get("path") or node["kind"] for node in found["nodes"]}
+    assert len(names) == len(found["nodes"])
+    assert [(names[edge["source"]], names[edge["target"]], edge["when"]) for edge in found["edges"]] == [
+        ("start", "privacy/pii", None),
+        ("privacy/pii", "trailing-assistant-guard", None),
+        ("trailing-assistant-guard", "model", None),
+        ("model", "stream-errors", "a call fails"),
+        ("model", "privacy/pii", None),
+        ("privacy/pii", "end", None),
+    ]
+
+
+@pytest.mark.parametrize("detail", ["short", "full"])
+@pytest.mark.parametrize("stage", [None, "process_input", "process_api_error", "process_tool_result"])
+def test_nothing_is_in_the_way_in_the_picture_of_an_agent(stage: str | None, detail: Any) -> None:
+    """As in that of a workflow."""
+    agent = support()
+    assert agent.plans is not None
+    assert_sound_picture(picture_of(agent.id, lists_of(agent.plans, stage, "scripted"), stage, detail))
+
+
+def test_a_notebook_shows_the_picture_of_an_agent() -> None:
+    """Where its lists are known."""
+    agent = support()
+    assert agent._repr_mimebundle_() == {"image/svg+xml": agent.draw("svg"), "text/plain": agent.draw("text")}
+    late = Agent(ScriptedModel(["x"]), id="late", input_processors=lambda context: [])
+    assert late._repr_mimebundle_() == {"text/plain": "<Agent 'late': scripted>"}

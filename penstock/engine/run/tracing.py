@@ -1,0 +1,459 @@
+"""Makes the `Trace` of a run of its `SpanLog`, when somebody asks for it.
+
+What needs work is worked out here and not while the run goes on: labels of arms, statuses that follow from the parts
+inside, the tokens of each step, and the texts that a step changed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Required, TypeAlias, TypedDict, cast
+
+from penstock.engine.processor.span_log import OpenSpan, SpanLog, StepSpan
+from penstock.engine.processor.stages import STAGES
+from penstock.engine.values.errors import UsageError
+from penstock.engine.values.frozen import EMPTY, freeze
+from penstock.engine.values.texts import KeyText, leaves, part_texts
+from penstock.engine.values.usage import total_usage, usage_payload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from penstock.engine.processor.payload import Payload
+    from penstock.engine.processor.span_log import PlacedEdits
+    from penstock.engine.processor.state import RunState
+    from penstock.engine.values.frozen import Values
+    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.messages import Message
+    from penstock.engine.values.span import Span, SpanArm, SpanChunk, SpanEdit, SpanKind, SpanText
+    from penstock.engine.values.trace import Trace, TraceStatus
+    from penstock.engine.values.tripwire import Status, Tripwire
+    from penstock.engine.values.usage import UsageEntry
+
+
+class SpanFields(TypedDict, total=False):
+    """The fields of a `Span` that depend on its kind."""
+
+    kind: Required[SpanKind]
+    name: Required[str]
+    path: str
+    stage: str
+    processor: str
+    edits: tuple[SpanEdit, ...]
+    tripwire: Tripwire | None
+    error: str | None
+    details: Values
+    flagged: tuple[str, ...]
+    arms: tuple[SpanArm, ...]
+    number: int | None
+    finish_reason: str | None
+    usage: Values | None
+    chunks: tuple[SpanChunk, ...]
+
+
+def open_log(state: RunState, name: str, *, texts: bool) -> SpanLog | None:
+    """Return a log for the run of a workflow with that name; None if nobody will read it.
+
+    Raises:
+        UsageError: texts are wanted for a trace, but there will be none.
+    """
+    keeps = state.records is not None
+    if texts and not keeps:
+        raise UsageError("texts=True adds the texts to the trace, and there is none without records=True; pass both")
+    on_event = [told for told in (getattr(one, "on_event", None) for one in state.observers) if told is not None]
+    if not keeps and not on_event and not state.enclosers:
+        return None
+
+    def make(log: SpanLog, span: OpenSpan | None, tripwire: Tripwire | None) -> Trace:
+        return _TraceMaker(log, name, span).trace(tripwire)
+
+    def thread() -> str | None:
+        return state.request_context.get("thread_id")
+
+    return SpanLog(state.run_id, thread, state.usage_log, on_event, make, keeps=keeps, with_texts=texts)
+
+
+class LazyTrace:
+    """A trace that is made when it is first asked for. Pickled, it is made at once: the log stays here."""
+
+    __slots__ = ("_log", "_made", "_tripwire")
+
+    def __init__(self, log: SpanLog | None, tripwire: Tripwire | None = None, made: Trace | None = None) -> None:
+        self._log = log
+        self._tripwire = tripwire
+        self._made = made
+
+    def __call__(self) -> Trace:
+        """Return the trace.
+
+        Raises:
+            UsageError: the run kept no records.
+        """
+        if self._made is not None:
+            return self._made
+        log = known_log(self._log)
+        made = log.trace(None, self._tripwire)
+        if log.root.ended is not None:  # nothing follows
+            self._made = made
+        return made
+
+    def __reduce__(self) -> tuple[Callable[..., LazyTrace], tuple[None, None, Trace | None]]:
+        """Pickle and copy the finished trace."""
+        return LazyTrace, (None, None, None if self._log is None or not self._log.keeps else self())
+
+
+def known_log(log: SpanLog | None) -> SpanLog:
+    """Return a log that is kept.
+
+    Raises:
+        UsageError: the run kept no records.
+    """
+    if log is None or not log.keeps:
+        raise UsageError("there is no trace, because the run kept no records; start it with records=True")
+    return log
+
+
+class _ModelCallSpan:
+    """What a model took that a step asked, such as that of a judge: one usage entry.
+
+    Attributes:
+        entry: the entry.
+        parent: the step.
+        at: when the first request began; not before the step, whatever the entry says.
+        ended: when the last one ended.
+    """
+
+    __slots__ = ("at", "ended", "entry", "parent")
+
+    def __init__(self, entry: UsageEntry, step: StepSpan) -> None:
+        self.entry = entry
+        self.parent = step
+        self.ended = min(entry.ended, step.ended)
+        self.at = max(entry.ended - entry.seconds, step.at)
+
+    @property
+    def shadow(self) -> bool:
+        """Whether the step ran in shadow."""
+        return self.parent.shadow
+
+
+_Part: TypeAlias = "OpenSpan | StepSpan | _ModelCallSpan"
+
+
+NO_TRACE = LazyTrace(None)
+"""The trace of a run that has none."""
+
+
+class _TraceMaker:
+    """Makes one trace: of the whole run, or of the run and one part of it with all that is inside."""
+
+    def __init__(self, log: SpanLog, name: str, only: OpenSpan | None) -> None:
+        self._log = log
+        self._name = name
+        begun = log.root.at
+        self._spent = _spent(log)
+        calls = [_ModelCallSpan(entry, step) for step, entries in self._spent.items() for entry in entries]
+        parts: list[_Part] = [*log.spans, *calls]
+        self._spans = sorted(parts, key=lambda span: max(span.at, begun))  # stable: a parent was begun before
+        self._whole = only is None
+        if only is not None:
+            self._spans = [span for span in self._spans if span is log.root or _is_within(span, only, log.root)]
+        self._inside: dict[_Part, list[_Part]] = {span: [] for span in self._spans}
+        for span in self._spans:
+            if span.parent in self._inside:
+                self._inside[span.parent].append(span)
+        self._named: dict[str, str] | None = None
+        self._ends: dict[_Part, float] = {}
+        self._statuses: dict[_Part, Status] = {}
+        for span in reversed(self._spans):  # what is inside before what is around it
+            self._ends[span] = self._end(span)
+            self._statuses[span] = self._status(span)
+
+    def trace(self, tripwire: Tripwire | None) -> Trace:
+        """Return the trace; ``tripwire`` is the verdict that stopped what it is about."""
+        from penstock.engine.values.trace import Trace  # loaded where somebody asks for a trace
+
+        log, root = self._log, self._log.root
+        self._statuses[root] = self._run_status(tripwire)
+        if not log.with_texts and self._statuses[root] in ("tripped", "failed"):
+            self._named = {}  # a client chooses ids: one of them could be what was refused
+        numbers = {span: number for number, span in enumerate(self._spans)}
+        own = [entry for step, entries in self._spent.items() if step in self._inside for entry in entries]
+        total = log.usage_log.spent if self._whole else own
+        seconds = self._ends[root] - root.at
+        spans = tuple([self._made(span, numbers) for span in self._spans])
+        return Trace(
+            run_id=log.run_id,
+            workflow=self._name,
+            status=_ENDS[self._statuses[root]],
+            spans=spans,
+            started=log.started,
+            seconds=seconds,
+            thread_id=_text(log.thread_id),  # the caller may name it by a number
+            texts=log.with_texts,
+            tripwire=tripwire,
+            usage=_tokens(total),
+        )
+
+    # How a part ended, and when
+
+    def _end(self, span: _Part) -> float:
+        """Return when a part ended: not before what is in it, but a shadow may outlast the stage that it stands in."""
+        all_inside = span.ended is None or span.parent is None or span.shadow
+        ends = [self._ends[one] for one in self._inside[span] if all_inside or not one.shadow]
+        ended = None if span is self._log.root and not self._whole else span.ended  # the run goes on after a stage
+        return max([span.at if ended is None else ended, *ends])
+
+    def _status(self, span: _Part) -> Status:
+        """Return how a part ended; where nothing says so, as the parts in it did."""
+        if isinstance(span, StepSpan):
+            return span.record.status
+        if isinstance(span, _ModelCallSpan):
+            return "passed"
+        if span.status is not None:
+            return span.status
+        inside = {self._statuses[one] for one in self._inside[span] if span.shadow or not one.shadow}
+        if "tripped" in inside:
+            return "tripped"
+        details = self._details(span)
+        if "error" in details or "abandoned" in details:
+            return "failed"
+        return "edited" if "edited" in inside else "passed"
+
+    def _details(self, span: OpenSpan) -> Mapping[str, object]:
+        """Return the details of a part; of a run none in the trace of a stage, which they are not about."""
+        return span.details if self._whole or span is not self._log.root else EMPTY
+
+    def _run_status(self, tripwire: Tripwire | None) -> Status:
+        """Return how the run ended: of its stages' verdicts only one that ended it counts."""
+        details = self._details(self._log.root)
+        if tripwire is not None:
+            return "tripped"
+        if "error" in details or details.get("status") in ("failed", "cancelled"):
+            return "failed"
+        parts = [self._statuses[one] for one in self._inside[self._log.root] if not one.shadow]
+        if parts[-1:] == ["failed"] and "status" not in details:  # nobody has ended a run that raised
+            return "failed"
+        return "edited" if "edited" in parts else "passed"
+
+    # One part
+
+    def _made(self, span: _Part, numbers: Mapping[_Part, int]) -> Span:
+        from penstock.engine.values.span import Span  # loaded where somebody asks for a trace
+
+        root = self._log.root
+        parent = None if span is root else numbers.get(span.parent or root, 0)
+        at = max(span.at, root.at if parent is None else self._spans[parent].at)
+        own = self._fields(span)
+        return Span(
+            **own,
+            id=numbers[span],
+            parent=parent,
+            at=at - root.at,
+            seconds=max(self._ends[span] - at, 0.0),
+            status=self._statuses[span],
+            shadow=span.shadow,
+            texts=_texts(span),
+        )
+
+    def _fields(self, span: _Part) -> SpanFields:
+        if isinstance(span, StepSpan):
+            return _of_step(span, self._spent.get(span, ()), self._named)
+        return _of_call(span) if isinstance(span, _ModelCallSpan) else self._of_part(span)
+
+    def _of_part(self, span: OpenSpan) -> SpanFields:
+        """Return the fields of a span that the log has, and that is no step."""
+        details = self._details(span)
+        error = details.get("error")
+        return {
+            "kind": span.kind,
+            "name": self._name if span is self._log.root else span.name,
+            "path": span.path,
+            "stage": span.stage,
+            "tripwire": self._tripwire(span),
+            "error": None if error is None else str(error),
+            "details": _shown(details),
+            "arms": _arms(span),
+            "number": span.number,
+            "finish_reason": _text(details.get("finish_reason")),
+            "usage": self._usage(span),
+            "chunks": self._chunks(span),
+        }
+
+    def _tripwire(self, span: _Part) -> Tripwire | None:
+        """Return the verdict that ended a part; where that follows from the parts inside, the first of those."""
+        if isinstance(span, _ModelCallSpan):
+            return None
+        if isinstance(span, StepSpan):
+            return span.record.tripwire
+        if span.tripwire is not None or self._statuses[span] != "tripped":
+            return span.tripwire
+        inside = (self._tripwire(one) for one in self._inside[span] if span.shadow or not one.shadow)
+        return next((tripwire for tripwire in inside if tripwire is not None), None)
+
+    def _usage(self, span: OpenSpan) -> Values | None:
+        """Return the tokens of a model call, or of the call in a model step."""
+        if span.kind == "model_step":
+            calls = (one for one in self._inside[span] if isinstance(one, OpenSpan) and one.kind == "model")
+            return next((self._usage(call) for call in calls), None)
+        return cast("Values | None", span.details.get("usage")) if span.kind == "model" else None
+
+    def _chunks(self, span: OpenSpan) -> tuple[SpanChunk, ...]:
+        from penstock.engine.values.span import SpanChunk
+
+        begun = self._log.root.at
+        return tuple([SpanChunk(at - begun, came, held, went) for at, came, held, went in span.chunks or ()])
+
+
+_ENDS: Mapping[Status, TraceStatus] = {
+    "passed": "passed",
+    "edited": "edited",
+    "tripped": "blocked",
+    "failed": "failed",
+}
+
+_FIELDS = frozenset({"status", "processor", "error", "usage", "finish_reason"})
+"""The details that a span has a field for."""
+
+
+def _is_within(span: _Part | None, around: OpenSpan, root: OpenSpan) -> bool:
+    """Return whether a part is another one, or in it; nothing counts as in the run, since that is everything."""
+    while span is not None and span is not around:
+        span = span.parent
+    return span is not None and span is not root
+
+
+def _shown(details: Mapping[str, object]) -> Values:
+    """Return the details of a part for which a span has no field of its own."""
+    shown = {name: value for name, value in details.items() if name not in _FIELDS}
+    if details.get("status") in ("cancelled", "suspended"):
+        shown["status"] = details["status"]
+    return freeze(shown) if shown else EMPTY
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _spent(log: SpanLog) -> dict[StepSpan, list[UsageEntry]]:
+    """Return what each step spent: the entries under its path since the step ended before."""
+    entries: dict[str, list[tuple[int, UsageEntry]]] = {}
+    for number, entry in enumerate(log.usage_log.spent):
+        if entry.by:
+            entries.setdefault(entry.by, []).append((number, entry))
+    found: dict[StepSpan, list[UsageEntry]] = {}
+    for span in log.spans if entries else ():
+        if not isinstance(span, StepSpan) or span.record.step not in entries:
+            continue
+        left = entries[span.record.step]
+        own = [entry for number, entry in left if number < span.spent]
+        del left[: len(own)]
+        if own:
+            found[span] = own
+    return found
+
+
+def _of_call(span: _ModelCallSpan) -> SpanFields:
+    entry = span.entry
+    details = freeze({"attempts": entry.attempts}) if entry.attempts > 1 else EMPTY
+    stage = span.parent.record.stage
+    return {"kind": "model", "name": entry.model, "stage": stage, "usage": _tokens([entry]), "details": details}
+
+
+def _tokens(entries: Sequence[UsageEntry]) -> Values | None:
+    """Return the tokens of usage entries by name; None if none are known."""
+    known = [entry.usage for entry in entries if entry.usage is not None]
+    return usage_payload(total_usage(known)) if known else None
+
+
+def _of_step(span: StepSpan, spent: Sequence[UsageEntry], named: dict[str, str] | None) -> SpanFields:
+    """Return the fields of the span of a step, which its record has; ``named``: the numbers of messages, if wanted."""
+    record = span.record
+    placed = record.edits if span.edits is None else span.edits
+    return {
+        "kind": "step",
+        "name": record.processor_id,
+        "path": record.step,
+        "stage": record.stage,
+        "processor": record.processor_id,
+        "edits": tuple(_edits(placed, named)) if placed else (),
+        "tripwire": record.tripwire,
+        "error": record.error,
+        "details": record.details,
+        "flagged": record.flagged,
+        "usage": _tokens(spent),
+    }
+
+
+def _arms(span: OpenSpan) -> tuple[SpanArm, ...]:
+    """Return the arms of a branch with the labels that the diagram has."""
+    if span.conditions is None:
+        return ()
+    from penstock.engine.render.scene import condition_label  # takes long to import
+    from penstock.engine.values.span import SpanArm
+
+    taken = span.taken or ()
+    labels = [*map(condition_label, span.conditions), "otherwise"]
+    return tuple([SpanArm(label, number in taken) for number, label in enumerate(labels)])
+
+
+def _edits(placed: PlacedEdits, named: dict[str, str] | None) -> Iterator[SpanEdit]:
+    from penstock.engine.values.span import SpanEdit
+
+    for place, edit in placed:
+        field = ".".join([item.key if isinstance(item, KeyText) else str(item) for item in place.path])
+        message = place.message_id
+        if named is not None and message:
+            message = named.setdefault(message, f"message-{len(named) + 1}")
+        yield SpanEdit(message, place.part, field, edit.start, edit.end, edit.kind, edit.text)
+
+
+# Texts, in traces that have them
+
+
+def _texts(span: _Part) -> tuple[SpanText, ...]:
+    """Return the texts of a part: of a stage all that it was given, of a step those that it changed."""
+    if isinstance(span, _ModelCallSpan) or span.texts is None:
+        return ()
+    from penstock.engine.values.span import SpanText
+
+    stage = STAGES[span.record.stage if isinstance(span, StepSpan) else span.stage]
+    before, after = span.texts
+    whole = isinstance(span, OpenSpan)
+    shows: Callable[[MessageList], Sequence[Message]] = stage.shows if whole else _every
+    was = dict(_texts_of(before, shows, stage.value))
+    now = {} if after is None else dict(_texts_of(after, _every, stage.value))
+    places = list(was)
+    if after is not None:
+        known = was if not whole else dict(_texts_of(before, _every, stage.value))
+        places += [place for place in now if place not in known]
+    return tuple(
+        [
+            SpanText(message, part, role, old, new)
+            for place in places
+            if (old := was.get(place, "")) != (new := now.get(place, "")) or whole
+            for message, part, role, _ in [place]
+        ]
+    )
+
+
+_TextKey = tuple[str, int, str, tuple[object, ...]]
+
+
+def _every(messages: MessageList) -> Sequence[Message]:
+    return messages.all
+
+
+def _texts_of(
+    payload: Payload, shows: Callable[[MessageList], Sequence[Message]], value: str
+) -> Iterator[tuple[_TextKey, str]]:
+    """Yield the texts of a payload by message, part, role and path; of a tool's stage the strings of its value."""
+    if value:
+        for path, text in leaves(payload.fields.get(value), (value,)):
+            if not isinstance(path[-1], KeyText):
+                yield ("", 0, "tool", path), text
+        return
+    for message in shows(payload.message_list):
+        for number, part in enumerate(message.parts):
+            for path, text in part_texts(part):
+                if not isinstance(path[-1], KeyText):
+                    yield (message.id, number, message.role, path), text
