@@ -8,24 +8,27 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING
 
-from penstock.engine.render.scene import notes_of, short, tone_of
+from penstock.engine.render.scene import Box, short, tone_of, whole
+from penstock.engine.render.wrapping import label_lines, note_lines, title_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.engine.render.scene import Arrow, Box, Group, Scene
+    from penstock.engine.render.scene import Arrow, Group, Scene, Side
 
 _LOOKS = {
     "start": 'shape=box style="filled,rounded" fillcolor="#e3f4e8" color="#2f7d46"',
     "end": 'shape=box style="filled,rounded" fillcolor="#e3f4e8" color="#2f7d46"',
-    "fork": 'shape=trapezium style=filled fillcolor="#4a5568" color="#2d3748" fontcolor=white',
+    "fork": 'ordering=out shape=trapezium style=filled fillcolor="#4a5568" color="#2d3748" fontcolor=white',
     "join": 'shape=invtrapezium style=filled fillcolor="#4a5568" color="#2d3748" fontcolor=white',
-    "branch": 'shape=diamond style=filled fillcolor="#fbf5d0" color="#9a8100"',
+    "branch": 'ordering=out shape=diamond style=filled fillcolor="#fbf5d0" color="#9a8100"',
     "pass": 'shape=circle style=filled fillcolor=white color="#7a7a7a"',
     "missing": 'shape=cds style=filled fillcolor="#fde2e2" color="#b91c1c"',
     "guard": 'shape=octagon style=filled fillcolor="#fff1e0" color="#c2620c"',
     "transform": 'shape=box style=filled fillcolor="#e6f0fb" color="#2b6cb0"',
     "observer": 'shape=box style="filled,rounded" fillcolor="#f3f3f3" color="#7a7a7a"',
+    "undeclared": 'shape=box style=filled fillcolor=white color="#7a7a7a"',
+    "model": 'shape=box3d style=filled fillcolor="#efe9fb" color="#6b46c1"',
 }
 
 
@@ -46,23 +49,45 @@ def as_dot(scene: Scene) -> str:
 
 
 def _inside(group: str, scene: Scene, indent: str) -> Iterator[str]:
-    yield from (f"{indent}{_box(box, scene)}" for box in scene.boxes if box.group == group)
-    for inner in scene.groups:
-        if inner.parent == group:
-            style = "rounded,dashed" if inner.shadow else "rounded,filled"
-            yield f"{indent}subgraph cluster_{inner.id} {{"
-            yield f'{indent}  label=<{_title(inner)}> labeljust=l style="{style}" color="#888888" fillcolor="#fafafa"'
-            yield from _inside(inner.id, scene, f"{indent}  ")
+    sides = [side for side in scene.sides if side.group == group]
+    yield from _placed(scene.inside(group), sides, scene, indent)
+
+
+def _placed(items: list[tuple[int, Box | Group]], sides: list[Side], scene: Scene, indent: str) -> Iterator[str]:
+    """Yield what stands in a group; arms of which one is a cluster as clusters, which keeps them in their order."""
+    while items:
+        place, one = items[0]
+        side = next((side for side in sides if side.start <= place < side.end), None)
+        if side is not None:
+            rest = [item for item in items if item[0] >= side.end]
+            inner = [other for other in sides if side.start <= other.start and other.end <= side.end and other != side]
+            yield f"{indent}subgraph cluster_arm_{scene.boxes[side.start].id} {{"
+            yield f'{indent}  label="" peripheries=0 margin=0'
+            yield from _placed(items[: len(items) - len(rest)], inner, scene, f"{indent}  ")
             yield f"{indent}}}"
+            items = rest
+            continue
+        yield from [f"{indent}{_box(one)}"] if isinstance(one, Box) else _cluster(one, scene, indent)
+        items = items[1:]
+
+
+def _cluster(group: Group, scene: Scene, indent: str) -> Iterator[str]:
+    style = "rounded,dashed" if group.shadow else "rounded,filled"
+    yield f"{indent}subgraph cluster_{group.id} {{"
+    look = f'style="{style}" color="#888888" fillcolor="#fafafa" peripheries=1 margin=8'
+    yield f"{indent}  label=<{_title(group)}> labeljust=l {look}"
+    yield from _inside(group.id, scene, f"{indent}  ")
+    yield f"{indent}}}"
 
 
 def _title(group: Group) -> str:
     return " · ".join([f"<b>{_text(short(group.title))}</b>", *map(_text, group.notes)])
 
 
-def _box(box: Box, scene: Scene) -> str:
-    notes = [f'<font point-size="9">{_text(note)}</font>' for note in notes_of(box, scene.stage)]
-    label = "<br/>".join([f"<b>{_text(short(box.title))}</b>", *notes])
+def _box(box: Box) -> str:
+    title = "<br/>".join(map(_text, title_lines(whole(box.title))))
+    notes = [f'<font point-size="9">{_text(note)}</font>' for note in note_lines(box.notes)]
+    label = "<br/>".join([f"<b>{title}</b>", *notes])
     look = _LOOKS[tone_of(box)]
     if box.shadow:
         look = look.replace("style=filled", 'style="filled,dashed"').replace(
@@ -72,7 +97,8 @@ def _box(box: Box, scene: Scene) -> str:
 
 
 def _arrow(arrow: Arrow) -> str:
-    label = f" label=<{_text(arrow.label)}>" if arrow.label else ""
+    lines = "<br/>".join(map(_text, label_lines(arrow.label)))
+    label = f" label=<{lines}>" if arrow.label else ""
     style = " style=dashed" if arrow.beside else ""
     return f"{arrow.source} -> {arrow.target} [{f'{label}{style}'.strip()}]"
 

@@ -6,23 +6,19 @@ The schema only grows: a program that reads version 1 can read any later text wi
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from penstock.engine.graph.nodes import Branch, Dag, Parallel, Sequence, Step
 from penstock.engine.processor.processor import Processor
 from penstock.engine.processor.stages import STAGES
-from penstock.engine.render.scene import merge_words
+from penstock.engine.render.scene import ProcessorList, merge_words, role_of
+from penstock.engine.values.secret_names import is_secret, masked_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from penstock.engine.graph.nodes import Node, Policy
     from penstock.engine.render.scene import Box, Group, Scene
 
 VERSION = 1
-_SECRET = re.compile(r"key|token|secret|password|credential|auth", re.IGNORECASE)
 
 
 def as_json(scene: Scene) -> str:
@@ -61,6 +57,8 @@ def _said(node: Node | None) -> dict[str, object]:
         return {"path": node.path, **own, "on_error": node.on_error}
     if isinstance(node, (Parallel, Dag)):
         return {"path": node.path, "merge": merge_words(node.merge).removeprefix("merge=") or None}
+    if isinstance(node, ProcessorList):
+        return {"list": node.serves, "stages": list(node.stages)}
     if isinstance(node, Sequence):
         return {"path": node.path, "policy": _policy(node.policy)}
     return {}
@@ -72,7 +70,7 @@ def _step(step: Step) -> dict[str, object]:
     return {
         "path": step.path,
         "processor": f"{kind.__module__}.{kind.__qualname__}",
-        "role": claims.role,
+        "role": role_of(step),
         "edits": claims.edits,
         "on_error": claims.on_error,
         "stages": list(claims.hooks),
@@ -100,26 +98,11 @@ def _policy(policy: Policy) -> dict[str, object]:
 def options_of(processor: Processor[object]) -> dict[str, object]:
     """Return the public options of a processor as JSON values.
 
-    An option that is not a JSON value is shown as its class; strings that may be secrets, by their name, as ``***``.
+    An option that is not a JSON value is shown as its class; strings that may be secrets, by their name, as ``***``,
+    and so is the password in a URL.
     """
     return {
-        name: _told(name, value)
+        name: masked_value(value, secret=is_secret(name))
         for name, value in vars(processor).items()
         if not name.startswith("_") and name not in STAGES
     }
-
-
-def _told(name: str, value: object) -> object:
-    return "***" if isinstance(value, str) and _SECRET.search(name) else _plain(value)
-
-
-def _plain(value: object) -> object:
-    if value is None or isinstance(value, (str, bool, int, float)):
-        return value
-    if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in cast("Iterable[object]", value)]
-    if isinstance(value, (set, frozenset)):
-        return sorted((_plain(one) for one in cast("Iterable[object]", value)), key=repr)
-    if isinstance(value, Mapping):
-        return {str(name): _told(str(name), one) for name, one in cast("Mapping[object, object]", value).items()}
-    return {"class": type(value).__qualname__}

@@ -1,6 +1,6 @@
 """Draw a scene as a Mermaid flowchart.
 
-The ids in the text are generated (``n1``, ``g1``), so the name of a step cannot clash with a keyword of Mermaid. Names
+The ids are those of the paths behind a word (``step_pii``), so that no name of a step is a keyword of Mermaid. Names
 stand in quoted labels only, with every character that Mermaid, Markdown or HTML could interpret written as ``#35;``.
 """
 
@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from penstock.engine.graph.nodes import Step
-from penstock.engine.render.scene import notes_of, short, tone_of
+from penstock.engine.render.scene import Box, short, tone_of, whole
+from penstock.engine.render.wrapping import label_lines, note_lines, title_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.engine.render.scene import Arrow, Box, Group, Scene
+    from penstock.engine.render.scene import Arrow, Group, Scene
 
 _SHAPES = {
     "start": ("([", "])"),
@@ -28,12 +28,16 @@ _SHAPES = {
     "guard": ("{{", "}}"),
     "transform": ("[", "]"),
     "observer": ("(", ")"),
+    "undeclared": ("[", "]"),
+    "model": ("[[", "]]"),
 }
 
 _CLASSES = {
     "guard": "fill:#fff1e0,stroke:#c2620c,color:#3d2000",
     "transform": "fill:#e6f0fb,stroke:#2b6cb0,color:#0d2a4a",
     "observer": "fill:#f3f3f3,stroke:#7a7a7a,color:#333",
+    "undeclared": "fill:#fff,stroke:#7a7a7a,color:#222",
+    "model": "fill:#efe9fb,stroke:#6b46c1,color:#2a1a52",
     "branch": "fill:#fbf5d0,stroke:#9a8100,color:#3a3000",
     "fork": "fill:#4a5568,stroke:#2d3748,color:#fff",
     "join": "fill:#4a5568,stroke:#2d3748,color:#fff",
@@ -64,22 +68,23 @@ def as_mermaid(scene: Scene) -> str:
 
 
 def _inside(group: str, scene: Scene, indent: str) -> Iterator[str]:
-    yield from (f"{indent}{_box(box, scene)}" for box in scene.boxes if box.group == group)
-    for inner in scene.groups:
-        if inner.parent == group:
-            yield f'{indent}subgraph {inner.id}["{_title(inner)}"]'
+    """Yield what a group holds in declared order, by which Mermaid places what stands side by side."""
+    for _, one in scene.inside(group):
+        if isinstance(one, Box):
+            yield f"{indent}{_box(one)}"
+        else:
+            yield f'{indent}subgraph {one.id}["{_title(one)}"]'
             yield f"{indent}  direction TB"
-            yield from _inside(inner.id, scene, f"{indent}  ")
+            yield from _inside(one.id, scene, f"{indent}  ")
             yield f"{indent}end"
 
 
-def _box(box: Box, scene: Scene) -> str:
+def _box(box: Box) -> str:
     opening, closing = _SHAPES[tone_of(box)]
-    title = escaped(short(box.title))
-    if isinstance(box.node, Step) and box.kind == "step":
+    title = _lines(title_lines(whole(box.title)))
+    if box.kind in ("step", "model"):
         title = f"<b>{title}</b>"
-    lines = [title, *(escaped(note) for note in notes_of(box, scene.stage))]
-    return f'{box.id}{opening}"{"<br>".join(lines)}"{closing}'
+    return f'{box.id}{opening}"{"<br>".join([title, *map(escaped, note_lines(box.notes))])}"{closing}'
 
 
 def _title(group: Group) -> str:
@@ -88,8 +93,12 @@ def _title(group: Group) -> str:
 
 def _arrow(arrow: Arrow) -> str:
     line = "-.->" if arrow.beside else "-->"
-    label = f'|"{escaped(arrow.label)}"|' if arrow.label else ""
+    label = f'|"{_lines(label_lines(arrow.label))}"|' if arrow.label else ""
     return f"{arrow.source} {line}{label} {arrow.target}"
+
+
+def _lines(lines: tuple[str, ...]) -> str:
+    return "<br>".join(map(escaped, lines))
 
 
 _NOTHING = "\u200c"

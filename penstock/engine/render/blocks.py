@@ -18,22 +18,49 @@ GAP = 26.0
 PAD = 16.0
 """The space between a frame and what is in it, and between arms side by side."""
 
-WIDEST = 1000.0
+WIDEST = 1120.0
 """The width from which arms that stand side by side wrap into rows."""
 
 LONGEST = 1300.0
 """The height from which a chain folds into columns."""
 
 HEADLINE = 30.0
-"""The height of a frame's title."""
+"""The height of a frame's title of one line."""
 
 _NEAR = 1e-6
 _FEW = 4
 
 
 @dataclass(frozen=True, slots=True)
+class Words:
+    """One line of words, and where it stands in its shape: its left end, or its middle, and its baseline."""
+
+    tone: str
+    text: str
+    x: float
+    y: float
+    middle: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Shape:
-    """A box, a dot, a label or a frame: its words and its place; ``parent`` is the id of the frame around it."""
+    """A box, a dot, a label or a frame, and its place.
+
+    Attributes:
+        id: a name that no other shape of the picture has.
+        kind: what it stands for.
+        title: its whole title, also where its words are cut.
+        notes: what is said below or beside the title.
+        x: its left edge.
+        y: its upper edge.
+        width: how wide it is.
+        height: how high it is.
+        parent: the id of the frame around it; empty for none.
+        shadow: whether it runs beside the flow.
+        words: its lines of words, and where they stand in it.
+        path: the path of the step, workflow or arm that it stands for.
+        head: the height of a frame's title.
+    """
 
     id: str
     kind: str
@@ -45,21 +72,30 @@ class Shape:
     height: float
     parent: str = ""
     shadow: bool = False
-
-    def holds(self, point: Point) -> bool:
-        """Return whether a point is inside, or on the edge."""
-        return self.x <= point[0] <= self.x + self.width and self.y <= point[1] <= self.y + self.height
+    words: tuple[Words, ...] = ()
+    path: str = ""
+    head: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """An arrow from shape to shape, as the corners of its line; ``head``: whether it ends in a tip."""
+    """An arrow from shape to shape.
+
+    Attributes:
+        source: the id of the shape that it leaves.
+        target: the id of the shape that it reaches.
+        points: the corners of its line.
+        head: whether it ends in a tip.
+        dashed: whether it leads beside the flow.
+        curved: whether it swings from one height to the next, rather than to lead there straight.
+    """
 
     source: str
     target: str
     points: tuple[Point, ...]
     head: bool = True
     dashed: bool = False
+    curved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +211,7 @@ def spread(head: Block, arms: list[Block], end: Block) -> Block:
     """Return arms side by side, in rows if they are wide, between where they part and where they meet."""
     rows = _rows(arms)
     widest = max(map(_width, rows))
+    even = len({arm.left + arm.right for row in rows for arm in row}) == 1
     lanes = (-widest / 2 - PAD, widest / 2 + PAD)
     placed = [head]
     wires: list[Wire] = []
@@ -182,8 +219,8 @@ def spread(head: Block, arms: list[Block], end: Block) -> Block:
     y = head.height
     bus = y + GAP / 2
     for number, row in enumerate(rows):
-        top = y + GAP / 2
-        x = -_centre(row) if len(rows) == 1 else -_width(row) / 2
+        top = y + GAP / 2 + (GAP / 2 if number else 0.0)
+        x = -_centre(row) if len(rows) == 1 else -(widest if even else _width(row)) / 2
         bottom = top + GAP * 1.25 + max(arm.height for arm in row)
         for arm in row:
             x += arm.left
@@ -202,10 +239,34 @@ def spread(head: Block, arms: list[Block], end: Block) -> Block:
     return made if len(rows) == 1 else replace(made, left=max(made.left, -lanes[0]), right=max(made.right, lanes[1]))
 
 
+def _cells(arms: list[Block]) -> list[Block]:
+    """Return arms that are a box each as wide as the widest, so that rows of them are columns, too."""
+    if any(len(arm.shapes) != 1 or not arm.shapes[0].words for arm in arms):
+        return arms
+    return [_widened(arm, 2 * max(arm.right for arm in arms)) for arm in arms]
+
+
+def _widened(block: Block, width: float) -> Block:
+    """Return a box that is wider; its words stay in its middle."""
+    (shape,) = block.shapes
+    words = tuple(replace(one, x=one.x + (width - shape.width) / 2) for one in shape.words)
+    return single(replace(shape, width=width, words=words))
+
+
 def _rows(arms: list[Block]) -> list[list[Block]]:
+    """Return arms in rows, as few as their widths allow, and about as many in each."""
     if _width(arms) <= WIDEST:
         return [arms]
-    aim = max(WIDEST, *(arm.left + arm.right for arm in arms))
+    cells = _cells(arms)
+    aim = max(WIDEST, *(arm.left + arm.right for arm in cells))
+    count = len(_filled(cells, aim))
+    least = _width(cells) / count
+    while len(_filled(cells, least)) > count:
+        least = min(aim, least + PAD)
+    return _filled(cells, least)
+
+
+def _filled(arms: list[Block], aim: float) -> list[list[Block]]:
     rows: list[list[Block]] = [[]]
     for arm in arms:
         if rows[-1] and _width([*rows[-1], arm]) > aim:
@@ -219,8 +280,18 @@ def _width(row: list[Block]) -> float:
 
 
 def _centre(row: list[Block]) -> float:
-    """Return how far the middle between the first and the last spine is from the row's left edge."""
-    return (row[0].left + _width(row) - row[-1].right) / 2
+    """Return how far the middle between the first and the last spine is from the row's left edge.
+
+    A spine that is near to it is taken in its place, so that its arrow leads straight on.
+    """
+    middle = (row[0].left + _width(row) - row[-1].right) / 2
+    spines: list[float] = []
+    x = 0.0
+    for arm in row:
+        spines.append(x + arm.left)
+        x += arm.left + arm.right + PAD
+    near = min(spines, key=lambda spine: abs(spine - middle))
+    return near if abs(near - middle) < GAP else middle
 
 
 def beside(dot: Block, block: Block) -> Block:
@@ -233,21 +304,66 @@ def beside(dot: Block, block: Block) -> Block:
     return replace(made, last=dot.last)
 
 
+def attached(box: Block, label: Block, block: Block) -> Block:
+    """Return a box on the spine, and a block to the right of it that a dashed arrow leads to, with a label on it."""
+    y = box.height / 2
+    across = box.right + GAP / 2 + label.left
+    words = label.moved(across, y - label.height / 2)
+    across += label.right + GAP + block.left
+    aside = block.moved(across, 0.0)
+    ends = (across - block.left - GAP, aside.shape(aside.first).x)
+    lines = [
+        Wire(box.first, label.first, ((box.right, y), (box.right + GAP / 2, y)), head=False, dashed=True),
+        Wire(label.first, block.first, ((ends[0], y), (ends[1], y)), dashed=True),
+    ]
+    height = max(box.height, block.height)
+    made = _joined([box, words, aside], lines, height, _straight((*box.tail, (0.0, height))))
+    return replace(made, last=box.last)
+
+
 def framed(frame: Shape, inside: Block) -> Block:
     """Return a block in a frame, below the frame's title."""
     left = max(inside.left, frame.width / 2) + PAD
     right = max(inside.right, frame.width / 2) + PAD
-    top = HEADLINE + GAP * 0.7
+    top = frame.head + GAP * 0.7
     height = top + inside.height + GAP * 0.6
     moved = inside.moved(0.0, top)
     around = replace(frame, x=-left, y=0.0, width=left + right, height=height)
     wires = (
-        Wire(frame.id, inside.first, ((0.0, HEADLINE), entry(moved, (0.0, top))), pointed(moved)),
+        Wire(frame.id, inside.first, ((0.0, frame.head), entry(moved, (0.0, top))), pointed(moved)),
         *moved.wires,
         Wire(inside.last, frame.id, _straight((*moved.tail, (moved.tail[-1][0], height))), head=False),
     )
     shapes = tuple(one if one.parent else replace(one, parent=frame.id) for one in moved.shapes)
     return Block(left, right, height, (around, *shapes), wires, frame.id, frame.id, ((0.0, height),))
+
+
+def looped(block: Block) -> Block:
+    """Return a block with an arrow from its end round to its start."""
+    room = GAP / 2
+    moved = block.moved(0.0, room)
+    low = room + block.height + room
+    aside = block.right + room
+    back = ((moved.tail[-1][0], low - room / 2), (aside, low - room / 2), (aside, room / 2), (0.0, room / 2))
+    points = _straight((*moved.tail, *back, entry(moved, (0.0, room))))
+    line = Wire(block.last, block.first, points, pointed(block))
+    tail = (*moved.tail, (moved.tail[-1][0], low))
+    return replace(moved, right=aside + room / 2, height=low, wires=(*moved.wires, line), tail=tail)
+
+
+def marked(block: Block, mark: str) -> Block:
+    """Return a block whose shapes have other ids, so that the same steps can stand in a picture twice."""
+
+    def named(id: str) -> str:
+        return f"{id}@{mark}"
+
+    return replace(
+        block,
+        shapes=tuple(replace(one, id=named(one.id), parent=one.parent and named(one.parent)) for one in block.shapes),
+        wires=tuple(replace(one, source=named(one.source), target=named(one.target)) for one in block.wires),
+        first=named(block.first),
+        last=named(block.last),
+    )
 
 
 def reach(shapes: tuple[Shape, ...], wires: tuple[Wire, ...]) -> tuple[float, float]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.engine.render.blocks import GAP, PAD, Block, Point, Wire, entry, pointed, reach
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Edge: TypeAlias = tuple[int, int]
 
@@ -15,6 +19,9 @@ _SWEEPS = 6
 _MANY = 60
 _LANE = 10.0
 """The width that an edge takes where it passes a layer."""
+
+_DOOR = 18.0
+"""The space between two edges that leave or reach a block at one side."""
 
 
 @dataclass(slots=True)
@@ -39,12 +46,13 @@ def layered(blocks: list[Block], edges: list[Edge]) -> Block:
 
     Args:
         blocks: the blocks, in an order in which edges lead onwards.
-        edges: pairs of places in it. One that leads back is drawn upwards.
+        edges: pairs of two places in it. One that leads back is drawn upwards.
     """
     spots = [_Spot(block, layer) for block, layer in zip(blocks, _layers(len(blocks), edges), strict=True)]
-    ways = [_way(spots, edge) for edge in dict.fromkeys(edges) if edge[0] != edge[1]]
+    ways = [_way(spots, edge) for edge in dict.fromkeys(edges)]
     rows = _ordered(spots, ways)
     _place(rows, ways, spots)
+    _straighten(rows, ways, spots)
     shift = spots[len(blocks) - 1].x = spots[0].x  # the last one stands alone in its layer, so it may be moved
     for spot in spots:
         spot.x -= shift
@@ -55,8 +63,9 @@ def _layers(count: int, edges: list[Edge]) -> list[int]:
     """Return the layer of each block: one below the lowest of those before it that it is tied to."""
     layers = [0] * count
     for upper, lower in sorted((sorted(edge) for edge in edges), key=max):
-        if upper != lower:
-            layers[lower] = max(layers[lower], layers[upper] + 1)
+        layers[lower] = max(layers[lower], layers[upper] + 1)
+    if count > 1:
+        layers[-1] = max(layers[:-1]) + 1  # alone in its layer, also where members of a cycle do not lead to it
     return layers
 
 
@@ -165,6 +174,33 @@ def _pack(row: list[int], spots: list[_Spot], wanted: list[float]) -> None:
         spots[one].x = start + offset
 
 
+def _straighten(rows: list[list[int]], ways: list[tuple[Edge, list[int]]], spots: list[_Spot]) -> None:
+    """Let an edge pass all its layers at one x, where the spots beside it leave room for that."""
+    limits = _limits(rows, spots)
+    for _, way in ways:
+        passed = way[1:-1]
+        low = max((limits(one)[0] for one in passed), default=0.0)
+        high = min((limits(one)[1] for one in passed), default=0.0)
+        if low <= high:
+            x = min(max(_mean([spots[one].x for one in passed], 0.0), low), high)
+            for one in passed:
+                spots[one].x = x
+
+
+def _limits(rows: list[list[int]], spots: list[_Spot]) -> Callable[[int], tuple[float, float]]:
+    """Return a function that says between which x a spot can stand now, by those beside it."""
+    at = {one: (row, place) for row in rows for place, one in enumerate(row)}
+
+    def limits(one: int) -> tuple[float, float]:
+        row, place = at[one]
+        before = [spots[other] for other in row[max(0, place - 1) : place]]
+        after = [spots[other] for other in row[place + 1 : place + 2]]
+        low = max((other.x + other.right + PAD + spots[one].left for other in before), default=-math.inf)
+        return low, min((other.x - other.left - PAD - spots[one].right for other in after), default=math.inf)
+
+    return limits
+
+
 def _drawn(spots: list[_Spot], ways: list[tuple[Edge, list[int]]], rows: list[list[int]], count: int) -> Block:
     tops: list[float] = []
     bottoms: list[float] = []
@@ -176,7 +212,9 @@ def _drawn(spots: list[_Spot], ways: list[tuple[Edge, list[int]]], rows: list[li
         y += GAP * 1.6
     placed = [spot.block.moved(spot.x, tops[spot.layer]) for spot in spots[:count] if spot.block]
     wires = [line for block in placed for line in block.wires]
-    wires += [_line(placed, spots, edge, way, tops, bottoms) for edge, way in ways]
+    doors = _doors(placed, ways, spots)
+    for number, (edge, way) in enumerate(ways):
+        wires.append(_line(placed, spots, edge, way, (tops, bottoms), (doors[number, 0], doors[number, 1])))
     shapes = tuple(shape for block in placed for shape in block.shapes)
     left, right = reach(shapes, tuple(wires))
     end = placed[-1]
@@ -184,21 +222,50 @@ def _drawn(spots: list[_Spot], ways: list[tuple[Edge, list[int]]], rows: list[li
     return Block(left, right, bottoms[-1], shapes, tuple(wires), placed[0].first, end.last, tail)
 
 
+def _doors(placed: list[Block], ways: list[tuple[Edge, list[int]]], spots: list[_Spot]) -> dict[Edge, float]:
+    """Return how far from the spine an edge leaves or reaches a block: those at one side stand in a row.
+
+    The keys are an index in ``ways``, and 0 where it leaves, 1 where it arrives.
+    """
+    found: dict[Edge, float] = {}
+    sides: dict[tuple[int, int], list[tuple[float, int]]] = {}
+    for number, (_, way) in enumerate(ways):
+        sides.setdefault((way[0], 0), []).append((spots[way[1]].x, number))
+        sides.setdefault((way[-1], 1), []).append((spots[way[-2]].x, number))
+    for (place, side), lines in sides.items():
+        room = _room(placed[place], below=not side)
+        space = min(_DOOR, 2 * room / len(lines))
+        for at, (_, number) in enumerate(sorted(lines)):
+            found[number, side] = (at - (len(lines) - 1) / 2) * space
+    return found
+
+
+def _room(block: Block, *, below: bool) -> float:
+    """Return how far from its spine a block can be left or reached."""
+    shape = block.shape(block.last if below else block.first)
+    if shape.kind in ("dot", "label") or (below and len(block.tail) != 1):
+        return 0.0
+    spine = block.tail[0][0] if below else shape.x + shape.width / 2
+    return max(0.0, min(spine - shape.x, shape.x + shape.width - spine) - PAD / 2)
+
+
 def _line(
     placed: list[Block],
     spots: list[_Spot],
     edge: Edge,
     way: list[int],
-    tops: list[float],
-    bottoms: list[float],
+    heights: tuple[list[float], list[float]],
+    doors: tuple[float, float],
 ) -> Wire:
+    tops, bottoms = heights
     upper, lower = placed[way[0]], placed[way[-1]]
-    points: list[Point] = [*upper.tail, (upper.tail[-1][0], bottoms[spots[way[0]].layer])]
+    leaving = [(x + doors[0], y) for x, y in upper.tail]
+    points: list[Point] = [*leaving, (leaving[-1][0], bottoms[spots[way[0]].layer])]
     for one in way[1:-1]:
         points += [(spots[one].x, tops[spots[one].layer]), (spots[one].x, bottoms[spots[one].layer])]
-    points.append((spots[way[-1]].x, tops[spots[way[-1]].layer]))
+    points.append((spots[way[-1]].x + doors[1], tops[spots[way[-1]].layer]))
     points.append(entry(lower, points[-1]))
     kept = tuple(point for place, point in enumerate(points) if not place or point != points[place - 1])
     if edge[0] > edge[1]:
-        return Wire(lower.first, upper.last, tuple(reversed(kept)))
-    return Wire(upper.last, lower.first, kept, pointed(lower))
+        return Wire(lower.first, upper.last, tuple(reversed(kept)), curved=True)
+    return Wire(upper.last, lower.first, kept, pointed(lower), curved=True)

@@ -6,31 +6,67 @@ nested workflow is a frame. Shadow steps stand to the right of the flow.
 
 from __future__ import annotations
 
-import unicodedata
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from penstock.engine.graph.nodes import Branch, Dag, Parallel, Sequence, Step, children, resolve, steps_of
+from penstock.engine.graph.nodes import Branch, Dag, DagEdge, Parallel, Sequence, Step, children, steps_of
 from penstock.engine.graph.plan import topological
-from penstock.engine.render.blocks import PAD, Shape, Wire, beside, fold, framed, single, spread, stack
+from penstock.engine.render.blocks import (
+    HEADLINE,
+    PAD,
+    Shape,
+    Wire,
+    Words,
+    attached,
+    beside,
+    fold,
+    framed,
+    looped,
+    marked,
+    single,
+    spread,
+    stack,
+)
 from penstock.engine.render.layers import layered
-from penstock.engine.render.scene import at_stage, condition_label, last, merge_words, policy_words, short
+from penstock.engine.render.scene import (
+    AgentLists,
+    condition_words,
+    drawn_part,
+    last,
+    look_of,
+    merge_words,
+    policy_words,
+    role_of,
+    stage_words,
+    whole,
+)
+from penstock.engine.render.wrapping import label_lines, note_lines, text_width, title_lines, wrapped
+from penstock.engine.values.display import columns
+from penstock.engine.values.frozen import EMPTY
 
 if TYPE_CHECKING:
-    from penstock.engine.graph.nodes import DagMember, Node
+    from collections.abc import Mapping
+
+    from penstock.engine.graph.nodes import Condition, DagMember, Node
     from penstock.engine.render.blocks import Block
     from penstock.engine.render.layers import Edge
+    from penstock.engine.render.scene import Detail, Look, ProcessorList
 
 TITLE = 13.0
 NOTE = 11.0
 """The sizes of the letters of titles and of all other words."""
 
 _MARGIN = 12.0
+_TITLE_LINE = 16.0
 _NOTE_LINE = 15.0
-_LINE_CHARS = 44
+_LABEL_LINE = 14.0
 _DOT = 8.0
-_WIDE = 0x3000
-"""Where the wide scripts begin in Unicode."""
+_NARROWEST = 104.0
+_GRID = 16.0
+"""The width of the narrowest box, and the steps in which boxes are wider, so that many are of one width."""
+
+_HEAD_COLUMNS = 56
+"""The most columns of a frame's title."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,29 +79,31 @@ class Picture:
     wires: tuple[Wire, ...]
 
 
-def picture_of(name: str, root: Sequence, stage: str | None = None) -> Picture:
-    """Return the picture of a workflow, or of its steps for one stage."""
-    resolved = resolve(root)
-    kept = resolved if stage is None else at_stage(resolved, stage)
-    nodes = kept.nodes if isinstance(kept, Sequence) else ()
-    only = nodes[0] if len(nodes) == 1 else None
-    inside = [_dag(only)] if isinstance(only, Dag) and only.merge is None else _chain(nodes)
-    made = fold([_box("start", "start", name), *inside, _box("end", "end", "end")])
+def picture_of(
+    name: str,
+    root: Sequence,
+    stage: str | None = None,
+    detail: Detail = "short",
+    *,
+    badges: Mapping[str, tuple[str, ...]] = EMPTY,
+) -> Picture:
+    """Return the picture of a workflow, or of its steps for one stage.
+
+    Args:
+        name: the workflow's name.
+        root: its graph.
+        stage: the stage; None: all steps.
+        detail: how much it says of each step.
+        badges: further words in boxes, a line each, by path; in the list of an agent, by the path and ``@LIST``.
+    """
+    kept = drawn_part(root, stage)
+    look = look_of(kept, stage, detail)
+    made = _Layout(look, badges).whole(name, kept)
     block = made.moved(made.left + PAD, PAD)
     return Picture(made.left + made.right + 2 * PAD, made.height + 2 * PAD, block.shapes, block.wires)
 
 
-def text_width(text: str, size: float, *, bold: bool = False) -> float:
-    """Return the most that a text is likely to take; no font is read."""
-    return sum(map(_ems, text)) * size * (1.08 if bold else 1.0)
-
-
-def _ems(char: str) -> float:
-    if unicodedata.combining(char):
-        return 0.0
-    if unicodedata.east_asian_width(char) in "WF" or ord(char) >= _WIDE:
-        return 1.05
-    return 0.85 if char in "mwMW@%…—⟨⟩" else 0.6
+# Shapes
 
 
 def _box(
@@ -73,21 +111,40 @@ def _box(
     kind: str,
     title: str,
     *notes: str,
+    path: str = "",
     shadow: bool = False,
+    badges: tuple[str, ...] = (),
 ) -> Block:
-    words = short(title)
-    widest = max([text_width(words, TITLE, bold=True), *(text_width(note, NOTE) for note in notes)])
-    return single(
-        Shape(id, kind, words, notes, 0, 0, widest + 2 * _MARGIN, 30 + _NOTE_LINE * len(notes), shadow=shadow)
+    named = whole(title)
+    heads, notes_below, added = title_lines(named), note_lines(notes), note_lines(badges)
+    below = [("note", line) for line in notes_below] + [("badge", line) for line in added]
+    widest = max(
+        *(text_width(line, TITLE, bold=True) for line in heads),
+        *(text_width(line, NOTE, bold=tone == "badge") for tone, line in below),
+        0.0,
     )
+    width = max(_NARROWEST, widest + 2 * _MARGIN)
+    if kind not in ("start", "end"):
+        width = -(-width // _GRID) * _GRID
+    words = [Words("title", line, width / 2, 19.5 + _TITLE_LINE * at, middle=True) for at, line in enumerate(heads)]
+    top = 30 + _TITLE_LINE * (len(heads) - 1)
+    words += [
+        Words(tone, line, width / 2, top + 6 + _NOTE_LINE * at, middle=True) for at, (tone, line) in enumerate(below)
+    ]
+    height = top + _NOTE_LINE * len(below)
+    return single(Shape(id, kind, named, notes, 0, 0, width, height, shadow=shadow, words=tuple(words), path=path))
 
 
 def _dot(id: str) -> Block:
     return single(Shape(id, "dot", "", (), 0, 0, _DOT, _DOT))
 
 
-def _label(id: str, words: str) -> Block:
-    return single(Shape(id, "label", words, (), 0, 0, text_width(words, NOTE) + 10, 18))
+def _label(id: str, title: str, path: str = "") -> Block:
+    lines = label_lines(title)
+    width = max(text_width(line, NOTE) for line in lines) + 10
+    words = tuple(Words("note", line, width / 2, 13 + _LABEL_LINE * at, middle=True) for at, line in enumerate(lines))
+    height = 4 + _LABEL_LINE * len(lines)
+    return single(Shape(id, "label", title, (), 0, 0, width, height, words=words, path=path))
 
 
 def _meeting(path: str, merge: object) -> Block:
@@ -96,43 +153,37 @@ def _meeting(path: str, merge: object) -> Block:
     return _label(f"join:{path}", words) if words else _dot(f"join:{path}")
 
 
-def _wrapped(words: tuple[str, ...]) -> list[str]:
-    """Return words as lines of a box."""
-    lines: list[str] = []
-    for word in words:
-        if lines and len(lines[-1]) + len(word) < _LINE_CHARS:
-            lines[-1] += f", {word}"
-        else:
-            lines.append(word)
-    return lines
-
-
-def role_of(step: Step) -> str:
-    """Return the role of a step; ``undeclared`` where neither it nor a class of Penstock says one."""
-    kinds = cast("tuple[type[object], ...]", type(step.processor).__mro__)
-    said = "role" in getattr(step.processor, "__dict__", ()) or any(
-        "role" in vars(one) or one.__module__.startswith("penstock.")
-        for one in kinds
-        if one.__qualname__ not in ("Processor", "FunctionProcessor")
-    )
-    return step.claims.role if said else "undeclared"
+def _frame(
+    id: str,
+    title: str,
+    notes: tuple[str, ...],
+    inside: Block,
+    *,
+    path: str = "",
+    shadow: bool = False,
+    badges: tuple[str, ...] = (),
+) -> Block:
+    """Return a block in a frame; its notes stand beside its title if there is room, else below it."""
+    named = whole(title)
+    heads = wrapped(named, _HEAD_COLUMNS, 2)
+    said = ", ".join(notes)
+    first = _MARGIN + text_width(heads[-1], TITLE, bold=True) + _MARGIN
+    words = [Words("title", line, _MARGIN, 20 + _TITLE_LINE * at) for at, line in enumerate(heads)]
+    x, y, below = first, words[-1].y, wrapped(said, _HEAD_COLUMNS, 3)
+    if columns(heads[-1] + said) >= _HEAD_COLUMNS:
+        x, y = _MARGIN, y + _NOTE_LINE
+    words += [Words("note", line, x, y + _NOTE_LINE * at) for at, line in enumerate(below) if line]
+    low = words[-1].y
+    for at, line in enumerate(note_lines(badges)):
+        words.append(Words("badge", line, _MARGIN, low + _NOTE_LINE * (at + 1)))
+    head = HEADLINE + words[-1].y - 20
+    width = max(one.x + text_width(one.text, TITLE, bold=one.tone != "note") for one in words)
+    shape = Shape(id, "group", named, notes, 0, 0, width, 0, shadow=shadow, words=tuple(words), path=path, head=head)
+    return framed(shape, inside)
 
 
 def _any(node: Node) -> bool:
     return any(True for _ in steps_of(node))
-
-
-def _chain(nodes: tuple[Node, ...]) -> list[Block]:
-    """Return the blocks of nodes one after the other; steps of a sequence that nobody named are among them."""
-    made: list[Block] = []
-    for node in nodes:
-        if not _any(node):
-            continue
-        if _unseen(node):
-            made += _chain(children(node))
-        else:
-            made.append(_block(node))
-    return made
 
 
 def _unseen(node: Node) -> bool:
@@ -142,87 +193,132 @@ def _unseen(node: Node) -> bool:
     return isinstance(node, Parallel) and len(node.nodes) == 1
 
 
-def _block(node: Node) -> Block:
-    if isinstance(node, Step):
-        shadow = node.policy.mode == "shadow"
-        role = role_of(node)
-        return _aside(
-            _box(f"step:{node.path}", role, last(node.path), role, *_policy(node), shadow=shadow),
-            node.path,
-            shadow=shadow,
-        )
-    if isinstance(node, Sequence):
-        shadow = node.policy.mode == "shadow"
-        inside = fold(_chain(node.nodes))
-        id = f"group:{node.path or inside.first}"
-        words = policy_words(node.policy)
-        return _aside(
-            _frame(id, last(node.path) or "steps", words, inside, shadow=shadow), node.path or id, shadow=shadow
-        )
-    if isinstance(node, Parallel):
-        return _parallel(node)
-    if isinstance(node, Branch):
-        return _branch(node)
-    return _frame(f"group:{node.path}", "dag", (), _dag(node))
-
-
-def _policy(step: Step) -> list[str]:
-    words = policy_words(step.policy)
-    if step.policy.on_error is None and step.claims.on_error == "allow":
-        words = (*words, "on_error=allow")
-    return _wrapped(words)
-
-
 def _aside(block: Block, path: str, *, shadow: bool) -> Block:
     return beside(_dot(f"aside:{path}"), block) if shadow else block
 
 
-def _frame(
-    id: str,
-    title: str,
-    words: tuple[str, ...],
-    inside: Block,
-    *,
-    shadow: bool = False,
-) -> Block:
-    notes = (", ".join(words),) if words else ()
-    width = text_width(short(title), TITLE, bold=True) + sum(text_width(note, NOTE) + PAD for note in notes)
-    return framed(Shape(id, "group", short(title), notes, 0, 0, width, 0, shadow=shadow), inside)
+# Graphs
 
 
-def _parallel(node: Parallel) -> Block:
-    if node.merge == "sequence":
-        return _frame(f"group:{node.path}", "one after the other", (merge_words(node.merge),), fold(_chain(node.nodes)))
-    arms = [stack(_chain((child,))) for child in node.nodes if _any(child)]
-    return spread(_dot(f"fork:{node.path}"), arms, _meeting(node.path, node.merge))
+class _Layout:
+    """Makes blocks of the nodes of one picture."""
 
+    def __init__(self, look: Look, badges: Mapping[str, tuple[str, ...]]) -> None:
+        self.look = look
+        self._badges = badges
+        self._serves = ""
 
-def _branch(node: Branch) -> Block:
-    notes = ["first that holds" if node.match == "first" else "every one that holds"]
-    if node.on_error == "block":
-        notes.append("on_error=block")
-    arms: list[Block] = []
-    for number, arm in enumerate(node.arms):
-        label = _label(f"arm:{node.path}:{number}", condition_label(arm.condition))
-        arms.append(stack([label, *_chain((arm.node,))]))
-    rest = () if node.otherwise is None else (node.otherwise,)
-    arms.append(stack([_label(f"arm:{node.path}:otherwise", "otherwise"), *_chain(rest)]))
-    return spread(_box(f"branch:{node.path}", "branch", "branch", *notes), arms, _meeting(node.path, node.merge))
+    def badges(self, path: str) -> tuple[str, ...]:
+        """Return the further words of the box with this path."""
+        return self._badges.get(f"{path}@{self._serves}" if self._serves else path, ())
 
+    def whole(self, name: str, root: Sequence) -> Block:
+        """Return the block of all, from start to end."""
+        start = _box("start", "start", name, *self.look.notes)
+        only = root.nodes[0] if len(root.nodes) == 1 else None
+        if isinstance(root, AgentLists):
+            inside = self._lists(root)
+        elif isinstance(only, Dag) and only.merge is None:
+            inside = [self._dag(only)]
+        else:
+            inside = self.chain(root.nodes)
+        return fold([start, *inside, _box("end", "end", "end")])
 
-def _dag(dag: Dag) -> Block:
-    """Return the layers of a dag, also of one with problems: a picture may show them best."""
-    ordered = topological(dag)
-    members = [*ordered, *(member for member in dag.members if member not in ordered)]
-    ids = {member.id for member in members}
-    unknown = dict.fromkeys(edge.source for member in members for edge in member.after if edge.source not in ids)
-    return _Network(dag, members, list(unknown)).block()
+    def _lists(self, root: AgentLists) -> list[Block]:
+        """Return the lists of an agent before and behind its model; what serves its failures stands beside it."""
+        made = {one.serves: self._list(one) for one in root.lists}
+        if root.model:
+            box = _box("model", "model", root.model, "model", path="model", badges=self.badges("model"))
+            failing = made.pop("error", None)
+            made["model"] = attached(box, _label("fails", "a call fails"), failing) if failing else box
+        return [made[one] for one in ("input", "model", "error", "output") if one in made]
+
+    def _list(self, node: ProcessorList) -> Block:
+        self._serves = node.serves
+        inside = fold(self.chain(node.nodes))
+        self._serves = ""
+        return marked(_frame("list", node.title, (f"at {stage_words(node.stages)}",), inside), node.serves)
+
+    def chain(self, nodes: tuple[Node, ...]) -> list[Block]:
+        """Return the blocks of nodes one after the other; what is in a sequence that nobody named is among them."""
+        made: list[Block] = []
+        for node in nodes:
+            if not _any(node):
+                continue
+            if _unseen(node):
+                made += self.chain(children(node))
+            else:
+                made.append(self._block(node))
+        return made
+
+    def _block(self, node: Node) -> Block:
+        if isinstance(node, Step):
+            return self._step(node)
+        if isinstance(node, Sequence):
+            return self._sequence(node)
+        if isinstance(node, Parallel):
+            return self._parallel(node)
+        if isinstance(node, Branch):
+            return self._branch(node)
+        notes = (merge_words(node.merge),) if node.merge else ()
+        badges = self.badges(node.path)
+        return _frame(f"group:{node.path}", "dag", notes, self._dag(node), path=node.path, badges=badges)
+
+    def _step(self, step: Step) -> Block:
+        shadow = step.policy.mode == "shadow"
+        notes = self.look.notes_of(step)
+        id = f"step:{step.path}"
+        badges = self.badges(step.path)
+        box = _box(id, role_of(step), last(step.path), *notes, path=step.path, shadow=shadow, badges=badges)
+        return _aside(box, step.path, shadow=shadow)
+
+    def _sequence(self, node: Sequence) -> Block:
+        shadow = node.policy.mode == "shadow"
+        inside = fold(self.chain(node.nodes))
+        path = node.path or inside.first
+        title = last(node.path) or "steps"
+        notes, badges = policy_words(node.policy), self.badges(node.path)
+        frame = _frame(f"group:{path}", title, notes, inside, path=node.path, shadow=shadow, badges=badges)
+        return _aside(frame, path, shadow=shadow)
+
+    def _parallel(self, node: Parallel) -> Block:
+        if node.merge == "sequence":
+            inside = fold(self.chain(node.nodes))
+            notes, badges = (merge_words(node.merge),), self.badges(node.path)
+            return _frame(f"group:{node.path}", "one after the other", notes, inside, path=node.path, badges=badges)
+        arms = [stack(self.chain((child,))) for child in node.nodes if _any(child)]
+        return spread(_dot(f"fork:{node.path}"), arms, _meeting(node.path, node.merge))
+
+    def _branch(self, node: Branch) -> Block:
+        notes = ["first that holds" if node.match == "first" else "every one that holds"]
+        if node.on_error == "block":
+            notes.append("on_error=block")
+        arms = [
+            self._arm(f"{node.path}:{number}", condition_words(arm.condition), (arm.node,))
+            for number, arm in enumerate(node.arms)
+        ]
+        rest = () if node.otherwise is None else (node.otherwise,)
+        arms.append(self._arm(f"{node.path}:otherwise", "otherwise", rest))
+        head = _box(f"branch:{node.path}", "branch", "branch", *notes, path=node.path, badges=self.badges(node.path))
+        return spread(head, arms, _meeting(node.path, node.merge))
+
+    def _arm(self, path: str, words: str, nodes: tuple[Node, ...]) -> Block:
+        return stack([_label(f"arm:{path}", words, path), *self.chain(nodes)])
+
+    def _dag(self, dag: Dag) -> Block:
+        """Return the layers of a dag, also of one with problems: a picture may show them best."""
+        ordered = topological(dag)
+        members = [*ordered, *(member for member in dag.members if member not in ordered)]
+        ids = {member.id for member in members}
+        unknown = dict.fromkeys(edge.source for member in members for edge in member.after if edge.source not in ids)
+        return _Network(self, dag, members, list(unknown)).block()
 
 
 class _Network:
     """The blocks of a dag, in the order in which its edges lead onwards, and the edges between them."""
 
-    def __init__(self, dag: Dag, members: list[DagMember], unknown: list[str]) -> None:
+    def __init__(self, layout: _Layout, dag: Dag, members: list[DagMember], unknown: list[str]) -> None:
+        self._layout = layout
         self._dag = dag
         self._members = members
         self._blocks = [_dot(f"fork:{dag.path}")]
@@ -236,20 +332,26 @@ class _Network:
         return len(self._blocks) - 1
 
     def block(self) -> Block:
-        waiting: list[tuple[str, int]] = []
+        waiting: list[tuple[DagEdge, DagMember, int]] = []
         for member in self._members:
             labels = self._labels(member)
             place = self._add(self._member(member))
             self._at[member.id] = place
             self._edges += [(label, place) for label in labels]
             waiting += [
-                (edge.source, place)
-                for edge in member.after
-                if edge.when is None or edge.source not in self._at or self._at[edge.source] >= place
+                (edge, member, number)
+                for number, edge in enumerate(member.after)
+                if edge.when is None or self._at.get(edge.source, place) >= place
             ]
             if not member.after:
                 self._edges.append((0, place))
-        self._edges += [(self._at[source], place) for source, place in waiting]
+        for edge, member, number in waiting:
+            source = self._at[edge.source]
+            if edge.when is not None:  # it leads back: in a cycle
+                label = self._add(self._label(member, number, edge.when))
+                self._edges.append((source, label))
+                source = label
+            self._edges.append((source, self._at[member.id]))
         return self._closed()
 
     def _labels(self, member: DagMember) -> list[int]:
@@ -257,20 +359,31 @@ class _Network:
         places: list[int] = []
         for number, edge in enumerate(member.after):
             if edge.when is not None and edge.source in self._at:
-                words = condition_label(edge.when)
-                places.append(self._add(_label(f"arm:{self._dag.path}:{member.id}:{number}", words)))
+                places.append(self._add(self._label(member, number, edge.when)))
                 self._edges.append((self._at[edge.source], places[-1]))
         return places
 
+    def _label(self, member: DagMember, number: int, condition: Condition) -> Block:
+        path = f"{self._dag.path}:{member.id}:{number}"
+        return _label(f"arm:{path}", condition_words(condition), path)
+
     def _member(self, member: DagMember) -> Block:
-        inside = _chain((member.node,))
-        return stack(inside) if inside else _box(f"pass:{self._dag.path}:{member.id}", "pass", member.id)
+        inside = self._layout.chain((member.node,))
+        block = stack(inside) if inside else _box(f"pass:{self._dag.path}:{member.id}", "pass", member.id)
+        return looped(block) if any(edge == DagEdge(member.id) for edge in member.after) else block
 
     def _closed(self) -> Block:
-        """Return the layers, from where the entries part to where the ends meet."""
+        """Return the layers, from where the entries part to where the ends meet; one entry or end is that itself."""
+        self._edges = [(source, target) for source, target in self._edges if source != target]  # drawn by `looped`
         followed = {source for source, _ in self._edges}
         reached = {target for _, target in self._edges}
-        end = self._add(_meeting(self._dag.path, self._dag.merge))
-        self._edges += [(0, one) for one in range(1, end) if one not in reached]
-        self._edges += [(one, end) for one in range(end) if one not in followed]
+        count = len(self._blocks)
+        self._edges += [(0, one) for one in range(1, count) if one not in reached]
+        ends = [one for one in range(1, count) if one not in followed]
+        if len(ends) != 1 or self._dag.merge is not None or any(source > target for source, target in self._edges):
+            end = self._add(_meeting(self._dag.path, self._dag.merge))
+            self._edges += [(one, end) for one in ends]
+        if sum(1 for source, _ in self._edges if not source) == 1:
+            self._blocks.pop(0)
+            self._edges = [(source - 1, target - 1) for source, target in self._edges if source]
         return layered(self._blocks, self._edges)

@@ -1,17 +1,21 @@
 """The scene: a workflow as boxes, groups of boxes and arrows, which Mermaid, dot and JSON draw.
 
 A parallel is a fork box and a join box; a branch is a box with an arrow for each arm; a nested workflow and a dag are
-groups. Shadow steps stand beside the flow: an arrow leads there, none leads back.
+groups. Shadow steps stand beside the flow: an arrow leads there, none leads back. Ids are made of paths, so that a
+changed workflow changes few lines of a diagram.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import inspect
+import itertools
 import linecache
+import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, cast
 
 from penstock.engine.graph.conditions import Either, Every
 from penstock.engine.graph.nodes import Arm, Branch, Dag, Parallel, Sequence, Step, resolve, steps_of
@@ -19,34 +23,32 @@ from penstock.engine.graph.plan import topological
 from penstock.engine.merging.rules import Pick
 from penstock.engine.processor.processor import Processor, claims_of
 from penstock.engine.processor.stages import STAGES
+from penstock.engine.values.display import visible
+from penstock.engine.values.secret_names import HIDDEN, is_secret, masked_code
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from types import CodeType
 
     from penstock.engine.graph.nodes import DagMember, Node, OnError, Policy
     from penstock.engine.processor.processor import Claims
 
 
+Detail: TypeAlias = Literal["short", "full"]
+"""How much a picture says of each step."""
+
 LIMIT = 60
-"""The length of a label, in characters; longer ones are cut."""
-
-_PICTURES = 0x2400
-"""The code point of the first of Unicode's control pictures, which stand in the order of the control characters."""
+"""The length of a label that takes one line, in characters; longer ones are cut."""
 
 
-def visible(text: str) -> str:
-    """Return the text with a visible sign for each character that is not printable: ``␊``, ``␛``, ``⟨U+202E⟩``."""
-    return "".join(one if one.isprintable() else _sign(ord(one)) for one in text)
-
-
-def _sign(code: int) -> str:
-    return chr(_PICTURES + code) if code < ord(" ") else f"⟨U+{code:04X}⟩"
+def whole(text: str) -> str:
+    """Return the visible text; ``?`` where nothing of it can be seen."""
+    return visible(text).strip() or "?"
 
 
 def short(text: str, limit: int = LIMIT) -> str:
     """Return the visible text, cut to the length of a label."""
-    seen = visible(text).strip() or "?"
+    seen = whole(text)
     return seen if len(seen) <= limit else f"{seen[: limit - 1]}…"
 
 
@@ -58,9 +60,17 @@ def last(path: str) -> str:
 # Conditions
 
 
+def condition_words(condition: object) -> str:
+    """Return a condition in words: the name of a function, the expression of a lambda, or the repr of an object.
+
+    Strings are shown as ``***`` where their names are those of secrets.
+    """
+    return whole(masked_code(_in_words(condition)))
+
+
 def condition_label(condition: object) -> str:
-    """Return a condition in words: the name of a function, the expression of a lambda, or the repr of an object."""
-    return short(_in_words(condition))
+    """Return a condition in words, cut to the length of a label."""
+    return short(masked_code(_in_words(condition)))
 
 
 def _in_words(condition: object) -> str:
@@ -69,7 +79,8 @@ def _in_words(condition: object) -> str:
     if isinstance(condition, Either):
         return " or ".join(_inside(one) for one in condition.alternatives)
     if isinstance(condition, functools.partial):
-        given = [*map(_repr, condition.args), *(f"{name}={_repr(value)}" for name, value in condition.keywords.items())]
+        named = [f"{name}={_argument(name, value)}" for name, value in condition.keywords.items()]
+        given = [*map(_argument, _parameters(condition.func), condition.args), *named]
         return f"{_in_words(condition.func)}({', '.join(['…', *given])})"
     code = getattr(condition, "__code__", None)
     if code is not None and code.co_name == "<lambda>":
@@ -86,6 +97,21 @@ def _in_words(condition: object) -> str:
 def _inside(condition: object) -> str:
     words = _in_words(condition)
     return f"({words})" if " " in words else words
+
+
+def _parameters(function: Callable[..., object]) -> Iterator[str]:
+    """Yield the names of a function's parameters, the last one again and again; empty names if they are unknown."""
+    name = ""
+    with contextlib.suppress(TypeError, ValueError):
+        for name in inspect.signature(function).parameters:
+            yield name
+    yield from itertools.repeat(name)
+
+
+def _argument(name: str, value: object) -> str:
+    """Return an argument in words; if its name is that of a secret, only what cannot be one."""
+    harmless = value is None or isinstance(value, (bool, int, float, type)) or inspect.isroutine(value)
+    return HIDDEN if is_secret(name) and not harmless else _repr(value)
 
 
 def _repr(value: object) -> str:
@@ -152,9 +178,21 @@ def _on_error(on_error: OnError) -> str:
     return short(claims_of(on_error).id) if isinstance(on_error, Processor) else str(on_error)
 
 
-def claim_words(claims: Claims) -> tuple[str, ...]:
-    """Return the role of a processor, and what it may do."""
-    words: list[str] = [claims.role]
+def role_of(step: Step) -> str:
+    """Return the role of a step; ``undeclared`` where neither it nor a class of Penstock says one."""
+    kinds = cast("tuple[type[object], ...]", type(step.processor).__mro__)
+    said = "role" in getattr(step.processor, "__dict__", ()) or any(
+        "role" in vars(one) or one.__module__.startswith("penstock.")
+        for one in kinds
+        if one.__qualname__ not in ("Processor", "FunctionProcessor")
+    )
+    return step.claims.role if said else "undeclared"
+
+
+def claim_words(step: Step) -> tuple[str, ...]:
+    """Return the role of a step, and what it may do."""
+    claims = step.claims
+    words = [role_of(step)]
     if claims.role != "observer":
         words.append(f"edits {claims.edits}")
     return (*words, "stores") if claims.stores else tuple(words)
@@ -180,31 +218,62 @@ def merge_words(merge: object) -> str:
     return f"merge={merge if isinstance(merge, str) else condition_label(merge)}"
 
 
-def notes_of(box: Box, stage: str | None) -> tuple[str, ...]:
-    """Return the lines below the title of a box; in a picture of one stage, without the stages of a step."""
-    if not isinstance(box.node, Step) or box.kind != "step":
-        return box.notes
-    words = step_words(box.node)
-    return words if stage is not None else (*words, stage_words(box.node.claims.hooks))
-
-
-def step_words(step: Step) -> tuple[str, ...]:
-    """Return the claims, the facts and the policy of a step, a line each."""
-    claims = step.claims
+def policy_note(step: Step) -> str:
+    """Return the policy of a step in words; empty where nothing was set."""
     policy = list(policy_words(step.policy))
-    if step.policy.on_error is None and claims.on_error == "allow":
+    if step.policy.on_error is None and step.claims.on_error == "allow":
         policy.append("on_error=allow")  # a failure of it lets the run go on, which readers should know
-    lines = (", ".join(claim_words(claims)), "; ".join(fact_words(claims)), ", ".join(policy))
+    return ", ".join(policy)
+
+
+def step_words(step: Step, detail: Detail = "full") -> tuple[str, ...]:
+    """Return what is to be read of a step, a line each: role and policy; ``full``: what it edits, and its facts."""
+    if detail == "short":
+        lines: tuple[str, ...] = (role_of(step), policy_note(step))
+    else:
+        lines = (", ".join(claim_words(step)), "; ".join(fact_words(step.claims)), policy_note(step))
     return tuple(line for line in lines if line)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How much a picture says: of each step, and once of all.
+
+    Attributes:
+        detail: ``short`` or ``full``.
+        apart: whether each step says its stages; not where all have the same.
+        notes: what the first box says of all steps.
+    """
+
+    detail: Detail
+    apart: bool
+    notes: tuple[str, ...]
+
+    def notes_of(self, step: Step) -> tuple[str, ...]:
+        """Return the lines below the title of a step."""
+        words = step_words(step, self.detail)
+        return (*words, stage_words(step.claims.hooks)) if self.apart else words
+
+
+def look_of(root: Node, stage: str | None, detail: Detail) -> Look:
+    """Return how much a picture of a graph says, or of its steps for one stage."""
+    if stage is not None:
+        return Look(detail, apart=False, notes=(f"at {stage_words((stage,))}",))
+    if detail == "short":
+        return Look(detail, apart=False, notes=())
+    common = {tuple(step.claims.hooks) for step in steps_of(root)}
+    if len(common) > 1:
+        return Look(detail, apart=True, notes=())
+    return Look(detail, apart=False, notes=tuple(f"at {stage_words(stages)}" for stages in common))
 
 
 def tone_of(box: Box) -> str:
     """Return the kind of a box; of a step, its role."""
-    return box.node.claims.role if isinstance(box.node, Step) and box.kind == "step" else box.kind
+    return role_of(box.node) if isinstance(box.node, Step) and box.kind == "step" else box.kind
 
 
-BoxKind = Literal["start", "end", "step", "fork", "join", "branch", "pass", "missing"]
-GroupKind = Literal["workflow", "dag", "sequence"]
+BoxKind = Literal["start", "end", "step", "fork", "join", "branch", "pass", "missing", "model"]
+GroupKind = Literal["workflow", "dag", "sequence", "list"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +291,18 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Boxes in a frame; ``parent`` is the id of the group around it, empty for none."""
+    """Boxes in a frame.
+
+    Attributes:
+        id: a name that no other group or box has.
+        kind: what the frame stands for.
+        title: its title.
+        notes: what is said beside the title.
+        parent: the id of the group around it, empty for none.
+        shadow: whether it runs beside the flow.
+        node: the node that it stands for.
+        at: how many boxes were declared before it.
+    """
 
     id: str
     kind: GroupKind
@@ -231,21 +311,43 @@ class Group:
     parent: str = ""
     shadow: bool = False
     node: Node | None = None
+    at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """An arrow from box to box; ``label``: its condition in words; ``beside``: it leads to a shadow step."""
+    """An arrow from box to box.
+
+    Attributes:
+        source: the id of the box that it leaves.
+        target: the id of the box that it reaches.
+        label: its condition in words.
+        beside: whether it leads to a shadow step.
+        opened: when its source was reached, of all ways through the workflow, each followed to its end.
+    """
 
     source: str
     target: str
     label: str = ""
     beside: bool = False
+    opened: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The boxes of one of several arms side by side, as a range of places; ``group`` is the id of the frame around."""
+
+    group: str
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A whole diagram; boxes, groups and arrows stand in declared order."""
+    """A whole diagram; boxes and groups stand in declared order, and the arrows of an arm before those of the next.
+
+    ``sides`` are the arms of the parallels and branches of which one holds a group.
+    """
 
     name: str
     stage: str | None
@@ -253,18 +355,73 @@ class Scene:
     boxes: tuple[Box, ...]
     groups: tuple[Group, ...]
     arrows: tuple[Arrow, ...]
+    sides: tuple[Side, ...] = ()
+
+    def inside(self, group: str) -> list[tuple[int, Box | Group]]:
+        """Return what stands directly in a group (``""``: in none), in declared order, each with its place."""
+        placed: list[tuple[int, int, Box | Group]] = [
+            (place, 1, box) for place, box in enumerate(self.boxes) if box.group == group
+        ]
+        placed += [(one.at, 0, one) for one in self.groups if one.parent == group]
+        return [(place, one) for place, _, one in sorted(placed, key=lambda each: each[:2])]
 
 
-def scene_of(name: str, root: Sequence, stage: str | None = None) -> Scene:
-    """Return the scene of a workflow, or of its steps for one stage."""
+@dataclass(frozen=True, slots=True)
+class ProcessorList(Sequence):
+    """A processor list of an agent: its nodes, each with only those stages at which this list serves it.
+
+    Attributes:
+        serves: ``input``, ``output`` or ``error``.
+        stages: the stages at which something in it runs.
+    """
+
+    serves: str = ""
+    stages: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The name of the list, as its reader knows it."""
+        return f"{self.serves} processors"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentLists(Sequence):
+    """The processor lists of an agent, with the paths that their steps have in a run.
+
+    Attributes:
+        model: the name of the model between them; empty in a picture of one stage.
+    """
+
+    model: str = ""
+
+    @property
+    def lists(self) -> tuple[ProcessorList, ...]:
+        """The lists that are not empty, in the order in which they are reached."""
+        return tuple(node for node in self.nodes if isinstance(node, ProcessorList))
+
+
+class Resolved(Sequence):
+    """A graph whose nodes have the paths already with which they are to be drawn."""
+
+
+def drawn_part(root: Sequence, stage: str | None) -> Sequence:
+    """Return what is drawn of a graph, with paths."""
+    if isinstance(root, (AgentLists, Resolved)):
+        return root
     resolved = resolve(root)
     kept = resolved if stage is None else at_stage(resolved, stage)
-    painter = _Painter()
+    return kept if isinstance(kept, Sequence) else Sequence((kept,))
+
+
+def scene_of(name: str, root: Sequence, stage: str | None = None, detail: Detail = "short") -> Scene:
+    """Return the scene of a workflow, or of its steps for one stage."""
+    kept = drawn_part(root, stage)
+    painter = _Painter(look_of(kept, stage, detail))
     painter.whole(name, kept)
     found = {one for step in steps_of(kept) for one in step.claims.hooks}
     stages = tuple(one for one in STAGES if one in found)
-    arrows = tuple(dict.fromkeys(painter.arrows))
-    return Scene(name, stage, stages, tuple(painter.boxes), tuple(painter.groups), arrows)
+    sides = tuple(painter.sides)
+    return Scene(name, stage, stages, tuple(painter.boxes), tuple(painter.groups), painter.in_order(), sides)
 
 
 def at_stage(node: Node, stage: str) -> Node:
@@ -273,39 +430,36 @@ def at_stage(node: Node, stage: str) -> Node:
 
 
 def at_stages(node: Node, stages: Collection[str]) -> Node:
-    """Return the part of a resolved graph that has any of these stages, and no others. Ids are those of the paths."""
+    """Return the part of a resolved graph that has any of these stages, and no others."""
 
     def restricted(step: Step) -> Node:
         hooks = {stage: hook for stage, hook in step.claims.hooks.items() if stage in stages}
         declared = replace(step.claims, hooks=hooks)
-        return replace(step, id=last(step.path), declared=declared) if hooks else Sequence()
+        return replace(step, declared=declared) if hooks else Sequence()
 
-    return _with_steps(node, restricted, named=True)
+    return _with_steps(node, restricted)
 
 
-def _with_steps(node: Node, change: Callable[[Step], Node], *, named: bool = False) -> Node:
+def _with_steps(node: Node, change: Callable[[Step], Node]) -> Node:
     """Return a graph with changed steps, without the nodes that are empty then.
 
     Args:
         node: the graph.
         change: returns what stands in a step's place; an empty sequence for nothing.
-        named: whether nested workflows get the names of their paths.
     """
     if isinstance(node, Step):
         return change(node)
     if isinstance(node, Branch):
-        arms = tuple(Arm(arm.condition, _with_steps(arm.node, change, named=named)) for arm in node.arms)
-        otherwise = None if node.otherwise is None else _with_steps(node.otherwise, change, named=named)
+        arms = tuple(Arm(arm.condition, _with_steps(arm.node, change)) for arm in node.arms)
+        otherwise = None if node.otherwise is None else _with_steps(node.otherwise, change)
         rest = () if otherwise is None else (otherwise,)
         return replace(node, arms=arms, otherwise=otherwise) if _any(*(arm.node for arm in arms), *rest) else Sequence()
     if isinstance(node, Dag):
-        members = tuple(replace(one, node=_with_steps(one.node, change, named=named)) for one in node.members)
+        members = tuple(replace(one, node=_with_steps(one.node, change)) for one in node.members)
         return replace(node, members=members) if _any(*(member.node for member in members)) else Sequence()
-    nodes = tuple(kept for child in node.nodes if _any(kept := _with_steps(child, change, named=named)))
+    nodes = tuple(kept for child in node.nodes if _any(kept := _with_steps(child, change)))
     if isinstance(node, Parallel) and len(nodes) == 1:  # a parallel of one is that one
         return nodes[0]
-    if named and isinstance(node, Sequence) and node.name:
-        node = replace(node, name=last(node.path))
     return replace(node, nodes=nodes) if nodes else Sequence()
 
 
@@ -320,25 +474,52 @@ class _OpenArrow:
     source: str
     label: str = ""
     beside: bool = False
+    opened: int = 0
+
+
+_AnyArrow = TypeVar("_AnyArrow", Arrow, _OpenArrow)
 
 
 class _Painter:
     """Draws one scene. Every method takes the arrows that lead to a node, and returns those that lead on."""
 
-    def __init__(self) -> None:
+    def __init__(self, look: Look) -> None:
+        self.look = look
         self.boxes: list[Box] = []
         self.groups: list[Group] = []
         self.arrows: list[Arrow] = []
         self.inside = ""
+        self.ids: set[str] = set()
+        self.sides: list[Side] = []
+        self.opened = 0
 
-    def whole(self, name: str, root: Node) -> None:
-        arriving = self.box("start", name, [])
-        nodes = root.nodes if isinstance(root, Sequence) else ()
-        if len(nodes) == 1 and isinstance(nodes[0], Dag) and nodes[0].merge is None:
-            arriving = self.members(nodes[0], arriving)
+    def whole(self, name: str, root: Sequence) -> None:
+        arriving = self.box("start", name, [], *self.look.notes, id="start")
+        if isinstance(root, AgentLists):
+            arriving = self.lists(root, arriving)
+        elif len(root.nodes) == 1 and isinstance(root.nodes[0], Dag) and root.nodes[0].merge is None:
+            arriving = self.members(root.nodes[0], arriving)
         else:
-            arriving = self.chain(nodes, arriving)
-        self.box("end", "end", arriving)
+            arriving = self.chain(root.nodes, arriving)
+        self.box("end", "end", arriving, id="stop")  # a box called `end` would end something in Mermaid
+
+    def in_order(self) -> tuple[Arrow, ...]:
+        """Return the arrows in the order in which their sources were reached; each once."""
+        return tuple(dict.fromkeys(sorted(self.arrows, key=lambda arrow: arrow.opened)))
+
+    def open(self, source: str, label: str = "") -> _OpenArrow:
+        self.opened += 1
+        return _OpenArrow(source, label, opened=self.opened)
+
+    def own(self, id: str) -> str:
+        """Return an id that nothing else has; a number is added where the signs of two paths look alike."""
+        count = 1
+        made = id
+        while made in self.ids:
+            count += 1
+            made = f"{id}_{count}"
+        self.ids.add(made)
+        return made
 
     def box(
         self,
@@ -346,13 +527,36 @@ class _Painter:
         title: str,
         arriving: list[_OpenArrow],
         *notes: str,
+        id: str,
         node: Node | None = None,
         shadow: bool = False,
     ) -> list[_OpenArrow]:
-        made = Box(f"n{len(self.boxes)}", kind, title, notes, self.inside, shadow, node)
+        made = Box(self.own(id), kind, title, notes, self.inside, shadow, node)
         self.boxes.append(made)
-        self.arrows += [Arrow(arrow.source, made.id, arrow.label, arrow.beside or shadow) for arrow in arriving]
-        return [_OpenArrow(made.id)]
+        self.arrows += [
+            Arrow(arrow.source, made.id, arrow.label, arrow.beside or shadow, arrow.opened) for arrow in arriving
+        ]
+        return [self.open(made.id)]
+
+    def lists(self, root: AgentLists, arriving: list[_OpenArrow]) -> list[_OpenArrow]:
+        """Draw the lists of an agent, before and behind its model; what serves its failures stands beside it."""
+        lists = {one.serves: one for one in root.lists}
+        arriving = self.processor_list(lists.get("input"), arriving)
+        if root.model:
+            arriving = self.box("model", root.model, arriving, "model", id="model")
+        if "error" in lists:
+            self.processor_list(
+                lists["error"], [replace(arrow, label="a call fails") for arrow in arriving if root.model]
+            )
+        return self.processor_list(lists.get("output"), arriving)
+
+    def processor_list(self, node: ProcessorList | None, arriving: list[_OpenArrow]) -> list[_OpenArrow]:
+        if node is None:
+            return arriving
+        outside = self.frame("list", node.title, node, f"at {stage_words(node.stages)}")
+        after = self.chain(node.nodes, arriving)
+        self.inside = outside
+        return after
 
     def paint(self, node: Node, arriving: list[_OpenArrow]) -> list[_OpenArrow]:
         if isinstance(node, Step):
@@ -370,7 +574,9 @@ class _Painter:
 
     def step(self, step: Step, arriving: list[_OpenArrow]) -> list[_OpenArrow]:
         shadow = step.policy.mode == "shadow"
-        after = self.box("step", last(step.path), arriving, node=step, shadow=shadow)
+        notes = self.look.notes_of(step)
+        id = f"step_{_slug(step.path)}"
+        after = self.box("step", last(step.path), arriving, *notes, id=id, node=step, shadow=shadow)
         return arriving if shadow else after
 
     def chain(self, nodes: tuple[Node, ...], arriving: list[_OpenArrow]) -> list[_OpenArrow]:
@@ -381,8 +587,8 @@ class _Painter:
     def frame(self, kind: GroupKind, title: str, node: Node, *notes: str, shadow: bool = False) -> str:
         """Open a group, and return the id of the group around it."""
         outside = self.inside
-        self.inside = f"g{len(self.groups)}"
-        self.groups.append(Group(self.inside, kind, title, notes, outside, shadow, node))
+        self.inside = self.own(f"in_{_slug(node.path or title)}")
+        self.groups.append(Group(self.inside, kind, title, notes, outside, shadow, node, len(self.boxes)))
         return outside
 
     def sequence(self, node: Sequence, arriving: list[_OpenArrow]) -> list[_OpenArrow]:
@@ -404,23 +610,43 @@ class _Painter:
             return arriving
         if len(node.nodes) == 1:  # a parallel of one is that one
             return self.paint(node.nodes[0], arriving)
-        fork = self.box("fork", "parallel", arriving, node=node)
-        ends = [arrow for child in node.nodes for arrow in self.paint(child, fork) if arrow not in fork]
-        return self.box("join", "join", ends, *_said(merge_words(node.merge)), node=node) if ends else fork
+        fork = self.box("fork", "parallel", arriving, id=f"fork_{_slug(node.path)}", node=node)
+        ends: list[_OpenArrow] = []
+        sides: list[Side] = []
+        for child in node.nodes:
+            ends += [arrow for arrow in self.side(child, fork, sides) if arrow not in fork]
+        self.keep(sides)
+        return self.join(node, ends) if ends else fork
+
+    def side(self, node: Node, arriving: list[_OpenArrow], sides: list[Side]) -> list[_OpenArrow]:
+        """Draw one of several arms, and add its range of boxes to the others'."""
+        start = len(self.boxes)
+        after = self.paint(node, arriving)
+        if len(self.boxes) > start:
+            sides.append(Side(self.inside, start, len(self.boxes)))
+        return after
+
+    def keep(self, sides: list[Side]) -> None:
+        if any(one.start <= group.at < one.end for one in sides for group in self.groups):
+            self.sides += sides
+
+    def join(self, node: Parallel | Branch, ends: list[_OpenArrow]) -> list[_OpenArrow]:
+        notes = _said(merge_words(node.merge))
+        return self.box("join", "join", ends, *notes, id=f"join_{_slug(node.path)}", node=node)
 
     def branch(self, node: Branch, arriving: list[_OpenArrow]) -> list[_OpenArrow]:
         notes = ["first that holds" if node.match == "first" else "every one that holds"]
         if node.on_error == "block":
             notes.append("on_error=block")
-        (source,) = self.box("branch", "branch", arriving, *notes, node=node)
+        (source,) = self.box("branch", "branch", arriving, *notes, id=f"choose_{_slug(node.path)}", node=node)
         ends: list[_OpenArrow] = []
+        sides: list[Side] = []
         for arm in node.arms:
-            ends += self.paint(arm.node, [replace(source, label=condition_label(arm.condition))])
-        rest = [replace(source, label="otherwise")]
-        ends += rest if node.otherwise is None else self.paint(node.otherwise, rest)
-        if node.match == "first" or len(node.arms) == 1:
-            return ends
-        return self.box("join", "join", ends, *_said(merge_words(node.merge)), node=node)
+            ends += self.side(arm.node, [self.open(source.source, condition_words(arm.condition))], sides)
+        rest = [self.open(source.source, "otherwise")]
+        ends += rest if node.otherwise is None else self.side(node.otherwise, rest, sides)
+        self.keep(sides)
+        return ends if node.match == "first" or len(node.arms) == 1 else self.join(node, ends)
 
     def members(self, dag: Dag, arriving: list[_OpenArrow]) -> list[_OpenArrow]:
         """Draw the members of a dag, also of one with problems: a diagram may show them best."""
@@ -428,35 +654,50 @@ class _Painter:
         unknown = dict.fromkeys(
             edge.source for member in dag.members for edge in member.after if edge.source not in ids
         )
-        ends = {one: self.box("missing", one, [], "no such member") for one in unknown}
+        ends = {
+            one: self.box("missing", one, [], "no such member", id=f"missing_{_slug(dag.path)}_{_slug(one)}")
+            for one in unknown
+        }
         ordered = topological(dag)
         later = f"{dag.path}:"
         for member in (*ordered, *(member for member in dag.members if member not in ordered)):
-            ends[member.id] = self.member(member, ends, arriving, later)
+            ends[member.id] = self.member(member, ends, arriving, dag.path)
         self.arrows = [arrow for known in self.arrows for arrow in _traced(known, later, ends)]
         followed = {edge.source for member in dag.members for edge in member.after}
-        return [arrow for member in dag.members if member.id not in followed for arrow in ends[member.id]]
+        leaving = [arrow for member in dag.members if member.id not in followed for arrow in ends[member.id]]
+        return [arrow for known in leaving for arrow in _traced(known, later, ends)]
 
     def member(
-        self, member: DagMember, ends: dict[str, list[_OpenArrow]], arriving: list[_OpenArrow], later: str
+        self, member: DagMember, ends: dict[str, list[_OpenArrow]], arriving: list[_OpenArrow], path: str
     ) -> list[_OpenArrow]:
         if member.after:
             arriving = [
-                arrow if edge.when is None else replace(arrow, label=_both(arrow.label, condition_label(edge.when)))
+                arrow if edge.when is None else replace(arrow, label=_both(arrow.label, condition_words(edge.when)))
                 for edge in member.after
-                for arrow in ends.get(edge.source, [_OpenArrow(f"{later}{edge.source}")])
+                for arrow in ends.get(edge.source, [self.open(f"{path}:{edge.source}")])
             ]
         if _any(member.node):
             return self.paint(member.node, arriving)
-        return self.box("pass", member.id, arriving, node=member.node)
+        id = f"pass_{_slug(path)}_{_slug(member.id)}"
+        return self.box("pass", member.id, arriving, id=id, node=member.node)
 
 
-def _traced(arrow: Arrow, later: str, ends: dict[str, list[_OpenArrow]]) -> list[Arrow]:
+def _traced(arrow: _AnyArrow, later: str, ends: dict[str, list[_OpenArrow]]) -> list[_AnyArrow]:
     """Return the arrow from the boxes of its source, where that is a member that was drawn later (in a cycle)."""
     if not arrow.source.startswith(later):
         return [arrow]
     sources = ends.get(arrow.source.removeprefix(later), [])
     return [replace(arrow, source=each.source) for each in sources if not each.source.startswith(later)]
+
+
+def _slug(path: str) -> str:
+    """Return a path in letters, digits and ``_`` only, which no format takes for anything but a name."""
+    made = re.sub(r"[\W_]", _plain, path, flags=re.ASCII)
+    return made.replace("style", "sty_le").replace("classDef", "class_Def")  # Mermaid looks for them in any line
+
+
+def _plain(found: re.Match[str]) -> str:
+    return "_" if found.group().isascii() else f"u{ord(found.group()):x}"
 
 
 def _said(words: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
@@ -16,7 +16,13 @@ from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 from penstock import Processor, Workflow
 from penstock.engine import DagEdge
 from penstock.engine.graph.nodes import Arm, Branch, Dag, DagMember, Parallel, Policy, Sequence, Step
-from penstock.engine.render.scene import Scene, notes_of, scene_of, short
+from penstock.engine.render.scene import Scene, scene_of, short, whole
+from penstock.engine.render.wrapping import label_lines, note_lines, title_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock.engine.render.scene import Detail
 
 HOUSE = Path(__file__).parents[2] / "mermaid"
 CACHE = HOUSE / ".npm_cache"
@@ -136,6 +142,7 @@ def _member(number: int, node: Any) -> Any:
     return st.builds(DagMember, st.just(str(number)), node, after)
 
 
+details: Any = st.sampled_from(["short", "full"])
 trees = st.recursive(steps, below, max_leaves=8)
 
 
@@ -144,10 +151,11 @@ def drawn(count: int) -> list[tuple[Scene, str]]:
     made: list[tuple[Scene, str]] = []
 
     @settings(max_examples=count, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
-    @given(names, st.lists(trees, max_size=3), st.sampled_from([None, "process_input"]))
-    def draw(name: str, nodes: list[Any], stage: str | None) -> None:
+    @given(names, st.lists(trees, max_size=3), st.sampled_from([None, "process_input"]), details)
+    def draw(name: str, nodes: list[Any], stage: str | None, detail: Detail) -> None:
         root = Sequence(tuple(nodes))
-        made.append((scene_of(name, root, stage), Workflow(name, root).draw("mermaid", stage)))
+        drawn = Workflow(name, root).draw("mermaid", stage, detail=detail)
+        made.append((scene_of(name, root, stage, detail), drawn))
 
     draw()
     return made
@@ -188,14 +196,19 @@ def shown(text: str) -> list[str]:
     return [line.replace("\u200c", "").strip() for line in text.split("\n")]
 
 
+def bare(lines: Iterable[str]) -> list[str]:
+    """The lines that a label should have, without such characters, too."""
+    return [line.replace("\u200c", "").strip() for line in lines]
+
+
 def check(scene: Scene, told: Any) -> None:
     """Every box, arrow and group is there once, says what it should, and holds no markup but ours."""
     assert "error" not in told, told["error"]
     assert told["type"] == "flowchart-v2"
-    boxes = {box.id: [short(box.title).replace("\u200c", ""), *notes_of(box, scene.stage)] for box in scene.boxes}
+    boxes = {box.id: bare([*title_lines(whole(box.title)), *note_lines(box.notes)]) for box in scene.boxes}
     assert {one["id"]: shown(one["text"]) for one in told["nodes"]} == boxes
     assert {tag for one in (*told["nodes"], *told["edges"], *told["groups"]) for tag in one["tags"]} <= {"b", "br"}
-    arrows = [(arrow.source, arrow.target, [arrow.label], arrow.beside) for arrow in scene.arrows]
+    arrows = [(arrow.source, arrow.target, bare(label_lines(arrow.label)), arrow.beside) for arrow in scene.arrows]
     edges = [(one["from"], one["to"], shown(one["text"]), one["stroke"] == "dotted") for one in told["edges"]]
     assert edges == arrows
     groups = {
@@ -229,8 +242,8 @@ def test_mermaid_knows_roles_by_their_class(reader: Path) -> None:
     (told,) = read(reader, [workflow.draw()])
     assert [one["classes"] for one in told["nodes"]] == [
         ["is-start"],
-        ["is-guard", "is-shadow"],
+        ["is-undeclared", "is-shadow"],
         ["is-branch"],
-        ["is-guard"],
+        ["is-undeclared"],
         ["is-end"],
     ]

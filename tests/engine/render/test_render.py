@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ from penstock.engine import DagEdge, pick
 from penstock.engine.graph.conditions import either, every
 from penstock.engine.graph.nodes import Arm, Branch, Parallel, Policy, Sequence, Step
 from penstock.engine.render.as_json import options_of
-from penstock.engine.render.scene import condition_label, merge_words, policy_words, short, visible
+from penstock.engine.render.scene import condition_label, condition_words, merge_words, policy_words, short
+from penstock.engine.values.display import visible
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 LANGUAGE = Key[str]("language")
@@ -48,6 +50,7 @@ class PII(Processor[Any]):
     """A guard with options."""
 
     edits = "spans"
+    role = "guard"
 
     def __init__(self, strategy: str = "redact", api_key: str = "sk-123") -> None:
         self.strategy = strategy
@@ -65,6 +68,7 @@ class Injection(Processor[Any]):
     """A guard that only looks."""
 
     edits = "nothing"
+    role = "guard"
 
     async def process_input(self, ctx: Any) -> None:
         """Do nothing."""
@@ -299,10 +303,10 @@ def test_a_branch_for_all_that_hold_joins() -> None:
     assert _flow(Workflow("w").branch((is_long, PII()), (bool, Injection()), otherwise=Audit(), match="all")) == [
         "start → branch",
         "branch → pii if is_long",
-        "branch → injection if bool",
-        "branch → audit if otherwise",
         "pii → join",
+        "branch → injection if bool",
         "injection → join",
+        "branch → audit if otherwise",
         "audit → join",
         "join → end",
     ]
@@ -313,8 +317,8 @@ def test_what_runs_in_shadow_is_beside_the_flow() -> None:
     inner = Workflow("in").then(PII()).then(Audit())
     assert _flow(Workflow("w").then(inner, mode="shadow").then(Injection())) == [
         "start ⇢ in/pii",
-        "in/pii → in/audit",
         "start → injection",
+        "in/pii → in/audit",
         "injection → end",
     ]
     shadow = Workflow("w").parallel(PII(), Injection(), mode="shadow")
@@ -342,7 +346,7 @@ def test_a_dag_with_problems_is_drawn_with_them() -> None:
     cycle = Workflow("w").dag(
         member(PII(), id="a", after="b"), member(PII(), id="b", after=("a", "nobody")), member(Audit(), id="c")
     )
-    assert _flow(cycle) == ["start → c", "b → a", "a → b", "missing → b", "c → end"]
+    assert _flow(cycle) == ["start → c", "missing → b", "c → end", "b → a", "a → b"]
     circle = Workflow("w").dag(member(Workflow("a").then(PII(), mode="shadow"), after="a"))
     assert _flow(circle) == []
     for form in ("mermaid", "dot", "text"):
@@ -497,6 +501,44 @@ def test_a_condition_is_shown_in_words(condition: Any, label: str) -> None:
     assert condition_label(condition) == label
 
 
+def asks_service(api_key: object, *more: object, **options: object) -> bool:
+    """A function whose arguments may be secret."""
+    return bool(api_key or more or options)
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A condition whose representation holds a secret."""
+
+    api_key: str
+    url: str = "https://me:hunter2@x.test/"
+
+    def __call__(self, ctx: object) -> bool:
+        return bool(ctx)
+
+
+@pytest.mark.parametrize(
+    ("condition", "label"),
+    [
+        (functools.partial(asks_service, "hunter2"), "asks_service(…, ***)"),
+        (functools.partial(asks_service, token=["hunter2"], size=3), "asks_service(…, token=***, size=3)"),
+        (functools.partial(asks_service, key=len, max_tokens=5), "asks_service(…, key=len, max_tokens=5)"),
+        (functools.partial(asks_service, None, {"password": "hunter2"}), "asks_service(…, None, {'password': '***'})"),
+        (Asking("it's hunter2"), "Asking(api_key='***', url='https://me:***@x.test/')"),
+        (lambda ctx: asks_service(ctx, token="hunter2"), "asks_service(ctx, token='***')"),  # noqa: S106
+        (lambda ctx: ctx.token == "open", "ctx.token == 'open'"),
+    ],
+)
+def test_a_condition_in_words_shows_no_secret(condition: Any, label: str) -> None:
+    """Not by its name, nor inside of an object."""
+    assert condition_label(condition) == label
+    assert condition_words(condition) == label
+    flow = Workflow("w").branch((condition, Audit()))
+    for diagram in ("mermaid", "dot", "text", "json", "svg", "html"):
+        assert "hunter2" not in flow.draw(diagram)
+    assert "hunter2" not in str(Workflow("w").then(Audit()).diff(flow))
+
+
 def test_a_lambda_whose_source_is_another_is_a_lambda(tmp_path: Path) -> None:
     """A file that changed, is no Python, or has two that cannot be told apart; better no label than a wrong one."""
     made = tmp_path / "made.py"
@@ -547,7 +589,7 @@ def test_dot_labels_are_escaped() -> None:
     """Markup, entities, and what graphviz replaces by a node's name; an HTML parser reads back what was meant."""
     title = '<b>"x" & \\N &lt; \x00 ]]> -->'
     line = Workflow(title.replace("/", "")).draw("dot").split("\n")[4]
-    label = re.fullmatch(r"  n0 \[label=<<b>(.*)</b>> shape=.*\]", line)
+    label = re.fullmatch(r"  start \[label=<<b>(.*)</b>> shape=.*\]", line)
     assert label is not None
     assert not set(label[1]) & set("<>")
     assert html.unescape(label[1]).replace("\u200c", "") == title.replace("\x00", "␀")

@@ -6,16 +6,23 @@ import os
 import xml.etree.ElementTree as ET
 from itertools import combinations, pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
-from penstock import Processor, Workflow, member, processor
-from penstock.engine.graph.nodes import Sequence
-from penstock.engine.render.layout import picture_of, role_of
-from tests.engine.render.test_mermaid import NASTY, Checks, names, trees
+from penstock import Processor, Trace, Workflow, member, processor
+from penstock.engine import Span
+from penstock.engine.graph.nodes import Dag, DagEdge, DagMember, Policy, Sequence, Step
+from penstock.engine.render.layout import picture_of
+from penstock.engine.render.scene import role_of
+from penstock.engine.values.span import SpanEdit
+from tests.engine.render.soundness import assert_sound_picture
+from tests.engine.render.test_mermaid import NASTY, Checks, details, names, trees
 from tests.engine.render.test_render import PII, SNAPSHOTS, Audit, Injection, Normalizer, example, is_long
+
+if TYPE_CHECKING:
+    from penstock.engine.render.scene import Detail
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -49,75 +56,21 @@ def texts(drawn: str) -> list[str]:
     return [one.text or "" for one in read(drawn).iter(f"{SVG}text")]
 
 
-def assert_sound(name: str, root: Sequence) -> None:
+def assert_sound(name: str, root: Sequence, stage: str | None = None, detail: Detail = "short") -> None:
     """Check that nothing of a picture is in the way of anything else."""
-    picture = picture_of(name, root)
-    shapes = {shape.id: shape for shape in picture.shapes}
-    assert len(shapes) == len(picture.shapes)
-    around: dict[str, set[str]] = {}
-    for shape in picture.shapes:
-        frame, around[shape.id] = shape.parent, {shape.id}
-        while frame:
-            around[shape.id].add(frame)
-            frame = shapes[frame].parent
-        assert 0 <= shape.x <= shape.x + shape.width <= picture.width + 0.01
-        assert 0 <= shape.y <= shape.y + shape.height <= picture.height + 0.01
-    for one, other in combinations(picture.shapes, 2):
-        inside = [pair for pair in ((one, other), (other, one)) if pair[0].id in around[pair[1].id]]
-        assert all(_within(*pair) for pair in inside)
-        assert inside or not _meets(one, (other.x, other.y), (other.x + other.width, other.y + other.height)), (
-            one,
-            other,
-        )
-    for wire in picture.wires:
-        assert _touches(shapes[wire.source], wire.points[0])
-        assert _touches(shapes[wire.target], wire.points[-1])
-        own = around[wire.source] | around[wire.target]
-        for begin, end in pairwise(wire.points):
-            strangers = [one for one in picture.shapes if one.id not in own and _meets(one, begin, end)]
-            assert not strangers, (wire, strangers)
+    assert_sound_picture(picture_of(name, root, stage, detail))
 
 
-def _within(frame: Any, shape: Any) -> bool:
-    return bool(
-        _touches(frame, (shape.x, shape.y)) and _touches(frame, (shape.x + shape.width, shape.y + shape.height))
-    )
-
-
-def _touches(shape: Any, point: tuple[float, float]) -> bool:
-    x, y = point
-    near = 0.01
-    return bool(
-        shape.x - near <= x <= shape.x + shape.width + near and shape.y - near <= y <= shape.y + shape.height + near
-    )
-
-
-def _meets(shape: Any, begin: tuple[float, float], end: tuple[float, float]) -> bool:
-    """Whether a slanted line, or a box that is given by two corners, shares more than its edge with a shape."""
-    first, second = 0.0, 1.0
-    for least, most, start, stop in (
-        (shape.x, shape.x + shape.width, begin[0], end[0]),
-        (shape.y, shape.y + shape.height, begin[1], end[1]),
-    ):
-        low, high = least + 0.01, most - 0.01
-        if abs(stop - start) < 1e-9:
-            if not low < start < high:
-                return False
-            continue
-        at = sorted(((low - start) / (stop - start), (high - start) / (stop - start)))
-        first, second = max(first, at[0]), min(second, at[1])
-    return first < second
-
-
+@pytest.mark.timeout(60)  # each pair of shapes is compared
 @settings(max_examples=100, phases=[Phase.generate], deadline=None, suppress_health_check=list(HealthCheck))
-@given(names, st.lists(trees, max_size=3))
-def test_nothing_is_in_the_way_of_anything_else(name: str, nodes: list[Any]) -> None:
+@given(names, st.lists(trees, max_size=3), st.sampled_from([None, "process_input"]), details)
+def test_nothing_is_in_the_way_of_anything_else(name: str, nodes: list[Any], stage: str | None, detail: Detail) -> None:
     """In random workflows of hostile names; each is well-formed, and the same each time."""
     root = Sequence(tuple(nodes))
-    assert_sound(name, root)
-    drawn = Workflow(name, root).draw("svg")
+    assert_sound(name, root, stage, detail)
+    drawn = Workflow(name, root).draw("svg", stage, detail=detail)
     read(drawn)
-    assert drawn == Workflow(name, root).draw("svg")
+    assert drawn == Workflow(name, root).draw("svg", stage, detail=detail)
 
 
 @pytest.mark.parametrize(
@@ -181,8 +134,8 @@ def test_arms_keep_their_order_and_their_conditions() -> None:
 
 def test_a_box_says_the_role_and_the_policy_that_was_set() -> None:
     """A step of no declared role is not shown as a guard; stages are not shown."""
-    workflow = Workflow("w").then(Normalizer(), timeout=2).then(PII())
-    assert texts(workflow.draw("svg")) == ["w", "normalizer", "transform", "timeout=2 s, on_error=allow", "pii",
+    workflow = Workflow("w").then(Normalizer(), timeout=2).then(Checks("own"))
+    assert texts(workflow.draw("svg")) == ["w", "normalizer", "transform", "timeout=2 s, on_error=allow", "own",
                                            "undeclared", "end"]  # fmt: skip
 
 
@@ -240,6 +193,38 @@ def test_a_dag_with_problems_is_drawn_with_them() -> None:
     assert_sound("w", Workflow("w").dag(member(PII(), id="a", after="a")).root)
 
 
+@pytest.mark.timeout(60)  # each pair of shapes is compared
+@settings(max_examples=100, phases=[Phase.generate], deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data(), st.integers(1, 6))
+def test_any_dag_can_be_drawn_however_wrong(data: st.DataObject, count: int) -> None:
+    """Cycles, members that wait for themselves or for nobody, and the conditions on all of these."""
+    sources = st.sampled_from([*map(str, range(count)), "nobody"])
+    edges = st.lists(st.builds(DagEdge, sources, st.sampled_from([None, is_long])), max_size=3).map(tuple)
+    nodes: Any = st.sampled_from([Step(Injection()), Step(Injection(), Policy(mode="shadow")), Sequence()])
+    members = tuple(DagMember(str(one), data.draw(nodes), data.draw(edges)) for one in range(count))
+    root = Sequence((Dag(members, data.draw(st.sampled_from([None, "first"]))), Step(Audit())))
+    assert_sound("any", root)
+    conditions = [edge for one in members for edge in one.after if edge.when]
+    drawn = Workflow("any", root).draw("svg")
+    read(drawn)
+    for form in ("text", "mermaid", "dot", "json"):
+        assert Workflow("any", root).draw(form)  # type: ignore[arg-type]
+    if any(isinstance(one.node, Step) for one in members):
+        assert texts(drawn).count("is_long") == len(conditions)
+
+
+def test_a_member_that_waits_for_itself_has_a_loop() -> None:
+    """Around it, and with the condition if it has one."""
+    loop = picture_of("w", Workflow("w").dag(member(PII(), id="a", after="a")).root)
+    assert [wire.head for wire in loop.wires if wire.source == wire.target == "step:a"] == [True]
+    ways = [(wire.source, wire.target) for wire in loop.wires if wire.source != wire.target]
+    assert ways == [("start", "step:a"), ("step:a", "end")]
+    asked = picture_of("w", Workflow("w").dag(member(PII(), id="a", after={"a": is_long})).root)
+    label = "arm:dag:a:0"
+    ends = [(wire.source, wire.target) for wire in asked.wires if label in (wire.source, wire.target)]
+    assert ends == [("step:a", label), (label, "step:a")]
+
+
 def test_a_dag_without_need_of_crossings_has_none() -> None:
     """Long edges go round the outside where that is better."""
     wires = picture_of("network", network().root).wires
@@ -260,3 +245,14 @@ def _cross(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float
         return (other[0] - one[0]) * (point[1] - one[1]) - (other[1] - one[1]) * (point[0] - one[0])
 
     return side(a, b, c) * side(a, b, d) < -1e-6 and side(c, d, a) * side(c, d, b) < -1e-6
+
+
+def test_a_tip_lists_a_few_edits_and_says_how_many_there_are() -> None:
+    """However many there are, and however long they are."""
+    edits = tuple(SpanEdit("m", 0, "text", at, at + 1, "redact", f"<{at}>" + "x" * 999) for at in range(1000))
+    spans = tuple(Span(number, None, "step", "c", path="c", stage="process_input", edits=edits) for number in range(40))
+    drawn = Workflow("w").then(Checks("c")).draw("svg", trace=Trace("r", "w", "edited", spans))
+    assert len(drawn) < 20_000
+    assert "<19>" in drawn or "&lt;19&gt;" in drawn
+    assert "… of 40 runs" in drawn
+    assert "… of 40,000 edits" in drawn

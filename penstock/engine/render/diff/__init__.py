@@ -1,0 +1,1 @@
+"""What differs between two workflows: `Workflow.diff` returns it as a `WorkflowDiff`."""

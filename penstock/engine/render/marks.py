@@ -1,0 +1,72 @@
+"""`Marks`: what a picture shows besides the workflow, for example what a run did or what two versions differ in.
+
+A mark belongs to a path: of a step, a nested workflow, a branch or a parallel; of an arm, ``PATH:0`` or
+``PATH:otherwise``; of an edge of a dag, ``PATH:MEMBER:0``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FlowState: TypeAlias = Literal["taken", "skipped", "stopped"]
+MarkKind: TypeAlias = Literal["added", "removed", "changed", "passed", "edited", "tripped", "failed", "skipped"]
+
+GONE = "removed//"
+"""Begins the path of what is drawn although the workflow has it no more; no path of a workflow has two slashes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a picture says about one box, arm or frame.
+
+    Attributes:
+        kind: of a difference ``added``, ``removed`` or ``changed``; of a run, how it ended there.
+        badge: a few words in the box, for example ``2 edits``; in several lines if there are line breaks.
+        cost: a last line in the box, for example ``1.3 ms · 2 runs``.
+        lines: what a browser shows under the pointer, below the path.
+        stops: whether the run ends there.
+    """
+
+    kind: MarkKind
+    badge: str = ""
+    cost: str = ""
+    lines: tuple[str, ...] = ()
+    stops: bool = False
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words in the box, a line each."""
+        return tuple(words for words in (*self.badge.split("\n"), self.cost) if words)
+
+
+class Flow(NamedTuple):
+    """What happened in one stage of a run.
+
+    Attributes:
+        serves: the processor list of an agent that serves the stage; empty if that is unknown.
+        passed: of each step and arm ``taken``, ``skipped``, or ``stopped`` where the stage ended there.
+    """
+
+    serves: str
+    passed: Mapping[str, FlowState]
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """All marks of one picture.
+
+    Attributes:
+        about: whether they show a difference or a run; it selects the legend.
+        marks: the marks, by path.
+        flows: of a run, what happened in each of its stages; the lines that were taken follow from it.
+        lines: words below the picture, for example totals.
+    """
+
+    about: Literal["diff", "trace"]
+    marks: Mapping[str, Mark]
+    flows: tuple[Flow, ...] = ()
+    lines: tuple[str, ...] = ()

@@ -1,0 +1,27 @@
+/** The page of one workflow, as `workflow.draw("html")` makes it: reads the data of the file, and shows it. */
+
+import { html, render } from "lit-html";
+import { readData, takePicture } from "penstock/data.js";
+import { visible } from "penstock/format.js";
+import { View } from "penstock/view.js";
+
+/** @typedef {import("./types.js").WorkflowInfo & {trace: import("./types.js").Trace | null}} Data */
+
+const data = /** @type {Data} */ (readData("data"));
+const { host, svg } = takePicture();
+const view = new View(svg, data, show);
+let shown = false;
+
+function show() {
+  if (!shown) return;
+  render(
+    html`<header><h1>${visible(data.name)}</h1>
+        ${data.stage ? html`<p>at ${data.stage}</p>` : ""} ${view.tools()}</header>
+      <main>${view.template()}</main>`,
+    host,
+  );
+}
+
+shown = true;
+view.show(data.trace);
+view.picture.fit();
