@@ -1,4 +1,4 @@
-"""Load the workflow with a name: a preset, ``module:name`` or ``path.py:name``."""
+"""Load the workflow or the agent with a name: a preset, ``module:name`` or ``path.py:name``."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from typing_extensions import TypeIs
+
+    from penstock.workflows.agent import Agent
 
 
 class LoadingError(PenstockError):
@@ -52,8 +54,41 @@ def load_workflow(reference: str) -> Workflow:
     source, name = _split(reference)
     if not name and not _is_file(source) and source in _presets():
         return _presets()[source]()
-    module = _from_file(reference, source) if _is_file(source) else _from_module(reference, source, named=bool(name))
-    return _by_name(reference, module, name) if name else _only(reference, module)
+    module = _module(reference, source, name)
+    return _as_workflow(reference, name, _by_name(reference, module, name)) if name else _only(reference, module)
+
+
+def load_workflow_or_agent(reference: str) -> Workflow | Agent:
+    """Return the workflow or the agent with a name.
+
+    Args:
+        reference: as for `load_workflow`; the name may also refer to an agent, or to a function that returns one.
+            Without ``:name``, the module or file must hold exactly one workflow, or one agent and no workflow.
+
+    Raises:
+        LoadingError: nothing has that name, or the user's code failed while it was loaded.
+    """
+    source, name = _split(reference)
+    if not name and not _is_file(source) and source in _presets():
+        return _presets()[source]()
+    module = _module(reference, source, name)
+    if not name:
+        agents = {id(value): value for value in vars(module).values() if _is_agent(value)}
+        alone = len(agents) == 1 and not _workflows_of(module)
+        return next(iter(agents.values())) if alone else _only(reference, module)
+    found = _by_name(reference, module, name)
+    made = _made(reference, name, found)
+    return made if _is_agent(made) else _as_workflow(reference, name, found, made)
+
+
+def _is_agent(value: object) -> TypeIs[Agent]:
+    """Return whether a value is an agent; the module of agents is not loaded for it."""
+    module = sys.modules.get("penstock.workflows.agent.agent")
+    return module is not None and isinstance(value, module.Agent)
+
+
+def _module(reference: str, source: str, name: str) -> ModuleType:
+    return _from_file(reference, source) if _is_file(source) else _from_module(reference, source, named=bool(name))
 
 
 def _split(reference: str) -> tuple[str, str]:
@@ -184,14 +219,14 @@ def _raised_at(error: Exception, where: str) -> str:
 # The name in the module
 
 
-def _by_name(reference: str, module: ModuleType, name: str) -> Workflow:
+def _by_name(reference: str, module: ModuleType, name: str) -> Any:
     found: Any = module
     for part in name.split("."):
         try:
             found = getattr(found, part)
         except AttributeError:
             raise LoadingError(reference, _no_attribute(module, found, part)) from None
-    return _as_workflow(reference, name, found)
+    return found
 
 
 def _no_attribute(module: ModuleType, holder: Any, part: str) -> str:
@@ -209,11 +244,20 @@ def _candidates(module: ModuleType) -> str:
     return f"the workflows in it are: {', '.join(names)}"
 
 
-def _as_workflow(reference: str, name: str, found: Any) -> Workflow:
-    made = found
-    if _is_factory(found):
-        with _explained(reference, f"{name}()"):
-            made = found()
+def _made(reference: str, name: str, found: Any) -> Any:
+    """Return the value itself, or what it returns if it is a function that can be called without arguments."""
+    if not _is_factory(found):
+        return found
+    with _explained(reference, f"{name}()"):
+        return found()
+
+
+_NOT_MADE: Any = object()
+
+
+def _as_workflow(reference: str, name: str, found: Any, made: Any = _NOT_MADE) -> Workflow:
+    if made is _NOT_MADE:
+        made = _made(reference, name, found)
     if isinstance(made, Workflow):
         return made
     if _is_processor(made):

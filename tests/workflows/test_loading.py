@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock import Workflow
-from penstock.workflows.loading import LoadingError, load_workflow
+from penstock.workflows.loading import LoadingError, load_workflow, load_workflow_or_agent
 
 
 def problem_of(reference: str) -> str:
@@ -145,3 +145,23 @@ def test_a_script_that_ends_the_program_does_not_end_ours(world: Path) -> None:
 def test_half_a_reference_is_refused(reference: str) -> None:
     """With the form it should have."""
     assert "module:name or path.py:name" in problem_of(reference)
+
+
+AGENT = """
+from penstock import Agent, Workflow
+from penstock.testing import ScriptedModel
+
+bot = Agent(ScriptedModel(["x"]))
+"""
+
+
+def test_an_agent_is_found_where_one_is_allowed(world: Path) -> None:
+    """By its name, by a function, or because it stands alone in its file; workflows and presets are found, too."""
+    (world / "bots.py").write_text(f"{AGENT}def make():\n    return bot\n")
+    (world / "both.py").write_text(f"{AGENT}guard = Workflow('guard')\n")
+    found = [load_workflow_or_agent(one) for one in ("bots.py:bot", "bots.py:make", "bots.py")]
+    assert [type(one).__name__ for one in found] == ["Agent"] * 3
+    assert load_workflow_or_agent("both.py") == Workflow("guard")
+    assert load_workflow_or_agent("both.py:guard") == Workflow("guard")
+    assert str(load_workflow_or_agent("hygiene")) == str(load_workflow("hygiene"))
+    assert "is an Agent, but must be a Workflow" in problem_of("bots.py:bot")

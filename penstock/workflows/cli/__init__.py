@@ -1,4 +1,4 @@
-"""The command ``penstock``: run, draw, check and list workflows, and manage stored conversations."""
+"""The command ``penstock``: run, draw, compare, check and list workflows, and manage stored conversations."""
 
 from __future__ import annotations
 

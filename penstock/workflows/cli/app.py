@@ -52,10 +52,14 @@ def _run_command(args: argparse.Namespace, stdout: IO[str]) -> int:
         from penstock.workflows.cli.run import run as command
     elif args.command == "draw":
         from penstock.workflows.cli.inspection import draw as command
+    elif args.command == "diff":
+        from penstock.workflows.cli.inspection import diff as command
     elif args.command == "validate":
         from penstock.workflows.cli.inspection import validate as command
     elif args.command == "completion":
         from penstock.workflows.cli.completion import completion as command
+    elif args.command == "studio":
+        from penstock.workflows.cli.studio import studio as command
     elif args.command == "memory":
         from penstock.workflows.cli.memory import memory as command
     else:

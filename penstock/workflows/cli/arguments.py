@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 from penstock.engine.formats import FORMATS
 from penstock.engine.processor.stages import STAGES, full_name
 from penstock.workflows.batch import JOBS
-from penstock.workflows.cli.inputs import is_object
 from penstock.workflows.cli.terminal import readable
+from penstock.workflows.rows.reading import is_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 STORE = "PENSTOCK_STORE"
 """The environment variable that names the store if ``--store`` does not."""
+
+STUDIO_PORT = 7374
+"""The default port of the studio: no other program's by habit, so a bookmark stays right."""
 
 LAST = 50
 """How many messages of a thread are shown by default: a few screens."""
@@ -104,15 +107,20 @@ def _add_format(parser: argparse.ArgumentParser) -> None:
 CHECKED_STAGES = tuple(name for name, stage in STAGES.items() if not stage.streams and name != "process_api_error")
 """The stages that ``run`` offers: all but those that need a source of chunks or an error."""
 
-Diagram = Literal["text", "mermaid", "dot", "json", "svg"]
+Diagram = Literal["text", "mermaid", "dot", "json", "svg", "html"]
 DIAGRAMS: dict[Diagram, tuple[str, ...]] = {
     "text": (".txt",),
     "mermaid": (".mmd", ".mermaid"),
     "dot": (".dot", ".gv"),
     "json": (".json",),
     "svg": (".svg",),
+    "html": (".html", ".htm"),
 }
 """The formats of diagrams, with the file extensions that select them."""
+
+Diff = Literal["text", "json", "svg"]
+DIFFS: tuple[Diff, ...] = ("text", "json", "svg")
+"""The formats of differences between two workflows; the file extensions are those of diagrams."""
 
 PICTURES = (".png", ".pdf", ".jpg", ".jpeg", ".gif", ".webp")
 """Extensions of pictures, which graphviz can make of our text; no diagram is written into such a file."""
@@ -130,8 +138,10 @@ examples:
   penstock run hygiene --input chats.jsonl                 check a file
   penstock run guards.py:guard - <rows.jsonl >out.jsonl    read stdin, write JSONL
   penstock draw hygiene                                    show the workflow as a diagram
+  penstock diff old.py:guard new.py:guard                  show what differs between two workflows
   penstock list                                            show presets, processors and stages
   penstock memory list --store chat.db                     show stored conversations
+  penstock studio guards.py:guard                          a page to see workflows, and to watch them run
 """
 
 _RUN = """\
@@ -150,6 +160,8 @@ examples:
   penstock run hygiene --input chats.jsonl -o cleaned.jsonl
   cat prompts.txt | penstock run guards.py:guard - --format table
   penstock run myapp.guards:output --stage process_output_step --input answers.jsonl
+  penstock run hygiene --input chats.jsonl --report report.html
+  penstock run hygiene "Write to ann@example.com" --trace         a timeline of what each step did
   penstock run hygiene --input pull.jsonl --fail-on blocked     exit code 1 if a row is blocked
 
 exit codes: 0 every row was checked, 1 --fail-on found a row, 2 wrong usage, 3 some rows could not be checked (they are
@@ -162,6 +174,24 @@ examples:
   penstock draw guards.py:guard -o guard.mmd           as Mermaid, because of the extension
   penstock draw guards.py:guard --stage process_output_step
   penstock draw guards.py:guard -o guard.svg           as a picture
+  penstock draw guards.py:guard -o guard.html          as a page with search, docs and options
+  penstock draw guards.py:guard -o guard.svg --detail full
+  penstock draw bot.py:agent                           which list of an agent serves which stage
+  penstock draw bot.py:agent --trace run.json -o run.svg   what a run did
+"""
+
+_DIFF = """\
+Compares two workflows, or two versions of one: which steps were added, removed or moved; which options, policies,
+conditions, merge rules and edges of a dag changed. Strings that may be secrets are shown as ***.
+"""
+
+_DIFF_EXAMPLES = """\
+examples:
+  penstock diff old_guards.py:guard guards.py:guard
+  penstock diff hygiene guards.py:guard -o diff.svg      as a picture
+  penstock diff old_guards.py:guard guards.py:guard --format json
+
+exit codes, as those of diff: 0 no differences, 1 differences, 2 a workflow cannot be loaded
 """
 
 _VALIDATE_EXAMPLES = """\
@@ -172,6 +202,20 @@ examples:
 exit codes: 0 no problems, 1 problems, 2 the workflow cannot be loaded
 """
 
+_STUDIO = """\
+Opens a page on this machine: presets and your workflows and agents as pictures; runs on a text, a conversation or a
+JSONL file, watched live; options changed in a form; two workflows, versions or runs compared. A workflow is loaded
+again when its file changes. Each is loaded and run in a process of its own.
+
+The studio listens on 127.0.0.1. With another --host it demands the token in the URL that it prints.
+"""
+
+_STUDIO_EXAMPLES = """\
+examples:
+  penstock studio --open                        the presets, in a browser
+  penstock studio guards.py:guard app.py:agent  a workflow and an agent, beside the presets
+  penstock studio --port 0                      any free port; the URL is printed
+"""
 
 _COMPLETION = """\
 Needs the extra `completion`. For bash, put this line into ~/.bashrc; other shells are alike:
@@ -205,9 +249,11 @@ def command_parser(version: str) -> argparse.ArgumentParser:
     commands = main.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _add_run(commands)
     _add_draw(commands)
+    _add_diff(commands)
     _add_validate(commands)
     _add_list(commands)
     add_memory(commands, _command)
+    _add_studio(commands)
     _add_completion(commands)
     return main
 
@@ -228,7 +274,7 @@ class _Parser(argparse.ArgumentParser):
     def add_argument(self, *args: Any, **options: Any) -> argparse.Action:
         """Add an argument; where it names a file, say so to shell completion."""
         action = super().add_argument(*args, **options)
-        if options.get("metavar") in ("FILE", "WORKFLOW"):
+        if options.get("metavar") in ("FILE", "WORKFLOW", "OLD", "NEW"):
             vars(action)["complete"] = FILES
         return action
 
@@ -313,6 +359,7 @@ def _add_run(commands: Any) -> None:
     run.add_argument(
         "--show-input", action="store_true", help="show the original rows, including everything that was hidden"
     )
+    _add_trace(run)
     run.add_argument(
         "--fail-on",
         choices=("blocked", "edited", "flagged"),
@@ -321,9 +368,30 @@ def _add_run(commands: Any) -> None:
     run.add_argument("--no-progress", action="store_true", help="show no progress bar")
 
 
+def _add_diff(commands: Any) -> None:
+    line = "show what differs between two workflows"
+    diff = _command(commands, "diff", "OLD NEW", line, _DIFF, _DIFF_EXAMPLES)
+    diff.add_argument("old", metavar="OLD", help=f"the old workflow: {_WORKFLOW}")
+    diff.add_argument("new", metavar="NEW", help="the new workflow, named in the same way")
+    diff.add_argument("-f", "--format", choices=DIFFS, help="default: by the extension of FILE, else text")
+    diff.add_argument("-o", "--output", metavar="FILE", help="write the differences to this file")
+
+
+def _add_trace(run: argparse.ArgumentParser) -> None:
+    run.add_argument(
+        "--trace", action="store_true", help="show a timeline of what each step did; in JSONL, add the field `trace`"
+    )
+    run.add_argument("--report", metavar="FILE", help="write a report to this file: one HTML page, with every trace")
+    run.add_argument(
+        "--texts",
+        action="store_true",
+        help="keep texts in the trace and the report, including everything that was hidden",
+    )
+
+
 def _add_draw(commands: Any) -> None:
-    draw = _command(commands, "draw", "WORKFLOW", "draw a workflow as a diagram", "", _DRAW_EXAMPLES)
-    draw.add_argument("workflow", metavar="WORKFLOW", help=_WORKFLOW)
+    draw = _command(commands, "draw", "WORKFLOW", "draw a workflow or an agent as a diagram", "", _DRAW_EXAMPLES)
+    draw.add_argument("workflow", metavar="WORKFLOW", help=f"{_WORKFLOW}; or an agent")
     draw.add_argument("-f", "--format", choices=tuple(DIAGRAMS), help="default: by the extension of FILE, else text")
     draw.add_argument("-o", "--output", metavar="FILE", help="write the diagram to this file")
     draw.add_argument(
@@ -332,6 +400,16 @@ def _add_draw(commands: Any) -> None:
         choices=tuple(STAGES),
         metavar="STAGE",
         help="draw only the steps that implement this stage",
+    )
+    draw.add_argument(
+        "--trace",
+        metavar="FILE",
+        help="show a run, too (svg, html): the JSON of its trace, or a row of `run --trace`; `-` for stdin",
+    )
+    draw.add_argument(
+        "--detail",
+        choices=("short", "full"),
+        help="full: also stages, facts and permitted edits (default: full in text, short in pictures)",
     )
 
 
@@ -353,6 +431,43 @@ def _add_list(commands: Any) -> None:
     listing = _command(commands, "list", "[NAME]", "list the presets, the built-in processors and the stages")
     listing.add_argument("name", metavar="NAME", nargs="?", help="show only this one, with its whole description")
     listing.add_argument("-f", "--format", choices=("text", "json"), default="text", help="default: text")
+
+
+def _add_studio(commands: Any) -> None:
+    studio = _command(
+        commands, "studio", "[WORKFLOW ...]", "a page to see, run and compare workflows", _STUDIO, _STUDIO_EXAMPLES
+    )
+    studio.add_argument(
+        "workflows", metavar="WORKFLOW", nargs="*", help="module:name or path.py:name of a workflow or an agent"
+    )
+    studio.add_argument("--open", action="store_true", help="open a browser")
+    studio.add_argument(
+        "--port", type=_natural, default=STUDIO_PORT, metavar="N", help=f"default: {STUDIO_PORT}; 0: any free one"
+    )
+    studio.add_argument(
+        "--host", default="127.0.0.1", metavar="ADDRESS", help="the address to listen on (default: 127.0.0.1)"
+    )
+    studio.add_argument(
+        "--allow-host", action="append", default=[], metavar="NAME", help="a name under which it may be reached, too"
+    )
+    studio.add_argument("--history", metavar="FILE", help="where the last runs are kept (default: a file of yours)")
+    studio.add_argument("--no-history", action="store_true", help="keep no runs when the studio stops")
+    studio.add_argument("--keep", type=_positive, default=200, metavar="N", help="keep the last N runs (default: 200)")
+    studio.add_argument(
+        "--max-upload", type=_positive, default=256, metavar="MIB", help="the largest file to upload (default: 256)"
+    )
+    studio.add_argument(
+        "--max-text", type=_positive, default=8, metavar="MIB", help="the largest text to run (default: 8)"
+    )
+    studio.add_argument(
+        "--timeout", type=_positive, default=600, metavar="S", help="stop a run after S seconds (default: 600)"
+    )
+    studio.add_argument(
+        "--load-timeout", type=_positive, default=30, metavar="S", help="stop importing after S seconds (default: 30)"
+    )
+    studio.add_argument(
+        "-j", "--jobs", type=_positive, default=4, metavar="N", help="how many runs are at work at once (default: 4)"
+    )
 
 
 def _add_completion(commands: Any) -> None:

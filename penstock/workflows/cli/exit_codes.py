@@ -12,7 +12,7 @@ class Exit(IntEnum):
 
     Attributes:
         OK: success; for ``run``: every row was checked, whatever the verdicts.
-        FOUND: ``run --fail-on`` found such a row, or ``validate`` found problems.
+        FOUND: ``run --fail-on`` found such a row, ``validate`` found problems, or ``diff`` found differences.
         USAGE: wrong arguments, or a workflow, file or store that cannot be loaded.
         INCOMPLETE: some rows could not be checked: they are malformed, or a step failed.
         INTERRUPTED: stopped with Ctrl-C (128 + SIGINT).

@@ -1,18 +1,22 @@
-"""The commands ``penstock draw`` and ``penstock validate``: look at a workflow without running it."""
+"""The commands ``penstock draw``, ``diff`` and ``validate``: look at workflows and agents without running them."""
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from penstock.engine.graph.nodes import steps_of
 from penstock.engine.processor.stages import STAGES
-from penstock.engine.values.errors import WorkflowError
-from penstock.workflows.cli.arguments import DIAGRAMS, PICTURES, Diagram
+from penstock.engine.values.errors import TraceError, UsageError, WorkflowError
+from penstock.engine.values.trace import Trace
+from penstock.workflows.cli.arguments import DIAGRAMS, DIFFS, PICTURES, Diagram, Diff
 from penstock.workflows.cli.exit_codes import CommandError, Exit
 from penstock.workflows.cli.inputs import writing
 from penstock.workflows.cli.terminal import write_line
-from penstock.workflows.loading import load_workflow
+from penstock.workflows.loading import load_workflow, load_workflow_or_agent
+from penstock.workflows.rows.reading import is_object
 
 if TYPE_CHECKING:
     import argparse
@@ -21,14 +25,64 @@ if TYPE_CHECKING:
 
 
 def draw(args: argparse.Namespace, stdout: IO[str]) -> int:
-    """Draw the workflow, and return the exit code. One with problems is drawn, too: the diagram may show them."""
+    """Draw the workflow or the agent, and return the exit code.
+
+    A workflow with problems is drawn, too: the diagram may show them.
+
+    Raises:
+        CommandError: the processors of the agent are not known before a request, or the trace cannot be read.
+    """
     form = _format(args.output, args.format)
-    diagram = load_workflow(args.workflow).draw(form, stage=args.stage)
-    with writing(args.output, stdout) as out:
-        out.write(diagram if diagram.endswith("\n") else f"{diagram}\n")
-    if args.output not in (None, "-"):
-        write_line(f"wrote {args.output}")
+    trace = None if args.trace is None else _trace(args.trace)
+    try:
+        drawn = load_workflow_or_agent(args.workflow)
+        diagram = drawn.draw(form, stage=args.stage, detail=args.detail, trace=trace)
+    except UsageError as error:
+        raise CommandError(f"cannot draw {args.workflow}: {error}") from error
+    _write(diagram, args.output, stdout)
     return Exit.OK
+
+
+def _trace(file: str) -> Trace:
+    """Return the trace in a file: its JSON, or a row of ``penstock run --trace`` that has it.
+
+    Raises:
+        CommandError: the file is no trace.
+    """
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
+        data: object = json.loads(text)
+        return Trace.from_json(data["trace"] if is_object(data) and is_object(data.get("trace")) else data)
+    except (ValueError, TraceError) as error:
+        raise CommandError(f"{file} is not the JSON of a trace: {error}") from error
+
+
+def _write(text: str, output: str | None, stdout: IO[str]) -> None:
+    with writing(output, stdout) as out:
+        out.write(text if text.endswith("\n") else f"{text}\n")
+    if output not in (None, "-"):
+        write_line(f"wrote {output}")
+
+
+def diff(args: argparse.Namespace, stdout: IO[str]) -> int:
+    """Show what differs between two workflows, and return the exit code, as ``diff`` does."""
+    form = _diff_format(args.output, args.format)
+    found = load_workflow(args.old).diff(load_workflow(args.new))
+    _write(found.draw(form), args.output, stdout)
+    return Exit.FOUND if found else Exit.OK
+
+
+def _diff_format(output: str | None, given: Diff | None) -> Diff:
+    """Return the format that was given, else the format of the file's extension; text without one.
+
+    Raises:
+        CommandError: no format has that extension.
+    """
+    ending = Path(output or "").suffix.lower()
+    endings: dict[str, Diff] = {end: form for form in DIFFS for end in DIAGRAMS[form]}
+    if given is None and ending and ending not in endings:
+        raise CommandError(f"cannot write a diff into {output}: the formats are {' '.join(endings)}")
+    return given or endings.get(ending, "text")
 
 
 def _format(output: str | None, given: Diagram | None) -> Diagram:

@@ -23,8 +23,9 @@ from penstock.engine.values.stored import Thread
 from penstock.workflows.cli.arguments import STORE
 from penstock.workflows.cli.exit_codes import CommandError, Exit
 from penstock.workflows.cli.formatting import console_for, plain
-from penstock.workflows.cli.inputs import is_object, reading, refuse_same, writing
+from penstock.workflows.cli.inputs import reading, refuse_same, writing
 from penstock.workflows.cli.terminal import visible, write_line
+from penstock.workflows.rows.reading import is_object
 
 if TYPE_CHECKING:
     import argparse

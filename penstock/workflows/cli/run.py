@@ -6,7 +6,7 @@ import shlex
 import sys
 import traceback
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
@@ -16,10 +16,11 @@ from typing import IO, TYPE_CHECKING, Protocol, Self
 from penstock.engine.values.errors import StepFailedError
 from penstock.workflows.batch import check_all
 from penstock.workflows.cli.exit_codes import CommandError, Exit
-from penstock.workflows.cli.inputs import InputRow, RowSource, call_of, reading, refuse_same, size_of, writing
-from penstock.workflows.cli.results import RunCounts, as_json, error_text
+from penstock.workflows.cli.inputs import reading, refuse_same, size_of, writing
 from penstock.workflows.cli.terminal import write_line
 from penstock.workflows.loading import load_workflow
+from penstock.workflows.rows.reading import InputRow, RowSource, call_of
+from penstock.workflows.rows.results import RunCounts, as_json, error_text
 
 if TYPE_CHECKING:
     import argparse
@@ -31,8 +32,9 @@ if TYPE_CHECKING:
     from penstock.engine.formats import Format
     from penstock.engine.workflow import Workflow
     from penstock.workflows.batch import Call
-    from penstock.workflows.cli.inputs import InputFormat
-    from penstock.workflows.cli.results import RowChecked
+    from penstock.workflows.report.run_report import RunReport
+    from penstock.workflows.rows.reading import InputFormat
+    from penstock.workflows.rows.results import RowChecked
 
 
 SHOW_AFTER = 0.5
@@ -112,12 +114,14 @@ TEXT_ENDINGS = (".txt", ".md", ".log")
 def run(args: argparse.Namespace, stdout: IO[str]) -> int:
     """Run the workflow on the rows, and return the exit code."""
     name = _input_name(args)
-    refuse_same(name or "-", args.output)
+    _check_arguments(args, name)
     workflow = load_workflow(args.workflow)
     workflow.validate(args.stage)
     if name is None and _is_file(args.text):
         cure = f"--input {shlex.quote(args.text)}"
         write_line(f"penstock: {args.text!r} is a file, but was checked as a text; for its rows use {cure}")
+    if args.texts:
+        write_line("penstock: the traces hold the texts of the rows, including everything that was hidden")
     with _source(args, name) as source, writing(args.output, stdout) as out:
         to_terminal = args.output is None and stdout.isatty()
         form = args.format or ("table" if to_terminal else "jsonl")
@@ -125,7 +129,11 @@ def run(args: argparse.Namespace, stdout: IO[str]) -> int:
         watched = sys.stderr.isatty() and not args.no_progress and not (to_terminal and form == "jsonl")
         with ProgressBar(sys.stderr if watched else None, size_of(source.stream)) as bar:
             job = _RunJob(workflow, args, source, writer, bar)
-            interrupted = job.work()
+            with _reporting(args, workflow, name, stdout) as report:
+                job.report = report
+                interrupted = job.work()
+                if report is not None:
+                    report.write(job.counts, job.seconds, interrupted=interrupted)
         job.writer.end(job.counts, job.seconds)
     if interrupted:
         write_line(f"penstock: interrupted after {job.counts.rows:,} rows")
@@ -133,6 +141,21 @@ def run(args: argparse.Namespace, stdout: IO[str]) -> int:
     if not job.counts.rows:
         write_line("penstock: the input has no rows")
     return _exit_of(job.counts, args.fail_on)
+
+
+def _check_arguments(args: argparse.Namespace, name: str | None) -> None:
+    refuse_same(name or "-", args.output)
+    refuse_same(name or "-", args.report)
+    if args.texts and not args.trace and args.report is None:
+        raise CommandError("--texts says what a trace or a report holds; add --trace or --report FILE")
+    if args.report == "-":
+        raise CommandError("--report takes the name of a file; stdout is for the results")
+    if args.report is not None and args.output is not None and _same(args.report, args.output):
+        raise CommandError(f"{args.report} is given twice, by --output and --report; give two files")
+
+
+def _same(one: str, other: str) -> bool:
+    return Path(one).absolute() == Path(other).absolute()
 
 
 def _exit_of(counts: RunCounts, fail_on: str | None) -> Exit:
@@ -216,12 +239,13 @@ class _JsonLines:
         self._out = out
         self._form: Format = args.messages_format
         self._show_input: bool = args.show_input
+        self._traced: bool = args.trace
         self._flush = input_name == "-"  # a program that writes to stdin line by line waits for the results
         self._single = input_name is None
 
     def add(self, checked: RowChecked) -> None:
         """Write the line."""
-        line = as_json(checked, messages_format=self._form, show_input=self._show_input)
+        line = as_json(checked, messages_format=self._form, show_input=self._show_input, traced=self._traced)
         self._out.write(line + "\n")
         if self._flush:
             self._out.flush()
@@ -238,8 +262,26 @@ def _table(args: argparse.Namespace, out: IO[str], *, single: bool) -> _ResultWr
     from penstock.workflows.cli.table import RowsTable, SingleText
 
     if single:
-        return SingleText(out, show_input=args.show_input)
-    return RowsTable(out, args.rows, show_text=args.show_text, show_input=args.show_input)
+        return SingleText(out, show_input=args.show_input, traced=args.trace)
+    return RowsTable(out, args.rows, show_text=args.show_text, show_input=args.show_input, traced=args.trace)
+
+
+@contextmanager
+def _reporting(
+    args: argparse.Namespace, workflow: Workflow, name: str | None, stdout: IO[str]
+) -> Generator[RunReport | None]:
+    """Open the file of the report, before anything runs; nothing without --report."""
+    if args.report is None:
+        yield None
+        return
+    from penstock.workflows.report.run_report import ReportSource, RunReport
+
+    what = {None: "a text", "-": "stdin"}.get(name, name)
+    with (
+        writing(args.report, stdout) as out,
+        RunReport(workflow, ReportSource(str(what), args.stage, texts=args.texts), out) as report,
+    ):
+        yield report
 
 
 # The run
@@ -256,6 +298,7 @@ class _RunJob:
     bar: ProgressBar
     counts: RunCounts = field(default_factory=RunCounts)
     seconds: float = 0.0
+    report: RunReport | None = None
 
     def work(self) -> bool:
         """Check all rows; return whether it was interrupted."""
@@ -272,11 +315,14 @@ class _RunJob:
         return False
 
     def _call_of(self, row: InputRow) -> Call:
-        return call_of(row, self.args.stage, self.args.context)
+        call = call_of(row, self.args.stage, self.args.context)
+        return replace(call, options={**call.options, "texts": True}) if self.args.texts else call
 
     def _take(self, checked: RowChecked) -> None:
         self.counts.add(checked)
         self.writer.add(checked)
+        if self.report is not None:
+            self.report.add(checked)
         if self.args.debug and (trace := step_traceback(checked)):
             write_line(trace)
         self.bar.at(self.source.taken, self.counts.rows)

@@ -11,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.workflows.cli.formatting import console_for, plain, why
-from penstock.workflows.cli.results import error_text
 from penstock.workflows.cli.terminal import readable, visible
+from penstock.workflows.cli.timeline import print_timeline
+from penstock.workflows.rows.results import error_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from penstock.engine.values.tripwire import Record, Status
-    from penstock.workflows.cli.results import RowChecked, RunCounts, StepCounts
+    from penstock.workflows.rows.results import RowChecked, RunCounts, StepCounts
 
 COLOURS = {
     "passed": "green",
@@ -51,12 +52,15 @@ class RowsTable:
     Rows that passed are only counted, and no more than ``most`` of the others are kept, so memory use is bounded.
     """
 
-    def __init__(self, out: IO[str], most: int, *, show_text: bool = False, show_input: bool = False) -> None:
+    def __init__(
+        self, out: IO[str], most: int, *, show_text: bool = False, show_input: bool = False, traced: bool = False
+    ) -> None:
         self._console = console_for(out)
         self._omitted = 0
         self._most = most
         self._show_text = show_text
         self._show_input = show_input
+        self._traced = traced
         self._shown: list[RowChecked] = []
 
     def add(self, checked: RowChecked) -> None:
@@ -75,6 +79,8 @@ class RowsTable:
         narrow = console.width < NARROW
         if self._shown:
             console.print(self._row_lines() if narrow else self._rows(), "")
+        if self._traced:
+            self._timelines()
         if self._omitted:
             console.print(
                 f"… and {self._omitted:,} more: --rows {self._omitted + len(self._shown)}, or --format jsonl\n"
@@ -82,6 +88,14 @@ class RowsTable:
         if counts.steps:
             console.print(_step_lines(counts) if narrow else _steps(counts), "")
         console.print(counts.sentence(seconds))
+
+    def _timelines(self) -> None:
+        """Print the timeline of each row that is shown."""
+        for checked in self._shown:
+            if (trace := checked.trace) is not None:
+                self._console.print(Text(f"line {checked.item.line}", "bold"))
+                print_timeline(self._console, trace)
+                self._console.print()
 
     def _row_lines(self) -> Group:
         """Return what `_rows` shows, for a narrow terminal: a line for each row, and indented ones for its steps."""
@@ -134,18 +148,25 @@ class RowsTable:
 class SingleText:
     """Prints the result of one text: what each step did, how it ended, and the resulting text."""
 
-    def __init__(self, out: IO[str], *, show_input: bool = False) -> None:
+    def __init__(self, out: IO[str], *, show_input: bool = False, traced: bool = False) -> None:
         self._console = console_for(out)
         self._show_input = show_input
+        self._traced = traced
 
     def add(self, checked: RowChecked) -> None:
         """Print the result."""
         console, outcome = self._console, checked.outcome
-        if checked.records and console.width < NARROW:
+        trace = checked.trace if self._traced else None
+        if trace is not None:
+            print_timeline(console, trace)
+            if checked.error is not None or self._show_input or (outcome is not None and not outcome.blocked):
+                console.print()
+        elif checked.records and console.width < NARROW:
             console.print(Group(*(line for record in checked.records for line in _record_lines(record))), "")
         elif checked.records:
             console.print(_records(checked), "")
-        console.print(_verdict(checked))
+        if trace is None or checked.error is not None:  # else the timeline has said it
+            console.print(_verdict(checked))
         if self._show_input:
             console.print(Text.assemble(("input: ", "dim"), readable(str(checked.item.value))))
         if outcome is not None and not outcome.blocked:

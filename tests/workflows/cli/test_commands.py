@@ -57,6 +57,49 @@ def test_one_stage_is_drawn_alone(run) -> None:
     assert ran.out != run("draw", "guards.py:guard").out
 
 
+@pytest.mark.parametrize("detail", ["short", "full"])
+def test_a_diagram_says_as_much_as_is_asked(run, detail) -> None:
+    """As `Workflow.draw` does."""
+    ran = run("draw", "guards.py:guard", "--format", "mermaid", "--detail", detail)
+    assert ran.out.rstrip("\n") == load_workflow("guards.py:guard").draw("mermaid", detail=detail)
+
+
+BOT = """
+from penstock import Agent, PIIDetector
+from penstock.testing import ScriptedModel
+
+bot = Agent(ScriptedModel(["x"]), id="bot", input_processors=[PIIDetector()])
+late = Agent(ScriptedModel(["x"]), id="late", input_processors=lambda context: [])
+
+def made():
+    return bot
+"""
+
+
+@pytest.mark.parametrize("name", ["bot", "made"])
+def test_an_agent_is_drawn_with_its_lists(run, world: Path, name) -> None:
+    """It, or a function that returns it."""
+    (world / "bots.py").write_text(BOT, "utf-8")
+    ran = run("draw", f"bots.py:{name}", "--detail", "short")
+    assert (ran.code, ran.out.splitlines()) == (
+        0,
+        [
+            "bot",
+            "└─ input processors: input, input_step",
+            "   ├─ pii-detector              guard",
+            "   └─ trailing-assistant-guard  transform · on_error=allow",
+        ],
+    )
+
+
+def test_an_agent_whose_lists_are_not_known_yet_is_not_drawn(run, world: Path) -> None:
+    """The message says why."""
+    (world / "bots.py").write_text(BOT, "utf-8")
+    ran = run("draw", "bots.py:late")
+    assert (ran.code, ran.out) == (2, "")
+    assert "depends on the request context" in ran.err
+
+
 def test_a_sound_workflow_is_told_with_its_stages(run) -> None:
     """In the order of a run."""
     ran = run("validate", "guards.py:guard")

@@ -130,7 +130,7 @@ def test_utf16_is_refused_with_the_cure(run) -> None:
 
 def test_a_line_beyond_the_limit_is_a_bad_row(run, monkeypatch) -> None:
     """It is never held as a whole."""
-    monkeypatch.setattr("penstock.workflows.cli.inputs.MAX_LINE", 1000)
+    monkeypatch.setattr("penstock.workflows.rows.reading.MAX_LINE", 1000)
     ran = run("run", "guards.py:guard", "-", stdin=b'"a"\n"' + b"x" * 5000 + b'"\n"b"\n"' + b"y" * 3000)
     assert [(row["line"], row["status"]) for row in ran.rows] == [
         (1, "passed"),
@@ -179,6 +179,17 @@ def test_hidden_text_is_nowhere_unless_it_is_asked_for(run, lines) -> None:
     shown = run("run", "guards.py:guard", "-", "--show-input", stdin=stdin)
     assert [ADDRESS in line for line in shown.out.splitlines()] == [True] * 5
     assert ADDRESS not in shown.err
+
+
+def test_the_ids_of_messages_of_a_refused_row_are_numbers(run, lines) -> None:
+    """An address in one may be what was refused."""
+
+    def row(word: str) -> dict[str, object]:
+        return {"messages": [{"role": "user", "id": ADDRESS, "content": f"{word} to b@example.org"}]}
+
+    ran = run("run", "guards.py:guard", "-", "--trace", stdin=lines(row("write"), row("bomb"), row("crash")))
+    assert [ADDRESS in line for line in ran.out.splitlines()] == [True, False, False]
+    assert [one["records"][0]["edits"][0]["message"] for one in ran.rows] == [ADDRESS, "message-1", "message-1"]
 
 
 def test_the_keys_of_a_tools_result_are_not_told_as_places(run, lines) -> None:

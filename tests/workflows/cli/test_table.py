@@ -131,6 +131,7 @@ def test_a_long_reason_is_cut() -> None:
     """A table is no place for an essay."""
     assert len(plain("x" * 1000)) == LONGEST_VALUE
     assert visible("a\tb\n\x1b\u200b") == "a\\tb\\n\\x1b\\u200b"
+    assert visible("\u061c\u180e\U000e0041") == "\\u061c\\u180e\\U000e0041"
 
 
 def test_what_passes_with_a_warning_is_shown_for_its_row(run, lines) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.engine.values.frozen import thaw
 from penstock.workflows.batch import STATUSES, Checked
-from penstock.workflows.cli.inputs import TOOL_VALUES, InputRow, is_object
+from penstock.workflows.rows.reading import TOOL_VALUES, InputRow, is_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,9 +29,11 @@ if TYPE_CHECKING:
 RowChecked = Checked[InputRow]
 
 
-def as_json(checked: RowChecked, *, messages_format: Format = "openai-chat", show_input: bool = False) -> str:
+def as_json(
+    checked: RowChecked, *, messages_format: Format = "openai-chat", show_input: bool = False, traced: bool = False
+) -> str:
     """Return the result as one line of JSON, without a line end."""
-    return _ENCODE(as_fields(checked, messages_format=messages_format, show_input=show_input))
+    return _ENCODE(as_fields(checked, messages_format=messages_format, show_input=show_input, traced=traced))
 
 
 def _kind(value: object) -> str:
@@ -43,9 +45,16 @@ _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), skipkeys=T
 
 
 def as_fields(
-    checked: RowChecked, *, messages_format: Format = "openai-chat", show_input: bool = False
+    checked: RowChecked, *, messages_format: Format = "openai-chat", show_input: bool = False, traced: bool = False
 ) -> dict[str, Any]:
-    """Return the result as a mapping of JSON values; the messages of a conversation in the given format."""
+    """Return the result as a mapping of JSON values.
+
+    Args:
+        checked: the result.
+        messages_format: the format of the messages of a conversation.
+        show_input: whether the original row is in it.
+        traced: whether the trace is in it.
+    """
     row, outcome = checked.item, checked.outcome
     fields: dict[str, Any] = {"line": row.line, "id": row.id, "status": checked.status}
     fields["text"] = None if outcome is None or outcome.blocked else outcome.text
@@ -55,9 +64,13 @@ def as_fields(
     fields["tripwire"] = None if outcome is None or outcome.tripwire is None else _tripwire(outcome.tripwire)
     fields["error"] = None if checked.error is None else _error(checked.error)
     fields["ms"] = _milliseconds(checked.seconds)
-    fields["records"] = [_record(record) for record in checked.records]
+    refused = checked.error is not None or (outcome is not None and outcome.blocked)
+    named: dict[str, str] | None = {} if refused else None  # a row chooses ids: one could be what was refused
+    fields["records"] = [_record(record, named) for record in checked.records]
     if show_input:
         fields["input"] = row.value
+    if traced:
+        fields["trace"] = None if checked.trace is None else checked.trace.to_json()
     return fields
 
 
@@ -98,14 +111,14 @@ def _error(error: Exception) -> dict[str, str]:
     return {"type": type(error).__name__, "message": error_text(error)}
 
 
-def _record(record: Record) -> dict[str, Any]:
+def _record(record: Record, named: dict[str, str] | None) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "step": record.step,
         "processor": record.processor_id,
         "status": record.status,
         "shadow": record.shadow,
         "ms": _milliseconds(record.seconds),
-        "edits": [_edit(place, edit) for place, edit in record.edits],
+        "edits": [_edit(place, edit, named) for place, edit in record.edits],
     }
     if record.tripwire is not None:
         fields["reason"] = record.tripwire.reason
@@ -118,9 +131,12 @@ def _record(record: Record) -> dict[str, Any]:
     return fields
 
 
-def _edit(place: TextPlace, edit: Edit) -> dict[str, Any]:
+def _edit(place: TextPlace, edit: Edit, named: dict[str, str] | None) -> dict[str, Any]:
+    message = place.message_id
+    if named is not None and message:
+        message = named.setdefault(message, f"message-{len(named) + 1}")
     return {
-        "message": place.message_id,
+        "message": message,
         "part": place.part,
         "field": place.path[0],  # not the keys below it: they are text, too, and could be what was hidden
         "start": edit.start,

@@ -1,0 +1,1 @@
+"""The HTML report of a run over rows: `RunReport` collects the results, and writes one file."""

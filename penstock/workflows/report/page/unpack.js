@@ -1,0 +1,34 @@
+/** Traces of a report: compressed blocks in the file, which are unpacked when a row is opened. */
+
+/** @typedef {import("../../../engine/render/page/types.js").Trace} Trace */
+
+/**
+ * @param {string} packed gzip in base64, of JSON
+ * @returns {Promise<unknown>}
+ */
+export async function unpacked(packed) {
+  const bytes = Uint8Array.from(atob(packed), (character) => character.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+export class Traces {
+  /** @param {(block: string) => unknown} read returns a block of the file */
+  constructor(read) {
+    this.read = read;
+    /** @type {{name: string, traces: Trace[]} | null} the block that was unpacked last: neighbours are read together */
+    this.last = null;
+  }
+
+  /**
+   * @param {import("./types.js").Row} row
+   * @returns {Promise<Trace | null>} its trace, if the file has it
+   */
+  async of({ block, index }) {
+    if (block === undefined || index === undefined) return null;
+    if (this.last?.name !== block) {
+      this.last = { name: block, traces: /** @type {Trace[]} */ (await unpacked(String(this.read(block)))) };
+    }
+    return this.last.traces[index] ?? null;
+  }
+}

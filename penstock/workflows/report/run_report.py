@@ -1,0 +1,181 @@
+"""`RunReport`: the results of a run over rows as one HTML file, with an overview, the rows, and their traces."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import IO, TYPE_CHECKING, Any, Self
+
+import penstock
+from penstock.engine.render.as_html import page_data
+from penstock.engine.render.as_svg import as_svg
+from penstock.engine.render.self_contained import PageFile, data_block, json_block, modules_in, shared_modules
+from penstock.workflows.report.kept_rows import KeptRows, Limits, SlowestRows, packed_json
+from penstock.workflows.rows.reading import is_object
+from penstock.workflows.rows.results import error_text
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from penstock.engine.workflow import Workflow
+    from penstock.workflows.rows.results import RowChecked, RunCounts
+
+TEXT_CHARS = 300
+"""How much of a text, a reason or an id the list of rows shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportSource:
+    """What was run, as the report says it.
+
+    Attributes:
+        input: the name of the input.
+        stage: the stage that ran.
+        texts: whether the report has the texts, including everything that was hidden.
+    """
+
+    input: str
+    stage: str
+    texts: bool = False
+
+
+class RunReport:
+    """Collects the results of a run, with bounded memory. Use it in a ``with`` block: it has temporary files.
+
+    Args:
+        workflow: the workflow that runs.
+        source: what it runs on.
+        out: where `write` writes to.
+        limits: how much is kept; counts are of all rows.
+    """
+
+    def __init__(self, workflow: Workflow, source: ReportSource, out: IO[str], limits: Limits | None = None) -> None:
+        self._workflow = workflow
+        self._source = source
+        self._out = out
+        self._eventful = KeptRows("traces-e", limits or Limits())
+        self._quiet = KeptRows("traces-q", limits or Limits())
+        self._slowest = SlowestRows()
+        self._started = datetime.now(UTC)
+
+    def __enter__(self) -> Self:
+        """Start."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Remove the temporary files."""
+        self._eventful.close()
+        self._quiet.close()
+
+    def add(self, checked: RowChecked) -> None:
+        """Add the result of a row."""
+        trace = checked.trace
+        summary = _summary(checked, texts=self._source.texts)
+        text = None if trace is None else json_block(trace.to_json())
+        quiet = checked.status == "passed" and not checked.flagged
+        summary["listed"] = (self._quiet if quiet else self._eventful).add(summary, text)
+        self._slowest.add(checked.seconds, checked.item.line, summary, text)
+
+    def write(self, counts: RunCounts, seconds: float, *, interrupted: bool = False) -> None:
+        """Write the file.
+
+        Args:
+            counts: the counts of all rows.
+            seconds: the time that all rows took.
+            interrupted: whether the run was stopped before its end.
+        """
+        name, root = self._workflow.name, self._workflow.root
+        modules = shared_modules() | modules_in("penstock.workflows.report", "report")
+        # Nobody whose text is in the file could know the nonce, for it is made afterwards.
+        page = PageFile(
+            f"Report: {name}",
+            modules,
+            "report/report.js",
+            as_svg(name, root, self._source.stage),
+            secrets.token_hex(16),
+        )
+        out = self._out
+        out.write(page.start())
+        rows, extra = self._rows()
+        told = {
+            **page_data(name, root, self._source.stage),
+            "source": {"input": self._source.input, "texts": self._source.texts, "interrupted": interrupted},
+            "made": {"version": penstock.__version__, "at": self._started.isoformat(timespec="seconds")},
+            "counts": _counts(counts, seconds),
+            "slowest": [summary["line"] for summary, _ in self._slowest.rows()],
+            "rows": rows,
+        }
+        out.write(data_block("data", json_block(told)))
+        for block, text in [*self._eventful.blocks(), *self._quiet.blocks(), ("traces-s0", extra)]:
+            out.write(data_block(block, json.dumps(text)))
+        out.write(f"{page.end()}\n")
+
+    def _rows(self) -> tuple[list[dict[str, Any]], str]:
+        """Return the listed rows in order, and the block of the traces of slow rows that are not kept otherwise."""
+        traces: list[str] = []
+        rows = [*self._eventful.summaries, *self._quiet.summaries]
+        for summary, trace in self._slowest.rows():
+            if not summary["listed"]:
+                rows.append(summary)
+            if trace is not None and "block" not in summary:
+                summary |= {"block": "traces-s0", "index": len(traces)}
+                traces.append(trace)
+        rows = [{name: value for name, value in row.items() if name != "listed"} for row in rows]
+        return sorted(rows, key=lambda row: row["line"]), packed_json(f"[{','.join(traces)}]")
+
+
+def _summary(checked: RowChecked, *, texts: bool) -> dict[str, Any]:
+    """Return what the list of rows says of one; what is empty is left out."""
+    row, outcome = checked.item, checked.outcome
+    tripwire = None if outcome is None else outcome.tripwire
+    reason = tripwire.reason if tripwire is not None else "" if checked.error is None else error_text(checked.error)
+    acted = {record.step: record.status for record in checked.records if record.status not in ("passed", "skipped")}
+    found: dict[str, Any] = {
+        "line": row.line,
+        "id": _cut(row.id) if isinstance(row.id, str) else row.id,
+        "status": checked.status,
+        "seconds": round(checked.seconds, 6),
+        "reason": _cut(reason),
+        "steps": acted,
+        "flagged": [_cut(name) for name in checked.flagged],
+        "text": _cut(_text(row.value)) if texts else None,
+    }
+    return {name: value for name, value in found.items() if value not in (None, "", [], {})}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    text: object = value.get("text") if is_object(value) else None
+    return text if isinstance(text, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= TEXT_CHARS else f"{text[: TEXT_CHARS - 1]}…"
+
+
+def _counts(counts: RunCounts, seconds: float) -> dict[str, Any]:
+    return {
+        "rows": counts.rows,
+        "seconds": seconds,
+        "statuses": dict(counts.statuses),
+        "broken": counts.broken,
+        "flagged": counts.flagged,
+        "steps": [
+            {
+                "path": path,
+                "shadow": step.shadow,
+                "ran": step.ran,
+                "statuses": dict(step.statuses),
+                "edits": step.edits,
+                "flagged": step.flagged,
+                "seconds": step.seconds,
+                "slowest": step.slowest,
+            }
+            for path, step in counts.steps.items()
+        ],
+    }

@@ -1,0 +1,1 @@
+"""Rows: how they are read from files, and their results as JSON."""
