@@ -1,0 +1,1 @@
+"""The studio: a page on this machine to see workflows, run them, watch runs live, and compare them."""

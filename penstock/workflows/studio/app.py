@@ -1,0 +1,408 @@
+"""The studio as an ASGI application: its routes, and errors as JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from time import time
+from typing import TYPE_CHECKING, Any, cast
+
+import anyio
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+import penstock
+from penstock.engine.processor.stages import STAGES
+from penstock.engine.run.run import Run
+from penstock.workflows.studio.assets import asset, page
+from penstock.workflows.studio.catalog import Catalog
+from penstock.workflows.studio.comparisons import Comparisons
+from penstock.workflows.studio.errors import StudioError
+from penstock.workflows.studio.feed import Event, Feed
+from penstock.workflows.studio.protocol import dumps
+from penstock.workflows.studio.requests import changes_json, compare_body, preview_body, run_request, stage_of
+from penstock.workflows.studio.runs import Runs
+from penstock.workflows.studio.security import Guarded
+from penstock.workflows.studio.settings import MIB
+from penstock.workflows.studio.store import RunStore
+from penstock.workflows.studio.uploads import Uploads, row_at
+from penstock.workflows.studio.workers import WorkerError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from starlette.types import ASGIApp
+
+    from penstock.workflows.studio.catalog import Entry, Version
+    from penstock.workflows.studio.protocol import Json
+    from penstock.workflows.studio.settings import Settings
+
+_ASK_SECONDS = 30.0  # for what changes nothing: descriptions, previews
+_MOST_LISTED = 500
+_REST_SECONDS = 20.0  # for the rest of a body that is refused
+
+
+class Studio:
+    """All parts of one studio.
+
+    Args:
+        settings: its settings.
+
+    Raises:
+        UsageError: the file of the last runs cannot be used.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.feed = Feed()
+        self.started = time()
+        self.store = RunStore(settings.history, settings.keep)
+        self.app: ASGIApp = Guarded(
+            Starlette(
+                routes=_routes(self),
+                lifespan=self._lifespan,
+                exception_handlers={
+                    StudioError: _refused,
+                    WorkerError: _unasked,
+                    HTTPException: _failed,
+                    sqlite3.Error: _unkept,
+                    Exception: _broken,
+                },
+            ),
+            settings,
+        )
+
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, _app: Starlette) -> AsyncGenerator[None]:
+        """Run what runs beside the requests; at the end no process is left."""
+        async with anyio.create_task_group() as tasks:
+            self.tasks = tasks
+            self.uploads = Uploads(self.settings.upload_limit)
+            self.catalog = Catalog(self.settings, tasks, lambda entry: self.feed.add("workflow", entry))
+            self.runs = Runs(self.settings, self.catalog, self.store, self.uploads, lambda: self.feed.add("runs", {}))
+            self.comparisons = Comparisons(self.catalog, self.runs)
+            self.catalog.start()
+            try:
+                yield
+            finally:
+                self.say_bye()
+                with anyio.CancelScope(shield=True):
+                    await self.catalog.stop()
+                tasks.cancel_scope.cancel()
+        await self.catalog.stop()
+        self.uploads.close()
+        self.store.close()
+
+    def say_bye(self) -> None:
+        """Let the streams of events end, since the studio stops."""
+        self.feed.add("bye", {})
+        self.feed.close()
+        self.runs.stop()
+
+
+def _routes(studio: Studio) -> list[Route]:
+    pages, workflows, runs, files = _Pages(studio), _Workflows(studio), _RunPages(studio), _Files(studio)
+    return [
+        Route("/", pages.page),
+        Route("/page/{path:path}", pages.asset),
+        Route("/api/events", pages.events),
+        Route("/api/workflows", workflows.all),
+        Route("/api/workflows/{id}", workflows.one),
+        Route("/api/workflows/{id}/reload", workflows.reload, methods=["POST"]),
+        Route("/api/workflows/{id}/preview", workflows.preview, methods=["POST"]),
+        Route("/api/runs", runs.latest, methods=["GET"]),
+        Route("/api/runs", runs.start, methods=["POST"]),
+        Route("/api/runs", runs.delete, methods=["DELETE"]),
+        Route("/api/runs/{id}", runs.one, methods=["GET"]),
+        Route("/api/runs/{id}", runs.delete, methods=["DELETE"]),
+        Route("/api/runs/{id}/events", runs.events),
+        Route("/api/runs/{id}/cancel", runs.cancel, methods=["POST"]),
+        Route("/api/runs/{id}/trace.json", runs.trace),
+        Route("/api/runs/{id}/results.jsonl", runs.results),
+        Route("/api/runs/{id}/input", runs.row),
+        Route("/api/files", files.all, methods=["GET"]),
+        Route("/api/files", files.upload, methods=["POST"]),
+        Route("/api/files/{id}", files.delete, methods=["DELETE"]),
+        Route("/api/compare", runs.compare, methods=["POST"]),
+        Route("/api/compare/{id}", runs.comparison),
+    ]
+
+
+class _Pages:
+    """The page itself, and the events of the whole studio."""
+
+    def __init__(self, studio: Studio) -> None:
+        self._studio = studio
+
+    async def page(self, _request: Request) -> Response:
+        return page()
+
+    async def asset(self, request: Request) -> Response:
+        return asset(request.path_params["path"])
+
+    async def events(self, request: Request) -> Response:
+        hello = {"version": penstock.__version__, "started": self._studio.started}
+        return _events(self._studio.feed, request, str(Event(0, "hello", dumps(hello))))
+
+
+class _Workflows:
+    """What the studio shows."""
+
+    def __init__(self, studio: Studio) -> None:
+        self._studio = studio
+
+    async def all(self, _request: Request) -> Response:
+        settings = self._studio.settings
+        limits = {"upload": settings.upload_limit, "text": settings.text_limit, "seconds": settings.seconds}
+        return _json(
+            {
+                "version": penstock.__version__,
+                "stages": [
+                    {
+                        "name": name,
+                        "doc": (getattr(Run, name).__doc__ or "").split("\n", 1)[0],
+                        "value": stage.value or None,
+                        "streams": stage.streams,
+                        "list": stage.processor_list,
+                    }
+                    for name, stage in STAGES.items()
+                ],
+                "workflows": [entry.summary() for entry in self._studio.catalog.entries.values()],
+                "limits": limits,
+            }
+        )
+
+    async def one(self, request: Request) -> Response:
+        query = request.query_params
+        asked = {"stage": stage_of(query.get("stage")), "detail": query.get("detail", "short")}
+        if asked["detail"] not in ("short", "full"):
+            raise StudioError("bad_request", "detail is short or full", field="detail")
+        return await self._described(request, _number(query.get("version"), "version"), asked)
+
+    async def preview(self, request: Request) -> Response:
+        body = preview_body(await _body(request, self._studio.settings.text_limit))
+        asked = {"stage": stage_of(body.stage), "detail": body.detail, "changes": changes_json(body.changes)}
+        return await self._described(request, body.version, asked)
+
+    async def _described(self, request: Request, number: int | None, asked: dict[str, Any]) -> Response:
+        catalog = self._studio.catalog
+        entry, version = await self._version(request, number)
+        async with catalog.borrowed(entry, version) as worker:
+            described = await worker.ask({"do": "describe", **asked}, seconds=_ASK_SECONDS)
+        return _json({**entry.summary(), **described, "shown": version.number})
+
+    async def _version(self, request: Request, number: int | None) -> tuple[Entry, Version]:
+        catalog = self._studio.catalog
+        entry = catalog.entry(request.path_params["id"])
+        await catalog.ready(entry)
+        return entry, entry.version(number)
+
+    async def reload(self, request: Request) -> Response:
+        entry = self._studio.catalog.entry(request.path_params["id"])
+        await self._studio.catalog.load(entry)
+        return _json(entry.summary())
+
+
+class _RunPages:
+    """Runs and comparisons."""
+
+    def __init__(self, studio: Studio) -> None:
+        self._studio = studio
+
+    async def start(self, request: Request) -> Response:
+        asked = run_request(await _body(request, self._studio.settings.text_limit))
+        run = await self._studio.runs.start(asked, self._studio.tasks)
+        return _json({"id": run.id}, 202)
+
+    async def latest(self, request: Request) -> Response:
+        query = request.query_params
+        limit = _number(query.get("limit"), "limit") or 50
+        before = query.get("before")
+        try:
+            when = None if before is None else float(before)
+        except ValueError:
+            raise StudioError("bad_request", "before is a time in seconds", field="before") from None
+        return _json(await self._studio.runs.latest(max(1, min(limit, _MOST_LISTED)), when))
+
+    async def one(self, request: Request) -> Response:
+        return _json(await self._studio.runs.whole(request.path_params["id"]))
+
+    async def delete(self, request: Request) -> Response:
+        await self._studio.runs.delete(request.path_params.get("id"))
+        return Response(status_code=204)
+
+    async def cancel(self, request: Request) -> Response:
+        return _json({"state": self._studio.runs.cancel(request.path_params["id"])}, 202)
+
+    async def events(self, request: Request) -> Response:
+        run = self._studio.runs.live(request.path_params["id"])
+        if run is None:
+            await self._studio.runs.whole(request.path_params["id"])  # 404 if there is none at all
+            return Response(status_code=204)
+        return _events(run.feed, request)
+
+    async def trace(self, request: Request) -> Response:
+        trace = (await self._studio.runs.whole(request.path_params["id"]))["trace"]
+        if trace is None:
+            raise StudioError("not_found", "the run has no trace")
+        return Response(dumps(trace), media_type="application/json", headers=_download("trace.json"))
+
+    async def results(self, request: Request) -> Response:
+        run = self._studio.runs.live(request.path_params["id"])
+        if run is None or run.results is None or not await anyio.Path(run.results).is_file():
+            raise StudioError("not_found", "the results are not kept any more; run the file again")
+        return FileResponse(run.results, media_type="application/x-ndjson", headers=_download("results.jsonl"))
+
+    async def row(self, request: Request) -> Response:
+        whole = await self._studio.runs.whole(request.path_params["id"])
+        given = cast("Json", whole["input"])
+        line = _number(request.query_params.get("line"), "line") or given.get("line")
+        if given["kind"] != "file" or not isinstance(line, int):
+            raise StudioError("bad_request", "name the line of a run on a file", field="line")
+        upload = self._studio.uploads.get(str(given["file"]))
+        row, text = await anyio.to_thread.run_sync(row_at, upload, line)
+        return _json({"line": line, "text": text, "value": row.value, "problem": row.problem})
+
+    async def compare(self, request: Request) -> Response:
+        asked = compare_body(await _body(request, self._studio.settings.text_limit))
+        made = await self._studio.comparisons.start(asked, self._studio.tasks)
+        return _json({"id": made["id"], "runs": made["runs"]}, 202)
+
+    async def comparison(self, request: Request) -> Response:
+        return _json(self._studio.comparisons.get(request.path_params["id"]))
+
+
+class _Files:
+    """Uploaded files."""
+
+    def __init__(self, studio: Studio) -> None:
+        self._studio = studio
+
+    async def all(self, _request: Request) -> Response:
+        return _json({"files": self._studio.uploads.all()})
+
+    async def upload(self, request: Request) -> Response:
+        uploads = self._studio.uploads
+        async with _read_to_its_end(request):
+            _refuse_large(request, self._studio.settings.upload_limit, "the file", "--max-upload")
+            upload = await uploads.add(request.query_params.get("name", ""), request.stream())
+        return _json(upload.to_json(preview=True), 201)
+
+    async def delete(self, request: Request) -> Response:
+        await self._studio.uploads.delete(request.path_params["id"])
+        return Response(status_code=204)
+
+
+# Bodies and answers
+
+
+def _json(value: object, status: int = 200) -> Response:
+    return Response(dumps(value), status, media_type="application/json")
+
+
+def _download(name: str) -> dict[str, str]:
+    return {"content-disposition": f'attachment; filename="{name}"'}
+
+
+def _number(given: str | None, name: str) -> int | None:
+    if not given:
+        return None
+    if not given.isascii() or not given.isdecimal() or len(given) > 15:  # noqa: PLR2004 - no list is that long
+        raise StudioError("bad_request", f"{name} is a whole number", field=name)
+    return int(given)
+
+
+def _refuse_large(request: Request, limit: int, what: str, option: str) -> None:
+    given = request.headers.get("content-length", "")
+    if given.isdecimal() and int(given) > limit:
+        raise _too_large(limit, what, option)
+
+
+def _too_large(limit: int, what: str, option: str) -> StudioError:
+    message = f"{what} is larger than {limit // MIB} MiB; start the studio with {option} MIB to allow more"
+    return StudioError("too_large", message, limit=limit)
+
+
+async def _body(request: Request, limit: int) -> bytes:
+    """Return the body of a request.
+
+    Raises:
+        StudioError: it is too large.
+    """
+    made = bytearray()
+    async with _read_to_its_end(request):
+        _refuse_large(request, limit, "the text", "--max-text")
+        async for piece in request.stream():
+            made += piece
+            if len(made) > limit:
+                raise _too_large(limit, "the text", "--max-text")
+    return bytes(made)
+
+
+@contextlib.asynccontextmanager
+async def _read_to_its_end(request: Request) -> AsyncGenerator[None]:
+    """Read the rest of a body that is refused: a browser that is cut off while it sends does not read the answer."""
+    try:
+        yield
+    except StudioError as error:
+        consumed = contextlib.suppress(RuntimeError, ClientDisconnect)  # it was read already, or nobody waits
+        if error.kind != "too_large":
+            raise
+        with anyio.move_on_after(_REST_SECONDS), consumed:
+            async for _ in request.stream():
+                pass
+        raise
+
+
+def _events(feed: Feed, request: Request, first: str = "") -> Response:
+    """Return the events of a feed, from where the client left off; before them ``first``."""
+    given = request.headers.get("last-event-id") or request.query_params.get("after") or ""
+    after = int(given) if given.isascii() and given.isdecimal() and len(given) <= 15 else 0  # noqa: PLR2004 - as above
+    if feed.closed and after >= feed.last:
+        return Response(status_code=204)  # which tells an EventSource to stop
+    return StreamingResponse(
+        _opened(feed, after, first), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
+    )
+
+
+async def _opened(feed: Feed, after: int, first: str) -> AsyncGenerator[str]:
+    yield f"retry: 1000\n\n{first}"
+    async with contextlib.aclosing(feed.read(after)) as events:
+        async for event in events:
+            yield event
+
+
+async def _refused(_request: Request, error: Exception) -> Response:
+    refused = cast("StudioError", error)
+    return _json(refused.to_json(), refused.status)
+
+
+async def _unasked(_request: Request, error: Exception) -> Response:
+    """Answer with the problem of a worker."""
+    problem = cast("WorkerError", error).problem
+    kind = "options" if problem["kind"] == "options" else "conflict"
+    more = {name: problem.get(name) for name in ("path", "option")} if kind == "options" else {"problem": problem}
+    refused = StudioError(kind, str(problem["message"]), **more)
+    return _json(refused.to_json(), refused.status)
+
+
+async def _unkept(_request: Request, error: Exception) -> Response:
+    """Answer when the file of the last runs was broken, locked or taken away since the start."""
+    hint = "start the studio with another --history, or with --no-history"
+    refused = StudioError("internal", f"the last runs cannot be used: {error}; {hint}")
+    return _json(refused.to_json(), refused.status)
+
+
+async def _broken(_request: Request, error: Exception) -> Response:
+    """Answer after a fault of the studio; its traceback goes to the terminal."""
+    broken = StudioError("internal", f"the studio failed: {type(error).__name__}: {error}")
+    return _json(broken.to_json(), broken.status)
+
+
+async def _failed(_request: Request, error: Exception) -> Response:
+    failed = cast("HTTPException", error)
+    kind = {404: "not_found", 405: "method"}.get(failed.status_code, "bad_request")
+    return _json(StudioError(kind, failed.detail).to_json(), failed.status_code)

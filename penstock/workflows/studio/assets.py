@@ -1,0 +1,95 @@
+"""The page and its modules, as they stand in the package; no build step."""
+
+from __future__ import annotations
+
+import html
+import json
+import secrets
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from starlette.responses import HTMLResponse, Response
+
+from penstock.workflows.studio.errors import StudioError
+from penstock.workflows.studio.security import content_policy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from importlib.resources.abc import Traversable
+
+TYPES = {
+    "js": "text/javascript; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "svg": "image/svg+xml",
+    "json": "application/json",
+    "png": "image/png",
+    "ico": "image/x-icon",
+    "woff2": "font/woff2",
+}
+"""The content types of what may be served, by extension; nothing else is."""
+
+_MARK = "<!-- import map -->"
+_PLAIN = f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Penstock studio</title>{_MARK}</head>
+<body><p>The page of the studio is not installed. Its API is at <a href="/api/workflows">/api/workflows</a>.</p>
+</body></html>
+"""
+
+
+def _shared() -> Traversable:
+    return files("penstock.engine.render") / "page"
+
+
+def _own() -> Traversable:
+    return files("penstock.workflows.studio") / "page"
+
+
+def page() -> Response:
+    """Return the page, with the import map and a new nonce for it."""
+    nonce = secrets.token_urlsafe(18)
+    source = _own() / "index.html"
+    text = source.read_text("utf-8") if source.is_file() else _PLAIN
+    imports = json.dumps({"imports": import_map()}).replace("<", "\\u003c")
+    script = f'<script type="importmap" nonce="{html.escape(nonce)}">{imports}</script>'
+    answer = HTMLResponse(text.replace(_MARK, script, 1))
+    answer.headers["content-security-policy"] = content_policy(nonce)
+    return answer
+
+
+def import_map() -> dict[str, str]:
+    """Return the address of each module by its bare name."""
+    shared = {f"penstock/{name}": f"/page/{name}" for name in _modules(_shared())}
+    own = {f"studio/{name}": f"/page/studio/{name}" for name in _modules(_own())}
+    vendor = {name.removesuffix(".js"): f"/page/vendor/{name}" for name in _modules(_shared() / "vendor")}
+    return {**vendor, **shared, **own}
+
+
+def _modules(folder: Traversable) -> Iterator[str]:
+    if folder.is_dir():
+        yield from sorted(each.name for each in folder.iterdir() if each.name.endswith(".js"))
+
+
+def _is_file(found: Traversable) -> bool:
+    try:
+        return found.is_file()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
+
+
+def asset(path: str) -> Response:
+    """Return a module, a style sheet or a picture of the page.
+
+    Raises:
+        StudioError: there is none of that name.
+    """
+    base, names = (_own(), path.removeprefix("studio/")) if path.startswith("studio/") else (_shared(), path)
+    kind = TYPES.get(path.rpartition(".")[2])
+    found = base
+    for name in names.split("/"):
+        if not name or name.startswith(".") or "\\" in name or ":" in name:
+            raise StudioError("not_found", "there is no such file")
+        found = found / name
+    if kind is None or not _is_file(found):
+        raise StudioError("not_found", "there is no such file")
+    # Modules are asked for again at each visit, so that a page never mixes two versions.
+    return Response(found.read_bytes(), media_type=kind, headers={"cache-control": "no-cache"})

@@ -1,0 +1,147 @@
+/**
+ * The shapes of the studio's data, as types for the checker; nothing runs here. API.md describes what the server sends.
+ *
+ * @typedef {import("penstock/types.js").Span} Span
+ * @typedef {import("penstock/types.js").Trace} Trace
+ * @typedef {import("penstock/types.js").Tripwire} Tripwire
+ * @typedef {import("penstock/types.js").Mark} Mark
+ *
+ * @typedef {object} Problem Why a file does not load, or why a run failed.
+ * @property {string} kind
+ * @property {string} message
+ * @property {string | null} [file]
+ * @property {number | null} [line]
+ * @property {string | null} [source]
+ * @property {{file: string, line: number, name: string, source: string}[]} [frames]
+ * @property {string} [traceback]
+ *
+ * @typedef {object} Summary
+ * @property {string} id
+ * @property {string} reference
+ * @property {string} name
+ * @property {"workflow" | "agent" | "preset"} kind
+ * @property {string} doc
+ * @property {string | null} file
+ * @property {"unloaded" | "loading" | "ready" | "failed"} state
+ * @property {number | null} version
+ * @property {{version: number, loaded: number}[]} versions
+ * @property {Problem | null} problem
+ *
+ * @typedef {object} Stage
+ * @property {string} name
+ * @property {string} doc
+ * @property {"arguments" | "output" | null} value
+ * @property {boolean} streams
+ *
+ * @typedef {object} Catalog
+ * @property {string} version
+ * @property {Stage[]} stages
+ * @property {Summary[]} workflows
+ * @property {{upload: number, text: number, seconds: number}} limits
+ *
+ * @typedef {object} Field An option of a step, or a part of its policy, as a form shows it.
+ * @property {string} name
+ * @property {"bool" | "int" | "float" | "text" | "choice" | "choices" | "list" | "json" | "fixed"} kind
+ * @property {string} doc
+ * @property {string} type
+ * @property {boolean} nullable
+ * @property {boolean} required
+ * @property {unknown[]} [choices]
+ * @property {"text" | "int" | "float"} [items]
+ * @property {unknown} default
+ * @property {unknown} value
+ * @property {boolean} set
+ * @property {boolean} [secret]
+ * @property {string} [why_not]
+ *
+ * @typedef {object} Step
+ * @property {string} path
+ * @property {string} id
+ * @property {string} processor
+ * @property {string | null} role
+ * @property {string} doc
+ * @property {string} about
+ * @property {string[]} stages
+ * @property {string | null} file
+ * @property {number | null} line
+ * @property {Record<string, unknown>} policy
+ * @property {Field[]} options
+ * @property {Field[]} [policy_form]
+ * @property {string | null} why_not
+ *
+ * @typedef {Record<string, {options?: Record<string, unknown>, policy?: Record<string, unknown>}>} Changes by a step's path
+ *
+ * @typedef {object} DetailFields
+ * @property {number} shown the version
+ * @property {string} svg
+ * @property {{nodes: GraphNode[]}} graph
+ * @property {Step[]} steps
+ * @property {Field[]} [policy_form]
+ * @property {string[]} stages
+ * @property {string} [diff]
+ * @property {string} [diff_svg]
+ * @typedef {Omit<Summary, "stages"> & DetailFields} Detail
+ *
+ * @typedef {{kind: string, title: string, path?: string} & Record<string, unknown>} GraphNode
+ *
+ * @typedef {object} Row A row of a file, and what became of it.
+ * @property {number} line
+ * @property {string | number | null} id
+ * @property {"passed" | "edited" | "blocked" | "failed" | "invalid"} status
+ * @property {number} seconds
+ * @property {string | null} reason
+ * @property {string | null} step
+ * @property {string[]} flagged
+ * @property {string | null} error
+ * @property {Record<string, number>} edits
+ *
+ * @typedef {object} StepSums
+ * @property {number} seconds
+ * @property {number} edits
+ * @property {number} tripped
+ * @property {number} failed
+ * @property {number} runs
+ *
+ * @typedef {object} Output
+ * @property {string | null} text
+ * @property {{role: string, content: unknown}[] | null} messages
+ * @property {unknown} value
+ * @property {Tripwire | null} tripwire
+ * @property {string[] | null} chunks
+ *
+ * @typedef {{kind: string, text?: string, messages?: ChatMessage[], file?: string, line?: number, chunks?: string[]} & Record<string, unknown>} RunInput
+ * @typedef {{role: string, content: string}} ChatMessage
+ *
+ * @typedef {object} ShortRun
+ * @property {string} id
+ * @property {number} created
+ * @property {{id: string, name: string, reference: string, version: number, kind: string}} workflow
+ * @property {string | null} stage
+ * @property {Changes} changes
+ * @property {RunInput} input
+ * @property {string} title
+ * @property {"waiting" | "loading" | "running" | "done"} state
+ * @property {string | null} status
+ * @property {number | null} seconds
+ *
+ * @typedef {object} StoredFields
+ * @property {string} svg
+ * @property {Trace | null} trace
+ * @property {Output | null} output
+ * @property {Problem | null} error
+ * @property {string} logs
+ * @property {{counts: Record<string, number>, total: number, rows: Row[], steps: Record<string, StepSums>, slowest: Row[], left_out: number} | null} file
+ * @property {{text: string, steps: number, finish_reason: string, usage: Record<string, number>, tool_calls: unknown[]} | null} agent
+ * @typedef {ShortRun & StoredFields} StoredRun
+ *
+ * @typedef {object} FileInfo
+ * @property {string} id
+ * @property {string} name
+ * @property {number} bytes
+ * @property {number} rows
+ * @property {{line: number, problem: string}[]} problems
+ * @property {number} problem_count
+ * @property {{line: number, text: string}[]} preview
+ */
+
+export {};

@@ -1,0 +1,142 @@
+"""Run an agent on one input, and tell what it does: deltas, steps, calls of tools, text that is held."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, cast
+
+import anyio
+
+from penstock.engine.values.frozen import thaw
+from penstock.engine.values.protocols import Model
+from penstock.engine.values.span import tripwire_json
+from penstock.engine.values.usage import usage_payload
+from penstock.workflows.rows.reading import InputRow, call_of
+from penstock.workflows.studio.protocol import plain
+from penstock.workflows.studio.worker.made import arguments_of
+from penstock.workflows.studio.worker.problems import problem_of
+from penstock.workflows.studio.worker.running import dumped, row_of
+from penstock.workflows.studio.worker.tracing import TRACED, trace_json
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.model import ModelRequest
+    from penstock.workflows.agent import Agent
+    from penstock.workflows.agent.results import AgentResult
+    from penstock.workflows.agent.stream import AgentStream
+    from penstock.workflows.studio.protocol import Json
+    from penstock.workflows.studio.worker.live import Live
+
+_FLUSH = 0.05  # seconds between two looks at text that waits
+
+
+class WatchedModel:
+    """A model that counts the characters it says; in all else it is the model itself."""
+
+    def __init__(self, model: Model, live: Live) -> None:
+        self._model = model
+        self._live = live
+
+    @property
+    def name(self) -> str:
+        """The name of the model."""
+        return self._model.name
+
+    def __getattr__(self, name: str) -> Any:
+        """Return whatever else the model has."""
+        return getattr(self._model, name)
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+        """Yield the answer of the model."""
+        async with aclosing(cast("Any", self._model.stream(request))) as chunks:
+            async for chunk in chunks:
+                if chunk.type == "text-delta":
+                    self._live.came_in(len(chunk.text))
+                yield chunk
+
+
+async def run_agent(agent: Agent, request: Json, live: Live) -> Json:
+    """Run a request to its end, and return the result as data. An error of a step or the model is a result, too.
+
+    Raises:
+        PenstockError: the input cannot be read.
+    """
+    given = cast("dict[str, Any]", request["input"])
+    context: dict[str, Any] = dict(cast("dict[str, Any]", request.get("context") or {}))
+    call = call_of(InputRow(1, row_of(given, "process_input")), "process_input", context)
+    options: dict[str, Any] = {**TRACED, "request_context": context}
+    options["observers"] = [*((arguments_of(agent) or {}).get("observers") or ()), live]
+    if isinstance(agent.model, Model):
+        options["model"] = WatchedModel(agent.model, live)
+    made: Json = {}
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_flushing, live)
+        try:
+            result, error = await _read(agent.stream(call.messages, **options), live)
+        finally:
+            tasks.cancel_scope.cancel()
+        live.flush()
+        made |= _told(result, error or result.error)
+    return made
+
+
+async def _read(stream: AgentStream[Any], live: Live) -> tuple[AgentResult[Any], Exception | None]:
+    """Read a stream to its end; return its result, and the error that ended it."""
+    error: Exception | None = None
+    async with stream:
+        try:
+            async for chunk in stream:
+                live.chunk(chunk)
+        except Exception as raised:  # noqa: BLE001 - how the request ended; the result says the rest
+            error = raised
+        return await stream.result, error
+
+
+async def _flushing(live: Live) -> None:
+    while True:
+        await anyio.sleep(_FLUSH)
+        live.flush()
+
+
+_STATUS = {"success": "passed"}
+
+
+def _told(result: AgentResult[Any], error: Exception | None) -> Json:
+    edited = any(record.status == "edited" and not record.shadow for record in result.records)
+    status = _STATUS.get(result.status, result.status)
+    tripwire = result.tripwire
+    return {
+        "status": "edited" if status == "passed" and edited else status,
+        "output": {
+            "text": result.text,
+            "messages": dumped(result.messages),
+            "value": None,
+            "tripwire": None if tripwire is None else tripwire_json(tripwire),
+            "chunks": None,
+        },
+        "agent": {
+            "text": result.text,
+            "steps": len(result.steps),
+            "finish_reason": result.finish_reason,
+            "usage": _usage(result),
+            "tool_calls": [
+                {
+                    "id": each.call_id,
+                    "name": each.name,
+                    "state": each.state,
+                    "arguments": thaw(each.arguments),
+                    "result": thaw(each.result),
+                }
+                for step in result.steps
+                for each in step.tool_calls
+            ],
+        },
+        "error": None if error is None else problem_of(error, "step"),
+        "trace": trace_json(result),
+    }
+
+
+def _usage(result: AgentResult[Any]) -> object:
+    return plain(usage_payload(result.usage))

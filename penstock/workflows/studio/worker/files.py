@@ -1,0 +1,120 @@
+"""Run one stage of a workflow on the rows of a file."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+from typing import IO, TYPE_CHECKING, Any, cast
+
+from penstock.engine.processor.stages import full_name
+from penstock.workflows.batch import check_concurrently
+from penstock.workflows.rows.reading import RowSource, call_of
+from penstock.workflows.rows.results import RunCounts, as_json, error_text
+from penstock.workflows.studio.worker.running import check_served
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from penstock.engine.workflow import Workflow
+    from penstock.workflows.batch import Call
+    from penstock.workflows.rows.reading import InputRow
+    from penstock.workflows.rows.results import RowChecked
+    from penstock.workflows.studio.protocol import Json
+    from penstock.workflows.studio.worker.channel import Channel
+
+_PAUSE = 0.1  # seconds for which rows are joined
+
+
+class RowsLive:
+    """Tells of the rows of one run, many at once, and writes their results. Lives as long as the run."""
+
+    def __init__(self, channel: Channel, source: RowSource, results: IO[str]) -> None:
+        self.counts = RunCounts()
+        self._channel = channel
+        self._source = source
+        self._results = results
+        self._rows: list[Json] = []
+        self._sent = 0.0
+
+    def add(self, checked: RowChecked) -> None:
+        """Take one result."""
+        self.counts.add(checked)
+        self._results.write(as_json(checked) + "\n")
+        self._rows.append(row_json(checked))
+        if monotonic() - self._sent >= _PAUSE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send the rows that wait."""
+        rows, self._rows, self._sent = self._rows, [], monotonic()
+        told: Json = {"rows": rows, "counts": dict(self.counts.statuses), "done": self.counts.rows}
+        self._channel.event("rows", {**told, "bytes": self._source.taken, "steps": self.steps()})
+
+    def steps(self) -> Json:
+        """Return what each step did so far."""
+        return {
+            path: {
+                "runs": step.ran,
+                "seconds": step.seconds,
+                "slowest": step.slowest,
+                "edits": step.edits,
+                "edited": step.statuses["edited"],
+                "tripped": step.statuses["tripped"],
+                "failed": step.statuses["failed"],
+                "flagged": step.flagged,
+                "shadow": step.shadow,
+            }
+            for path, step in self.counts.steps.items()
+        }
+
+
+def row_json(checked: RowChecked) -> Json:
+    """Return what became of a row, without any text of it."""
+    tripwire = None if checked.outcome is None else checked.outcome.tripwire
+    edits = {record.step: len(record.edits) for record in checked.records if record.edits and not record.shadow}
+    tripped = [
+        record.step for record in checked.records if record.status in ("tripped", "failed") and not record.shadow
+    ]
+    return {
+        "line": checked.item.line,
+        "id": checked.item.id,
+        "status": checked.status,
+        "seconds": checked.seconds,
+        "reason": None if tripwire is None else tripwire.reason,
+        "step": tripped[-1] if tripped else None,
+        "flagged": list(checked.flagged),
+        "error": None if checked.error is None else error_text(checked.error),
+        "edits": edits,
+    }
+
+
+@contextmanager
+def _opened(file: Path, results: Path) -> Generator[tuple[IO[bytes], IO[str]]]:
+    with (
+        file.open("rb") as stream,
+        results.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as out,
+    ):
+        yield stream, out
+
+
+async def run_file(workflow: Workflow, request: Json, channel: Channel) -> Json:
+    """Run a stage on all rows of a file, and return the result as data.
+
+    Raises:
+        PenstockError: the graph has problems, the stage is not served, or the file cannot be read.
+    """
+    stage = full_name(str(request["stage"]))
+    check_served(workflow, stage)
+    context = cast("dict[str, Any]", request.get("context") or {})
+
+    def as_call(row: InputRow) -> Call:
+        return call_of(row, stage, context)
+
+    with _opened(Path(str(request["file"])), Path(str(request["results"]))) as (stream, out):
+        source = RowSource(stream, "jsonl")
+        live = RowsLive(channel, source, out)
+        jobs = int(cast("int", request.get("jobs") or 8))
+        await check_concurrently(workflow, source.rows(), live.add, stage=stage, jobs=jobs, as_call=as_call)
+        live.flush()
+    return {"status": "done", "output": None, "error": None, "trace": None}

@@ -1,0 +1,153 @@
+"""What a run does, told to the studio while it does it."""
+
+from __future__ import annotations
+
+from collections import deque
+from time import monotonic, time
+from typing import TYPE_CHECKING
+
+from penstock.engine.values.chunks import DELTAS
+from penstock.engine.values.span import tripwire_json
+from penstock.workflows.studio.protocol import plain
+
+if TYPE_CHECKING:
+    from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.events import RunEvent
+    from penstock.engine.values.frozen import Values
+    from penstock.engine.values.tripwire import Record
+    from penstock.workflows.studio.protocol import Json
+    from penstock.workflows.studio.worker.channel import Channel
+
+_STATUSES = ("passed", "edited", "tripped", "failed", "skipped")
+_PAUSE = 0.05  # seconds for which pieces of text are joined
+
+
+class Live:
+    """An observer that sends events of one run. Lives as long as the run.
+
+    Pieces of text are joined for a moment, so that a fast model does not flood the page.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._started = time()
+        self._number = 0
+        self._text: deque[str] = deque()
+        self._block = ("", "")  # the type and the id of the pieces that wait
+        self._sent = 0.0
+        self._in = self._out = self._held = 0
+
+    def on_record(self, record: Record) -> None:
+        """Tell of a step that has ended."""
+        self._number += 1
+        span: Json = {
+            "id": -self._number,
+            "parent": None,
+            "kind": "step",
+            "name": record.step.rpartition("/")[2],
+            "path": record.step,
+            "stage": record.stage,
+            "at": max(0.0, record.started - self._started),
+            "seconds": record.seconds,
+            "status": record.status,
+            "processor": record.processor_id,
+        }
+        if record.shadow:
+            span["shadow"] = True
+        if record.edits:
+            span["edits"] = [
+                {
+                    "message": place.message_id,
+                    "part": place.part,
+                    "field": place.path[0],
+                    "start": edit.start,
+                    "end": edit.end,
+                    "kind": edit.kind,
+                    "replacement": edit.text,
+                }
+                for place, edit in record.edits
+            ]
+        if record.tripwire is not None:
+            span["tripwire"] = tripwire_json(record.tripwire)
+        if record.error is not None:
+            span["error"] = record.error
+        if record.flagged:
+            span["flagged"] = list(record.flagged)
+        if record.details:
+            span["details"] = plain(record.details)
+        self._channel.event("span", span)
+
+    def on_event(self, event: RunEvent) -> None:
+        """Tell of a part of the request that starts or ends."""
+        kind = "model_step" if event.what == "step" else event.what
+        inside = event.what in ("branch", "attempt")  # its name is its path in the workflow
+        part: Json = {"kind": kind, "key": event.path, "path": event.name if inside else ""}
+        part |= {"name": event.name.rpartition("/")[2] if inside else event.name}
+        part |= {"stage": event.name if event.what == "stage" else "", "at": event.at - self._started}
+        if event.phase == "start":
+            self._channel.event("start", part)
+            return
+        self._number += 1
+        part |= {"id": -self._number, "parent": None, "seconds": event.seconds, "details": plain(event.details)}
+        part["at"] = max(0.0, event.at - self._started - event.seconds)
+        self._channel.event("span", {**part, "status": _status(event.details)})
+
+    # Chunks
+
+    def came_in(self, count: int) -> None:
+        """Count characters that a model has said."""
+        self._in += count
+        self._tell_held()
+
+    def chunk(self, chunk: Chunk) -> None:
+        """Tell of a chunk that has left."""
+        if chunk.type in DELTAS:
+            if self._block != (chunk.type, chunk.id):
+                self.flush()
+                self._block = (chunk.type, chunk.id)
+            self._text.append(chunk.text)
+            self._out += len(chunk.text) if chunk.type == "text-delta" else 0
+            if monotonic() - self._sent >= _PAUSE:
+                self.flush()
+            return
+        self.flush()
+        if chunk.type in ("step-finish", "text-end", "retract", "tripwire", "finish"):
+            self._in = self._out = 0
+            self._tell_held()
+        if chunk.type == "retract":
+            ids = plain(chunk.payload["blocks"])
+            self._channel.event("retract", {"at": self._at, "ids": ids})
+        payload = plain(chunk.payload)
+        self._channel.event(
+            "chunk",
+            {"at": self._at, "type": chunk.type, "text": chunk.text, "chunk": {"id": chunk.id, "payload": payload}},
+        )
+
+    def flush(self) -> None:
+        """Send the pieces of text that wait."""
+        if self._text:
+            text = "".join(self._text)
+            self._text.clear()
+            self._sent = monotonic()
+            kind, id = self._block
+            self._channel.event("chunk", {"at": self._at, "type": kind, "text": text, "chunk": {"id": id}})
+            self._tell_held()
+
+    @property
+    def _at(self) -> float:
+        return max(0.0, time() - self._started)
+
+    def _tell_held(self) -> None:
+        held = max(0, self._in - self._out)
+        if held != self._held:
+            self._held = held
+            self._channel.event("held", {"at": self._at, "held": held})
+
+
+def _status(details: Values) -> str:
+    """Return the status of a span from the details of the end of its part."""
+    if "error" in details:
+        return "failed"
+    status = str(details.get("status", "passed"))
+    known = {"blocked": "tripped", "cancelled": "failed", **{each: each for each in _STATUSES}}
+    return known.get(status, "passed")

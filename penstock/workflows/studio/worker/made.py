@@ -1,0 +1,93 @@
+"""The arguments that processors and agents were made with, so that they can be made again with other options."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, cast
+
+from penstock.engine.processor.processor import Processor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_MADE: dict[int, tuple[object, tuple[Any, ...], dict[str, Any]]] = {}
+"""What was made, with its arguments, by its id; the object is in it, so that its id stays its own."""
+
+
+def record_processors() -> None:
+    """Record the arguments of every processor that is made from now on."""
+    _record(Processor)
+
+
+def record_agents() -> None:
+    """Record the arguments of every agent that is made from now on; the module of agents is loaded."""
+    from penstock.workflows.agent.agent import Agent
+
+    _record(Agent)
+
+
+def _record(kind: type) -> None:
+    def new(cls: type[object], *args: Any, **kwargs: Any) -> object:
+        if getattr(cls, "__init__", None) is object.__init__ and (
+            args or kwargs
+        ):  # what Python itself says without this function
+            raise TypeError(f"{cls.__name__}() takes no arguments")
+        made = object.__new__(cls)
+        note_made(made, *args, **kwargs)
+        return made
+
+    kind.__new__ = new  # type: ignore[assignment]
+
+
+def note_made(made: object, *args: Any, **kwargs: Any) -> None:
+    """Record the arguments that an object is made with."""
+    _MADE[id(made)] = (made, args, kwargs)
+
+
+def arguments_of(made: object) -> dict[str, Any] | None:
+    """Return the arguments of an object by the names of its parameters; None if they are not known.
+
+    Arguments for ``*args`` are under the name of that parameter; those for ``**kwargs`` stand beside the others.
+    """
+    found = _MADE.get(id(made))
+    if found is None:
+        return None
+    try:
+        bound = signature_of(type(made)).bind(*found[1], **found[2])
+    except TypeError:
+        return None
+    flat: dict[str, Any] = {}
+    for name, value in bound.arguments.items():
+        rest = bound.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD
+        flat.update(cast("Mapping[str, Any]", value) if rest else {name: value})
+    return flat
+
+
+def signature_of(kind: type) -> inspect.Signature:
+    """Return the signature of a class's constructor, without ``self``."""
+    init = cast("Callable[..., object]", getattr(kind, "__init__", None))
+    signature = inspect.signature(init)
+    return signature.replace(parameters=[*signature.parameters.values()][1:])
+
+
+def remade(made: object, changed: Mapping[str, Any]) -> Any:
+    """Return a new object with the same arguments, but for those that are changed.
+
+    Raises:
+        TypeError: the arguments are not known, or the constructor does not take them.
+        Exception: whatever else the constructor raises.
+    """
+    found = _MADE.get(id(made))
+    if found is None:
+        raise TypeError("it was not made by its constructor, so it cannot be made again")
+    bound = signature_of(type(made)).bind(*found[1], **found[2])
+    parameters = bound.signature.parameters
+    rest = next((name for name, each in parameters.items() if each.kind is each.VAR_KEYWORD), None)
+    for name, value in changed.items():
+        if name in parameters and name != rest:
+            bound.arguments[name] = value
+        elif rest is not None:
+            bound.arguments[rest] = {**bound.arguments.get(rest, {}), name: value}
+        else:
+            raise TypeError(f"it has no option {name!r}")
+    return type(made)(*bound.args, **bound.kwargs)

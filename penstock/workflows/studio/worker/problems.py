@@ -1,0 +1,88 @@
+"""Errors of the user's code as data: the message, and where in which file."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+import traceback
+from typing import TYPE_CHECKING
+
+from penstock.engine.values.errors import PenstockError
+from penstock.workflows.studio.worker.own_files import is_own
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock.workflows.studio.protocol import Json
+
+_MOST_FRAMES = 50
+_MOST_CHARACTERS = 64 * 1024  # of a message, and of a traceback
+
+
+def problem_of(error: BaseException, kind: str) -> Json:
+    """Return an error as data: its message, its place, the frames of the user's code, and the whole traceback."""
+    cause = error
+    while isinstance(cause, PenstockError) and cause.__cause__ is not None:
+        cause = cause.__cause__
+    frames = _frames(traceback.extract_tb(cause.__traceback__))
+    place = _syntax_place(cause) or (frames[-1] if frames else {})
+    return {
+        "kind": kind,
+        "message": _cut(_message(error)),
+        "file": place.get("file"),
+        "line": place.get("line"),
+        "source": place.get("source"),
+        "frames": frames,
+        "traceback": _cut(_traceback(error)),
+    }
+
+
+def _message(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - the user's own error may fail at this, too
+        text = ""
+    return text if isinstance(error, PenstockError) and text else f"{type(error).__name__}: {text}".removesuffix(": ")
+
+
+def _cut(text: str) -> str:
+    """Return a text without its middle, if it is too long: the first and the last lines say the most."""
+    left_out = len(text) - _MOST_CHARACTERS
+    if left_out <= 0:
+        return text
+    half = _MOST_CHARACTERS // 2
+    return f"{text[:half]}\n… {left_out:,} characters are left out …\n{text[-half:]}"
+
+
+def _traceback(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(error, limit=-_MOST_FRAMES))
+    except Exception:  # noqa: BLE001 - as above
+        return type(error).__name__
+
+
+def _syntax_place(error: BaseException) -> Json | None:
+    if not isinstance(error, SyntaxError) or error.filename is None:
+        return None
+    return {"file": error.filename, "line": error.lineno, "source": (error.text or "").strip()}
+
+
+def _frames(summary: Iterable[traceback.FrameSummary]) -> list[Json]:
+    """Return the frames of the user's code; if there are none, of everything."""
+    every = [frame for frame in summary if not frame.filename.startswith("<frozen")]
+    own = [frame for frame in every if is_own(frame.filename)]
+    return [
+        {"file": frame.filename, "line": frame.lineno, "name": frame.name, "source": frame.line or ""}
+        for frame in (own or every)[-_MOST_FRAMES:]
+    ]
+
+
+def where_is(thread: int) -> list[Json]:
+    """Return where a thread is at the moment, outermost frame first."""
+    frame = sys._current_frames().get(thread)  # pyright: ignore[reportPrivateUsage] - documented, and the only way
+    return [] if frame is None else _frames(traceback.extract_stack(frame))
+
+
+def note_source(path: str, text: str) -> None:
+    """Let tracebacks show the lines of a file as they were read, not as they are now."""
+    linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)

@@ -1,0 +1,119 @@
+"""The program of a worker process, started by the studio."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any, cast
+
+import anyio
+from anyio import to_thread
+
+from penstock.engine.values.errors import DefinitionError, MessageError, PenstockError
+from penstock.workflows.studio.worker.agents import run_agent
+from penstock.workflows.studio.worker.changes import ChangeError
+from penstock.workflows.studio.worker.channel import own_channel
+from penstock.workflows.studio.worker.comparing import difference
+from penstock.workflows.studio.worker.describing import description
+from penstock.workflows.studio.worker.files import run_file
+from penstock.workflows.studio.worker.live import Live
+from penstock.workflows.studio.worker.loaded import Loaded, changes_of, load
+from penstock.workflows.studio.worker.made import record_processors
+from penstock.workflows.studio.worker.problems import problem_of
+from penstock.workflows.studio.worker.running import run_workflow
+from penstock.workflows.studio.worker.sources import Sources
+
+if TYPE_CHECKING:
+    from penstock.engine.workflow import Workflow
+    from penstock.workflows.studio.protocol import Json
+    from penstock.workflows.studio.worker.channel import Channel
+
+
+def main() -> None:
+    """Load what the first request names, and answer the others, one after another."""
+    _serve()
+    sys.stdout.flush()
+    os._exit(0)  # threads that user code has started do not keep the process
+
+
+def _serve() -> None:
+    channel = own_channel()
+    record_processors()
+    request = channel.requests.get()
+    sources = Sources(_sources(request))
+    sources.install()
+    try:
+        loaded = load(str(request["reference"]))
+        other = _other(request, sources)
+    except BaseException as error:  # noqa: BLE001 - whatever the user's code raises is shown
+        channel.failed({**problem_of(error, "load"), "sources": sources.read})
+        return
+    kind = "agent" if loaded.agent is not None else "workflow"
+    channel.done({"name": loaded.name, "kind": kind, "doc": _doc(loaded), "sources": sources.read})
+    anyio.run(_answer_all, channel, loaded, other)
+
+
+def _sources(request: Json) -> dict[str, str]:
+    return cast("dict[str, str]", request.get("sources") or {})
+
+
+def _other(request: Json, sources: Sources) -> Loaded | None:
+    """Load the one to compare with, if there is one; modules of the same name are loaded again."""
+    other = cast("Json | None", request.get("other"))
+    if other is None:
+        return None
+    sources.forget_modules()
+    sources.play(_sources(other))
+    return load(str(other["reference"]))
+
+
+def _doc(loaded: Loaded) -> str:
+    target = loaded.target
+    text = getattr(target, "description", "") or ""
+    return str(text).strip().split("\n", 1)[0]
+
+
+async def _answer_all(channel: Channel, loaded: Loaded, other: Loaded | None) -> None:
+    while True:
+        request = await to_thread.run_sync(channel.requests.get, abandon_on_cancel=True)
+        try:
+            channel.done(await _answer(channel, loaded, other, request))
+        except ChangeError as error:
+            channel.failed({"kind": "options", "message": error.problem, "path": error.path, "option": error.option})
+        except Exception as error:  # noqa: BLE001 - whatever the user's code raises is shown
+            channel.failed(problem_of(error, _kind(error)))
+
+
+def _kind(error: Exception) -> str:
+    if isinstance(error, MessageError):
+        return "input"
+    if isinstance(error, DefinitionError):
+        return "graph"
+    return "input" if isinstance(error, PenstockError) else "step"
+
+
+async def _answer(channel: Channel, loaded: Loaded, other: Loaded | None, request: Json) -> Json:
+    changed = loaded.changed(changes_of(request))
+    stage = cast("str | None", request.get("stage"))
+    what = request["do"]
+    if what == "describe":
+        made = description(changed, stage, str(request.get("detail") or "short"))
+        return {**made, **difference(loaded, changed)} if request.get("changes") is not None else made
+    if what == "diff":
+        second = (other or loaded).changed(cast("dict[str, Any]", request.get("other_changes") or {}))
+        return difference(changed, second)
+    live = Live(channel)
+    channel.event("picture", {"svg": picture(changed)})
+    if changed.agent is not None:
+        return await run_agent(changed.agent, request, live)
+    workflow = cast("Workflow", changed.workflow)
+    if request.get("file") is not None:
+        return await run_file(workflow, request, channel)
+    return await run_workflow(workflow, request, live)
+
+
+def picture(loaded: Loaded) -> str | None:
+    """Return the picture of what runs; None if it is not known before the request."""
+    if loaded.agent is not None and loaded.agent.plans is None:
+        return None
+    return loaded.draw("svg")
