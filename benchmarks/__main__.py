@@ -21,6 +21,7 @@ NAMES = (
     "branch",
     "concurrent",
     "records",
+    "telemetry",
     "imports",
     "processors",
     "token_limiter",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Awaitable, Callable
-from typing import Annotated, TypedDict
+from typing import Annotated, Any, TypedDict
 
 from langgraph.graph import END, START, StateGraph
 from peers.work import ARMS, STEPS, WAYS, Request
@@ -32,16 +32,16 @@ async def finds(_state: Total) -> Total:
     return {"n": 1}
 
 
-def _request(graph: StateGraph) -> Request:
+def _request(graph: StateGraph, config: Callable[[], dict[str, Any]] = dict) -> Request:
     compiled = graph.compile()
 
     async def request(n: int) -> int:
-        return (await compiled.ainvoke({"n": n}))["n"]
+        return (await compiled.ainvoke({"n": n}, config()))["n"]
 
     return request
 
 
-def chain() -> Request:
+def chain(config: Callable[[], dict[str, Any]] = dict) -> Request:
     """Return a request that adds one ten times."""
     graph = StateGraph(Counter)
     names = [f"step {number}" for number in range(STEPS)]
@@ -49,7 +49,14 @@ def chain() -> Request:
         graph.add_node(name, adds)
     for before, after in zip([START, *names], [*names, END], strict=True):
         graph.add_edge(before, after)
-    return _request(graph)
+    return _request(graph, config)
+
+
+def traced_chain() -> Request:
+    """Return the same request with LangChain's tracer, which keeps a record of each node; they are dropped."""
+    from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
+
+    return chain(lambda: {"callbacks": [RunCollectorCallbackHandler()]})
 
 
 def parallel() -> Request:

@@ -1,0 +1,1 @@
+from penstock.workflows.telemetry.observer import OpenTelemetryObserver as OpenTelemetryObserver

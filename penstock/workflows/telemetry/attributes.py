@@ -1,0 +1,131 @@
+"""The attributes of spans, and the events of a step's span: what they say about records, events and requests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opentelemetry.trace import StatusCode
+
+from penstock.engine.values.frozen import is_items
+from penstock.engine.values.model import Usage
+from penstock.workflows.telemetry import names
+from penstock.workflows.telemetry.content import instructions_json, messages_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from opentelemetry.trace import Span
+    from opentelemetry.util.types import AttributeValue
+
+    from penstock.engine.values.events import RunEvent
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.model import ModelRequest
+    from penstock.engine.values.tripwire import Record, Tripwire
+
+MOST_EDIT_EVENTS = 32
+"""How many edits of a step are shown with their positions. All are counted."""
+
+
+def about_step(step: str, processor: str, stage: str, *, shadow: bool) -> dict[str, AttributeValue]:
+    """Return which step a span is about."""
+    about: dict[str, AttributeValue] = {names.STEP: step, names.PROCESSOR: processor, names.STAGE: stage}
+    return {**about, names.SHADOW: True} if shadow else about
+
+
+def describe(span: Span, record: Record) -> None:
+    """Add what a step did to its span: verdict, edits with positions, findings, notes, failure. It quotes no text."""
+    span.set_attribute(names.STATUS, record.status)
+    if record.edits:
+        span.set_attribute(names.EDITS, len(record.edits))
+    for place, edit in record.edits[:MOST_EDIT_EVENTS]:
+        span.add_event(
+            names.EDIT_EVENT,
+            {
+                names.EDIT_KIND: edit.kind,
+                names.EDIT_MESSAGE: place.message_id,
+                names.EDIT_PART: place.part,
+                names.EDIT_FIELD: ".".join(map(str, place.path)),
+                names.EDIT_START: edit.start,
+                names.EDIT_END: edit.end,
+            },
+        )
+    if record.flagged:
+        span.set_attribute(names.FLAGGED, record.flagged)
+    for name, value in record.details.items():
+        if isinstance(value, (str, bool, int, float)):
+            span.set_attribute(names.DETAIL + name, value)
+    if record.tripwire is not None:
+        span.add_event(names.TRIPWIRE_EVENT, verdict_attributes(record.tripwire))
+    if record.error is not None:
+        span.set_attribute(names.ERROR_TYPE, record.error)
+        span.set_status(StatusCode.ERROR)
+
+
+def verdict_attributes(tripwire: Tripwire) -> dict[str, AttributeValue]:
+    """Return the attributes of a verdict, without its metadata, which may quote what was judged."""
+    return {
+        names.TRIPWIRE_REASON: tripwire.reason,
+        names.TRIPWIRE_PROCESSOR: tripwire.processor_id,
+        names.TRIPWIRE_STAGE: tripwire.stage,
+        names.TRIPWIRE_RETRY: tripwire.retry,
+    }
+
+
+def end_attributes(event: RunEvent) -> dict[str, AttributeValue]:
+    """Return the attributes of what is known at the end of a part."""
+    found = event.details
+    made: dict[str, AttributeValue] = dict(usage_attributes(found.get("usage")))
+    if event.what == "model" and "finish_reason" in found:
+        made[names.FINISH_REASONS] = [str(found["finish_reason"])]
+    elif found.get("finish_reason") is not None:
+        made[names.FINISH_REASON] = str(found["finish_reason"])
+    for detail, name in _PLAIN.items():
+        value = found.get(detail)
+        if isinstance(value, (str, int, float)):
+            made[name] = value
+    taken: Value = found.get("taken")
+    if is_items(taken):
+        made[names.ARMS] = [int(arm) for arm in taken]
+    return made
+
+
+_PLAIN = {
+    "status": names.STATUS,
+    "processor": names.PROCESSOR,
+    "held": names.HELD,
+    "first_chunk": names.FIRST_CHUNK,
+    "response_id": names.RESPONSE_ID,
+    "response_model": names.RESPONSE_MODEL,
+}
+
+
+def counts_of(usage: object) -> dict[str, Value]:
+    """Return the counts of a usage; none if there is no usage."""
+    return {name: getattr(usage, name) for name in names.USAGE} if isinstance(usage, Usage) else {}
+
+
+def usage_attributes(usage: Mapping[str, Value] | None) -> dict[str, AttributeValue]:
+    """Return the attributes of the counts that are known."""
+    if usage is None:
+        return {}
+    return {name: usage[count] for count, name in names.USAGE.items() if isinstance(usage.get(count), int)}
+
+
+def request_attributes(request: ModelRequest, *, content: bool) -> dict[str, AttributeValue]:
+    """Return the attributes of a request to a model."""
+    made: dict[str, AttributeValue] = {names.REQUEST_STREAM: True}
+    for setting, (name, kind) in names.SETTINGS.items():
+        value: Value = request.settings.get(setting)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            made[name] = kind(value)
+    stop: Value = request.settings.get("stop")
+    if stop:
+        made[names.STOP_SEQUENCES] = [stop] if isinstance(stop, str) else [str(word) for word in stop]
+    if request.response_format is not None:
+        made[names.OUTPUT_TYPE] = "json"
+    if content:
+        system = [message for message in request.messages if message.role == "system"]
+        made[names.INPUT_MESSAGES] = messages_json([one for one in request.messages if one.role != "system"])
+        if system:
+            made[names.SYSTEM_INSTRUCTIONS] = instructions_json(system)
+    return made
