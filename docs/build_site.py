@@ -71,6 +71,7 @@ def copy_pages() -> None:
         target = PAGES / source.relative_to(DOCS)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(links_into_site(source.read_text("utf-8"), source.parent, target.parent, shown), "utf-8")
+    shutil.copytree(DOCS / "pictures", PAGES / "pictures", dirs_exist_ok=True)
     for path in shown:
         show_file(path)
 
