@@ -149,9 +149,13 @@ def test_any_two_workflows_can_be_drawn(one: Sequence, other: Sequence) -> None:
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_presets_are_drawn(name: str) -> None:
-    """Each beside each other."""
+    """Each beside each other, with every step that was added, removed or changed."""
     for other in PRESETS:
-        ET.fromstring(PRESETS[name]().diff(PRESETS[other]()).draw())  # noqa: S314 - it is our own
+        diff = PRESETS[name]().diff(PRESETS[other]())
+        shown = ET.fromstring(diff.draw())  # noqa: S314 - it is our own
+        paths = {group.get("data-path") for group in shown.iter() if group.get("data-mark")}
+        assert bool(diff) == (name != other)
+        assert {change.path for change in diff.changes if change.kind == "step"} <= paths
 
 
 def test_a_notebook_shows_the_picture() -> None:
