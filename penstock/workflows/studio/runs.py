@@ -114,7 +114,7 @@ class StudioRun:
         self.feed.add(name, data)
 
     def set_state(self, state: str) -> None:
-        """Enter a state, and tell of it."""
+        """Set the state, and send an event that says so."""
         self.state = state
         self.feed.add("state", {"state": state})
 
@@ -250,7 +250,7 @@ class Runs:
         return {**request, "input": {"kind": "row", "value": row.value}}
 
     async def _keep(self, run: StudioRun) -> None:
-        """Keep a run that has ended, and tell of its end."""
+        """Store a run that has ended, and send the event of its end."""
         try:
             run.bytes = await to_thread.run_sync(self._store.add, run.id, run.created, run.short(), run.whole())
         except Exception as error:  # noqa: BLE001 - a full disk must not take the result from the page

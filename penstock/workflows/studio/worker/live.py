@@ -38,7 +38,7 @@ class Live:
         self._in = self._out = self._held = 0
 
     def on_record(self, record: Record) -> None:
-        """Tell of a step that has ended."""
+        """Send an event for a step that has ended."""
         self._number += 1
         span: Json = {
             "id": -self._number,
@@ -78,7 +78,7 @@ class Live:
         self._channel.event("span", span)
 
     def on_event(self, event: RunEvent) -> None:
-        """Tell of a part of the request that starts or ends."""
+        """Send an event for a part of the request that starts or ends."""
         kind = "model_step" if event.what == "step" else event.what
         inside = event.what in ("branch", "attempt")  # its name is its path in the workflow
         part: Json = {"kind": kind, "key": event.path, "path": event.name if inside else ""}
@@ -100,7 +100,7 @@ class Live:
         self._tell_held()
 
     def chunk(self, chunk: Chunk) -> None:
-        """Tell of a chunk that has left."""
+        """Send a chunk that has left; pieces of text are joined first."""
         if chunk.type in DELTAS:
             if self._block != (chunk.type, chunk.id):
                 self.flush()
