@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -28,6 +29,7 @@ MOST_LOG = 64 * 1024
 """How many characters of what user code prints are kept for one run."""
 
 _WHERE_SECONDS = 1.0  # how long a worker that hangs is asked where it is
+_LOG_SECONDS = 1.0  # how long the end of the log of a request is waited for
 _SPARES = 6  # workers that wait at most
 _NEWLINE = 10
 _ROOT = str(Path(penstock.__file__).parent.parent)
@@ -70,6 +72,9 @@ class Worker:
         self._on_event: Callable[[str, object], None] = _nothing
         self._stopped = False
         self._log_read = anyio.Event()
+        self._mark = f"\0{secrets.token_hex(8)}\0"  # what the process prints at the end of each request
+        self._unmarked = ""  # the last text that was printed, as far as it may be the beginning of the mark
+        self._mark_read = anyio.Event()
         tasks.start_soon(self._read_log)
 
     @classmethod
@@ -144,18 +149,21 @@ class Worker:
         raise WorkerError(await self._timed_out(seconds or 0))
 
     async def _answer(self, request: Json) -> Json:
+        self._mark_read = anyio.Event()
         try:
-            await cast("anyio.abc.ByteSendStream", self._process.stdin).send(encode(request))
+            await cast("anyio.abc.ByteSendStream", self._process.stdin).send(encode({**request, "mark": self._mark}))
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             raise WorkerError(await self._crashed()) from None
         while True:
             message = await self._message()
             if "event" in message:
                 self._on_event(str(message["event"]), message.get("data"))
-            elif "done" in message:
+            elif "done" in message or "failed" in message:
+                with anyio.move_on_after(_LOG_SECONDS):  # user code may have closed the pipe
+                    await self._mark_read.wait()
+                if "failed" in message:
+                    raise WorkerError(cast("Json", message["failed"]))
                 return cast("Json", message["done"])
-            elif "failed" in message:
-                raise WorkerError(cast("Json", message["failed"]))
 
     async def _message(self) -> Json:
         """Return the next message."""
@@ -238,6 +246,17 @@ class Worker:
             self._log_read.set()
 
     def _note_log(self, text: str) -> None:
+        """Take what was printed, without the marks, of which each may come in pieces."""
+        *before, text = (self._unmarked + text).split(self._mark)
+        if before:
+            self._mark_read.set()
+        start = text.rfind("\0", max(len(text) - len(self._mark), 0))
+        self._unmarked = text[start:] if start >= 0 and self._mark.startswith(text[start:]) else ""
+        text = "".join([*before, text.removesuffix(self._unmarked)])
+        if text:
+            self._add_log(text)
+
+    def _add_log(self, text: str) -> None:
         left = MOST_LOG - self._log_size
         if left <= 0:
             return

@@ -154,6 +154,14 @@ def test_what_user_code_prints_is_a_log_and_breaks_nothing(served):
     assert "log" in kinds(events)
 
 
+def test_all_that_was_printed_is_in_the_log_when_a_run_has_ended(served):
+    """The log comes through a pipe of its own, which may be read later than the result."""
+    for _ in range(8):
+        logs = served.run("odd_flow", "print")["logs"]
+        assert "to stderr" in logs
+        assert "\0" not in logs
+
+
 def test_what_is_printed_is_bounded(served):
     logs = served.run("odd_flow", "flood")["logs"]
     assert 60_000 < len(logs) < 70_000

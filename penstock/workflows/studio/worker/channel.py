@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -30,6 +31,7 @@ class Channel:
         self._lock = threading.Lock()
         self._process = os.getpid()
         self._main = threading.get_ident()
+        self._mark = b""  # what the studio waits for in the log
         threading.Thread(target=self._read, name="penstock studio requests", daemon=True).start()
 
     def event(self, name: str, data: object) -> None:
@@ -38,11 +40,20 @@ class Channel:
 
     def done(self, data: object) -> None:
         """Send the result of the request at hand."""
+        self._mark_log()
         self._send({"done": data})
 
     def failed(self, problem: Json) -> None:
         """Send why the request at hand failed."""
+        self._mark_log()
         self._send({"failed": problem})
+
+    def _mark_log(self) -> None:
+        """Print the mark of the studio, behind all that user code has printed: the log comes through another pipe."""
+        with contextlib.suppress(OSError, ValueError):  # user code may have closed them
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os.write(2, self._mark)
 
     def _send(self, message: Json) -> None:
         if os.getpid() != self._process:
@@ -62,6 +73,7 @@ class Channel:
                 if request.get("do") == "where":
                     self.event("where", where_is(self._main))
                 else:
+                    self._mark = str(request.get("mark", "")).encode()
                     self.requests.put(request)
         finally:
             _end_group()  # without the studio nobody waits for what the user's code still does
