@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 ARGS   ?=
+CORES  ?= --numprocesses auto --dist worksteal # as many tests at once as there are cores; empty: one after another
 
 BIN     := $(VENV)/bin
 CORE    := $(VENV)-core
@@ -29,8 +30,8 @@ help: ## Show this list
 demo: $(VENV)/.runtime ## Run the example: a workflow drawn, and run over real messages
 	$(BIN)/python examples/demo.py $(ARGS)
 
-test: $(VENV)/.test ## Run the tests (about nine minutes); ARGS="-k retry" goes to pytest
-	$(BIN)/pytest $(ARGS)
+test: $(VENV)/.test ## Run the tests (about nine minutes on two cores); ARGS="-k retry" goes to pytest
+	$(BIN)/pytest $(CORES) $(ARGS)
 
 core: $(CORE)/.core ## Run the tests of a plain install, in an environment without any extra
 	$(CORE)/bin/pytest --confcutdir tests/core tests/core
@@ -53,7 +54,7 @@ page-checks: $(NPM)/.installed
 	node --import ./tests/page/unit/names.js --test --test-reporter=dot tests/page/unit/*.test.js
 
 check: lint ## Run all that must hold before a change lands: `make lint`, the tests, and their coverage
-	$(BIN)/pytest --cov $(ARGS)
+	$(BIN)/pytest $(CORES) --cov $(ARGS)
 
 house: $(VENV)/.test ## Show how the house stands: files, floors, names, the rooms that a request enters
 	$(BIN)/python benchmarks/house.py

@@ -22,6 +22,7 @@ from pydantic import BaseModel, SecretStr, field_serializer
 from penstock import Tool
 from penstock.engine.values.chunks import Chunk
 from penstock.tools import ToolContext, ToolError, ToolFailed, calling
+from tests.ids import without_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -146,7 +147,7 @@ class Pair:
         ("ä".encode(), "ä"),
         (map(str, [1, 2]), ("1", "2")),
     ],
-    ids=str,
+    ids=without_address,
 )
 async def test_a_result_is_made_json_as_pydantic_makes_it(given: Any, result: Any) -> None:
     """And frozen: guards read it, and it enters the history."""
@@ -204,7 +205,7 @@ class Odd(BaseModel):
         (float("-inf"), "a number in its result"),
         (["\udc80"], "half a surrogate pair"),
     ],
-    ids=str,
+    ids=without_address,
 )
 async def test_a_result_that_is_no_json_is_an_error_that_says_why(given: Any, told: str) -> None:
     """And quotes nothing of it."""

@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field
 from penstock import OptionError, Tool, tool
 from penstock.engine import ToolSpec, UsageError
 from penstock.tools import ToolContext, ToolError
+from tests.ids import without_address
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -327,7 +328,7 @@ async def gives_later(a: int) -> AsyncIterator[int]:
     yield a
 
 
-@pytest.mark.parametrize("given", ["search", None, Desk, gives, gives_later, 3], ids=str)
+@pytest.mark.parametrize("given", ["search", None, Desk, gives, gives_later, 3], ids=without_address)
 def test_what_cannot_be_called_for_one_result_is_refused(given: Any) -> None:
     """Texts, classes, generators."""
     with pytest.raises(OptionError, match="option 'function'"):
@@ -395,7 +396,7 @@ def test_a_lambda_needs_a_name() -> None:
         {"parameters": {"type": "object", "properties": {}}},
         {"parameters": {"type": "object", "properties": {"query": {}, "other": {}}}},
     ],
-    ids=str,
+    ids=without_address,
 )
 def test_an_option_that_is_not_allowed_is_named(options: Any) -> None:
     """When the tool is made, not when it is called."""
@@ -466,7 +467,7 @@ async def test_a_tool_by_schema_may_be_of_any_kind_of_function() -> None:
         assert await made.call({"a": 1}) == result
 
 
-@pytest.mark.parametrize("given", [{}, {"a": 1, "b": 2}, {"b": 2}, [1], '{"a": 1}'], ids=str)
+@pytest.mark.parametrize("given", [{}, {"a": 1, "b": 2}, {"b": 2}, [1], '{"a": 1}'], ids=without_address)
 def test_a_tool_by_schema_checks_what_is_required_and_what_is_unknown(given: Any) -> None:
     """The rest is its function's."""
     with pytest.raises(ToolError, match="invalid-arguments"):

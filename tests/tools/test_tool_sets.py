@@ -10,6 +10,7 @@ from penstock import OptionError, Tool, tool
 from penstock.engine import ToolSpec
 from penstock.engine.values.frozen import FrozenDict
 from penstock.tools.tool import as_tools
+from tests.ids import without_address
 
 
 def look(at: str) -> str:
@@ -48,7 +49,7 @@ def test_no_tools_are_fine() -> None:
     assert as_tools(None) == as_tools([]) == as_tools({}) == {}
 
 
-@pytest.mark.parametrize("given", ["look", look, listen, ASK, 3, [3], {"a": None}], ids=str)
+@pytest.mark.parametrize("given", ["look", look, listen, ASK, 3, [3], {"a": None}], ids=without_address)
 def test_what_is_no_tool_is_refused(given: Any) -> None:
     """The error says whose option it is, and what is allowed."""
     with pytest.raises(OptionError, match=r"^Team: option 'tools' .* a list of functions"):
@@ -61,7 +62,9 @@ def test_a_name_stands_once() -> None:
         as_tools([look, Tool(look)])
 
 
-@pytest.mark.parametrize("given", [[lambda: 1], {"has space": look}, [ToolSpec("a.b")], {3: listen}], ids=str)
+@pytest.mark.parametrize(
+    "given", [[lambda: 1], {"has space": look}, [ToolSpec("a.b")], {3: listen}], ids=without_address
+)
 def test_a_name_that_providers_refuse_is_refused(given: Any) -> None:
     """Before any of them is asked."""
     with pytest.raises(OptionError, match="option 'name'"):

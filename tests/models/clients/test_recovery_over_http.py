@@ -27,6 +27,7 @@ from penstock.models import PydanticAIModel
 from penstock.processors.recovery import CircuitBreaker, FailedCall, RetryMatcher, is_bad_request_error
 from penstock.testing import ScriptedModel, VirtualClock
 from penstock.testing.provider import FakeProvider, Reply, Sent, Wire, failing, rate_limited
+from tests.ids import without_address
 from tests.models.clients.conftest import KEY, Making
 
 LATE_ERROR = {"error": {"message": "The server is overloaded", "type": "server_error", "code": "overloaded"}}
@@ -77,7 +78,7 @@ class Clockless:
                 return answer
 
 
-@pytest.mark.parametrize(("fault", "kind", "wait"), FAULTS, ids=lambda value: str(value)[:60])
+@pytest.mark.parametrize(("fault", "kind", "wait"), FAULTS, ids=lambda value: without_address(value)[:60])
 async def test_a_loop_written_by_hand_gets_its_answer(fault: Any, kind: str, wait: float, asking: Making) -> None:
     """Whatever the fault is, as long as it passes."""
     loop = Clockless()
@@ -91,7 +92,7 @@ async def test_a_loop_written_by_hand_gets_its_answer(fault: Any, kind: str, wai
     assert KEY not in repr(loop.calls)
 
 
-@pytest.mark.parametrize("fault", LASTING, ids=str)
+@pytest.mark.parametrize("fault", LASTING, ids=without_address)
 async def test_what_lasts_is_asked_once(fault: Reply, asking: Making) -> None:
     """A request that is wrong, a key that is refused, an account that is used up."""
     loop = Clockless()
@@ -114,7 +115,7 @@ async def test_a_bad_request_may_be_worth_another_try(asking: Making) -> None:
     assert loop.waits == [0.2]
 
 
-@pytest.mark.parametrize("fault", [fault for fault, _, _ in FAULTS], ids=lambda value: str(value)[:60])
+@pytest.mark.parametrize("fault", [fault for fault, _, _ in FAULTS], ids=lambda value: without_address(value)[:60])
 @pytest.mark.parametrize("place", ["processors", "error_processors"])
 async def test_an_agent_gets_its_answer(fault: Any, place: str, asking: Making) -> None:
     """Nothing of the failed attempt is in answer, history or the next prompt; a client takes back what it had seen."""
@@ -242,7 +243,7 @@ async def plain(server: FakeProvider) -> Exception:
         (plain, Sent("Hello", Wire(cut_at=10)), ("connection", 1.0)),
         (plain, failing(403), None),
     ],
-    ids=lambda value: str(value)[:60],
+    ids=lambda value: without_address(value)[:60],
 )
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_errors_of_other_clients_are_read_too(
@@ -260,7 +261,7 @@ async def test_errors_of_other_clients_are_read_too(
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [(rate_limited(7), ("rate-limit", 7.0)), (failing(500), ("server", 1.0)), (failing(400), None)],
-    ids=str,
+    ids=without_address,
 )
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_errors_of_pydantic_ai_are_read_too(fault: Any, expected: tuple[str, float] | None) -> None:
