@@ -113,7 +113,7 @@ def known_log(log: SpanLog | None) -> SpanLog:
 
 
 class _ModelCallSpan:
-    """What a model took that a step asked, such as that of a judge: one usage entry.
+    """A request to a model that a step made, such as that of a judge: one usage entry.
 
     Attributes:
         entry: the entry.
@@ -208,7 +208,7 @@ class _TraceMaker:
         if isinstance(span, StepSpan):
             return span.record.status
         if isinstance(span, _ModelCallSpan):
-            return "passed"
+            return "passed" if span.entry.error is None else "failed"
         if span.status is not None:
             return span.status
         inside = {self._statuses[one] for one in self._inside[span] if span.shadow or not one.shadow}
@@ -355,8 +355,14 @@ def _spent(log: SpanLog) -> dict[StepSpan, list[UsageEntry]]:
 def _of_call(span: _ModelCallSpan) -> SpanFields:
     entry = span.entry
     details = freeze({"attempts": entry.attempts}) if entry.attempts > 1 else EMPTY
-    stage = span.parent.record.stage
-    return {"kind": "model", "name": entry.model, "stage": stage, "usage": _tokens([entry]), "details": details}
+    return {
+        "kind": "model",
+        "name": entry.model,
+        "stage": span.parent.record.stage,
+        "error": entry.error,
+        "usage": _tokens([entry]),
+        "details": details,
+    }
 
 
 def _tokens(entries: Sequence[UsageEntry]) -> Values | None:
