@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Required, TypeAlias, TypedDict, cast
 
-from penstock.engine.processor.span_log import OpenSpan, SpanLog, StepSpan
+from penstock.engine.processor.span_log import OpenSpan, SpanLog, StepSpan, is_within
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import EMPTY, freeze
@@ -156,7 +156,8 @@ class _TraceMaker:
         self._spans = sorted(parts, key=lambda span: max(span.at, begun))  # stable: a parent was begun before
         self._whole = only is None
         if only is not None:
-            self._spans = [span for span in self._spans if span is log.root or _is_within(span, only, log.root)]
+            inside = [] if only is log.root else [only]  # everything is in the run, so nothing is in this part of it
+            self._spans = [span for span in self._spans if span is log.root or is_within(span, inside)]
         self._inside: dict[_Part, list[_Part]] = {span: [] for span in self._spans}
         for span in self._spans:
             if span.parent in self._inside:
@@ -313,13 +314,6 @@ _ENDS: Mapping[Status, TraceStatus] = {
 
 _FIELDS = frozenset({"status", "processor", "error", "usage", "finish_reason"})
 """The details that a span has a field for."""
-
-
-def _is_within(span: _Part | None, around: OpenSpan, root: OpenSpan) -> bool:
-    """Return whether a part is another one, or in it; nothing counts as in the run, since that is everything."""
-    while span is not None and span is not around:
-        span = span.parent
-    return span is not None and span is not root
 
 
 def _shown(details: Mapping[str, object]) -> Values:
