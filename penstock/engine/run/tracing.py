@@ -388,7 +388,7 @@ def _arms(span: OpenSpan) -> tuple[SpanArm, ...]:
     """Return the arms of a branch with the labels that the diagram has."""
     if span.conditions is None:
         return ()
-    from penstock.engine.render.scene import condition_label  # takes long to import
+    from penstock.engine.render.labels import condition_label  # takes long to import
     from penstock.engine.values.span import SpanArm
 
     taken = span.taken or ()
