@@ -32,11 +32,13 @@ class LoadingError(PenstockError):
     Attributes:
         reference: the name that was given.
         problem: what is wrong, and what to do.
+        file: the file that was read and does not hold what was asked for; None for other problems.
     """
 
     def __init__(self, reference: str, problem: str) -> None:
         self.reference = reference
         self.problem = problem
+        self.file: str | None = None
         super().__init__(f"cannot load {reference!r}: {problem}")
 
 
@@ -55,7 +57,8 @@ def load_workflow(reference: str) -> Workflow:
     if not name and not _is_file(source) and source in _presets():
         return _presets()[source]()
     module = _module(reference, source, name)
-    return _as_workflow(reference, name, _by_name(reference, module, name)) if name else _only(reference, module)
+    with _placed(module):
+        return _as_workflow(reference, name, _by_name(reference, module, name)) if name else _only(reference, module)
 
 
 def load_workflow_or_agent(reference: str) -> Workflow | Agent:
@@ -72,13 +75,14 @@ def load_workflow_or_agent(reference: str) -> Workflow | Agent:
     if not name and not _is_file(source) and source in _presets():
         return _presets()[source]()
     module = _module(reference, source, name)
-    if not name:
-        agents = {id(value): value for value in vars(module).values() if _is_agent(value)}
-        alone = len(agents) == 1 and not _workflows_of(module)
-        return next(iter(agents.values())) if alone else _only(reference, module)
-    found = _by_name(reference, module, name)
-    made = _made(reference, name, found)
-    return made if _is_agent(made) else _as_workflow(reference, name, found, made)
+    with _placed(module):
+        if not name:
+            agents = {id(value): value for value in vars(module).values() if _is_agent(value)}
+            alone = len(agents) == 1 and not _workflows_of(module)
+            return next(iter(agents.values())) if alone else _only(reference, module)
+        found = _by_name(reference, module, name)
+        made = _made(reference, name, found)
+        return made if _is_agent(made) else _as_workflow(reference, name, found, made)
 
 
 def _is_agent(value: object) -> TypeIs[Agent]:
@@ -217,6 +221,17 @@ def _raised_at(error: Exception, where: str) -> str:
 
 
 # The name in the module
+
+
+@contextlib.contextmanager
+def _placed(module: ModuleType) -> Generator[None]:
+    """Name the module's file in errors that say that it does not hold what was asked for."""
+    try:
+        yield
+    except LoadingError as error:
+        if error.__cause__ is None:
+            error.file = module.__file__
+        raise
 
 
 def _by_name(reference: str, module: ModuleType, name: str) -> Any:

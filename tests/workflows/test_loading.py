@@ -46,6 +46,18 @@ def test_several_workflows_of_a_file_are_all_named_in_the_error(world: Path) -> 
     assert "two.py:a or two.py:b" in problem_of("two.py")
 
 
+def test_an_error_about_what_a_file_holds_names_the_file(world: Path) -> None:
+    """An error that the user's code raised has a traceback instead, and a missing file has neither."""
+    (world / "some.py").write_text("number = 3\ndef wrong():\n    raise RuntimeError\n")
+    here = str(world / "some.py")
+    named = {"some.py": here, "some.py:x": here, "some.py:number": here}
+    for reference, file in {**named, "some.py:wrong": None, "nowhere.py:x": None}.items():
+        for load in (load_workflow, load_workflow_or_agent):
+            with pytest.raises(LoadingError) as caught:
+                load(reference)
+            assert caught.value.file == file, reference
+
+
 def test_a_processor_becomes_a_workflow_of_one_step(world: Path) -> None:
     """Whoever writes one wants to try it."""
     (world / "p.py").write_text("from guards import Mail\nmail = Mail()\n")

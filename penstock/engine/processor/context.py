@@ -270,6 +270,7 @@ class Context(View, Generic[S]):
         attempts: int = 1,
         unreported: Usage | None = None,
         seconds: float = 0.0,
+        error: BaseException | None = None,
     ) -> None:
         """Record the tokens of a model call that this hook made. Listeners of `on_spend` are called at once.
 
@@ -280,10 +281,12 @@ class Context(View, Generic[S]):
             unreported: an estimate for the calls of which the provider reported nothing, in addition to ``usage``. A
                 budget of costs refuses further requests while it knows neither.
             seconds: how long the calls took; 0 if that is not known. A trace shows it.
+            error: what the call failed with; None if it did not fail. A trace shows the name of its type.
         """
         from penstock.engine.values.usage import UsageEntry  # loaded where a hook calls a model
 
-        entry = UsageEntry(model, usage, self._step.path, attempts, unreported, seconds, perf_counter())
+        failed = None if error is None else type(error).__name__
+        entry = UsageEntry(model, usage, self._step.path, attempts, unreported, seconds, perf_counter(), failed)
         self._call.run.usage_log.enter(entry)
 
     def on_spend(self, listener: Callable[[UsageEntry], None]) -> None:

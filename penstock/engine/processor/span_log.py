@@ -9,14 +9,14 @@ from __future__ import annotations
 import logging
 from functools import partial
 from time import perf_counter, time
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from penstock.engine.values.events import RunEvent
 from penstock.engine.values.frozen import EMPTY, FrozenDict, freeze
 from penstock.engine.workers import call_back
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from penstock.engine.processor.payload import Payload
     from penstock.engine.values.edits import Edit
@@ -155,6 +155,22 @@ class StepSpan:
 AnySpan: TypeAlias = OpenSpan | StepSpan
 
 
+class HasParent(Protocol):
+    """A part of a run, of whatever kind."""
+
+    @property
+    def parent(self) -> HasParent | None:
+        """The part around it."""
+        ...
+
+
+def is_within(span: HasParent | None, around: Collection[HasParent]) -> bool:
+    """Return whether a part is one of some others, or in one of them."""
+    while span is not None and span not in around:
+        span = span.parent
+    return span is not None
+
+
 class SpanLog:
     """The parts of one run in the order in which they were begun, steps in the order of their ends.
 
@@ -225,6 +241,22 @@ class SpanLog:
     def trace(self, span: OpenSpan | None = None, tripwire: Tripwire | None = None) -> Trace:
         """Return the trace of the whole run, or of one part; ``tripwire`` is the verdict that ended it."""
         return self._make(self, span, tripwire)
+
+    def records_in(self, around: Collection[OpenSpan]) -> list[Record]:
+        """Return the records of the steps in these parts of the run so far, in the order in which the steps ended."""
+        if not self.keeps or not around:
+            return []
+        left = len(set(around))
+        found: list[Record] = []
+        for span in reversed(self.spans):
+            if isinstance(span, StepSpan):
+                if is_within(span, around):
+                    found.append(span.record)
+            elif span in around:
+                left -= 1
+                if not left:  # what stands before began before
+                    break
+        return found[::-1]
 
     # Parts of the run
 

@@ -15,7 +15,8 @@ from penstock.engine.values.errors import UsageError
 if TYPE_CHECKING:
     from penstock.engine.graph.nodes import Sequence
     from penstock.engine.graph.plan_cache import Plans
-    from penstock.engine.render.scene import AgentLists, Detail
+    from penstock.engine.render.labels import Detail
+    from penstock.engine.render.scene import AgentLists
     from penstock.engine.values.trace import Trace
 
 Format: TypeAlias = Literal["mermaid", "dot", "text", "json", "svg", "html"]

@@ -15,7 +15,7 @@ from penstock.engine.render.self_contained import page_of, shared_modules
 
 if TYPE_CHECKING:
     from penstock.engine.graph.nodes import Step
-    from penstock.engine.render.scene import Detail
+    from penstock.engine.render.labels import Detail
     from penstock.engine.values.trace import Trace
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from penstock.engine.graph.nodes import Branch, Dag, Parallel, Sequence, Step
 from penstock.engine.processor.processor import Processor
 from penstock.engine.processor.stages import STAGES
-from penstock.engine.render.scene import ProcessorList, merge_words, role_of
+from penstock.engine.render.labels import merge_words, role_of
+from penstock.engine.render.scene import ProcessorList
 from penstock.engine.values.secret_names import is_secret, masked_value
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from penstock.engine.render.scene import Box, short, tone_of, whole
+from penstock.engine.render.labels import short, whole
+from penstock.engine.render.scene import Box, tone_of
 from penstock.engine.render.wrapping import label_lines, note_lines, title_lines
 
 if TYPE_CHECKING:

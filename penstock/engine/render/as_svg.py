@@ -9,10 +9,10 @@ import html
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from penstock.engine.render.labels import short
 from penstock.engine.render.layout import NOTE, TITLE, picture_of
 from penstock.engine.render.marked_picture import MarkedPicture, mark_style
 from penstock.engine.render.marks import GONE
-from penstock.engine.render.scene import short
 from penstock.engine.values.display import visible
 from penstock.engine.values.frozen import EMPTY
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from penstock.engine.graph.nodes import Sequence
     from penstock.engine.render.blocks import Point, Shape, Wire
+    from penstock.engine.render.labels import Detail
     from penstock.engine.render.layout import Picture
     from penstock.engine.render.marked_picture import Below
     from penstock.engine.render.marks import Marks
-    from penstock.engine.render.scene import Detail
 
 _TONES = {
     "start": ("#e3f4e8", "#2f7d46", "#163d24", "#7cc795"),

@@ -9,24 +9,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.engine.graph.nodes import Branch, Parallel, Sequence, Step, steps_of
-from penstock.engine.render.scene import (
-    Look,
-    ProcessorList,
-    condition_label,
-    drawn_part,
-    last,
-    merge_words,
-    policy_words,
-    short,
-    stage_words,
-)
+from penstock.engine.render.labels import condition_label, last, merge_words, policy_words, short, stage_words
+from penstock.engine.render.scene import Look, ProcessorList, drawn_part
 from penstock.engine.values.display import columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock.engine.graph.nodes import DagMember, Node
-    from penstock.engine.render.scene import Detail
+    from penstock.engine.render.labels import Detail
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,19 +27,9 @@ from penstock.engine.render.blocks import (
     spread,
     stack,
 )
+from penstock.engine.render.labels import condition_words, last, merge_words, policy_words, role_of, stage_words, whole
 from penstock.engine.render.layers import layered
-from penstock.engine.render.scene import (
-    AgentLists,
-    condition_words,
-    drawn_part,
-    last,
-    look_of,
-    merge_words,
-    policy_words,
-    role_of,
-    stage_words,
-    whole,
-)
+from penstock.engine.render.scene import AgentLists, drawn_part, look_of
 from penstock.engine.render.wrapping import label_lines, note_lines, text_width, title_lines, wrapped
 from penstock.engine.values.display import columns
 from penstock.engine.values.frozen import EMPTY
@@ -49,8 +39,9 @@ if TYPE_CHECKING:
 
     from penstock.engine.graph.nodes import Condition, DagMember, Node
     from penstock.engine.render.blocks import Block
+    from penstock.engine.render.labels import Detail
     from penstock.engine.render.layers import Edge
-    from penstock.engine.render.scene import Detail, Look, ProcessorList
+    from penstock.engine.render.scene import Look, ProcessorList
 
 TITLE = 13.0
 NOTE = 11.0

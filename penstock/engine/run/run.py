@@ -458,23 +458,22 @@ class Run:
             start = Payload(current, before.facts, fields)
         if info is not EMPTY or fresh is not NO_IDS:
             call = StageCall(self._state, stage, info, fresh)
-        mark = self._mark()
         if block is None:
-            return self._ended(stage, call, before, start, mark)
+            return self._ended(stage, call, before, start)
         if self._state.spans is not None:
             return await self._run_in_span(self._state.spans, block, call, before, start)
-        return self._ended(stage, call, before, await execute(block, call, start), mark)
+        return self._ended(stage, call, before, await execute(block, call, start))
 
     async def _run_in_span(
         self, spans: SpanLog, block: Block, call: StageCall, before: Payload, start: Payload
     ) -> Outcome:
         """Run a stage as a part of the run that observers are told of and traces contain."""
-        stage, mark = STAGES[call.stage.name], self._mark()
+        stage = STAGES[call.stage.name]
         span = spans.begin("stage", None, stage.name, stage=stage.name)
         call = call.within(span)
         try:
             end = await self._executed(block, call, start, span)
-            outcome = self._ended(stage, call, before, end, mark)
+            outcome = self._ended(stage, call, before, end)
             if spans.with_texts:
                 span.texts = (start, None if outcome.blocked else end)
             span.judged(outcome.tripwire)
@@ -512,9 +511,10 @@ class Run:
         quick = isinstance(messages, (str, Message, MessageList)) or runs_without_loop() or not is_long_value(messages)
         return read() if quick else await run_in_worker(read)
 
-    def _mark(self) -> int:
-        """Return how many records there are so far."""
-        return 0 if self._state.records is None else len(self._state.records)
+    def _records(self, *calls: StageCall) -> Sequence[Record]:
+        """Return the records of the steps that ran in these calls; none unless the run keeps records."""
+        spans = self._state.spans
+        return () if spans is None else spans.records_in([call.span for call in calls if call.span is not None])
 
     def _made_ready(self, stage: Stage) -> tuple[Block | None, StageCall]:
         """Return a stage's plan, and its call where the caller gives no details: both the same for the whole run."""
@@ -522,12 +522,11 @@ class Run:
         self._ready[stage.name] = ready
         return ready
 
-    def _ended(self, stage: Stage, call: StageCall, before: Payload, end: Payload, mark: int) -> Outcome:
+    def _ended(self, stage: Stage, call: StageCall, before: Payload, end: Payload) -> Outcome:
         """Keep what the stage left, or roll it back, and return its outcome."""
         if self.tripwire is not None:  # another call of this run was stopped meanwhile: this one may not pass
             return self._stopped(stage)
-        kept = self._state.records
-        records = () if kept is None else [record for record in kept[mark:] if record.stage == stage.name]
+        records = self._records(call)
         if end.tripwire is not None:
             return self._blocked(stage, call, before, end, records)
         conversation = self._conversation
@@ -604,14 +603,14 @@ class Run:
 
     async def _run_with_checks(self, call: Callable[[], Awaitable[T]]) -> tuple[T | None, Outcome]:
         """Run the checks that wait beside a call; return its value, and the outcome of the checks."""
-        pending, mark = self._take_pending(), self._mark()
+        pending = self._take_pending()
         try:
             with self._beside(pending) as checks:
                 value, end = await run_overlapping(checks, call)
         except BaseException:
             self._state.pending = pending  # they gave no verdict, so they still have to
             raise
-        return value, self._checked(checks, end, mark)
+        return value, self._checked(checks, end)
 
     @contextmanager
     def _beside(self, pending: Sequence[Pending]) -> Generator[Sequence[Pending]]:
@@ -644,11 +643,11 @@ class Run:
             self._state.pending = []
         return pending
 
-    def _checked(self, pending: Sequence[Pending], end: Payload, mark: int) -> Outcome:
+    def _checked(self, pending: Sequence[Pending], end: Payload) -> Outcome:
         """Return the outcome of the checks that ran beside the model: their verdict and facts count, nothing else."""
         _, call, start = pending[-1]
         stage = STAGES[call.stage.name]
-        records = () if self._state.records is None else self._state.records[mark:]
+        records = self._records(*(each[1] for each in pending))
         conversation = self._conversation
         if self.tripwire is not None:
             return self._stopped(stage)
@@ -692,7 +691,7 @@ class Run:
     class _AnswerStream:
         """The run as the stream of one answer uses it; a `StreamHost`. It stands within `Run`, whose parts it uses."""
 
-        __slots__ = ("_before", "_call", "_info", "_last", "_mark", "_run", "_span", "_sync", "has_checks")
+        __slots__ = ("_before", "_call", "_info", "_last", "_run", "_span", "_sync", "has_checks")
 
         _call: StageCall
         _before: Payload
@@ -703,7 +702,6 @@ class Run:
             self._info = info
             self._last = last
             self._sync = sync
-            self._mark = 0
             self._span = None
             self.has_checks = bool(run._state.pending)
 
@@ -720,7 +718,6 @@ class Run:
 
         def begin(self) -> tuple[StageCall, Payload]:
             run = self._run
-            self._mark = run._mark()
             self._call = StageCall(run._state, STREAM, EMPTY, NO_IDS)
             spans = run._state.spans
             if spans is not None and (run.serves(STREAM.name) or spans.with_texts):
@@ -732,7 +729,7 @@ class Run:
         def passed(self, end: Payload, sent: Sequence[str]) -> Outcome:
             if sent:
                 self._run._answers.note_sent(len(self._before.message_list.response), sent)
-            return self._judged(self._run._ended(STREAM, self._call, self._before, end, self._mark))
+            return self._judged(self._run._ended(STREAM, self._call, self._before, end))
 
         def _judged(self, outcome: Outcome) -> Outcome:
             if self._span is not None:
@@ -743,9 +740,8 @@ class Run:
             run = self._run
             if run.tripwire is not None:
                 return self._judged(run._stopped(STREAM))
-            records = () if run._state.records is None else run._state.records[self._mark :]
             end = self._before.stopped(tripwire, failure)
-            return self._judged(run._blocked(STREAM, self._call, self._before, end, records))
+            return self._judged(run._blocked(STREAM, self._call, self._before, end, run._records(self._call)))
 
         def chunk_log(self) -> HeldMeter | None:
             spans = self._run._state.spans

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Required, TypeAlias, TypedDict, cast
 
-from penstock.engine.processor.span_log import OpenSpan, SpanLog, StepSpan
+from penstock.engine.processor.span_log import OpenSpan, SpanLog, StepSpan, is_within
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import EMPTY, freeze
@@ -113,7 +113,7 @@ def known_log(log: SpanLog | None) -> SpanLog:
 
 
 class _ModelCallSpan:
-    """What a model took that a step asked, such as that of a judge: one usage entry.
+    """A request to a model that a step made, such as that of a judge: one usage entry.
 
     Attributes:
         entry: the entry.
@@ -156,7 +156,8 @@ class _TraceMaker:
         self._spans = sorted(parts, key=lambda span: max(span.at, begun))  # stable: a parent was begun before
         self._whole = only is None
         if only is not None:
-            self._spans = [span for span in self._spans if span is log.root or _is_within(span, only, log.root)]
+            inside = [] if only is log.root else [only]  # everything is in the run, so nothing is in this part of it
+            self._spans = [span for span in self._spans if span is log.root or is_within(span, inside)]
         self._inside: dict[_Part, list[_Part]] = {span: [] for span in self._spans}
         for span in self._spans:
             if span.parent in self._inside:
@@ -208,7 +209,7 @@ class _TraceMaker:
         if isinstance(span, StepSpan):
             return span.record.status
         if isinstance(span, _ModelCallSpan):
-            return "passed"
+            return "passed" if span.entry.error is None else "failed"
         if span.status is not None:
             return span.status
         inside = {self._statuses[one] for one in self._inside[span] if span.shadow or not one.shadow}
@@ -315,13 +316,6 @@ _FIELDS = frozenset({"status", "processor", "error", "usage", "finish_reason"})
 """The details that a span has a field for."""
 
 
-def _is_within(span: _Part | None, around: OpenSpan, root: OpenSpan) -> bool:
-    """Return whether a part is another one, or in it; nothing counts as in the run, since that is everything."""
-    while span is not None and span is not around:
-        span = span.parent
-    return span is not None and span is not root
-
-
 def _shown(details: Mapping[str, object]) -> Values:
     """Return the details of a part for which a span has no field of its own."""
     shown = {name: value for name, value in details.items() if name not in _FIELDS}
@@ -355,8 +349,14 @@ def _spent(log: SpanLog) -> dict[StepSpan, list[UsageEntry]]:
 def _of_call(span: _ModelCallSpan) -> SpanFields:
     entry = span.entry
     details = freeze({"attempts": entry.attempts}) if entry.attempts > 1 else EMPTY
-    stage = span.parent.record.stage
-    return {"kind": "model", "name": entry.model, "stage": stage, "usage": _tokens([entry]), "details": details}
+    return {
+        "kind": "model",
+        "name": entry.model,
+        "stage": span.parent.record.stage,
+        "error": entry.error,
+        "usage": _tokens([entry]),
+        "details": details,
+    }
 
 
 def _tokens(entries: Sequence[UsageEntry]) -> Values | None:
@@ -388,7 +388,7 @@ def _arms(span: OpenSpan) -> tuple[SpanArm, ...]:
     """Return the arms of a branch with the labels that the diagram has."""
     if span.conditions is None:
         return ()
-    from penstock.engine.render.scene import condition_label  # takes long to import
+    from penstock.engine.render.labels import condition_label  # takes long to import
     from penstock.engine.values.span import SpanArm
 
     taken = span.taken or ()

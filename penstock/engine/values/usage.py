@@ -30,7 +30,8 @@ class UsageEntry:
         unreported: an estimate for the requests of which the provider reported nothing, in addition to ``usage``; None
             if there is no estimate.
         seconds: how long the requests took; 0 if that is not known.
-        ended: when that was recorded, by the monotonic clock (`time.perf_counter`).
+        ended: when the last one ended, by the monotonic clock (`time.perf_counter`).
+        error: the name of the type of the error that it failed with; None if it did not fail.
     """
 
     model: str
@@ -40,6 +41,7 @@ class UsageEntry:
     unreported: Usage | None = field(default=None, compare=False)
     seconds: float = field(default=0.0, compare=False)
     ended: float = field(default=0.0, compare=False)
+    error: str | None = field(default=None, compare=False)
 
 
 _MAY_HAVE_READ = (408, 499)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 import anyio
@@ -62,13 +62,12 @@ def noted(ctx: AnyContext, model: str, costs: JudgeCosts, dropped: int = 0) -> N
 
     In the record it is ``details["judge"][model]``. A cached verdict adds no usage.
     """
-    attempts, usage = costs.attempts, costs.usage
-    if attempts:
-        ctx.spend(model, usage, attempts=attempts, unreported=costs.unreported, seconds=costs.seconds)
+    for request in costs.requests:
+        ctx.usage_log.enter(replace(request, by=ctx.step_path))
     effects = ctx.effects
     notes: Values = (effects.notes or {}) if effects is not None else {}
     models: Values = notes.get("judge", {})
-    made = _figures(attempts, usage, dropped)
+    made = _figures(costs.attempts, costs.usage, dropped)
     before: Values = models.get(model, {})
     ctx.note(judge={**models, model: {name: before.get(name, 0) + count for name, count in made.items()}})
 

@@ -216,7 +216,7 @@ class _Gathering:
         part = found.form.part(found.fields[question], found.reply.reading.data, len(contents))
         if isinstance(part, UnreadableError):
             return await self._asked_again(question, contents, costs, part, found.reply.retries)
-        return JudgeReply(part, costs.attempts, costs.usage, costs.unreported)
+        return JudgeReply(part, costs.attempts, costs.usage)
 
     async def _asked(self, table: _Table, contents: tuple[str, ...], costs: JudgeCosts) -> _Reply:
         await table.is_full()

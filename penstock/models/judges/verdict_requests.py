@@ -21,7 +21,7 @@ from penstock.engine.values.enclosing import model_call
 from penstock.engine.values.errors import ModelError, PenstockError, UsageError
 from penstock.engine.values.messages import Message
 from penstock.engine.values.model import JudgeError, ModelRequest, ResponseFormat, Usage
-from penstock.engine.values.usage import is_unbilled
+from penstock.engine.values.usage import UsageEntry, is_unbilled, total_usage
 from penstock.models.judges.lenient_json import UnreadableError
 from penstock.models.openai.failures import refused_field
 from penstock.models.tokens.rough_usage import rough_usage
@@ -216,7 +216,6 @@ class JudgeReply:
     reading: VerdictData
     attempts: int
     usage: Usage | None
-    unreported: Usage | None = None
     retries: int = 0
     """How many further attempts were left."""
 
@@ -225,28 +224,29 @@ class JudgeCosts:
     """What the attempts at one verdict have cost so far, however they ended.
 
     Attributes:
-        attempts: how often the model was asked.
-        usage: the tokens that its provider reported; None if it reported none.
-        unreported: an estimate for the attempts of which it reported nothing; None if there was no such attempt.
-        seconds: how long the attempts took, without the waits between them.
+        requests: a usage entry for each request to the model; ``by`` is empty.
     """
 
     def __init__(self) -> None:
-        self.attempts = 0
-        self.seconds = 0.0
-        self.usage: Usage | None = None
-        self.unreported: Usage | None = None
+        self.requests: list[UsageEntry] = []
 
-    def add(self, usage: Usage) -> None:
-        """Add what was reported of an attempt."""
-        self.usage = usage if self.usage is None else self.usage + usage
+    def add(self, request: UsageEntry) -> None:
+        """Add a request that has ended."""
+        self.requests.append(request)
 
-    def add_unreported(self, usage: Usage) -> None:
-        """Add the estimate for an attempt."""
-        self.unreported = usage if self.unreported is None else self.unreported + usage
+    @property
+    def attempts(self) -> int:
+        """How often the model was asked."""
+        return len(self.requests)
+
+    @property
+    def usage(self) -> Usage | None:
+        """The tokens that its provider reported; None if it reported none."""
+        told = [request.usage for request in self.requests if request.usage is not None]
+        return total_usage(told) if told else None
 
 
-class _FailedError(Exception):
+class AttemptError(Exception):
     """An attempt that gave no verdict."""
 
     def __init__(self, reason: str, problem: str, *, wait: float | None = None, hopeless: bool = False) -> None:
@@ -354,8 +354,8 @@ class _Attempts:
                 async with _slot(limiter):
                     reading = await self._attempt()
                 costs = self._costs
-                return JudgeReply(reading, costs.attempts, costs.usage, costs.unreported, self._retries)
-            except _FailedError as failed:
+                return JudgeReply(reading, costs.attempts, costs.usage, self._retries)
+            except AttemptError as failed:
                 if self._caller.way != way:
                     continue  # something in the request was refused: that does not count as an attempt
                 if failed.hopeless or self._retries == 0:
@@ -365,12 +365,12 @@ class _Attempts:
                     self._options.backoff(self._costs.attempts + 1) if failed.wait is None else failed.wait
                 )
 
-    def _given_up(self, failed: _FailedError) -> JudgeError:
+    def _given_up(self, failed: AttemptError) -> JudgeError:
         return JudgeError(
             self._model.name, failed.reason, failed.problem, attempts=self._costs.attempts, usage=self._costs.usage
         )
 
-    def _shown(self, failed: _FailedError) -> BaseException | None:
+    def _shown(self, failed: AttemptError) -> BaseException | None:
         """Return the model's exception as a cause; None if it quotes the content, as some servers do."""
         links = [*_links(failed.__cause__)]
         said = "\n".join(f"{link} {getattr(link, 'body', '')}" for link in links)
@@ -380,39 +380,43 @@ class _Attempts:
         return None
 
     async def _attempt(self) -> VerdictData:
-        with anyio.move_on_after(self._options.timeout):
-            try:
-                return self._read(await self._answer())
-            except ModelError as error:
-                raise self._unanswered(error) from error
-            except (_FailedError, PenstockError):
-                raise
-            except Exception as error:
-                raise _FailedError("model", f"the model failed ({type(error).__name__})", hopeless=True) from error
-        raise _FailedError("timeout", f"the model did not answer within {self._options.timeout:g} seconds")
+        try:
+            return self._read(await self._answer())
+        except ModelError as error:
+            raise self._unanswered(error) from error
+        except (AttemptError, PenstockError):
+            raise
+        except Exception as error:
+            raise AttemptError("model", f"the model failed ({type(error).__name__})", hopeless=True) from error
 
     async def _answer(self) -> ModelAnswer:
-        """Return the answer of one call, and count its tokens, also if the call fails or is cancelled."""
+        """Return the answer to one request, and add what it cost, also if it fails or is cancelled."""
         request = self._request()
-        self._costs.attempts += 1
-        usage: Usage | None = None
+        scope = anyio.CancelScope(deadline=anyio.current_time() + self._options.timeout)
+        answer: ModelAnswer | None = None
+        failure: str | None = None
         unbilled = False
         started = perf_counter()
         try:
             with model_call(self._model.name) as told:
-                answer = await whole_answer(self._model.stream(request), LONGEST_ANSWER, _too_long)
-                usage = answer.usage
-                told["usage"] = usage
-        except PenstockError as error:
-            unbilled = is_unbilled(error)
-            raise
+                with scope:
+                    answer = await whole_answer(self._model.stream(request), LONGEST_ANSWER, _too_long)
+                if answer is None:
+                    raise TimeoutError  # noqa: TRY301 - observers of the call are told of it
+                told["usage"] = answer.usage
+                return answer
+        except BaseException as error:
+            failure, unbilled = type(error).__name__, is_unbilled(error)
+            if not scope.cancelled_caught:
+                raise
+            seconds = self._options.timeout
+            raise AttemptError("timeout", f"the model did not answer within {seconds:g} seconds") from None
         finally:
-            self._costs.seconds += perf_counter() - started
-            if usage is not None:
-                self._costs.add(usage)
-            else:
-                self._costs.add_unreported(Usage(0, 0, requests=0) if unbilled else rough_usage(request.messages))
-        return answer
+            usage = None if answer is None else answer.usage
+            unreported = Usage(0, 0, requests=0) if unbilled else rough_usage(request.messages)
+            known = unreported if usage is None else None
+            now = perf_counter()
+            self._costs.add(UsageEntry(self._model.name, usage, "", 1, known, now - started, now, failure))
 
     def _request(self) -> ModelRequest:
         options = self._options
@@ -440,18 +444,18 @@ class _Attempts:
         except UnreadableError as error:
             raise self._unread(str(error)) from error
 
-    def _unread(self, problem: str) -> _FailedError:
+    def _unread(self, problem: str) -> AttemptError:
         """Return the failure of an answer that is no verdict. The model is told what is wrong, and asked again."""
         self._problem = problem
-        return _FailedError("unreadable", f"the answer is not a verdict: {problem}", wait=0.0)
+        return AttemptError("unreadable", f"the answer is not a verdict: {problem}", wait=0.0)
 
-    def _unanswered(self, error: ModelError) -> _FailedError:
+    def _unanswered(self, error: ModelError) -> AttemptError:
         self._caller.learn(error)
         if error.code in _BROKEN_JSON:
             return self._unread("it was not valid JSON")
         wait = error.retry_after
         hopeless = not error.retryable or (wait is not None and wait > LONGEST_WAIT)
-        return _FailedError("model", f"the call of the model failed{self._told(error)}", wait=wait, hopeless=hopeless)
+        return AttemptError("model", f"the call of the model failed{self._told(error)}", wait=wait, hopeless=hopeless)
 
     def _told(self, error: ModelError) -> str:
         """Return what an error says in words of which none can be quoted from the content."""
@@ -485,14 +489,14 @@ def _refuse_unfinished(answer: ModelAnswer) -> None:
     """Refuse an answer that does not count, whatever its text.
 
     Raises:
-        _FailedError: it is a refusal, an error, or empty.
+        AttemptError: it is a refusal, an error, or empty.
     """
     if answer.refused or answer.finish_reason == "content-filter":
-        raise _FailedError("refused", "the model or its provider refused to judge", hopeless=True)
+        raise AttemptError("refused", "the model or its provider refused to judge", hopeless=True)
     if answer.finish_reason == "error":
-        raise _FailedError("model", "the answer ended in an error")
+        raise AttemptError("model", "the answer ended in an error")
     if not answer.text.strip():
-        raise _FailedError("empty", "the answer is empty")
+        raise AttemptError("empty", "the answer is empty")
 
 
 def _links(error: BaseException | None) -> Iterator[BaseException]:
@@ -519,5 +523,5 @@ class _slot:  # noqa: N801 - used like a function
         self._limiter.release_on_behalf_of(self)
 
 
-def _too_long() -> _FailedError:
-    return _FailedError("unreadable", f"the answer has more than {LONGEST_ANSWER:,} characters")
+def _too_long() -> AttemptError:
+    return AttemptError("unreadable", f"the answer has more than {LONGEST_ANSWER:,} characters")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.values.frozen import Values
+    from penstock.engine.values.model import ModelAnswer
     from penstock.processors.structure.schemas import ObjectSchema
 
 
@@ -122,28 +123,37 @@ class SecondModel:
         """Return the answer, as a text or as the object itself."""
         if not isinstance(self.model, Model):
             return await self._call_function(self.model, request)
-        usage: Usage | None = None
-        unbilled = False
-        started = perf_counter()
         try:
-            with model_call(self.model.name) as told:
-                answer = await whole_answer(self.model.stream(request), LONGEST, _too_long)
-                usage = answer.usage
-                told["usage"] = usage
+            answer = await self._asked(self.model, request, ctx)
         except ModelError as error:
-            unbilled = is_unbilled(error)
             if request.response_format is None or not rejects_format(error):
                 raise
             self._by_prompt = True
             return await self._answer(self._without_format(request), ctx)
-        finally:
-            unreported = Usage(0, 0, requests=0) if unbilled else rough_usage(request.messages)
-            # also when the call broke off or took too long
-            known = unreported if usage is None else None
-            ctx.spend(self.model.name, usage, unreported=known, seconds=perf_counter() - started)
         if answer.refused or answer.finish_reason in ("content-filter", "error"):
             raise mismatch("the second model refused, or its answer broke off", "refused")
         return answer.text
+
+    @staticmethod
+    async def _asked(model: Model, request: ModelRequest, ctx: AnyContext) -> ModelAnswer:
+        """Return the answer to one request, and record its tokens, also if it breaks off or takes too long."""
+        usage: Usage | None = None
+        failure: BaseException | None = None
+        started = perf_counter()
+        try:
+            with model_call(model.name) as told:
+                answer = await whole_answer(model.stream(request), LONGEST, _too_long)
+                usage = told["usage"] = answer.usage
+        except BaseException as error:
+            failure = error
+            raise
+        finally:
+            unbilled = failure is not None and is_unbilled(failure)
+            unreported = Usage(0, 0, requests=0) if unbilled else rough_usage(request.messages)
+            known = unreported if usage is None else None
+            ctx.spend(model.name, usage, unreported=known, seconds=perf_counter() - started, error=failure)
+            failure = None  # its traceback has this frame
+        return answer
 
     async def _call_function(self, make: ObjectMaker, request: ModelRequest) -> str | ParsedObject:
         given: Value = make(request)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from penstock.engine.values.display import visible
 from penstock.engine.values.frozen import thaw
-from penstock.workflows.cli.terminal import visible
 
 if TYPE_CHECKING:
     from typing import IO
@@ -57,7 +57,7 @@ def _short(value: Any) -> str:
 
 
 def plain(text: str) -> str:
-    """Return the text for one line of a terminal: cut, and with control characters escaped."""
+    """Return the text for one line of a terminal: cut, and with control characters made visible."""
     if len(text) > LONGEST_VALUE:
         text = f"{text[: LONGEST_VALUE - 1]}…"
     return visible(text)

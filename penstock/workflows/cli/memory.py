@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.engine.formats import dump_messages, parse_messages
+from penstock.engine.values.display import visible
 from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import thaw
 from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
@@ -24,7 +25,7 @@ from penstock.workflows.cli.arguments import STORE
 from penstock.workflows.cli.exit_codes import CommandError, Exit
 from penstock.workflows.cli.formatting import console_for, plain
 from penstock.workflows.cli.inputs import reading, refuse_same, writing
-from penstock.workflows.cli.terminal import visible, write_line
+from penstock.workflows.cli.terminal import write_line
 from penstock.workflows.rows.reading import is_object
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def show_threads(out: IO[str], threads: Sequence[Thread], *, more: bool) -> None
 
 
 class ThreadPrinter:
-    """Prints one thread, with control characters escaped. Lives as long as that takes."""
+    """Prints one thread, with control characters made visible. Lives as long as that takes."""
 
     def __init__(self, out: IO[str]) -> None:
         self._console = console_for(out)

@@ -10,8 +10,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from penstock.engine.values.display import visible
 from penstock.workflows.cli.formatting import console_for, plain, why
-from penstock.workflows.cli.terminal import readable, visible
+from penstock.workflows.cli.terminal import readable
 from penstock.workflows.cli.timeline import print_timeline
 from penstock.workflows.rows.results import error_text
 

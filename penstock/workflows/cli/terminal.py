@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import re
 import sys
 from collections import Counter
 from typing import TYPE_CHECKING
+
+from penstock.engine.values.display import visible
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -16,27 +17,13 @@ MOST_COUNTED = 1000
 """How many different log messages are counted; later ones are all written."""
 
 
-_CONTROL = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
-)
-
-
-def visible(text: str) -> str:
-    """Return the text with control and direction characters escaped, so that it cannot control the terminal."""
-    return _CONTROL.sub(_escape, text)
-
-
 def readable(text: str) -> str:
-    """Return the text with its line breaks kept and all other control characters escaped."""
+    """Return the text with its line breaks, and with a visible sign for all else that is not printable."""
     return "\n".join(visible(line) for line in text.split("\n"))
 
 
-def _escape(match: re.Match[str]) -> str:
-    return match.group().encode("unicode_escape").decode("ascii")
-
-
 def write_line(text: str) -> None:
-    """Write a text and a line break to stderr, with control characters escaped."""
+    """Write a text and a line break to stderr, with control characters made visible."""
     sys.stderr.write(f"{readable(text)}\n")
 
 

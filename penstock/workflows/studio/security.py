@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from penstock.workflows.studio.settings import Settings
 
-COOKIE = "penstock-studio"
 UPLOADS = "/api/files"
 UPLOAD_TYPES = ("application/x-ndjson", "application/jsonl")
 _READING = ("GET", "HEAD")
@@ -75,7 +74,7 @@ class Guarded:
             if self.settings.token is not None:
                 given = _query_token(scope)
                 if given is not None and _same(given, self.settings.token) and _is_page(scope):
-                    await _signed_in(scope, self.settings.token)(scope, receive, with_headers)
+                    await _signed_in(scope, cookie_name(headers), given)(scope, receive, with_headers)
                     return
                 _check_token(headers, self.settings.token)
             _check_type(headers, scope)
@@ -114,13 +113,15 @@ def _check_host(headers: Headers, settings: Settings) -> None:
 
 
 def _name_of(host: str) -> str:
-    """Return a host without its port, in lower case."""
+    """Return a host without its port, in lower case; empty if the port is no number."""
+    name, port = _parts_of(host)
+    return name.lower().rstrip(".") if port is None or port.isdecimal() else ""
+
+
+def _parts_of(host: str) -> tuple[str, str | None]:
+    """Return the name and the port of a host; None for no port."""
     name, colon, port = host.rpartition(":")
-    if not colon or "]" in port:
-        name = host
-    elif not port.isdecimal():
-        return ""
-    return name.lower().rstrip(".")
+    return (name, port) if colon and "]" not in port else (host, None)
 
 
 def _check_origin(headers: Headers, scope: Scope) -> None:
@@ -146,6 +147,15 @@ def _check_type(headers: Headers, scope: Scope) -> None:
 # The token
 
 
+def cookie_name(headers: Headers) -> str:
+    """Return the name of the cookie with the token: it contains the port under which the browser reaches the studio.
+
+    Cookies belong to a host, whatever the port, so studios on one host would replace each other's.
+    """
+    port = _parts_of(headers["host"])[1]
+    return f"penstock-studio-{port}" if port else "penstock-studio"
+
+
 def _query_token(scope: Scope) -> str | None:
     given = parse_qs(scope["query_string"].decode("latin-1")).get("token")
     return given[0] if given else None
@@ -153,7 +163,7 @@ def _query_token(scope: Scope) -> str | None:
 
 def _check_token(headers: Headers, token: str) -> None:
     scheme, _, value = headers.get("authorization", "").partition(" ")
-    given = value.strip() if scheme.lower() == "bearer" else _cookie(headers.get("cookie", ""))
+    given = value.strip() if scheme.lower() == "bearer" else _cookie(headers.get("cookie", ""), cookie_name(headers))
     if not _same(given, token):
         raise StudioError("token", "open the studio by the URL that it printed at its start, with its token")
 
@@ -163,16 +173,16 @@ def _same(given: str, token: str) -> bool:
     return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), token.encode())
 
 
-def _cookie(header: str) -> str:
-    """Return the value of the cookie; others of the same host may have any form, so `http.cookies` does not do."""
+def _cookie(header: str, wanted: str) -> str:
+    """Return the value of a cookie; others of the same host may have any form, so `http.cookies` does not do."""
     pairs = (each.strip().partition("=") for each in header.split(";"))
-    return next((value for name, _, value in pairs if name == COOKIE), "")
+    return next((value for name, _, value in pairs if name == wanted), "")
 
 
-def _signed_in(scope: Scope, token: str) -> RedirectResponse:
+def _signed_in(scope: Scope, name: str, token: str) -> RedirectResponse:
     """Move the token into a cookie that no script can read, and out of the address."""
     rest = {key: value for key, value in parse_qs(scope["query_string"].decode("latin-1")).items() if key != "token"}
     answer = RedirectResponse(f"/?{urlencode(rest, doseq=True)}" if rest else "/", 303)
     secure = scope.get("scheme") == "https"
-    answer.set_cookie(COOKIE, token, httponly=True, samesite="strict", path="/", secure=secure)
+    answer.set_cookie(name, token, httponly=True, samesite="strict", path="/", secure=secure)
     return answer

@@ -15,8 +15,9 @@ import pytest
 
 from penstock import Workflow
 from penstock.engine.render import DETAILS, Format
+from penstock.engine.render.labels import Detail
 from penstock.engine.render.layout import picture_of
-from penstock.engine.render.scene import Detail, scene_of
+from penstock.engine.render.scene import scene_of
 from tests.engine.render.gallery import GALLERY, Audit, Guard, Normalize, chain, is_foreign, is_long, parallel
 from tests.engine.render.soundness import assert_sound_picture
 

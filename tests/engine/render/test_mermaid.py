@@ -16,13 +16,14 @@ from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 from penstock import Processor, Workflow
 from penstock.engine import DagEdge
 from penstock.engine.graph.nodes import Arm, Branch, Dag, DagMember, Parallel, Policy, Sequence, Step
-from penstock.engine.render.scene import Scene, scene_of, short, whole
+from penstock.engine.render.labels import short, whole
+from penstock.engine.render.scene import Scene, scene_of
 from penstock.engine.render.wrapping import label_lines, note_lines, title_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock.engine.render.scene import Detail
+    from penstock.engine.render.labels import Detail
 
 HOUSE = Path(__file__).parents[2] / "mermaid"
 CACHE = HOUSE / ".npm_cache"

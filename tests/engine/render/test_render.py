@@ -25,7 +25,7 @@ from penstock.engine import DagEdge, pick
 from penstock.engine.graph.conditions import either, every
 from penstock.engine.graph.nodes import Arm, Branch, Parallel, Policy, Sequence, Step
 from penstock.engine.render.as_json import options_of
-from penstock.engine.render.scene import condition_label, condition_words, merge_words, policy_words, short
+from penstock.engine.render.labels import condition_label, condition_words, merge_words, policy_words, short
 from penstock.engine.values.display import visible
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"

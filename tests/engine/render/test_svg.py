@@ -14,15 +14,15 @@ from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 from penstock import Processor, Trace, Workflow, member, processor
 from penstock.engine import Span
 from penstock.engine.graph.nodes import Dag, DagEdge, DagMember, Policy, Sequence, Step
+from penstock.engine.render.labels import role_of
 from penstock.engine.render.layout import picture_of
-from penstock.engine.render.scene import role_of
 from penstock.engine.values.span import SpanEdit
 from tests.engine.render.soundness import assert_sound_picture
 from tests.engine.render.test_mermaid import NASTY, Checks, details, names, trees
 from tests.engine.render.test_render import PII, SNAPSHOTS, Audit, Injection, Normalizer, example, is_long
 
 if TYPE_CHECKING:
-    from penstock.engine.render.scene import Detail
+    from penstock.engine.render.labels import Detail
 
 SVG = "{http://www.w3.org/2000/svg}"
 

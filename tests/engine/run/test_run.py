@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import anyio
@@ -11,6 +12,7 @@ import pytest
 from penstock import (
     Answer,
     APIErrorContext,
+    Chunk,
     InputContext,
     InputStepContext,
     Key,
@@ -20,6 +22,7 @@ from penstock import (
     MessageList,
     OutputResultContext,
     OutputStepContext,
+    OutputStreamContext,
     Processor,
     Retry,
     Run,
@@ -28,7 +31,7 @@ from penstock import (
     Workflow,
     processor,
 )
-from penstock.engine import Overrides, Record, StepFailedError, UsageError, tasks as background
+from penstock.engine import Outcome, Overrides, Record, StepFailedError, UsageError, tasks as background
 from penstock.testing import CountingIds, RecordingObserver, VirtualClock
 
 SECRET = "hunter2-the-secret"
@@ -637,6 +640,93 @@ async def test_a_record_holds_edits_and_notes_but_not_the_text() -> None:
     ((place, edit),) = record.edits
     assert (place.path, edit.start, edit.end, edit.text, edit.step) == (("text",), 6, 6 + len(SECRET), "···", "hide")
     assert SECRET not in repr(outcome.records)
+
+
+class Meets(Processor):
+    """Waits in each stage until as many hooks as it is told of have begun."""
+
+    edits = "nothing"
+
+    def __init__(self, id: str, hooks: int) -> None:
+        self.id = id
+        self._left = hooks
+        self._all = anyio.Event()
+
+    async def _meet(self, ctx: Any) -> None:
+        ctx.note(what=getattr(ctx, "tool_name", ctx.stage))
+        self._left -= 1
+        if not self._left:
+            self._all.set()
+        await self._all.wait()
+
+    process_input = process_tool_call = process_tool_result = _meet
+
+
+def whats(records: Sequence[Record]) -> list[object]:
+    """What the steps noted."""
+    return [record.details.get("what") for record in records]
+
+
+async def test_each_of_several_stages_at_once_has_its_own_records() -> None:
+    """Also those of one name: tools run side by side."""
+    calls = [("process_tool_call", "one"), ("process_tool_call", "two"), ("process_tool_result", "three")]
+    outcomes: dict[str, Outcome] = {}
+    workflow = Workflow("w").parallel(Meets("first", len(calls)), Meets("second", len(calls)))
+
+    async with workflow.start(records=True) as run:
+
+        async def use(stage: str, tool: str) -> None:
+            outcomes[tool] = await run.stage(stage, {}, tool_name=tool)
+
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as tasks:
+                for call in calls:
+                    tasks.start_soon(use, *call)
+    for stage, tool in calls:
+        records = outcomes[tool].records
+        assert whats(records) == [tool, tool]
+        assert [record.stage for record in records] == [stage, stage]
+        assert sorted(record.step for record in records) == ["first", "second"]
+        assert len([span for span in outcomes[tool].trace.spans if span.kind == "step"]) == 2
+    assert len(run.records) == 6
+
+
+async def test_checks_beside_the_model_do_not_get_the_records_of_what_the_model_call_runs() -> None:
+    """Their outcome is about them."""
+    check = Meets("check", 2)
+    workflow = Workflow("w").then(check, overlap="model")
+    async with workflow.start(records=True, overlap=True) as run:
+        first = await run.process_input("x")
+
+        async def model() -> None:
+            await run.process_tool_call("tool", {})
+
+        with anyio.fail_after(5):
+            outcome = (await run.call_model(model)).outcome
+    assert whats(first.records) == []
+    assert set(whats(run.records)) == {"process_input", "tool"}
+    assert outcome is not None
+    assert whats(outcome.records) == ["process_input"]
+
+
+async def test_a_stream_has_the_records_of_its_own_stage() -> None:
+    """If an answer is held, the outcome and its records are those of the stage that it is held for."""
+
+    class Both(Processor):
+        edits = "nothing"
+
+        def process_output_stream(self, chunk: Chunk, ctx: OutputStreamContext) -> Chunk:
+            return chunk
+
+        def process_output_step(self, ctx: OutputStepContext) -> None:
+            ctx.abort("no")
+
+    for release, judged in (("live", "process_output_stream"), ("step", "process_output_step")):
+        run = Workflow("w").then(Both()).start(records=True)
+        async with run, run.process_output_stream(["text"], release=release) as chunks:
+            assert [chunk.type async for chunk in chunks]
+            assert chunks.outcome is not None
+            assert [record.stage for record in chunks.outcome.records] == [judged]
 
 
 # Use

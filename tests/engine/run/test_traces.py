@@ -382,8 +382,8 @@ def test_the_tokens_of_judges_stand_with_their_steps() -> None:
     assert len([span for span in first.trace.spans if span.kind == "model"]) == 1
 
 
-async def test_the_calls_of_a_judge_are_parts_of_its_step() -> None:
-    """With their time, and how many attempts there were."""
+async def test_the_requests_of_a_judge_are_parts_of_its_step() -> None:
+    """Each with its time; an answer that is no verdict is no failed request."""
 
     class SlowModel(ScriptedModel):
         async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
@@ -391,8 +391,7 @@ async def test_the_calls_of_a_judge_are_parts_of_its_step() -> None:
             async for chunk in super().stream(request):
                 yield chunk
 
-    model = SlowModel(["no verdict", "none either", "nor this"])
-    judge = Judge(model, bool, "Is it rude?", backoff=lambda _attempt: 0.0)
+    judge = Judge(SlowModel(["no verdict", "none either", "nor this"]), bool, "Is it rude?", retries=2)
 
     @processor(edits="nothing")
     async def asks(ctx: InputContext) -> None:
@@ -402,17 +401,69 @@ async def test_the_calls_of_a_judge_are_parts_of_its_step() -> None:
 
     outcome = await Workflow("w").then(asks).check("hello")
     check_trace(outcome.trace, outcome.records)
-    step, call = outcome.trace.spans[-2:]
-    assert (step.kind, call.kind, call.parent, call.name, call.stage) == (
-        "step",
+    step, *calls = outcome.trace.spans[-4:]
+    assert step.kind == "step"
+    for call in calls:
+        assert (call.kind, call.parent, call.name, call.stage) == ("model", step.id, "scripted", "process_input")
+        assert (call.status, call.error, dict(call.details)) == ("passed", None, {})
+        assert 0.009 <= call.seconds <= step.seconds
+    begun = [step.at, *(call.at for call in calls)]
+    assert begun == sorted(begun)
+    assert calls[0].at + calls[0].seconds <= calls[1].at
+
+
+async def test_a_failed_request_of_a_judge_is_seen() -> None:
+    """By the type of its error; a trace does not quote the provider. The step passed, since a later request did."""
+
+    class Late(ScriptedModel):
+        async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+            if len(self.requests) == 1:
+                self.requests.append(request)
+                await anyio.sleep_forever()
+            async for chunk in super().stream(request):
+                yield chunk
+
+    usage = {"input_tokens": 3, "output_tokens": 2}
+    failed = {"error": {"status": 503, "message": "overloaded by hello"}}
+    model = Late([failed, {"text": "[false]", "usage": usage}, {"text": '{"verdict": false}', "usage": usage}])
+    judge = Judge(model, bool, "Is it rude?", timeout=0.05, retries=3, backoff=lambda _attempt: 0.0)
+
+    @processor(edits="nothing")
+    async def asks(ctx: InputContext) -> None:
+        assert not (await judge.ask(ctx.text, ctx=ctx)).verdict
+
+    outcome = await Workflow("w").then(asks).check("hello")
+    check_trace(outcome.trace, outcome.records)
+    step, *calls = outcome.trace.spans[2:]
+    assert [(call.status, call.error) for call in calls] == [
+        ("failed", "ModelError"),
+        ("failed", "TimeoutError"),
+        ("passed", None),
+        ("passed", None),
+    ]
+    assert [call.usage and call.usage["input_tokens"] for call in calls] == [None, None, 3, 3]
+    assert (step.status, step.usage and step.usage["input_tokens"], outcome.trace.status) == ("passed", 6, "passed")
+    assert "overloaded" not in json.dumps(outcome.trace.to_json())
+    assert str(outcome.trace).count("model scripted") == 4
+    assert "failed: TimeoutError" in str(outcome.trace)
+
+
+def test_a_hook_tells_of_a_failed_request_of_its_own() -> None:
+    """With what it caught."""
+
+    @processor(edits="nothing")
+    def asks(ctx: InputContext) -> None:
+        ctx.spend("m", None, attempts=2, error=ConnectionError("refused by hello"))
+
+    outcome = Workflow("w").then(asks).check_sync("hello")
+    call = outcome.trace.spans[-1]
+    assert (call.kind, call.status, call.error, dict(call.details)) == (
         "model",
-        step.id,
-        "scripted",
-        "process_input",
+        "failed",
+        "ConnectionError",
+        {"attempts": 2},
     )
-    assert 0.02 <= call.seconds <= step.seconds
-    assert call.details["attempts"] >= 2
-    assert step.at <= call.at
+    assert "hello" not in json.dumps(outcome.trace.to_json())
 
 
 # Runs

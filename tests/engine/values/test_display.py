@@ -11,6 +11,8 @@ from penstock.engine.values.display import at_difference, columns, shortened, vi
 def test_control_characters_become_signs() -> None:
     """Colours, line breaks, and characters that turn the direction of writing."""
     assert visible("a\x1b[31m\n\u202eb") == "a␛[31m␊⟨U+202E⟩b"
+    for code in (0, 9, 0x7F, 0x9B, 0x61C, 0x180E, 0x200B, 0x2028, 0x2060, 0xFEFF, 0xD800, 0xE0041):
+        assert visible(chr(code)).isprintable()
 
 
 @pytest.mark.parametrize(("text", "width"), [("abc", 3), ("漢字", 4), ("é", 1), ("e\u0301", 1), ("━✓", 2)])

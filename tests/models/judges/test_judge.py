@@ -519,7 +519,7 @@ async def test_a_hook_that_asks_has_it_in_its_record() -> None:
 
 
 async def test_what_a_judge_took_is_entered_in_the_account_of_the_run() -> None:
-    """All attempts at a verdict, those at one that never came, too; what is remembered took nothing."""
+    """Each request, also those for a verdict that never came; what is remembered took nothing."""
     told = {"usage": {"input_tokens": 3, "output_tokens": 2}}
     model = ScriptedModel([{"text": "?", **told}, {"text": GOOD, **told}, {"error": {"status": 400}}], name="m")
     asked = judge(model, retries=1, max_characters=10)
@@ -534,8 +534,9 @@ async def test_what_a_judge_took_is_entered_in_the_account_of_the_run() -> None:
 
     async with Workflow("w").then(check).start() as run:
         await run.process_input("text")
-    usage = Usage(6, 4, requests=2)
-    assert run.spent == (UsageEntry("m", usage, "check", 2), UsageEntry("m", None, "check", 1))
+    one = UsageEntry("m", Usage(3, 2), "check")
+    assert run.spent == (one, one, UsageEntry("m", None, "check"))
+    assert [entry.error for entry in run.spent] == [None, None, "ModelError"]
 
 
 def test_a_judge_serves_one_event_loop_after_the_other() -> None:

@@ -8,8 +8,6 @@ import re
 import httpx
 import pytest
 
-from penstock.workflows.studio.security import COOKIE
-
 RUN = {"workflow": "w1", "input": {"kind": "text", "text": "hello"}}
 
 
@@ -156,6 +154,11 @@ def locked(tmp_path_factory, serving_studio):
         yield made
 
 
+def cookie_of(studio) -> str:
+    """Return the name of the cookie of a studio."""
+    return f"penstock-studio-{httpx.URL(studio.url).port}"
+
+
 class TestWithAToken:
     @pytest.mark.parametrize(
         "path",
@@ -176,8 +179,9 @@ class TestWithAToken:
     def test_a_wrong_one_is_refused(self, locked, header):
         assert kind(locked.http.get("/api/workflows", headers={"authorization": header})) == (401, "token")
 
-    @pytest.mark.parametrize("cookie", [f"{COOKIE}=wrong", "x=t0ken-that-is-long", "[]=;;,", f"{COOKIE}=\xff"])
+    @pytest.mark.parametrize("cookie", ["{}=wrong", f"x={TOKEN}", f"penstock-studio={TOKEN}", "[]=;;,", "{}=\xff"])
     def test_a_wrong_cookie_is_refused(self, locked, cookie):
+        cookie = cookie.format(cookie_of(locked))
         answer = locked.http.get("/api/workflows", headers={"cookie": cookie.encode("latin-1")})
         assert kind(answer) == (401, "token")
 
@@ -199,8 +203,28 @@ class TestWithAToken:
 
     @pytest.mark.parametrize("other", ['seen={"a":1}', "a b=c", "x[y]=1", "plain"])
     def test_cookies_of_other_programs_on_the_host_do_not_hide_it(self, locked, other):
-        cookie = f"{other}; penstock-studio={TOKEN}; {other}"
+        cookie = f"{other}; {cookie_of(locked)}={TOKEN}; {other}"
         assert locked.http.get("/api/workflows", headers={"cookie": cookie}).status_code == 200
+
+    def test_a_browser_that_signs_in_to_two_studios_of_one_host_stays_signed_in_to_both(
+        self, locked, tmp_path, serving_studio
+    ):
+        """Cookies belong to a host, not to a port, so each studio has its own name for its cookie."""
+        other = TOKEN[::-1]
+        with serving_studio(tmp_path, token=other) as second, httpx.Client() as browser:
+            for studio, token in ((locked, TOKEN), (second, other)):
+                assert browser.get(studio.url, params={"token": token}).status_code == 303
+            for studio in (locked, second):
+                assert browser.get(f"{studio.url}/api/workflows").status_code == 200
+
+    @pytest.mark.parametrize("host", ["localhost", "[::1]"])
+    def test_behind_a_proxy_at_the_default_port_its_name_has_no_port(self, locked, host):
+        """A browser leaves the default port out of `Host`."""
+        answer = locked.http.get("/", params={"token": TOKEN}, headers={"host": host})
+        assert answer.headers["set-cookie"].startswith(f"penstock-studio={TOKEN};")
+        headers = {"host": host, "cookie": f"penstock-studio={TOKEN}"}
+        assert locked.http.get("/api/workflows", headers=headers).status_code == 200
+        locked.http.cookies.clear()
 
     def test_a_page_of_another_site_is_refused_with_it_too(self, locked):
         headers = {"authorization": f"Bearer {TOKEN}", "origin": "http://evil.example"}

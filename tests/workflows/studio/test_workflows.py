@@ -211,6 +211,25 @@ class TestReloading:
             until(lambda: entry(made, id), lambda each: each["name"] == "two")
             assert made.get(f"/api/workflows/{id}", version=1)["steps"] == []
 
+    @pytest.mark.parametrize(
+        ("reference", "words"), [("two.py", "two.py:b"), ("two.py:d", "no 'd'"), ("two.py:c", "c is an int")]
+    )
+    def test_a_file_without_what_was_asked_for_is_the_place_of_the_error(
+        self, tmp_path, serving_studio, reference, words
+    ):
+        """The loader raises the error, but its own source says nothing to the reader."""
+        (tmp_path / "two.py").write_text("from penstock import Workflow\na = Workflow('a')\nb = Workflow('b')\nc = 3\n")
+        with serving_studio(tmp_path, reference) as made:
+            problem = until(lambda: entry(made, made.id(reference))["problem"], lambda each: each is not None)
+            assert words in problem["message"]
+            assert problem["file"] == str(tmp_path / "two.py")
+            assert (problem["line"], problem["source"], problem["frames"]) == (None, None, [])
+
+    def test_an_error_about_no_file_has_no_place(self, tmp_path, serving_studio):
+        with serving_studio(tmp_path, "nowhere.py:x") as made:
+            problem = until(lambda: entry(made, made.id("nowhere.py:x"))["problem"], lambda each: each is not None)
+            assert (problem["file"], problem["line"], problem["frames"]) == (None, None, [])
+
     def test_a_file_that_appears_is_loaded(self, tmp_path, serving_studio):
         with serving_studio(tmp_path, "guards.py:guard") as made:
             id = made.id("guard")

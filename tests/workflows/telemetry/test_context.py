@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
+import anyio
 import pytest
 from opentelemetry.trace import StatusCode, get_current_span
 from pydantic import BaseModel
@@ -186,6 +187,26 @@ async def test_a_judge_that_gets_no_answer_is_an_error(collected: Collected) -> 
 
     await Workflow("w").then(judged).check("hi", observers=[collected.observer])
     assert (collected.span("chat scripted").attributes or {})[names.ERROR_TYPE] == "ModelError"
+    assert collected.still_open == []
+
+
+async def test_a_judge_that_waits_too_long_is_an_error(collected: Collected) -> None:
+    """The error is that of the limit, not that by which the call was cancelled."""
+
+    class Silent(ScriptedModel):
+        async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+            await anyio.sleep_forever()
+            async for chunk in super().stream(request):
+                yield chunk
+
+    judge = Judge(Silent([]), Verdict, "Is it bad?", retries=0, timeout=0.01)
+
+    @processor("process_input", edits="nothing", on_error="allow", id="judged")
+    async def judged(ctx: InputContext) -> None:
+        await judge.ask(ctx.text, ctx=ctx)
+
+    await Workflow("w").then(judged).check("hi", observers=[collected.observer])
+    assert (collected.span("chat scripted").attributes or {})[names.ERROR_TYPE] == "TimeoutError"
     assert collected.still_open == []
 
 

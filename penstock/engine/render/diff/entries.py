@@ -12,7 +12,7 @@ from penstock.engine.graph.nodes import DEFAULT, Branch, Dag, Sequence, Step, re
 from penstock.engine.processor.processor import CLAIMS, FunctionProcessor, is_processor
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.render.diff.values import Leaf, class_code, code_of, flat
-from penstock.engine.render.scene import condition_label, last, short
+from penstock.engine.render.labels import condition_label, last, short
 from penstock.engine.values.facts import is_key
 
 if TYPE_CHECKING:

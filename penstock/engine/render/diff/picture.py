@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from penstock.engine.graph.nodes import Arm, Branch, Dag, DagEdge, DagMember, Parallel, Sequence, Step
 from penstock.engine.render.as_svg import as_svg
 from penstock.engine.render.diff.text import changed_words, summary
+from penstock.engine.render.labels import condition_label
 from penstock.engine.render.marks import GONE, Mark, Marks
-from penstock.engine.render.scene import Resolved, condition_label
+from penstock.engine.render.scene import Resolved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from penstock.engine.graph.nodes import Branch, Sequence, Step
 from penstock.engine.render.diff.values import flat
-from penstock.engine.render.scene import merge_words, policy_words, step_words
+from penstock.engine.render.labels import merge_words, policy_words, step_words
 from penstock.engine.values.display import visible
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from penstock.engine.render.diff.entries import entries_of
 from penstock.engine.render.diff.matching import Matches, last_part
-from penstock.engine.render.scene import condition_label, last, short
+from penstock.engine.render.labels import condition_label, last, short
 
 if TYPE_CHECKING:
     from penstock.engine.graph.nodes import Sequence

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from penstock.engine.render.scene import condition_label
+from penstock.engine.render.labels import condition_label
 from penstock.engine.values.model import Usage
 from penstock.engine.values.secret_names import HIDDEN, is_secret, without_password
 

@@ -13,7 +13,7 @@ from penstock.engine.values.span import tripwire_json
 from penstock.engine.values.usage import usage_payload
 from penstock.workflows.rows.reading import InputRow, call_of
 from penstock.workflows.studio.protocol import plain
-from penstock.workflows.studio.worker.made import arguments_of
+from penstock.workflows.studio.worker.constructor_arguments import arguments_of
 from penstock.workflows.studio.worker.problems import problem_of
 from penstock.workflows.studio.worker.running import dumped, row_of
 from penstock.workflows.studio.worker.tracing import TRACED, trace_json

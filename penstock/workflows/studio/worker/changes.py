@@ -11,8 +11,8 @@ from penstock.engine.processor.processor import Processor
 from penstock.engine.values.errors import OptionError, PenstockError
 from penstock.engine.values.secret_names import HIDDEN
 from penstock.engine.workflow import Workflow
+from penstock.workflows.studio.worker.constructor_arguments import arguments_of, remade
 from penstock.workflows.studio.worker.forms import POLICY, form_of
-from penstock.workflows.studio.worker.made import arguments_of, remade
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -12,8 +12,8 @@ import typing_extensions
 from penstock.engine.values.secret_names import HIDDEN, holds_secret, is_secret, masked_value
 from penstock.tools.arguments import described
 from penstock.workflows.studio.protocol import plain
+from penstock.workflows.studio.worker.constructor_arguments import arguments_of, signature_of
 from penstock.workflows.studio.worker.hints import evaluated, hints_of, unpacked_type, without_none
-from penstock.workflows.studio.worker.made import arguments_of, signature_of
 
 if TYPE_CHECKING:
     from penstock.engine.graph.nodes import Policy

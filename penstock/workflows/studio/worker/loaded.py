@@ -9,7 +9,7 @@ from penstock.engine.graph.nodes import Sequence, resolve
 from penstock.engine.workflow import Workflow
 from penstock.workflows.loading import load_workflow_or_agent
 from penstock.workflows.studio.worker.changes import changed_agent, changed_workflow
-from penstock.workflows.studio.worker.made import record_agents
+from penstock.workflows.studio.worker.constructor_arguments import record_agents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,6 +8,7 @@ import traceback
 from typing import TYPE_CHECKING
 
 from penstock.engine.values.errors import PenstockError
+from penstock.workflows.loading import LoadingError
 from penstock.workflows.studio.worker.own_files import is_own
 
 if TYPE_CHECKING:
@@ -20,12 +21,17 @@ _MOST_CHARACTERS = 64 * 1024  # of a message, and of a traceback
 
 
 def problem_of(error: BaseException, kind: str) -> Json:
-    """Return an error as data: its message, its place, the frames of the user's code, and the whole traceback."""
+    """Return an error as data: its message, its place, the frames of the user's code, and the whole traceback.
+
+    An error that Penstock raises where none of the user's code runs has no frames: its place is the file it is about,
+    if there is one.
+    """
     cause = error
     while isinstance(cause, PenstockError) and cause.__cause__ is not None:
         cause = cause.__cause__
-    frames = _frames(traceback.extract_tb(cause.__traceback__))
-    place = _syntax_place(cause) or (frames[-1] if frames else {})
+    summary = traceback.extract_tb(cause.__traceback__)
+    frames = _own_frames(summary) if isinstance(cause, PenstockError) else _frames(summary)
+    place = _syntax_place(cause) or (frames[-1] if frames else _file_of(cause))
     return {
         "kind": kind,
         "message": _cut(_message(error)),
@@ -61,6 +67,10 @@ def _traceback(error: BaseException) -> str:
         return type(error).__name__
 
 
+def _file_of(error: BaseException) -> Json:
+    return {"file": error.file} if isinstance(error, LoadingError) else {}
+
+
 def _syntax_place(error: BaseException) -> Json | None:
     if not isinstance(error, SyntaxError) or error.filename is None:
         return None
@@ -70,11 +80,16 @@ def _syntax_place(error: BaseException) -> Json | None:
 def _frames(summary: Iterable[traceback.FrameSummary]) -> list[Json]:
     """Return the frames of the user's code; if there are none, of everything."""
     every = [frame for frame in summary if not frame.filename.startswith("<frozen")]
-    own = [frame for frame in every if is_own(frame.filename)]
-    return [
-        {"file": frame.filename, "line": frame.lineno, "name": frame.name, "source": frame.line or ""}
-        for frame in (own or every)[-_MOST_FRAMES:]
-    ]
+    return _own_frames(every) or [*map(_frame, every[-_MOST_FRAMES:])]
+
+
+def _own_frames(summary: Iterable[traceback.FrameSummary]) -> list[Json]:
+    """Return the frames of the user's code."""
+    return [*map(_frame, [frame for frame in summary if is_own(frame.filename)][-_MOST_FRAMES:])]
+
+
+def _frame(frame: traceback.FrameSummary) -> Json:
+    return {"file": frame.filename, "line": frame.lineno, "name": frame.name, "source": frame.line or ""}
 
 
 def where_is(thread: int) -> list[Json]:

@@ -14,11 +14,11 @@ from penstock.workflows.studio.worker.agents import run_agent
 from penstock.workflows.studio.worker.changes import ChangeError
 from penstock.workflows.studio.worker.channel import own_channel
 from penstock.workflows.studio.worker.comparing import difference
+from penstock.workflows.studio.worker.constructor_arguments import record_processors
 from penstock.workflows.studio.worker.describing import description
 from penstock.workflows.studio.worker.files import run_file
 from penstock.workflows.studio.worker.live import Live
 from penstock.workflows.studio.worker.loaded import Loaded, changes_of, load
-from penstock.workflows.studio.worker.made import record_processors
 from penstock.workflows.studio.worker.problems import problem_of
 from penstock.workflows.studio.worker.running import run_workflow
 from penstock.workflows.studio.worker.sources import Sources

@@ -11,9 +11,9 @@ from penstock import InputContext, Processor, Workflow, processor
 from penstock.engine.graph.nodes import Policy, resolve, steps_of
 from penstock.processors.text import UnicodeNormalizer
 from penstock.workflows.studio.worker.changes import ChangeError, changed_workflow
+from penstock.workflows.studio.worker.constructor_arguments import arguments_of, note_arguments, remade
 from penstock.workflows.studio.worker.forms import form_of, policy_form
 from penstock.workflows.studio.worker.hints import Unknown, evaluated
-from penstock.workflows.studio.worker.made import arguments_of, note_made, remade
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -76,7 +76,7 @@ class Odd(Processor):
 
 def made(*args: Any, **kwargs: Any) -> Odd:
     one = Odd(*args, **kwargs)
-    note_made(one, *args, **kwargs)
+    note_arguments(one, *args, **kwargs)
     return one
 
 

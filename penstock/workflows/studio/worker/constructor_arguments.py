@@ -10,7 +10,7 @@ from penstock.engine.processor.processor import Processor
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_MADE: dict[int, tuple[object, tuple[Any, ...], dict[str, Any]]] = {}
+_ARGUMENTS: dict[int, tuple[object, tuple[Any, ...], dict[str, Any]]] = {}
 """What was made, with its arguments, by its id; the object is in it, so that its id stays its own."""
 
 
@@ -33,15 +33,15 @@ def _record(kind: type) -> None:
         ):  # what Python itself says without this function
             raise TypeError(f"{cls.__name__}() takes no arguments")
         made = object.__new__(cls)
-        note_made(made, *args, **kwargs)
+        note_arguments(made, *args, **kwargs)
         return made
 
     kind.__new__ = new  # type: ignore[assignment]
 
 
-def note_made(made: object, *args: Any, **kwargs: Any) -> None:
+def note_arguments(made: object, *args: Any, **kwargs: Any) -> None:
     """Record the arguments that an object is made with."""
-    _MADE[id(made)] = (made, args, kwargs)
+    _ARGUMENTS[id(made)] = (made, args, kwargs)
 
 
 def arguments_of(made: object) -> dict[str, Any] | None:
@@ -49,7 +49,7 @@ def arguments_of(made: object) -> dict[str, Any] | None:
 
     Arguments for ``*args`` are under the name of that parameter; those for ``**kwargs`` stand beside the others.
     """
-    found = _MADE.get(id(made))
+    found = _ARGUMENTS.get(id(made))
     if found is None:
         return None
     try:
@@ -77,7 +77,7 @@ def remade(made: object, changed: Mapping[str, Any]) -> Any:
         TypeError: the arguments are not known, or the constructor does not take them.
         Exception: whatever else the constructor raises.
     """
-    found = _MADE.get(id(made))
+    found = _ARGUMENTS.get(id(made))
     if found is None:
         raise TypeError("it was not made by its constructor, so it cannot be made again")
     bound = signature_of(type(made)).bind(*found[1], **found[2])
