@@ -53,6 +53,7 @@ def layered(blocks: list[Block], edges: list[Edge]) -> Block:
     rows = _ordered(spots, ways)
     _place(rows, ways, spots)
     _straighten(rows, ways, spots)
+    _align(rows, ways, spots)
     shift = spots[len(blocks) - 1].x = spots[0].x  # the last one stands alone in its layer, so it may be moved
     for spot in spots:
         spot.x -= shift
@@ -187,6 +188,50 @@ def _straighten(rows: list[list[int]], ways: list[tuple[Edge, list[int]]], spots
                 spots[one].x = x
 
 
+def _align(rows: list[list[int]], ways: list[tuple[Edge, list[int]]], spots: list[_Spot]) -> None:
+    """Move blocks, and edges where they pass layers, below what they are tied to, if all lines bend less then.
+
+    An edge moves in all its layers at once; what stands in the way is pushed aside. Not in dags so large that it takes
+    long.
+    """
+    steps = [pair for _, way in ways for pair in pairwise(way)]
+    if len(steps) > _MANY:
+        return
+    lanes = [way[1:-1] for _, way in ways if len(way) > len(("from", "to"))]
+    groups = [*lanes, *([one] for one, spot in enumerate(spots) if spot.block)]
+    least = _bends(steps, spots)
+    for group in groups * 2:
+        near = {spots[one].x for pair in steps for one in pair if set(pair) & set(group)}
+        for x in sorted({*near, _mean(sorted(near), 0.0)}):
+            before = [spot.x for spot in spots]
+            for one in group:
+                spots[one].x = x
+                _push(next(row for row in rows if one in row), one, spots)
+            bends = _bends(steps, spots)
+            if bends < least - 1:
+                least = bends
+            else:
+                for spot, old in zip(spots, before, strict=True):
+                    spot.x = old
+
+
+def _bends(steps: list[tuple[int, int]], spots: list[_Spot]) -> float:
+    """Return how far lines lead sideways; between the layers that an edge passes, it counts most."""
+    return sum(
+        abs(spots[upper].x - spots[lower].x) * (1, 2, 8)[(not spots[upper].block) + (not spots[lower].block)]
+        for upper, lower in steps
+    )
+
+
+def _push(row: list[int], one: int, spots: list[_Spot]) -> None:
+    """Push the others of a row aside, as far as a spot that has moved needs it."""
+    at = row.index(one)
+    for near, far in pairwise(row[at:]):
+        spots[far].x = max(spots[far].x, spots[near].x + spots[near].right + PAD + spots[far].left)
+    for near, far in pairwise(row[at::-1]):
+        spots[far].x = min(spots[far].x, spots[near].x - spots[near].left - PAD - spots[far].right)
+
+
 def _limits(rows: list[list[int]], spots: list[_Spot]) -> Callable[[int], tuple[float, float]]:
     """Return a function that says between which x a spot can stand now, by those beside it."""
     at = {one: (row, place) for row in rows for place, one in enumerate(row)}
@@ -237,6 +282,13 @@ def _doors(placed: list[Block], ways: list[tuple[Edge, list[int]]], spots: list[
         space = min(_DOOR, 2 * room / len(lines))
         for at, (_, number) in enumerate(sorted(lines)):
             found[number, side] = (at - (len(lines) - 1) / 2) * space
+    for (place, side), lines in sides.items():
+        if len(lines) == 1:  # one that is alone leads straight on where the block is wide enough
+            ((x, number),) = lines
+            direct = len(ways[number][1]) == len(("from", "to"))
+            offset = x + (found[number, 1 - side] if direct else 0.0) - spots[place].x
+            if abs(offset) <= _room(placed[place], below=not side):
+                found[number, side] = offset
     return found
 
 
