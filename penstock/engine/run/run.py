@@ -231,6 +231,11 @@ class Run:
         return self._plans.stage(stage) is not None
 
     @property
+    def has_shadow_steps(self) -> bool:
+        """Whether steps run in shadow, so that the run has to be entered and left in one task."""
+        return self._plans.shadowed
+
+    @property
     def runs_beside_model(self) -> bool:
         """Whether steps may run beside the model call, so that its stream needs separate tasks."""
         return self._plans.runs_beside_model
@@ -550,7 +555,7 @@ class Run:
         if verdict is not None and not granted:
             if verdict.retry:
                 self._explain_no_retry(stage, verdict)
-            self._stop(verdict)
+            self.stop(verdict)
         self._conversation.roll_back(stage, self._conversation.queued_from or before, ends=not granted)
         if not granted:
             self._drop_held()
@@ -570,7 +575,8 @@ class Run:
             why = f"the limit is reached: max_processor_retries={self._retries}"
         log.info("%s asked for another attempt (retry=True); none is made: %s", verdict.processor_id, why)
 
-    def _stop(self, tripwire: Tripwire) -> None:
+    def stop(self, tripwire: Tripwire) -> None:
+        """End the run with a verdict; no hook is called any more."""
         self.tripwire = self._state.stopped = tripwire
         self._take_pending()
         if self._state.background is not None:

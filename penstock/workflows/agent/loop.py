@@ -18,7 +18,8 @@ from penstock.engine.values.frozen import EMPTY
 from penstock.engine.values.tripwire import TripwireSignal
 from penstock.engine.values.usage import total_usage, usage_payload
 from penstock.processors.structure.facts import OBJECT
-from penstock.workflows.agent.client_chunks import is_for_client, keep_data, send_chunks
+from penstock.workflows.agent.client_chunks import send_chunks
+from penstock.workflows.agent.ending import end_request
 from penstock.workflows.agent.request import RequestProgress
 from penstock.workflows.agent.results import (
     AgentResult,
@@ -164,31 +165,15 @@ class Loop:
         return True
 
     async def _end(self) -> AsyncGenerator[Chunk]:
-        """Run `process_output_result`, and yield the last chunks."""
-        run, progress = self.run, self.progress
-        steps = progress.current(run.message_list)
-        usage = total_usage(step.usage for step in steps)
-        known = [message.id for message in run.message_list.response]
-        try:
-            outcome = await run.process_output_result(finish_reason=progress.finish_reason, usage=usage, steps=steps)
-        except BaseException:  # nothing stays that the last stage has not checked
-            said = {step.message_id for step in progress.steps}
-            run.message_list = run.message_list.remove(*said.intersection(known))
-            raise
-        for chunk in filter(is_for_client, outcome.chunks):
-            yield chunk
-        if outcome.blocked:
-            return
-        progress.follow_ids(known, [message.id for message in outcome.message_list.response])
-        for place in self._unreported:
-            await self._report(place)
-        left = await send_chunks(run, outcome.data)
-        keep_data(run, progress.last_answer, left.accepted)
-        for chunk in left.chunks:
-            yield chunk
-        if not left.blocked:
+        """Judge the result, report the steps whose answers were held, and yield the last chunks."""
+        async with aclosing(end_request(self.run, self.progress)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+        if self.run.tripwire is None:
+            for place in self._unreported:
+                await self._report(place)
             self._finished = True
-            yield self._finish(progress.finish_reason)
+            yield self._finish(self.progress.finish_reason)
 
     def _finish(self, reason: str | None) -> Chunk:
         usage = usage_payload(total_usage(step.usage for step in self.progress.steps))

@@ -228,6 +228,7 @@ class ModelStep:
         goes_on: whether another step follows: the attempt was rejected or failed and is repeated, or tools answered.
         accepted: whether the answer was accepted.
         held: whether the answer is held until the last stage has checked the whole.
+        error: the error of a failed call that is repeated, or None.
     """
 
     def __init__(self, run: Run, task: RequestTask, progress: RequestProgress, group: BackgroundTasks) -> None:
@@ -235,6 +236,7 @@ class ModelStep:
         self.goes_on = False
         self.accepted = False
         self.held = False
+        self.error: Exception | None = None
         self._run = run
         self._task = task
         self._progress = progress
@@ -394,6 +396,7 @@ class ModelStep:
             self._progress.finish_reason = "error"
             raise error
         self._progress.steps.append(replace(step, finish_reason="retry", tripwire=outcome.tripwire))
+        self.error = error
         if attempt.sent_ids:
             yield retract_chunk(attempt.sent_ids, run.run_id)
         yield self._end("retry", goes_on=True)

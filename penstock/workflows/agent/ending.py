@@ -1,0 +1,37 @@
+"""The last stage of a request: `process_output_result` judges the whole, and what was held for it leaves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.engine.values.usage import total_usage
+from penstock.workflows.agent.client_chunks import is_for_client, keep_data, send_chunks
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from penstock.engine.run.run import Run
+    from penstock.engine.values.chunks import Chunk
+    from penstock.workflows.agent.request import RequestProgress
+
+
+async def end_request(run: Run, progress: RequestProgress) -> AsyncGenerator[Chunk]:
+    """Run `process_output_result`, and yield the chunks that were held for it; a ``tripwire`` if it objects."""
+    steps = progress.current(run.message_list)
+    usage = total_usage(step.usage for step in steps)
+    known = [message.id for message in run.message_list.response]
+    try:
+        outcome = await run.process_output_result(finish_reason=progress.finish_reason, usage=usage, steps=steps)
+    except BaseException:  # nothing stays that the last stage has not checked
+        said = {step.message_id for step in progress.steps}
+        run.message_list = run.message_list.remove(*said.intersection(known))
+        raise
+    for chunk in filter(is_for_client, outcome.chunks):
+        yield chunk
+    if outcome.blocked:
+        return
+    progress.follow_ids(known, [message.id for message in outcome.message_list.response])
+    left = await send_chunks(run, outcome.data)
+    keep_data(run, progress.last_answer, left.accepted)
+    for chunk in left.chunks:
+        yield chunk

@@ -1,0 +1,197 @@
+"""`Host`: processors, checked against what a framework can offer them. It opens one `HostRequest` for each request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypedDict, cast, get_args
+
+from penstock.engine.graph.plan import plan_steps
+from penstock.engine.processor.processor import one_of
+from penstock.engine.processor.stages import STAGES
+from penstock.engine.run.conversation import MAX_ERROR_RETRIES
+from penstock.engine.run.held_answers import Release
+from penstock.engine.run.run import Run
+from penstock.engine.values.errors import OptionError, UsageError
+from penstock.engine.workflow import Workflow
+from penstock.workflows.agent.options import PROCESSOR_RETRIES, check_names
+from penstock.workflows.agent.processor_lists import ProcessorLists
+from penstock.workflows.hosting.request import HostRequest
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from penstock.engine.graph.plan_cache import Plans
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.protocols import Observer
+    from penstock.engine.workflow import Item
+
+History = Literal["input", "memory"]
+
+
+class HostOptions(TypedDict, total=False):
+    """The options that every adapter takes.
+
+    - ``input_processors``, ``output_processors``, ``error_processors`` (lists; default: none): processors and workflows
+      that run at the input stages, the output stages, or after a failed model call only. They run after those that
+      serve all stages.
+    - ``name`` (str; default: the workflow's name, else ``guard``): the name in errors and traces.
+    - ``strict`` (bool; default True): whether a processor with a stage that the framework does not offer is an error.
+      With False that stage never runs, and the log says so once.
+    - ``max_processor_retries`` (int from 0; default 1, or 0 where the framework offers no retry): how often in a row an
+      answer may be rejected and requested again.
+    - ``max_error_retries`` (int from 0; default 3): how often a failed model call may be repeated if an error processor
+      asks for it.
+    - ``release`` (``auto``, ``live``, ``step`` or ``result``; default ``auto``): when chunks may leave a stream; see
+      `Run.process_output_stream`.
+    - ``history`` (``input`` or ``memory``; default ``input``): what earlier messages of a conversation are.
+      ``input``: guards read them again in each request. ``memory``: they were checked when they were stored.
+    - ``records`` (bool; default False): whether to record what each step does.
+    - ``observers`` (list; default: none): objects with ``on_record`` and ``on_event``, as for `Agent`.
+    """
+
+    input_processors: Sequence[Item]
+    output_processors: Sequence[Item]
+    error_processors: Sequence[Item]
+    name: str
+    strict: bool
+    max_processor_retries: int
+    max_error_retries: int
+    release: Release
+    history: History
+    records: bool
+    observers: Sequence[Observer]
+
+
+HOST_OPTIONS = frozenset(HostOptions.__annotations__)
+
+
+@dataclass(frozen=True, slots=True)
+class HostSupport:
+    """What a framework offers.
+
+    Attributes:
+        adapter: the name of the adapter, for errors.
+        stages: the stages that can run.
+        retries: whether an answer can be requested again.
+        trusted_instructions: whether system messages are the application's own. If not, guards treat them as the
+            client's, as in a gateway.
+    """
+
+    adapter: str
+    stages: frozenset[str] = frozenset(STAGES)
+    retries: bool = True
+    trusted_instructions: bool = True
+
+
+class Host:
+    """Processors for the agents of a framework. Holds no data of a request; create it once and share it.
+
+    Args:
+        support: what the framework offers.
+        processors: processors and workflows that run at every stage that they implement.
+        options: see `HostOptions`.
+
+    Raises:
+        OptionError: an option is not allowed, or there is no processor.
+        UsageError: an option does not exist; or, unless ``strict=False``, processors have stages that the framework
+            does not offer, and would never run there. The error lists all of them.
+        WorkflowError: the processors cannot run together; the error lists all problems.
+    """
+
+    def __init__(self, support: HostSupport, processors: Sequence[Item], **options: Unpack[HostOptions]) -> None:
+        check_names(support.adapter, options, HOST_OPTIONS)
+        self.support = support
+        self.name = options.get("name") or _name_of(processors)
+        self.history: History = options.get("history", "input")
+        self.release: Release = options.get("release", "auto")
+        one_of(support.adapter, "history", self.history, get_args(History))
+        one_of(support.adapter, "release", self.release, get_args(Release))
+        every = _items(support.adapter, "processors", processors)
+        given, output, error = [_items(support.adapter, name, options.get(name, ())) for name in _LISTS]
+        if not (every or given or output or error):
+            raise OptionError(support.adapter, "processors", "none", "at least one processor or workflow")
+        self.plans = ProcessorLists(every, given, output, error).compiled(self.name)
+        self._retries = options.get("max_processor_retries")
+        wanted = self.plans.wants_retries
+        self._error_retries = options.get("max_error_retries", max(MAX_ERROR_RETRIES, wanted))
+        self._records = options.get("records", False)
+        self._observers = tuple(options.get("observers", ()))
+        self._check_support(strict=options.get("strict", True))
+
+    def open(self, *, request_context: dict[str, Value] | None = None, run_id: str | None = None) -> HostRequest:
+        """Return a new request. Call its `HostRequest.close` when the framework has ended the request.
+
+        Args:
+            request_context: values that hooks share.
+            run_id: the id of the run. Default: a new id.
+        """
+        retries = self._retries
+        if retries is None:
+            retries = PROCESSOR_RETRIES if self.support.retries else 0
+        run = Run(
+            self.plans,
+            request_context=request_context,
+            run_id=run_id,
+            records=self._records,
+            observers=self._observers,
+            agent=self.name,
+            overlap=True,
+            max_processor_retries=retries,
+            max_error_retries=self._error_retries,
+        )
+        return HostRequest(
+            run,
+            release=self.release,
+            remembers=self.history == "memory",
+            trusts_instructions=self.support.trusted_instructions,
+        )
+
+    def serves(self, stage: str) -> bool:
+        """Return whether any processor has that stage."""
+        return self.plans.stage(stage) is not None
+
+    def _check_support(self, *, strict: bool) -> None:
+        lacking = [
+            f"{stage} of {', '.join(names)}"
+            for stage, names in _users(self.plans).items()
+            if stage not in self.support.stages
+        ]
+        if self._retries and not self.support.retries:
+            lacking.append(f"the retries of max_processor_retries={self._retries}")
+        if lacking and strict:
+            raise UsageError(
+                f"{self.support.adapter} cannot run {'; '.join(lacking)}: the framework has no place for that. "
+                "Remove these processors, or use strict=False to go on without these stages"
+            )
+        if lacking:
+            from penstock.engine.execution.boundary import log
+
+            log.warning("%s: these stages never run: %s", self.support.adapter, "; ".join(lacking))
+
+
+_LISTS: tuple[Literal["input_processors", "output_processors", "error_processors"], ...] = (
+    "input_processors",
+    "output_processors",
+    "error_processors",
+)
+
+
+def _items(adapter: str, option: str, given: Sequence[Item]) -> tuple[Item, ...]:
+    if isinstance(given, Workflow) or not isinstance(cast("object", given), Iterable):
+        raise OptionError(adapter, option, type(given).__name__, "a list of processors and workflows")
+    return tuple(given)
+
+
+def _name_of(processors: Sequence[Item]) -> str:
+    first = processors[0] if processors else None
+    return first.name if isinstance(first, Workflow) else "guard"
+
+
+def _users(plans: Plans) -> dict[str, list[str]]:
+    """Return the ids of the processors of each stage that has some."""
+    found = {
+        name: list(dict.fromkeys(step.processor_id for step in plan_steps(plans.stage(name), fallbacks=True)))
+        for name in STAGES
+    }
+    return {name: ids for name, ids in found.items() if ids}

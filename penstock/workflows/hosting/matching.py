@@ -1,0 +1,86 @@
+"""`KnownMessages`: which of a framework's messages the run holds already, and under which ids.
+
+A framework gives the whole conversation with each model call, as it stores it. Most of it the run holds already, often
+changed by guards. Messages are recognised by what they say: frameworks keep no ids of ours.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from penstock.engine.values.messages import (
+    DataPart,
+    Message,
+    Part,
+    ReasoningPart,
+    SourcePart,
+    StepStartPart,
+    TextPart,
+    ToolPart,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Sequence
+
+_NOT_SAID = (ReasoningPart, SourcePart, DataPart, StepStartPart)
+"""The parts of an answer that some frameworks drop or change when they store it."""
+
+
+def is_finished(part: Part) -> bool:
+    """Return whether a part is a tool call with its result or error."""
+    return isinstance(part, ToolPart) and part.state in ("result", "error")
+
+
+def brings_results(message: Message) -> bool:
+    """Return whether a message holds results of tools and nothing else."""
+    return bool(message.parts) and all(map(is_finished, message.parts))
+
+
+class KnownMessages:
+    """The messages of a framework that a run holds, by what they say. Lives as long as the request."""
+
+    def __init__(self) -> None:
+        self._ids: dict[Hashable, list[str]] = {}
+
+    def add(self, message: Message, id: str) -> None:
+        """Note that the run holds a message, in this form, under an id."""
+        ids = self._ids.setdefault(_said(message), [])
+        if id not in ids:
+            ids.append(id)
+
+    def ids(self) -> set[str]:
+        """Return the ids of all known messages."""
+        return {id for ids in self._ids.values() for id in ids}
+
+    def match(self, messages: Iterable[Message]) -> Sequence[str | None]:
+        """Return the id of each message, None for those that are new. Each id is given once."""
+        taken: Counter[str] = Counter()
+        return [self._take(_said(message), taken) for message in messages]
+
+    def _take(self, said: Hashable, taken: Counter[str]) -> str | None:
+        for id in self._ids.get(said, ()):
+            if not taken[id]:
+                taken[id] += 1
+                return id
+        return None
+
+
+def _said(message: Message) -> Hashable:
+    """Return what makes a message the same as another one, whatever a framework has added to it or left out."""
+    texts = "".join([part.text for part in message.parts if isinstance(part, TextPart)])
+    others = tuple([_other(part) for part in message.parts if not isinstance(part, (TextPart, *_NOT_SAID))])
+    return ("tool" if brings_results(message) else message.role, texts, others)
+
+
+def _other(part: Part) -> Hashable:
+    if not isinstance(part, ToolPart):
+        return _without_metadata(part)
+    if is_finished(part):
+        return ("result", part.call_id, part.error if part.state == "error" else part.result)
+    return ("call", part.call_id, part.name)
+
+
+def _without_metadata(part: Part) -> Hashable:
+    names = (name for name in part.__slots__ if name != "metadata")
+    return tuple([(name, getattr(part, name)) for name in names])

@@ -1,0 +1,469 @@
+"""`HostRequest`: one request of a framework that runs the agent's loop itself.
+
+The framework calls the model and the tools; the request runs the stages around them. The framework's messages and the
+run's are brought together before each model call: what is known is taken as the guards left it, and what is new is
+checked first. What a verdict stops and how often an answer is requested again is decided by the run, as in `Agent`.
+"""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from penstock.engine.tasks import BackgroundTasks, HeldOpen, read_in_task
+from penstock.engine.values.chunks import Chunk, tripwire_chunk
+from penstock.engine.values.errors import UsageError
+from penstock.engine.values.frozen import EMPTY
+from penstock.engine.values.message_list import Entry, MessageList
+from penstock.engine.values.messages import Message, ToolPart
+from penstock.engine.values.tripwire import BlockedError
+from penstock.tools.tool import as_tools
+from penstock.workflows.agent.ending import end_request
+from penstock.workflows.agent.request import RequestProgress, RequestTask
+from penstock.workflows.agent.results import calls_of
+from penstock.workflows.agent.step import ModelStep
+from penstock.workflows.hosting.matching import KnownMessages, brings_results, is_finished
+from penstock.workflows.hosting.outside_call import OutsideCall
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping, Sequence
+
+    from penstock.engine.execution.outcome import Outcome
+    from penstock.engine.run.held_answers import Release
+    from penstock.engine.run.run import Run
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.model import ResponseFormat, ToolChoice, ToolSpec
+    from penstock.engine.values.protocols import Model
+    from penstock.engine.values.tripwire import Tripwire
+
+INSTRUCTIONS_TAG = "host"
+"""The tag of the system messages that the framework sends."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """A model call that the framework is about to make.
+
+    Attributes:
+        model: calls the framework's model. Errors that it raises reach the caller unchanged.
+        messages: the whole conversation as the framework has it, system messages included.
+        tools: the tools that the model is offered.
+        tool_choice: as in `ModelRequest`.
+        settings: the settings of the call, by their usual names (temperature, max_tokens …).
+        provider_options: fields for the provider.
+        response_format: the format of the answer; None for text.
+        live: whether the caller shows chunks to somebody as they come. If a verdict rejects what was shown, the answer
+            is not requested again: the framework could not take it back.
+    """
+
+    model: Model
+    messages: Sequence[Message]
+    tools: Sequence[ToolSpec] = ()
+    tool_choice: ToolChoice | tuple[str, ...] = "auto"
+    settings: Values = EMPTY
+    provider_options: Values = EMPTY
+    response_format: ResponseFormat | None = None
+    live: bool = False
+    extra: Mapping[str, Value] = field(default_factory=dict[str, "Value"])
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedCall:
+    """A call to a tool, after the guards.
+
+    Attributes:
+        arguments: the arguments for the tool.
+        answered: whether a processor answered in the tool's place, so that the tool must not run.
+        answer: that answer.
+        is_error: whether the answer is the text of an error.
+    """
+
+    arguments: Value
+    answered: bool = False
+    answer: Value = None
+    is_error: bool = False
+
+
+class HostRequest:
+    """One request of a framework. Made by `Host.open`; used by one task at a time, except for its tools.
+
+    Attributes:
+        run: the run of the request.
+        answer: the last accepted answer, as the guards left it; None before the first one, and if guards removed it.
+    """
+
+    def __init__(self, run: Run, *, release: Release, remembers: bool, trusts_instructions: bool) -> None:
+        self.run = run
+        self.answer: Message | None = None
+        self._release: Release = release
+        self._remembers = remembers
+        self._trusts_instructions = trusts_instructions
+        self._progress = RequestProgress()
+        self._known = KnownMessages()
+        self._begun = False
+        self._opened: HeldOpen | Run | None = None
+        self._closed = False
+        self._judged: str | None = None  # the id of the last answer that the last stage has judged
+
+    @property
+    def tripwire(self) -> Tripwire | None:
+        """The verdict that ended the request, or None."""
+        return self.run.tripwire
+
+    @property
+    def finish_reason(self) -> str:
+        """Why the last accepted answer ended; see `FINISH_REASONS`."""
+        return self._progress.finish_reason or "other"
+
+    def check(self) -> None:
+        """Raise the verdict, if one has ended the request.
+
+        Raises:
+            BlockedError: a guard stopped the request.
+        """
+        if self.run.tripwire is not None:
+            raise BlockedError(self.run.tripwire)
+
+    # Messages
+
+    async def begin(self, messages: Sequence[Message]) -> bool:
+        """Check the messages that a request starts from, or those that came since; return whether it may go on.
+
+        `answers` does this itself. Call it where the framework lets input be changed or refused before the model call.
+
+        Args:
+            messages: the whole conversation as the framework has it, system messages included.
+        """
+        return await self._take(messages) is None
+
+    def current(self, messages: Sequence[Message]) -> Sequence[Message | None]:
+        """Return each of the framework's messages as the guards left it; None for one that they removed.
+
+        Messages that the run does not know are returned as they are. Results of tools stand in their own messages.
+        """
+        ids = self._known.match(messages)
+        return [
+            self._current(message, id) if id is not None or brings_results(message) else message
+            for message, id in zip(messages, ids, strict=True)
+        ]
+
+    def _current(self, message: Message, id: str | None) -> Message | None:
+        held = None if id is None else self.run.message_list.get(id)
+        if held is not None or not brings_results(message):
+            return held
+        finished = {part.call_id: part for part in self._calls() if is_finished(part)}
+        parts = [finished.get(part.call_id, part) for part in message.parts if isinstance(part, ToolPart)]
+        return message.with_parts(parts)
+
+    # Model calls
+
+    async def answers(self, call: ModelCall) -> AsyncGenerator[Chunk]:
+        """Run a model call with all of its stages, and yield the chunks that may leave.
+
+        The answer is requested again if a verdict asks for that. The last chunk is a ``tripwire`` if a verdict ended
+        the request; otherwise the answer is in `answer`. If it calls no tools, `process_output_result` has judged it.
+
+        Raises:
+            Exception: the model failed, with the error of the framework's model; or a step with ``on_error="raise"``
+                failed.
+        """
+        await self.open()
+        chunks = self._answers(call)
+        if self.run.runs_beside_model:  # what overlaps opens scopes, which may not be held across our yields
+            chunks = read_in_task(chunks)
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                yield chunk
+
+    async def whole_answer(self, call: ModelCall) -> Message:
+        """Run a model call with all of its stages, and return the answer; it has no parts if guards removed it.
+
+        Raises:
+            BlockedError: a verdict ended the request.
+            Exception: see `answers`.
+        """
+        async with aclosing(self.answers(call)) as chunks:
+            async for _ in chunks:
+                pass
+        self.check()
+        return self.answer or Message("assistant")
+
+    def outside_call(self, call: ModelCall) -> OutsideCall:
+        """Return a model call that the framework makes itself, between two of its hooks; ``call.model`` is not used."""
+        return OutsideCall(lambda model: self.answers(replace(call, model=model)))
+
+    async def _answers(self, call: ModelCall) -> AsyncGenerator[Chunk]:
+        run, progress = self.run, self._progress
+        blocked = await self._take(call.messages)
+        if blocked is not None:
+            for chunk in blocked.chunks:
+                yield chunk
+            return
+        self.answer = None
+        task = RequestTask(run.message_list, _settings(call), self._release, allow_empty=True)
+        goes_on, accepted = True, False
+        while goes_on:
+            step = ModelStep(run, task, progress, BackgroundTasks())  # no tool of ours runs, so it stays closed
+            with run.span("model_step", step.path) as told:
+                async with aclosing(step.chunks()) as chunks:
+                    async for chunk in chunks:
+                        if call.live and chunk.type == "retract" and run.tripwire is None:
+                            yield self._stopped(step)
+                            return
+                        yield chunk
+                told["finish_reason"] = progress.steps[-1].finish_reason if progress.steps else "other"
+            accepted = step.accepted
+            goes_on = step.goes_on and not accepted
+        if not accepted:
+            return
+        self._note_answer()
+        if not calls_of(self.answer):
+            async for chunk in self._end():
+                yield chunk
+
+    def _stopped(self, step: ModelStep) -> Chunk:
+        """End the request at a rejected attempt that was shown in part, since it cannot be taken back.
+
+        Raises:
+            Exception: the call failed, with that error.
+        """
+        verdict = self._progress.steps[-1].tripwire
+        if verdict is None:
+            raise step.error or UsageError("text was taken back without a verdict")
+        self.run.stop(verdict)
+        return tripwire_chunk(verdict, self.run.run_id)
+
+    async def end(self) -> bool:
+        """Judge the last answer as the result of the request, unless that was done; return whether it may leave.
+
+        `answers` does this for an answer without tool calls. Call it where the framework ends a request otherwise, for
+        example because a tool call is the answer.
+        """
+        if self.run.tripwire is None and self._progress.steps and self._judged != self._progress.last_answer:
+            async for _ in self._end():
+                pass
+        return self.run.tripwire is None
+
+    async def _end(self) -> AsyncGenerator[Chunk]:
+        self._judged = self._progress.last_answer
+        async with aclosing(end_request(self.run, self._progress)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+        if self.run.tripwire is None:
+            self._note_answer()
+
+    def _note_answer(self) -> None:
+        """Note the last answer as the guards left it, so that it is known when the framework sends it back."""
+        id = self._progress.last_answer
+        self.answer = self.run.message_list.get(id)
+        if self.answer is not None:
+            self._known.add(_as_asked(self.answer), id)
+
+    # Tool calls
+
+    async def tool_call(self, name: str, arguments: Value, call_id: str) -> CheckedCall:
+        """Check a call to a tool before the tool runs. A call of an answer was checked with it, and is not again.
+
+        Raises:
+            BlockedError: a verdict ended the request.
+        """
+        self.check()
+        await self.open()
+        known = self._call(call_id)
+        if known is not None:
+            is_error = known.state == "error"
+            said = known.error if is_error else known.result
+            return CheckedCall(known.arguments, is_finished(known), said, is_error)
+        outcome = await self.run.process_tool_call(name, arguments, call_id=call_id, steps=self._steps())
+        self.check()
+        if "answer" in outcome.overrides:
+            return CheckedCall(outcome.arguments, answered=True, answer=outcome.answer)
+        return CheckedCall(outcome.arguments)
+
+    async def tool_result(
+        self, name: str, result: Value, call_id: str, *, arguments: Value = None, is_error: bool = False
+    ) -> Value:
+        """Check the result of a tool, and return what the guards left of it.
+
+        Args:
+            name: the name of the tool.
+            result: a JSON value; the text of the error if ``is_error``.
+            call_id: the id of the call.
+            arguments: the arguments that the tool was called with.
+            is_error: whether the tool failed.
+
+        Raises:
+            BlockedError: a verdict ended the request.
+        """
+        self.check()
+        await self.open()
+        call = self._call(call_id) or ToolPart(call_id, name, EMPTY if arguments is None else arguments)
+        part = await self._checked_result(call, result, is_error=is_error)
+        self.check()
+        return part.error if part.state == "error" else part.result
+
+    async def _checked_result(self, call: ToolPart, result: Value, *, is_error: bool) -> ToolPart:
+        """Return a call with its result after the guards, and store it in the answer that made the call."""
+        outcome = await self.run.process_tool_result(
+            call.name,
+            result,
+            arguments=call.arguments,
+            call_id=call.call_id,
+            is_error=is_error,
+            steps=self._steps(),
+        )
+        if outcome.blocked:
+            return call
+        said = outcome.result
+        if is_error:
+            done = replace(call, state="error", error=said if isinstance(said, str) else str(said), result=None)
+        else:
+            done = replace(call, state="result", result=said, error=None)
+        messages = self.run.message_list
+        for message in messages.response:
+            if any(part == call for part in message.parts):
+                parts = tuple(done if part == call else part for part in message.parts)
+                self.run.message_list = messages.replace(message.with_parts(parts))
+                break
+        return done
+
+    def _calls(self) -> list[ToolPart]:
+        """Return the tool calls of the answers of this request."""
+        return [call for message in self.run.message_list.response for call in calls_of(message)]
+
+    def _call(self, call_id: str) -> ToolPart | None:
+        return next((call for call in self._calls() if call.call_id == call_id), None)
+
+    def _steps(self) -> tuple[object, ...]:
+        return self._progress.current(self.run.message_list)
+
+    # Bringing the messages together
+
+    async def _take(self, messages: Sequence[Message]) -> Outcome | None:
+        """Take over the framework's conversation; return the outcome of the stage that blocked, or None."""
+        await self.open()
+        run = self.run
+        if run.tripwire is not None:
+            return await run.process_input()
+        said = [message for message in messages if message.role != "system"]
+        instructions = [message for message in messages if message.role == "system"]
+        if self._trusts_instructions:
+            instructions = [replace(message, from_client=False) for message in instructions]
+        ids = self._known.match(said)
+        made, fresh = self._merged(said, ids)
+        run.message_list = made.replace_system(instructions, tag=INSTRUCTIONS_TAG)
+        blocked = await self._check_results(said, ids)
+        if blocked is None and (fresh or not self._begun):
+            self._begun = True
+            outcome = await run.process_input()
+            blocked = outcome if outcome.blocked else None
+        for id in fresh:
+            held = run.message_list.get(id)
+            if held is not None:
+                self._known.add(held, id)
+        return blocked
+
+    def _merged(self, said: Sequence[Message], ids: Sequence[str | None]) -> tuple[MessageList, list[str]]:
+        """Return the run's messages with the framework's new ones, and the ids of those.
+
+        What the framework has dropped is dropped; what processors have added stays, in its place.
+        """
+        messages = self.run.message_list
+        kept, known = {id for id in ids if id is not None}, self._known.ids()
+        answers = {message.id for message in messages.response}
+        own_results = {call.call_id for call in self._calls()}
+        entries = [
+            entry
+            for entry in messages.entries
+            if entry.message.id in kept or entry.message.id not in known or entry.message.id in answers - known
+        ]
+        fresh: list[str] = []
+        place = 0
+        last_turn = _last_turn(said)
+        for index, (message, id) in enumerate(zip(said, ids, strict=True)):
+            if id is not None:
+                place = next((at + 1 for at, entry in enumerate(entries) if entry.message.id == id), place)
+                continue
+            if brings_results(message) and all(part.call_id in own_results for part in calls_of(message)):
+                continue  # it is stored with its call
+            remembered = self._remembers and not self._begun and index < last_turn
+            new = messages.completed(replace(message, id=""))
+            entries.insert(place, Entry(new, "memory" if remembered else "input", None))
+            place += 1
+            fresh.append(new.id)
+            self._known.add(message, new.id)
+        return messages.with_entries(entries), fresh
+
+    async def _check_results(self, said: Sequence[Message], ids: Sequence[str | None]) -> Outcome | None:
+        """Check the results of this request's calls that no hook has seen; return the outcome that blocked, or None."""
+        open_calls = {call.call_id: call for call in self._calls() if not is_finished(call)}
+        for message, id in zip(said, ids, strict=True):
+            for part in calls_of(message) if id is None and brings_results(message) else ():
+                call = open_calls.get(part.call_id)
+                if call is None:
+                    continue
+                failed = part.state == "error"
+                await self._checked_result(call, part.error if failed else part.result, is_error=failed)
+                if self.run.tripwire is not None:
+                    return await self.run.process_input()
+        return None
+
+    # The life of a request
+
+    async def open(self) -> None:
+        """Open the run; done by the other methods.
+
+        Raises:
+            UsageError: the request was closed.
+        """
+        if self._closed:
+            raise UsageError("the request was closed; open another one with Host.open()")
+        if self._opened is None:
+            self._opened = HeldOpen(self.run) if self.run.has_shadow_steps else self.run
+            await self._opened.__aenter__()
+
+    async def close(self, error: BaseException | None = None) -> None:
+        """End the request: shadow steps are waited for, and callbacks of `Context.on_end` are called.
+
+        Args:
+            error: what ended the request, if it did not end as it should; the run then does not count as completed.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        if error is not None:
+            self.run.abandon()
+        if self._opened is not None:
+            await self._opened.__aexit__(None, None, None)
+
+
+def _settings(call: ModelCall) -> Values:
+    """Return what a step starts from, as `RequestTask` has it."""
+    return {
+        "model": call.model,
+        "tools": as_tools(call.tools),
+        "tool_choice": call.tool_choice,
+        "active_tools": None,
+        "model_settings": call.settings,
+        "provider_options": call.provider_options,
+        "response_format": call.response_format,
+        **call.extra,
+    }
+
+
+def _as_asked(answer: Message) -> Message:
+    """Return an answer with its calls, without their results: as the framework stores it."""
+    parts = [
+        replace(part, state="call", result=None, error=None) if isinstance(part, ToolPart) else part
+        for part in answer.parts
+    ]
+    return answer.with_parts(parts)
+
+
+def _last_turn(said: Sequence[Message]) -> int:
+    """Return the index at which the last turn of the user begins."""
+    index = len(said)
+    while index and said[index - 1].role == "user":
+        index -= 1
+    return index

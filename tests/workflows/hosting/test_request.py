@@ -1,0 +1,253 @@
+"""A request of a framework: what its model, its user, its tools and its history get to see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from penstock import (
+    BlockedError,
+    Message,
+    PIIDetector,
+    Processor,
+    ToolCallContext,
+    Workflow,
+    processor,
+)
+from penstock.engine import Answer, UsageError
+from penstock.engine.values.messages import ToolPart
+from penstock.testing import ScriptedModel
+from penstock.workflows.hosting import Host, HostSupport, ModelCall
+from tests.workflows.hosting.loop import Loop
+
+pytestmark = pytest.mark.anyio
+
+SUPPORT = HostSupport("test_host")
+PII = PIIDetector(redaction_method="placeholder")
+CALL = {"tool_calls": [{"id": "c1", "name": "lookup", "args": {"q": "ada@example.com"}}]}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Frameworks run on asyncio."""
+    return "asyncio"
+
+
+def host(*steps: object, **options: object) -> Host:
+    """Return a host with those processors."""
+    return Host(SUPPORT, steps, **options)  # type: ignore[arg-type]
+
+
+def texts(model: ScriptedModel, number: int = -1) -> list[str]:
+    """Return the texts of a request to the model."""
+    return [message.text for message in model.requests[number].messages]
+
+
+async def test_the_model_the_history_and_the_answer_hold_what_the_guards_left() -> None:
+    """Redacted on the way in and on the way out."""
+    model = ScriptedModel([{"deltas": ["Mail bob@exa", "mple.com now"]}])
+    loop = Loop(model, live=True, instructions="Be nice.")
+    request = host(PII).open()
+    assert await loop.ask(request, "I am ada@example.com") == "Mail [EMAIL] now"
+    await request.close()
+    assert texts(model) == ["Be nice.", "I am [EMAIL]"]
+    assert loop.shown == "Mail [EMAIL] now"
+    assert [message.text for message in loop.history] == ["I am [EMAIL]", "Mail [EMAIL] now"]
+
+
+@pytest.mark.parametrize("hooks", [True, False])
+async def test_arguments_and_results_of_tools_are_guarded(hooks: bool) -> None:
+    """The model reads a redacted result, whether the framework calls us around its tools or not."""
+    model = ScriptedModel([CALL, "done"])
+    asked: list[str] = []
+
+    def lookup(q: str) -> str:
+        asked.append(q)
+        return "bob@example.com"
+
+    loop = Loop(model, {"lookup": lookup}, hooks=hooks)
+    request = host(PII).open()
+    assert await loop.ask(request, "Who?") == "done"
+    await request.close()
+    assert asked == ["[EMAIL]"]
+    [call] = [part for message in model.requests[1].messages for part in message.parts if isinstance(part, ToolPart)]
+    assert (call.arguments, call.result) == ({"q": "[EMAIL]"}, "[EMAIL]")
+    assert [part.result for message in loop.history for part in message.parts if isinstance(part, ToolPart)][-1] == (
+        "[EMAIL]"
+    )
+
+
+async def test_a_processor_answers_in_place_of_a_tool() -> None:
+    """The tool does not run."""
+
+    @processor("process_tool_call")
+    def deny(ctx: ToolCallContext) -> object:
+        return Answer("not today")
+
+    model = ScriptedModel([CALL, "done"])
+    loop = Loop(model, {"lookup": lambda q: pytest.fail("it ran")})
+    request = host(deny).open()
+    assert await loop.ask(request, "Who?") == "done"
+    [call] = [part for message in model.requests[1].messages for part in message.parts if isinstance(part, ToolPart)]
+    assert call.result == "not today"
+
+
+class Reject(Processor):
+    """Rejects answers with a word, and asks for another."""
+
+    role = "guard"
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, int]] = []
+
+    def process_output_step(self, ctx) -> None:
+        self.seen.append((ctx.retry_count, ctx.step_number))
+        if "bad" in ctx.messages[-1].text:
+            ctx.abort("it says bad", retry=True)
+
+
+async def test_a_rejected_answer_is_requested_again_with_the_reason() -> None:
+    """The rejected one is nowhere."""
+    model = ScriptedModel(["bad", "good"])
+    loop, guard = Loop(model, live=True), Reject()
+    request = host(guard).open()
+    assert await loop.ask(request, "Hi") == "good"
+    assert loop.shown == "good"
+    assert "it says bad" in texts(model)[0]
+    assert "bad" not in [message.text for message in model.requests[1].messages[1:]]
+    assert guard.seen == [(0, 0), (1, 1)]
+
+
+async def test_the_budget_of_retries_ends_in_a_verdict() -> None:
+    """One retry by default."""
+    loop = Loop(ScriptedModel(["bad", "bad", "good"]))
+    request = host(Reject()).open()
+    with pytest.raises(BlockedError, match="it says bad"):
+        await loop.ask(request, "Hi")
+    assert request.answer is None
+
+
+async def test_a_blocked_input_calls_no_model() -> None:
+    """And the request stays blocked."""
+    model = ScriptedModel(["never"])
+    request = host(PIIDetector(strategy="block")).open()
+    for _ in range(2):
+        with pytest.raises(BlockedError):
+            await Loop(model).ask(request, "I am ada@example.com")
+    assert not model.requests
+
+
+async def test_the_errors_of_the_model_are_the_frameworks_own() -> None:
+    """They reach the caller unchanged."""
+
+    class BrokenError(Exception):
+        pass
+
+    class Model:
+        name = "broken"
+
+        async def stream(self, request):
+            raise BrokenError
+            yield
+
+    with pytest.raises(BrokenError):
+        await Loop(Model()).ask(host(PII).open(), "Hi")  # type: ignore[arg-type]
+
+
+async def test_a_framework_that_drops_messages_is_followed() -> None:
+    """What it leaves out is not sent; what processors have added stays."""
+
+    @processor("process_input")
+    def add(ctx):
+        if len(ctx.messages) == 1:
+            return ctx.message_list.add(Message.system("added"))
+        return None
+
+    model = ScriptedModel(["one", "two"])
+    request = host(add).open()
+    loop = Loop(model)
+    await loop.ask(request, "first")
+    loop.history.clear()
+    await loop.ask(request, "second")
+    assert texts(model) == ["added", "second"]
+
+
+async def test_equal_messages_are_told_apart() -> None:
+    """A user may say the same thing twice."""
+    model = ScriptedModel(["yes?", "yes!"])
+    request = host(PII).open()
+    loop = Loop(model)
+    await loop.ask(request, "ada@example.com")
+    await loop.ask(request, "ada@example.com")
+    assert texts(model) == ["[EMAIL]", "yes?", "[EMAIL]"]
+
+
+async def test_shadow_steps_end_with_the_request() -> None:
+    """Also if another task closes it."""
+    done: list[str] = []
+
+    @processor("process_input")
+    async def slow(ctx) -> None:
+        await anyio.lowlevel.checkpoint()
+        done.append(ctx.text)
+
+    request = Host(SUPPORT, [Workflow("w").then(slow, mode="shadow")]).open()
+    async with anyio.create_task_group() as group:
+        group.start_soon(Loop(ScriptedModel(["a"])).ask, request, "Hi")
+    async with anyio.create_task_group() as group:
+        group.start_soon(request.close)
+    assert done == ["Hi"]
+
+
+async def test_a_check_beside_the_model_holds_its_answer() -> None:
+    """The overlapping check trips, and no text has left."""
+
+    @processor("process_input", edits="nothing")
+    async def slow(ctx) -> None:
+        await anyio.sleep(0.01)
+        ctx.abort("late")
+
+    loop = Loop(ScriptedModel(["secret"]), live=True)
+    request = Host(SUPPORT, [Workflow("w").then(slow, overlap="model")]).open()
+    with pytest.raises(BlockedError, match="late"):
+        await loop.ask(request, "Hi")
+    await request.close()
+    assert loop.shown == ""
+
+
+def test_a_stage_that_the_framework_lacks_is_an_error_at_construction() -> None:
+    """It names the stage, the processor, and the way on."""
+    support = HostSupport("small_host", frozenset({"process_input"}))
+    with pytest.raises(UsageError, match=r"small_host cannot run process_output_step of reject.*strict=False"):
+        Host(support, [Reject()])
+    assert Host(support, [Reject()], strict=False).serves("process_output_step")
+    with pytest.raises(UsageError, match="no option 'stict'"):
+        Host(support, [PII], stict=False)  # type: ignore[call-arg]
+
+
+# A framework that calls the model itself
+
+
+async def outside(request: object, given: Sequence[str], says: Sequence[str]) -> tuple[list[str], str]:
+    """Return what the framework sent to its model, and what its user saw."""
+    source = ScriptedModel([{"deltas": list(says)}])
+    call = request.outside_call(ModelCall(source, [Message.user(text) for text in given]))  # type: ignore[attr-defined]
+    try:
+        prepared = await call.prepared()
+        sent = [] if prepared is None else [message.text for message in prepared.messages]
+        chunks = None if prepared is None else source.stream(prepared)
+        return sent, "".join([chunk.text async for chunk in call.answers(chunks) if chunk.type == "text-delta"])
+    finally:
+        await call.close()
+
+
+async def test_a_model_call_of_the_framework_is_guarded_on_both_sides() -> None:
+    """Between two of its hooks."""
+    request = host(PII).open()
+    assert await outside(request, ["I am ada@example.com"], ["bob@exa", "mple.com!"]) == (["I am [EMAIL]"], "[EMAIL]!")
+    blocked = host(PIIDetector(strategy="block")).open()
+    assert await outside(blocked, ["I am ada@example.com"], ["x"]) == ([], "")
+    assert blocked.tripwire is not None
