@@ -1,0 +1,2 @@
+from penstock.workflows.web.chat_completions import ChatCompletionsEncoder as ChatCompletionsEncoder
+from penstock.workflows.web.responses import ResponsesEncoder as ResponsesEncoder
