@@ -1,4 +1,7 @@
-"""OpenAI's chat completions: `ChatCompletionsEncoder` writes chunks as the objects of a streamed completion."""
+"""OpenAI's chat completions: requests of clients, and answers to them, streamed and whole.
+
+`ChatCompletionsEncoder` writes chunks as the objects of a stream; `stream` frames them as server-sent events.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,27 @@ import time
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from penstock.engine.values.protocols import RANDOM_IDS
+from penstock.workflows.web import sse
+from penstock.workflows.web.client_request import (
+    ClientRequest,
+    Fields,
+    RequestError,
+    read_messages,
+    read_object,
+    read_response_format,
+    read_tool,
+    read_tool_choice,
+)
 from penstock.workflows.web.sent import CANCELLED_TEXT, FAILED_TEXT, SentAnswer, is_refusal
+from penstock.workflows.web.whole import chunks_of
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterable, Container, Generator, Iterable, Mapping, Sequence
 
     from penstock.engine.values.chunks import Chunk
-    from penstock.engine.values.model import Usage
+    from penstock.engine.values.model import ToolSpec, Usage
     from penstock.workflows.web.sent import Json
+    from penstock.workflows.web.whole import Answer
 
 ReasoningField: TypeAlias = Literal["reasoning_content", "reasoning"]
 """The field in which compatible servers send reasoning; OpenAI's own has none."""
@@ -25,6 +41,87 @@ FINISH_REASONS: Mapping[str, str] = {
     "content-filter": "content_filter",
 }
 """The format's finish reason for each of Penstock's; any other is written as ``stop``."""
+
+HEADERS = sse.HEADERS
+"""The headers of a streamed answer."""
+
+_SETTINGS: Mapping[str, str] = {
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "max_completion_tokens": "max_tokens",
+    "max_tokens": "max_tokens",
+    "stop": "stop",
+    "seed": "seed",
+    "presence_penalty": "presence_penalty",
+    "frequency_penalty": "frequency_penalty",
+    "parallel_tool_calls": "parallel_tool_calls",
+    "reasoning_effort": "reasoning_effort",
+}
+
+
+def read_request(body: bytes | str | Mapping[str, object]) -> ClientRequest:
+    """Return what a client asks for.
+
+    Args:
+        body: the body of the HTTP request, or the JSON object in it.
+
+    Raises:
+        RequestError: the request is malformed, or asks for what cannot be given: several answers (``n``), or a tool
+            that is no function.
+    """
+    fields = Fields(read_object(body))
+    if fields.take("n") not in (None, 1):
+        raise RequestError("n", "asks for several answers; send one request for each")
+    tools = tuple(_read_tool(item, f"tools[{index}]") for index, item in enumerate(fields.objects("tools")))
+    options = Fields(fields.object("stream_options") or {}, "stream_options")
+    return ClientRequest(
+        messages=read_messages(fields.take("messages"), "openai-chat", "messages"),
+        model=fields.text("model"),
+        stream=fields.flag("stream"),
+        include_usage=options.flag("include_usage"),
+        tools=tools,
+        tool_choice=read_tool_choice(fields.take("tool_choice"), tools),
+        settings=fields.settings(_SETTINGS),
+        response_format=read_response_format(fields.object("response_format"), "response_format", nested=True),
+        user=fields.text("user"),
+        rest=fields.rest(),
+    )
+
+
+def _read_tool(item: Json, place: str) -> ToolSpec:
+    if item.get("type") != "function":
+        raise RequestError(f"{place}.type", "expected function; other kinds of tools are not offered")
+    return read_tool(Fields(Fields(item, place).object("function") or {}, f"{place}.function"))
+
+
+def stream(chunks: AsyncIterable[Chunk], encoder: ChatCompletionsEncoder) -> AsyncGenerator[bytes]:
+    """Return the answer as server-sent events, to be sent with `HEADERS`.
+
+    An exception that ends the chunks is logged; the client gets a neutral error. If the generator is closed, the
+    request ends.
+
+    Args:
+        chunks: the chunks that left the guards: ``agent.stream(...)``, or any async iterable of chunks.
+        encoder: a new encoder.
+    """
+    return sse.framed(chunks, encoder, sse.data, sse.DONE)
+
+
+def stream_sync(chunks: Iterable[Chunk], encoder: ChatCompletionsEncoder) -> Generator[bytes]:
+    """Return the answer as server-sent events, as `stream` does, for ``agent.stream_sync(...)``."""
+    return sse.framed_sync(chunks, encoder, sse.data, sse.DONE)
+
+
+def answer(result: Answer, encoder: ChatCompletionsEncoder) -> Json:
+    """Return a whole answer as a ``chat.completion``; for a request that failed, the body of an error.
+
+    Args:
+        result: the result of ``agent.generate(...)``, or an assistant message that has left the guards.
+        encoder: a new encoder.
+    """
+    events = [event for chunk in chunks_of(result) for event in encoder.events(chunk)]
+    events += encoder.end()
+    return events[-1] if "error" in events[-1] else encoder.whole(events)
 
 
 class ChatCompletionsEncoder:
@@ -78,6 +175,14 @@ class ChatCompletionsEncoder:
         self._sent = SentAnswer(client_tools)
         self._told = False
 
+    @classmethod
+    def answering(
+        cls, request: ClientRequest, *, reasoning: ReasoningField | None = None, refusal: str = ""
+    ) -> ChatCompletionsEncoder:
+        """Return an encoder for the answer to a request: with its model, its wish for usage, and calls to its tools."""
+        usage, tools = request.include_usage, request.tool_names
+        return cls(request.model, include_usage=usage, reasoning=reasoning, client_tools=tools, refusal=refusal)
+
     @property
     def done(self) -> bool:
         """Whether no further chunk changes anything, so that only `end` is left to be called."""
@@ -126,6 +231,24 @@ class ChatCompletionsEncoder:
             made.append({**self._base, "choices": [], "usage": write_usage(self._sent.usage)})
         return made
 
+    def whole(self, events: Iterable[Json]) -> Json:
+        """Return the completion that all objects of an answer make together."""
+        message: Json = {"role": "assistant", "content": None, "refusal": None}
+        calls: dict[int, Json] = {}
+        reason: str | None = None
+        for choice in (choice for event in events for choice in event["choices"]):
+            reason = choice["finish_reason"] or reason
+            for name, value in choice["delta"].items():
+                if name == "tool_calls":
+                    _add_call(calls, value[0])
+                elif name != "role":
+                    message[name] = value if message.get(name) is None else message[name] + value
+        if calls:
+            message["tool_calls"] = list(calls.values())
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
+        usage = write_usage(self._sent.usage)
+        return {**self._base, "object": "chat.completion", "choices": [choice], "usage": usage}
+
     def _delta(self, delta: Json, finish_reason: str | None = None) -> Json:
         if self._role:
             self._role = False
@@ -163,6 +286,15 @@ class ChatCompletionsEncoder:
 
     def _arguments(self, index: int, text: str) -> Json:
         return self._delta({"tool_calls": [{"index": index, "function": {"arguments": text}}]})
+
+
+def _add_call(calls: dict[int, Json], piece: Json) -> None:
+    """Add the beginning of a call, or a piece of its arguments."""
+    known = calls.get(piece["index"])
+    if known is None:
+        calls[piece["index"]] = {name: value for name, value in piece.items() if name != "index"}
+    else:
+        known["function"]["arguments"] += piece["function"]["arguments"]
 
 
 def write_usage(usage: Usage | None) -> Json | None:

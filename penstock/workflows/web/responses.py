@@ -1,4 +1,7 @@
-"""OpenAI's Responses API: `ResponsesEncoder` writes chunks as the events of a streamed response."""
+"""OpenAI's Responses API: requests of clients, and answers to them, streamed and whole.
+
+`ResponsesEncoder` writes chunks as the events of a stream; `stream` frames them as server-sent events.
+"""
 
 from __future__ import annotations
 
@@ -6,35 +9,147 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from penstock.engine.values.frozen import EMPTY, thaw
+from penstock.engine.values.frozen import EMPTY, is_mapping, thaw
+from penstock.engine.values.messages import Message
 from penstock.engine.values.protocols import RANDOM_IDS
+from penstock.workflows.web import sse
+from penstock.workflows.web.client_request import (
+    ClientRequest,
+    Fields,
+    RequestError,
+    read_messages,
+    read_object,
+    read_response_format,
+    read_tool,
+    read_tool_choice,
+)
 from penstock.workflows.web.sent import CANCELLED_TEXT, FAILED_TEXT, SentAnswer, is_refusal
+from penstock.workflows.web.whole import chunks_of
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterable, Container, Generator, Iterable, Mapping, Sequence
 
     from penstock.engine.values.chunks import Chunk
-    from penstock.engine.values.model import Usage
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.model import ToolSpec, Usage
     from penstock.workflows.web.sent import Json, SentCall
+    from penstock.workflows.web.whole import Answer
 
 INCOMPLETE_REASONS: Mapping[str, str] = {"length": "max_output_tokens", "content-filter": "content_filter"}
 """Why a response is incomplete, by Penstock's finish reasons; with any other reason, it is complete."""
 
+HEADERS = sse.HEADERS
+"""The headers of a streamed answer."""
 
-@dataclass(slots=True)
+_SETTINGS: Mapping[str, str] = {
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "max_output_tokens": "max_tokens",
+    "parallel_tool_calls": "parallel_tool_calls",
+}
+_REPEATED = (*_SETTINGS, "instructions", "metadata", "text", "tool_choice", "tools", "previous_response_id", "user")
+"""The fields of a request that its response repeats."""
+
+
+def read_request(body: bytes | str | Mapping[str, object]) -> ClientRequest:
+    """Return what a client asks for. Its ``instructions`` become a system message, which is the client's own.
+
+    Args:
+        body: the body of the HTTP request, or the JSON object in it.
+
+    Raises:
+        RequestError: the request is malformed, or declares a tool that is no function.
+    """
+    given = read_object(body)
+    fields = Fields(given)
+    tools = tuple(_read_tool(item, f"tools[{index}]") for index, item in enumerate(fields.objects("tools")))
+    form = Fields(fields.object("text") or {}, "text").object("format")
+    effort = Fields(fields.object("reasoning") or {}, "reasoning").settings({"effort": "reasoning_effort"})
+    instructions = fields.text("instructions")
+    said = (Message.system(instructions, from_client=True),) if instructions else ()
+    return ClientRequest(
+        messages=(*said, *_read_input(fields.take("input"))),
+        model=fields.text("model"),
+        stream=fields.flag("stream"),
+        include_usage=True,
+        tools=tools,
+        tool_choice=read_tool_choice(fields.take("tool_choice"), tools),
+        settings={**fields.settings(_SETTINGS), **effort},
+        response_format=read_response_format(form, "text.format", nested=False),
+        id=_read_id(fields.take("conversation")),
+        previous_id=fields.text("previous_response_id"),
+        user=fields.text("user"),
+        repeated={name: given[name] for name in _REPEATED if given.get(name) is not None},
+        rest=fields.rest(),
+    )
+
+
+def _read_input(given: object) -> Iterable[Message]:
+    if isinstance(given, str) and given:
+        return (Message.user(given, from_client=True),)
+    return read_messages(given, "openai-responses", "input")
+
+
+def _read_id(conversation: Value) -> str:
+    """Return the id of a conversation, which is a text or an object with an id."""
+    found = conversation.get("id") if is_mapping(conversation) else conversation
+    if found is not None and not isinstance(found, str):
+        raise RequestError("conversation", "expected the id of a conversation, or an object with one")
+    return found or ""
+
+
+def _read_tool(item: Json, place: str) -> ToolSpec:
+    if item.get("type") != "function":
+        raise RequestError(f"{place}.type", "expected function; other kinds of tools are not offered")
+    return read_tool(Fields(item, place))
+
+
+def stream(chunks: AsyncIterable[Chunk], encoder: ResponsesEncoder) -> AsyncGenerator[bytes]:
+    """Return the answer as server-sent events, to be sent with `HEADERS`.
+
+    An exception that ends the chunks is logged; the client gets a neutral error. If the generator is closed, the
+    request ends.
+
+    Args:
+        chunks: the chunks that left the guards: ``agent.stream(...)``, or any async iterable of chunks.
+        encoder: a new encoder.
+    """
+    return sse.framed(chunks, encoder, sse.named)
+
+
+def stream_sync(chunks: Iterable[Chunk], encoder: ResponsesEncoder) -> Generator[bytes]:
+    """Return the answer as server-sent events, as `stream` does, for ``agent.stream_sync(...)``."""
+    return sse.framed_sync(chunks, encoder, sse.named)
+
+
+def answer(result: Answer, encoder: ResponsesEncoder) -> Json:
+    """Return a whole answer as a ``response``.
+
+    Args:
+        result: the result of ``agent.generate(...)``, or an assistant message that has left the guards.
+        encoder: a new encoder.
+    """
+    for chunk in chunks_of(result):
+        encoder.events(chunk)
+    response: Json = encoder.end()[-1]["response"]
+    return response
+
+
 class _OpenText:
     """A text or a summary of reasoning that is being written, and the item that it stands in."""
 
-    kind: str
-    block: str
-    item: Json
-    place: int
-    pieces: list[str] = field(default_factory=list[str])
+    __slots__ = ("block", "delta_kind", "delta_type", "ids", "item", "kind", "pieces", "place")
 
-    @property
-    def ids(self) -> Json:
-        index = "summary_index" if self.kind == "reasoning" else "content_index"
-        return {"item_id": self.item["id"], "output_index": self.place, index: 0}
+    def __init__(self, kind: str, block: str, item: Json, place: int) -> None:
+        self.kind = kind
+        self.block = block
+        self.item = item
+        self.place = place
+        self.delta_kind = "reasoning-delta" if kind == "reasoning" else "text-delta"
+        self.delta_type = f"{_NAMES[kind][0]}.delta"
+        index = "summary_index" if kind == "reasoning" else "content_index"
+        self.ids: Json = {"item_id": item["id"], "output_index": place, index: 0}
+        self.pieces: list[str] = []
 
     def part(self, text: str) -> Json:
         """Return the part with a text."""
@@ -139,6 +254,12 @@ class ResponsesEncoder:
         self._text: _OpenText | None = None
         self._told = False
 
+    @classmethod
+    def answering(cls, request: ClientRequest, *, reasoning: bool = False, refusal: str = "") -> ResponsesEncoder:
+        """Return an encoder for the answer to a request: with its model, calls to its tools, and its fields."""
+        fields, tools = request.repeated, request.tool_names
+        return cls(request.model, reasoning=reasoning, client_tools=tools, refusal=refusal, fields=fields)
+
     @property
     def done(self) -> bool:
         """Whether no further chunk changes anything, so that only `end` is left to be called."""
@@ -148,11 +269,11 @@ class ResponsesEncoder:
         """Return the events to send for a chunk."""
         if not self._sent.goes_on:
             return ()
-        made = [] if self._begun else self._begin()
         kind = chunk.type
         if kind in ("text-delta", "reasoning-delta"):
-            self._delta(made, chunk)
-        elif kind in ("text-start", "text-end", "reasoning-end"):
+            return self._delta(chunk)
+        made = [] if self._begun else self._begin()
+        if kind in ("text-start", "text-end", "reasoning-end"):
             self._turn(made, chunk)
         elif kind == "tool-input-start":
             call = self._sent.begin_call(chunk)
@@ -225,19 +346,22 @@ class ResponsesEncoder:
         if chunk.type == "text-start" and is_refusal(chunk):
             self._open_text(made, "refusal", chunk.id)
 
-    def _delta(self, made: list[Json], chunk: Chunk) -> None:
-        kind = chunk.type.removesuffix("-delta")
-        if kind == "reasoning" and not self._reasoning:
-            return
+    def _delta(self, chunk: Chunk) -> Sequence[Json]:
+        if chunk.type == "reasoning-delta" and not self._reasoning:
+            return ()
+        made: list[Json] = []
         text = self._text
-        if text is None or text.block != chunk.id or (text.kind == "reasoning") != (kind == "reasoning"):
+        if text is None or text.block != chunk.id or text.delta_kind != chunk.type:
+            made = [] if self._begun else self._begin()
             self._close_text(made)
-            text = self._open_text(made, kind, chunk.id)
+            text = self._open_text(made, chunk.type.removesuffix("-delta"), chunk.id)
         text.pieces.append(chunk.text)
-        event = self._event(f"{_NAMES[text.kind][0]}.delta", **text.ids, delta=chunk.text)
+        self._number += 1
+        event = {"type": text.delta_type, "sequence_number": self._number, **text.ids, "delta": chunk.text}
         if text.kind == "text":
             event["logprobs"] = []
         made.append(event)
+        return made
 
     def _open_text(self, made: list[Json], kind: str, block: str) -> _OpenText:
         self._sent.add_block(block)

@@ -62,7 +62,7 @@ class SentAnswer:
     Args:
         client_tools: the names of the tools that the client runs; calls to other tools are not sent. None: all calls
             are sent.
-        ends_on_retract: whether the answer ends when a text that was sent is retracted.
+        ends_on_retract: whether the answer ends when something that was sent is rejected, a text or a call.
 
     Attributes:
         ending: how the answer ended; ``open`` as long as it goes on.
@@ -203,8 +203,7 @@ class SentAnswer:
     def _finish(self, chunk: Chunk) -> None:
         reason = chunk.payload.get("reason")
         if reason == "retry":
-            if len(self._by_call_id) > self._step_calls:
-                self.ending = "filtered"  # a call that was sent belongs to an answer that was rejected
+            self._reject_calls()
             return
         self._reason = reason if isinstance(reason, str) else ""
         usage = usage_of(chunk.payload.get("usage"))
@@ -215,6 +214,14 @@ class SentAnswer:
         else:
             self._steps = usage if self._steps is None else self._steps + usage
         self.end()
+
+    def _reject_calls(self) -> None:
+        """Forget the calls of a step that was rejected; the answer ends if the client cannot forget them."""
+        rejected = list(self._by_call_id)[self._step_calls :]
+        if rejected and self._ends_on_retract:
+            self.ending = "filtered"
+        for call_id in rejected:
+            del self._by_call_id[call_id]
 
     def _has_incomplete_call(self) -> bool:
         return any(not call.complete for call in self._by_call_id.values())
