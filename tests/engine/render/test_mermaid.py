@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -19,6 +17,7 @@ from penstock.engine.graph.nodes import Arm, Branch, Dag, DagMember, Parallel, P
 from penstock.engine.render.labels import short, whole
 from penstock.engine.render.scene import Scene, scene_of
 from penstock.engine.render.wrapping import label_lines, note_lines, title_lines
+from tests.npm import installed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,11 +25,6 @@ if TYPE_CHECKING:
     from penstock.engine.render.labels import Detail
 
 HOUSE = Path(__file__).parents[2] / "mermaid"
-CACHE = HOUSE / ".npm_cache"
-FILES = ("package.json", "package-lock.json", "read.mjs")
-OFFLINE = re.compile(
-    r"E(NOTFOUND|CONNREFUSED|CONNRESET|TIMEDOUT|AI_AGAIN|NETUNREACH|HOSTUNREACH)|ERR_SOCKET_TIMEOUT|E50\d"
-)
 
 NASTY = (
     *(
@@ -165,22 +159,7 @@ def drawn(count: int) -> list[tuple[Scene, str]]:
 @pytest.fixture(scope="module")
 def reader() -> Path:
     """The script that reads with Mermaid, installed by npm where it is not yet; skips without node or network."""
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if node is None or npm is None:
-        pytest.skip("Mermaid's own parser cannot be asked: node and npm are not installed")
-    stamp = CACHE / hashlib.sha256(b"".join((HOUSE / name).read_bytes() for name in FILES)).hexdigest()
-    if not stamp.exists():
-        shutil.rmtree(CACHE, ignore_errors=True)
-        CACHE.mkdir()
-        for name in FILES:
-            shutil.copy(HOUSE / name, CACHE)
-        command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=1"]
-        done = subprocess.run(command, cwd=CACHE, capture_output=True, text=True, check=False, timeout=240)
-        if done.returncode and OFFLINE.search(done.stderr):
-            pytest.skip(f"Mermaid's own parser cannot be fetched: {OFFLINE.search(done.stderr)}")
-        assert done.returncode == 0, done.stderr
-        stamp.touch()
-    return CACHE / "read.mjs"
+    return installed(HOUSE, "read.mjs", "Mermaid's own parser cannot be asked")
 
 
 def read(reader: Path, texts: list[str]) -> list[Any]:

@@ -1,0 +1,338 @@
+"""The AI SDK's UI message stream: requests of ``useChat``, and answers as the parts that it reads.
+
+`UIMessagesEncoder` writes chunks as parts of the stream (``x-vercel-ai-ui-message-stream: v1``); `stream` frames them
+as server-sent events. Versions 5, 6 and 7 of the SDK read them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.engine.formats.parts import as_url
+from penstock.engine.values.answer_builder import named
+from penstock.engine.values.frozen import thaw
+from penstock.engine.values.messages import FilePart
+from penstock.engine.values.protocols import RANDOM_IDS
+from penstock.workflows.web import sse
+from penstock.workflows.web.client_request import ClientRequest, Fields, read_messages, read_object
+from penstock.workflows.web.sent import FAILED_TEXT, SentAnswer
+from penstock.workflows.web.whole import chunks_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterable, Collection, Generator, Iterable, Mapping, Sequence
+
+    from penstock.engine.values.chunks import Chunk
+    from penstock.workflows.web.sent import Json
+    from penstock.workflows.web.whole import Answer
+
+HEADERS: Mapping[str, str] = {**sse.HEADERS, "x-vercel-ai-ui-message-stream": "v1"}
+"""The headers of a streamed answer."""
+
+TOOL_FAILED_TEXT = "The tool failed."
+"""What a client gets to know of a tool that failed, or was called with what is no JSON."""
+
+
+def read_request(body: bytes | str | Mapping[str, object]) -> ClientRequest:
+    """Return what a client asks for: the body that ``useChat`` sends, with its messages and the id of the chat.
+
+    Further fields, for example of ``prepareSendMessagesRequest``, are in ``rest``.
+
+    Args:
+        body: the body of the HTTP request, or the JSON object in it.
+
+    Raises:
+        RequestError: the request is malformed.
+    """
+    fields = Fields(read_object(body))
+    messages = read_messages(fields.take("messages"), "ai-sdk-ui", "messages")
+    return ClientRequest(
+        messages=messages, model=fields.text("model"), stream=True, id=fields.text("id"), rest=fields.rest()
+    )
+
+
+def stream(chunks: AsyncIterable[Chunk], encoder: UIMessagesEncoder) -> AsyncGenerator[bytes]:
+    """Return the answer as server-sent events, to be sent with `HEADERS`.
+
+    An exception that ends the chunks is logged; the client gets a neutral error. If the generator is closed, the
+    request ends.
+
+    Args:
+        chunks: the chunks that left the guards: ``agent.stream(...)``, or any async iterable of chunks.
+        encoder: a new encoder.
+    """
+    return sse.framed(chunks, encoder, sse.data, sse.DONE)
+
+
+def stream_sync(chunks: Iterable[Chunk], encoder: UIMessagesEncoder) -> Generator[bytes]:
+    """Return the answer as server-sent events, as `stream` does, for ``agent.stream_sync(...)``."""
+    return sse.framed_sync(chunks, encoder, sse.data, sse.DONE)
+
+
+def answer(result: Answer, encoder: UIMessagesEncoder) -> list[Json]:
+    """Return a whole answer as the parts of a stream, which the SDK reads as one.
+
+    Args:
+        result: the result of ``agent.generate(...)``, or an assistant message that has left the guards.
+        encoder: a new encoder.
+    """
+    events = [event for chunk in chunks_of(result) for event in encoder.events(chunk)]
+    return [*events, *encoder.end()]
+
+
+class UIMessagesEncoder:
+    """Writes the chunks of one answer as parts of the AI SDK's UI message stream, without the framing of a stream.
+
+    Give it each chunk that has left the guards, send the parts that `events` returns, and those of `end` at last. Text,
+    reasoning, tool calls and their results, sources, files, steps and data are sent. Not sent are metadata of a
+    provider, ``raw`` and ``object`` chunks, and the texts of errors, also of tools.
+
+    If a guard blocks, the stream ends with the finish reason ``content-filter``, and says nothing of the verdict. When
+    texts or calls are rejected, a transient part ``data-retract`` names the blocks of the texts, and in ``parts`` the
+    places of all of them among the parts of the SDK's message: do not show these. With ``release="step"`` nothing is
+    sent before it is accepted.
+
+    Args:
+        message_id: the id of the message. Default: the SDK makes one.
+        reasoning: whether reasoning is sent.
+        refusal: a text for the client if a guard blocks. Default: none.
+        calls: the ids of calls in earlier messages whose results may be sent; the SDK refuses results of others.
+        parts: how many parts the SDK's message has already, if the answer continues it.
+    """
+
+    __slots__ = (
+        "_begun",
+        "_call_places",
+        "_calls",
+        "_message_id",
+        "_open",
+        "_parts",
+        "_places",
+        "_reasoning",
+        "_refusal",
+        "_sent",
+        "_shown",
+        "_told",
+    )
+
+    def __init__(
+        self,
+        *,
+        message_id: str | None = None,
+        reasoning: bool = True,
+        refusal: str = "",
+        calls: Collection[str] = (),
+        parts: int = 0,
+    ) -> None:
+        self._begun = False
+        self._calls = set(calls)
+        self._message_id = message_id
+        self._open: dict[str, str] = {}  # the texts that have begun: their kind by their block
+        self._parts = parts  # how many parts the SDK's message has
+        self._call_places: list[int] = []  # of the step: the places of its calls among the parts
+        self._places: dict[str, list[int]] = {}  # of the step: by block, the places of its texts among the parts
+        self._reasoning = reasoning
+        self._refusal = refusal
+        self._sent = SentAnswer(ends_on_retract=False)
+        self._shown: set[tuple[str, str]] = set()  # data parts with an id, which later ones replace
+        self._told = False
+
+    @classmethod
+    def answering(cls, request: ClientRequest, *, reasoning: bool = True, refusal: str = "") -> UIMessagesEncoder:
+        """Return an encoder for the answer to a request. If its last message is an answer, this one continues it."""
+        last = request.messages[-1]
+        parts = last.parts if last.role == "assistant" else ()
+        calls = [part.call_id for part in parts if part.type == "tool"]
+        return cls(reasoning=reasoning, refusal=refusal, calls=calls, parts=len(parts))
+
+    @property
+    def done(self) -> bool:
+        """Whether no further chunk changes anything, so that only `end` is left to be called."""
+        return not self._sent.goes_on
+
+    def events(self, chunk: Chunk) -> Sequence[Json]:
+        """Return the parts to send for a chunk."""
+        if not self._sent.goes_on:
+            return ()
+        kind = chunk.type
+        if kind in ("text-delta", "reasoning-delta"):
+            return self._delta(chunk, kind.removesuffix("-delta"))
+        made = self._begin()
+        if kind in ("text-start", "reasoning-start"):
+            self._start(made, kind.removesuffix("-start"), chunk.id)
+        elif kind in ("text-end", "reasoning-end"):
+            self._end(made, chunk.id)
+        elif kind.startswith("tool-"):
+            self._tool(made, chunk)
+        elif kind in ("source", "file") or chunk.is_data:
+            self._value(made, chunk)
+        else:
+            self._step(made, chunk)
+            self._sent.control(chunk)
+        return made
+
+    def fail(self) -> None:
+        """Note that the request failed, so that `end` tells the client. Does nothing if the answer has ended."""
+        self._sent.fail()
+
+    def end(self) -> Sequence[Json]:
+        """Return the last parts: the finish reason; or a neutral error."""
+        if self._told:
+            return ()
+        self._told = True
+        made = self._begin()
+        ending = self._sent.ending
+        if ending == "failed":
+            made.append({"type": "error", "errorText": FAILED_TEXT})
+        elif ending == "cancelled":
+            made.append({"type": "abort"})
+        else:
+            if ending == "filtered" and self._refusal:
+                block = f"refusal-{RANDOM_IDS.next()}"
+                self._start(made, "text", block)
+                made.append({"type": "text-delta", "id": block, "delta": self._refusal})
+            for block in list(self._open):
+                self._end(made, block)
+            made.append({"type": "finish", "finishReason": self._sent.reason})
+        return made
+
+    def _begin(self) -> list[Json]:
+        if self._begun:
+            return []
+        self._begun = True
+        return [{"type": "start"} if self._message_id is None else {"type": "start", "messageId": self._message_id}]
+
+    # Texts
+
+    def _delta(self, chunk: Chunk, kind: str) -> Sequence[Json]:
+        if kind == "reasoning" and not self._reasoning:
+            return ()
+        event = {"type": chunk.type, "id": chunk.id or "text", "delta": chunk.text}
+        if self._open.get(chunk.id) == kind:
+            return (event,)
+        made = self._begin()
+        self._start(made, kind, chunk.id)
+        return [*made, event]
+
+    def _start(self, made: list[Json], kind: str, block: str) -> None:
+        if kind == "reasoning" and not self._reasoning:
+            return
+        self._end(made, block)
+        self._open[block] = kind
+        self._places.setdefault(block, []).append(self._parts)
+        self._parts += 1
+        made.append({"type": f"{kind}-start", "id": block or "text"})
+
+    def _end(self, made: list[Json], block: str) -> None:
+        kind = self._open.pop(block, None)
+        if kind is not None:
+            made.append({"type": f"{kind}-end", "id": block or "text"})
+
+    # Tools
+
+    def _tool(self, made: list[Json], chunk: Chunk) -> None:
+        kind = chunk.type
+        if kind == "tool-input-delta":
+            call = self._sent.add_arguments(chunk)
+            if call is not None:
+                made.append({"type": kind, "toolCallId": call.call_id, "inputTextDelta": chunk.text})
+        elif kind == "tool-input-start":
+            call = self._sent.begin_call(chunk)
+            if call is not None:
+                self._add_call(call.call_id)
+                made.append({"type": kind, "toolCallId": call.call_id, "toolName": call.name})
+        elif kind == "tool-call":
+            self._whole_call(made, chunk)
+        elif kind in ("tool-result", "tool-error"):
+            self._sent.control(chunk)
+            self._result(made, chunk)
+
+    def _whole_call(self, made: list[Json], chunk: Chunk) -> None:
+        ended = self._sent.end_call(chunk)
+        if ended is None:
+            return
+        self._add_call(ended[0].call_id)
+        said: Json = {"toolCallId": ended[0].call_id, "toolName": ended[0].name, "input": _value(chunk, "arguments")}
+        if chunk.payload.get("invalid"):
+            made.append({"type": "tool-input-error", **said, "errorText": TOOL_FAILED_TEXT})
+        else:
+            made.append({"type": "tool-input-available", **said})
+
+    def _add_call(self, call_id: str) -> None:
+        if call_id not in self._calls:
+            self._calls.add(call_id)
+            self._call_places.append(self._parts)
+            self._parts += 1
+
+    def _result(self, made: list[Json], chunk: Chunk) -> None:
+        call_id = str(named(chunk, "call_id") or chunk.id)
+        if call_id not in self._calls:
+            return  # the SDK refuses a result without its call
+        if chunk.type == "tool-error":
+            made.append({"type": "tool-output-error", "toolCallId": call_id, "errorText": TOOL_FAILED_TEXT})
+        else:
+            output = _value(chunk, "result")
+            made.append({"type": "tool-output-available", "toolCallId": call_id, "output": output})
+
+    # Other chunks
+
+    def _value(self, made: list[Json], chunk: Chunk) -> None:
+        """Add a source, a file, or data."""
+        if chunk.is_data:
+            event: Json = {"type": chunk.type, "data": thaw(chunk.payload.get("data", chunk.payload))}
+            event |= {"id": chunk.id} if chunk.id else {}
+            event |= {"transient": True} if chunk.transient else {}
+            replaces = bool(chunk.id) and (chunk.type, chunk.id) in self._shown
+            self._shown.add((chunk.type, chunk.id))
+            self._parts += not (chunk.transient or replaces)
+            made.append(event)
+            return
+        found = _source(chunk, self._parts) if chunk.type == "source" else _file(chunk)
+        if found is not None:
+            self._parts += 1
+            made.append(found)
+
+    def _step(self, made: list[Json], chunk: Chunk) -> None:
+        """Add the beginning or the end of a step, or what is taken back."""
+        if chunk.type == "step-start":
+            self._places.clear()
+            self._call_places.clear()
+            self._parts += 1
+            made.append({"type": "start-step"})
+        elif chunk.type == "step-finish":
+            for block in list(self._open):
+                self._end(made, block)
+            if chunk.payload.get("reason") == "retry":
+                self._retract(made, [], self._call_places)
+            made.append({"type": "finish-step"})
+        elif chunk.type == "tripwire":
+            self._retract(made, [], self._call_places)
+        elif chunk.type == "retract":
+            blocks = [block for block in chunk.payload["blocks"] if block in self._places]
+            self._retract(made, blocks, sorted(place for block in blocks for place in self._places[block]))
+
+    @staticmethod
+    def _retract(made: list[Json], blocks: list[str], places: list[int]) -> None:
+        if places:
+            told = {"blocks": [block or "text" for block in blocks], "parts": list(places)}
+            made.append({"type": "data-retract", "data": told, "transient": True})
+
+
+def _value(chunk: Chunk, what: str) -> object:
+    found: object = thaw(named(chunk, what))
+    return found
+
+
+def _source(chunk: Chunk, place: int) -> Json | None:
+    said = {"sourceId": str(named(chunk, "id") or f"source-{place}")}
+    title, url = chunk.payload.get("title"), chunk.payload.get("url")
+    if isinstance(url, str):
+        return {"type": "source-url", **said, "url": url, **({"title": title} if isinstance(title, str) else {})}
+    if not isinstance(title, str):
+        return None
+    return {"type": "source-document", **said, "mediaType": "application/octet-stream", "title": title}
+
+
+def _file(chunk: Chunk) -> Json | None:
+    media_type = str(named(chunk, "media_type") or "application/octet-stream")
+    url = as_url(FilePart(chunk.payload.get("data"), chunk.payload.get("url"), media_type=media_type), media_type)
+    return None if url is None else {"type": "file", "url": url, "mediaType": media_type}

@@ -1,0 +1,198 @@
+"""Whether clients in JavaScript read our streams: the AI SDK's own parser, and the official `openai` library."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.routing import Route
+
+from penstock import Agent, Chunk, Context, TextGuard
+from penstock.testing import ScriptedModel
+from penstock.workflows.web import (
+    ChatCompletionsEncoder,
+    ResponsesEncoder,
+    StreamedResponse,
+    UIMessagesEncoder,
+    chat_completions,
+    responses,
+    ui_messages,
+)
+from tests.npm import installed
+from tests.workflows.web.answers import TOLD, VERDICT, call, finish, guarded_agent, text
+from tests.workflows.web.servers import on_uvicorn
+
+HOUSE = Path(__file__).parents[2] / "web_clients"
+SDKS = ("ai-v5", "ai-v6", "ai")
+FORMATS = {
+    "v1/chat/completions": (chat_completions, ChatCompletionsEncoder),
+    "v1/responses": (responses, ResponsesEncoder),
+    "ui": (ui_messages, UIMessagesEncoder),
+}
+
+each_sdk = pytest.mark.parametrize("sdk", SDKS)
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(scope="module")
+def script() -> Path:
+    """The script that asks, beside its packages."""
+    return installed(HOUSE, "read.mjs", "clients in JavaScript cannot be asked")
+
+
+@contextmanager
+def served(source: Agent | list[Chunk], **options: object) -> Iterator[str]:
+    """A service of all formats; it sends the answers of an agent, or these chunks."""
+
+    async def chunks(made: list[Chunk]):
+        for chunk in made:
+            yield chunk
+
+    def endpoint(path: str):
+        module, encoder = FORMATS[path]
+
+        async def ask(request: Request) -> StreamedResponse:
+            asked = module.read_request(await request.body())
+            answer = chunks(source) if isinstance(source, list) else source.stream(asked.messages)
+            writer = encoder(**({} if path == "ui" else {"model": "m"}), **options)
+            return StreamedResponse(module.stream(answer, writer), module.HEADERS)
+
+        return ask
+
+    with on_uvicorn(Starlette(routes=[Route(f"/{path}", endpoint(path), methods=["POST"]) for path in FORMATS])) as url:
+        yield url
+
+
+def ask(script: Path, client: str, url: str) -> dict[str, Any]:
+    """What a client in JavaScript understood."""
+    command = ["node", str(script), client, url, "Hi"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+FULL = [
+    Chunk("start"),
+    Chunk("step-start"),
+    *[Chunk("reasoning-start", id="r"), Chunk("reasoning-delta", "Hm.", "r"), Chunk("reasoning-end", id="r")],
+    *text("One ", "moment."),
+    *call('{"city"', ':"Oslo"}', arguments={"city": "Oslo"}),
+    Chunk("tool-result", id="c1", payload={"call_id": "c1", "name": "weather", "result": {"degrees": 4}}),
+    Chunk("step-finish", payload={"reason": "tool-calls", "is_continued": True}),
+    Chunk("step-start"),
+    *text("It is ", "cold."),
+    Chunk("source", payload={"id": "s1", "url": "https://a.example", "title": "A"}),
+    Chunk("file", payload={"media_type": "image/png", "data": "aGk="}),
+    Chunk("data-mood", id="d1", payload={"data": {"mood": "calm"}}),
+    Chunk("data-progress", payload={"data": 1}, transient=True),
+    Chunk("step-finish", payload={"reason": "stop"}),
+    finish(input_tokens=3, output_tokens=5),
+]
+
+
+@each_sdk
+def test_the_ai_sdk_reads_every_part(script: Path, sdk: str) -> None:
+    """With its transport, its schema and its own assembly of the message."""
+    with served(FULL) as url:
+        seen = ask(script, sdk, url)
+    assert seen["error"] is None
+    parts = seen["message"]["parts"]
+    assert [part["type"] for part in parts] == [
+        *("step-start", "reasoning", "text", "tool-weather"),
+        *("step-start", "text", "source-url", "file", "data-mood"),
+    ]
+    assert [part["text"] for part in parts if part["type"] == "text"] == ["One moment.", "It is cold."]
+    assert {part["state"] for part in parts if part["type"] in ("text", "reasoning")} == {"done"}
+    assert (parts[3]["state"], parts[3]["input"], parts[3]["output"]) == (
+        "output-available",
+        {"city": "Oslo"},
+        {"degrees": 4},
+    )
+    assert parts[7]["url"] == "data:image/png;base64,aGk="
+    assert seen["chunks"][-1] == {"type": "finish", "finishReason": "stop"}
+
+
+@each_sdk
+def test_a_verdict_tells_the_ai_sdk_nothing(script: Path, sdk: str) -> None:
+    """It ends with its finish reason, after a text if there is one to say."""
+    with served([Chunk("start"), VERDICT], refusal="I cannot answer that.") as url:
+        seen = ask(script, sdk, url)
+    assert [part["text"] for part in seen["message"]["parts"]] == ["I cannot answer that."]
+    assert seen["chunks"][-1] == {"type": "finish", "finishReason": "content-filter"}
+    assert not [word for word in TOLD if word in json.dumps(seen)]
+
+
+class NoHerons(TextGuard):
+    """Rejects what names a heron, and asks for another answer."""
+
+    reach = 6
+
+    def find(self, text: str, ctx: Context, *, final: bool) -> list[object]:
+        """Reject."""
+        if "heron" in text:
+            ctx.abort("the codename heron was named", retry=True)
+        return []
+
+
+@each_sdk
+def test_a_retracted_text_is_named_by_its_place(script: Path, sdk: str) -> None:
+    """So that a page can leave it out of the SDK's message."""
+    model = ScriptedModel([{"deltas": ["It is a very long story about ", "a heron."]}, "It is a duck."])
+    with served(Agent(model, processors=[NoHerons()])) as url:
+        seen = ask(script, sdk, url)
+    (retracted,) = [chunk for chunk in seen["chunks"] if chunk["type"] == "data-retract"]
+    assert retracted["transient"] is True
+    shown = [part for place, part in enumerate(seen["message"]["parts"]) if place not in retracted["data"]["parts"]]
+    assert [part["text"] for part in shown if part["type"] == "text"] == ["It is a duck."]
+    assert [part["text"] for part in seen["message"]["parts"] if part["type"] == "text"] != ["It is a duck."]
+    assert "heron" not in json.dumps(seen)
+
+
+@each_sdk
+def test_an_error_is_neutral_to_the_ai_sdk(script: Path, sdk: str) -> None:
+    """Its `onError` gets a sentence of ours."""
+    with served([*text("Hi"), Chunk("error", payload={"message": "host db-7 refused"})]) as url:
+        seen = ask(script, sdk, url)
+    assert seen["error"] == "The request failed. Please try again."
+    assert "db-7" not in json.dumps(seen)
+
+
+def test_the_openai_library_reads_a_completion(script: Path) -> None:
+    """Text, a call in pieces, usage, and the reason."""
+    chunks = [
+        *text("Ask ", "[EMAIL]"),
+        *call('{"to":', '"x"}', arguments={"to": "x"}),
+        finish("tool-calls", input_tokens=3),
+    ]
+    with served(chunks) as url:
+        completion = ask(script, "openai-chat", url)["completion"]
+    message = completion["choices"][0]["message"]
+    assert (message["content"], completion["choices"][0]["finish_reason"]) == ("Ask [EMAIL]", "tool_calls")
+    assert message["tool_calls"][0]["function"] == {"name": "weather", "arguments": '{"to":"x"}'}
+
+
+def test_the_openai_library_reads_a_response(script: Path) -> None:
+    """A message and a call, from the agent, with the secrets hidden."""
+    with served(guarded_agent()) as url:
+        seen = ask(script, "openai-responses", url)
+    assert seen["types"][0] == "response.created"
+    assert seen["types"][-1] == "response.completed"
+    message, mail = seen["response"]["output"]
+    assert message["content"][0]["text"] == "Ask [EMAIL]"
+    assert json.loads(mail["arguments"]) == {"to": "[EMAIL]"}
+
+
+@pytest.mark.parametrize("client", ["openai-chat", "openai-responses"])
+def test_the_openai_library_learns_nothing_of_a_verdict(script: Path, client: str) -> None:
+    """It sees that a filter ended the answer."""
+    with served([*text("Hi"), VERDICT]) as url:
+        seen = ask(script, client, url)
+    assert not [word for word in TOLD if word in json.dumps(seen)]
+    assert "content_filter" in json.dumps(seen) or "content filter" in json.dumps(seen)
