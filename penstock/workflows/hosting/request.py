@@ -18,6 +18,7 @@ from penstock.engine.values.frozen import EMPTY
 from penstock.engine.values.message_list import Entry, MessageList
 from penstock.engine.values.messages import Message, ToolPart
 from penstock.engine.values.tripwire import BlockedError
+from penstock.engine.values.usage import total_usage
 from penstock.tools.tool import as_tools
 from penstock.workflows.agent.ending import end_request
 from penstock.workflows.agent.request import RequestProgress, RequestTask
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from penstock.engine.run.held_answers import Release
     from penstock.engine.run.run import Run
     from penstock.engine.values.frozen import Value, Values
-    from penstock.engine.values.model import ResponseFormat, ToolChoice, ToolSpec
+    from penstock.engine.values.model import ResponseFormat, ToolChoice, ToolSpec, Usage
     from penstock.engine.values.protocols import Model
     from penstock.engine.values.tripwire import Tripwire
 
@@ -104,6 +105,8 @@ class HostRequest:
         self._begun = False
         self._opened: HeldOpen | Run | None = None
         self._closed = False
+        self._steps_before = 0  # how many attempts there were before the last model call
+        self._accepted = False  # whether the last model call ended in an accepted answer
         self._judged: str | None = None  # the id of the last answer that the last stage has judged
 
     @property
@@ -115,6 +118,16 @@ class HostRequest:
     def finish_reason(self) -> str:
         """Why the last accepted answer ended; see `FINISH_REASONS`."""
         return self._progress.finish_reason or "other"
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of the last model call, rejected attempts included."""
+        return total_usage(step.usage for step in self._progress.steps[self._steps_before :])
+
+    @property
+    def metadata(self) -> Values:
+        """What the provider reports about the last accepted answer: ``id``, ``model``, ``created`` …."""
+        return self._progress.steps[-1].metadata if self._progress.steps else EMPTY
 
     def check(self) -> None:
         """Raise the verdict, if one has ended the request.
@@ -163,6 +176,7 @@ class HostRequest:
 
         The answer is requested again if a verdict asks for that. The last chunk is a ``tripwire`` if a verdict ended
         the request; otherwise the answer is in `answer`. If it calls no tools, `process_output_result` has judged it.
+        Calls of tools come last, one ``tool-call`` each, as `process_tool_call` left them.
 
         Raises:
             Exception: the model failed, with the error of the framework's model; or a step with ``on_error="raise"``
@@ -200,9 +214,25 @@ class HostRequest:
             for chunk in blocked.chunks:
                 yield chunk
             return
-        self.answer = None
+        self.answer, self._accepted = None, False
+        self._steps_before = len(progress.steps)
+        async with aclosing(self._attempts(call)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+        if not self._accepted:
+            return
+        self._note_answer()
+        for part in calls_of(self.answer):
+            yield _call_chunk(part, run.run_id)
+        if not calls_of(self.answer):
+            async for chunk in self._end():
+                yield chunk
+
+    async def _attempts(self, call: ModelCall) -> AsyncGenerator[Chunk]:
+        """Call the model until an answer is accepted or the request has ended; yield the chunks without tools."""
+        run, progress = self.run, self._progress
         task = RequestTask(run.message_list, _settings(call), self._release, allow_empty=True)
-        goes_on, accepted = True, False
+        goes_on = True
         while goes_on:
             step = ModelStep(run, task, progress, BackgroundTasks())  # no tool of ours runs, so it stays closed
             with run.span("model_step", step.path) as told:
@@ -211,16 +241,11 @@ class HostRequest:
                         if call.live and chunk.type == "retract" and run.tripwire is None:
                             yield self._stopped(step)
                             return
-                        yield chunk
+                        if chunk.type not in _OF_TOOLS:
+                            yield chunk
                 told["finish_reason"] = progress.steps[-1].finish_reason if progress.steps else "other"
-            accepted = step.accepted
-            goes_on = step.goes_on and not accepted
-        if not accepted:
-            return
-        self._note_answer()
-        if not calls_of(self.answer):
-            async for chunk in self._end():
-                yield chunk
+            self._accepted = step.accepted
+            goes_on = step.goes_on and not step.accepted
 
     def _stopped(self, step: ModelStep) -> Chunk:
         """End the request at a rejected attempt that was shown in part, since it cannot be taken back.
@@ -274,7 +299,7 @@ class HostRequest:
         if known is not None:
             is_error = known.state == "error"
             said = known.error if is_error else known.result
-            return CheckedCall(known.arguments, is_finished(known), said, is_error)
+            return CheckedCall(arguments, is_finished(known), said, is_error)
         outcome = await self.run.process_tool_call(name, arguments, call_id=call_id, steps=self._steps())
         self.check()
         if "answer" in outcome.overrides:
@@ -450,6 +475,17 @@ def _settings(call: ModelCall) -> Values:
         "response_format": call.response_format,
         **call.extra,
     }
+
+
+_OF_TOOLS = frozenset(
+    {"tool-input-start", "tool-input-delta", "tool-input-end", "tool-call", "tool-result", "tool-error"}
+)
+"""The chunks about tools. The guards of tool calls have not read them yet, so the calls are sent anew after that."""
+
+
+def _call_chunk(call: ToolPart, run_id: str) -> Chunk:
+    payload = {"call_id": call.call_id, "name": call.name, "arguments": call.arguments}
+    return Chunk("tool-call", id=call.call_id, payload={**payload, "provider_metadata": call.metadata}, run_id=run_id)
 
 
 def _as_asked(answer: Message) -> Message:

@@ -1,0 +1,80 @@
+"""The suite, in each framework that is installed here. Others are left out, and said to be; `make hosts` runs all."""
+
+from __future__ import annotations
+
+import importlib
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.hosts import cases, contract
+
+NAMES = sorted(path.stem for path in (Path(__file__).parent / "drivers").glob("[a-z]*.py"))
+WAYS = {"whole": False, "streamed": True}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Frameworks run on asyncio."""
+    return "asyncio"
+
+
+def driver(name: str) -> ModuleType:
+    """Return the driver of a framework; skip where the framework is not installed."""
+    try:
+        return importlib.import_module(f"tests.hosts.drivers.{name}")
+    except ImportError as error:
+        pytest.skip(f"{name} is not installed here: {error}")
+
+
+def lacking(found: ModuleType, case: str, way: str) -> str | None:
+    """Return why a framework does not offer a case, or None."""
+    lacks: dict[str, str] = found.LACKS
+    return lacks.get(f"{case}, {way}", lacks.get(case))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("case", cases.CASES)
+@pytest.mark.parametrize("name", NAMES)
+async def test_it_holds(name: str, case: str, way: str) -> None:
+    """With us."""
+    found = driver(name)
+    why = lacking(found, case, way)
+    if why is not None:
+        pytest.skip(f"{found.NAME} does not offer it: {why}")
+    await cases.CASES[case](found, WAYS[way])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("case", sorted(cases.LEAKS))
+@pytest.mark.parametrize("name", NAMES)
+async def test_the_framework_alone_leaks(name: str, case: str, way: str) -> None:
+    """Without us, so that the case proves something."""
+    found = driver(name)
+    if lacking(found, case, way) is not None:
+        pytest.skip("not offered")
+
+    class Alone:
+        """The driver, without guards."""
+
+        async def run(self, job: contract.Job) -> Any:
+            job.guards, job.options = (), {}
+            return await found.run(job)
+
+    with pytest.raises(AssertionError):
+        await cases.CASES[case](Alone(), WAYS[way])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_case_that_is_lacking_exists(name: str) -> None:
+    """A reason without a case would hide nothing."""
+    found = driver(name)
+    known = {*cases.CASES, *(f"{case}, {way}" for case in cases.CASES for way in WAYS)}
+    assert set(found.LACKS) <= known
+    try:
+        version(found.PACKAGE)
+    except PackageNotFoundError:
+        pytest.fail(f"{found.PACKAGE} is not the name of a distribution")
