@@ -386,6 +386,8 @@ async def _end_task(task: asyncio.Task[None]) -> None:
 
     task.cancel()
     await asyncio.wait([task])
+    if not task.cancelled():
+        task.exception()  # asyncio logs an error that nobody has looked at
 
 
 class _TaskReader(Generic[T]):
@@ -415,8 +417,8 @@ class _TaskReader(Generic[T]):
                     else:
                         await self._queue.put([item])
         finally:
-            if not self.waits_for_taker:
-                await self._queue.put([])
+            if self._queue.empty():  # else the taker is not waiting, and will see that this task has ended
+                self._queue.put_nowait([])
 
     async def taken(self) -> AsyncGenerator[T]:
         """Yield the items; at the end, raise what the generator raised. Closing it ends the task."""
@@ -497,11 +499,17 @@ class Handover(Generic[Asked, Given, T]):
         return self._given[0]
 
     async def resume(self, given: Given | None) -> AsyncGenerator[T]:
-        """Yield the generator's items; what it asked for is given to it first."""
+        """Yield the generator's items; what it asked for is given to it first.
+
+        Raises:
+            UsageError: `begin` was not called, or nothing is given although the generator has asked.
+        """
         from contextlib import aclosing
 
         if self._reader is None:
             raise UsageError("call begin() first")
+        if given is None and self._asked and not self._given:
+            raise UsageError("it waits for an answer, and none was given")
         if given is not None and self._resumed is not None and not self._given:
             self._given.append(given)
             self._resumed.set()
@@ -535,18 +543,22 @@ class HeldOpen:
         """
         import asyncio
 
-        opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._closing = asyncio.Event()
-        self._task = _new_task(self._hold(opened, self._closing))
-        waiting: list[asyncio.Future[None]] = [self._task, opened]
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        if self._task.done():
-            await self._task  # raises what it raised
+        opened, closing = asyncio.Event(), asyncio.Event()
+        task = _new_task(self._hold(opened, closing))
+        task.add_done_callback(lambda _: opened.set())
+        try:
+            await opened.wait()
+        except BaseException:
+            await _end_task(task)
+            raise
+        if task.done():
+            await task  # raises what it raised
+        self._task, self._closing = task, closing
         return self
 
-    async def _hold(self, opened: asyncio.Future[None], closing: asyncio.Event) -> None:
+    async def _hold(self, opened: asyncio.Event, closing: asyncio.Event) -> None:
         async with self._manager:
-            opened.set_result(None)
+            opened.set()
             await closing.wait()
 
     async def __aexit__(

@@ -47,7 +47,8 @@ class OutsideCall:
             source: the chunks of the model; what it raises counts as the failure of the call.
 
         Raises:
-            UsageError: an answer was rejected and is to be requested again, which cannot be done here.
+            UsageError: the model is to be called, and there is no source; or an answer was rejected and is to be
+                requested again, which cannot be done here.
             Exception: what ``source`` raised; or a step with ``on_error="raise"`` failed.
         """
         async with aclosing(self._handover.resume(source)) as chunks:

@@ -8,7 +8,7 @@ checked first. What a verdict stops and how often an answer is requested again i
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from penstock.engine.tasks import BackgroundTasks, HeldOpen, read_in_task
@@ -28,7 +28,7 @@ from penstock.workflows.hosting.matching import KnownMessages, brings_results, i
 from penstock.workflows.hosting.outside_call import OutsideCall
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Sequence
 
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.run.held_answers import Release
@@ -66,7 +66,6 @@ class ModelCall:
     provider_options: Values = EMPTY
     response_format: ResponseFormat | None = None
     live: bool = False
-    extra: Mapping[str, Value] = field(default_factory=dict[str, "Value"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,13 +395,8 @@ class HostRequest:
         """
         messages = self.run.message_list
         kept, known = {id for id in ids if id is not None}, self._known.ids()
-        answers = {message.id for message in messages.response}
         own_results = {call.call_id for call in self._calls()}
-        entries = [
-            entry
-            for entry in messages.entries
-            if entry.message.id in kept or entry.message.id not in known or entry.message.id in answers - known
-        ]
+        entries = [entry for entry in messages.entries if entry.message.id in kept or entry.message.id not in known]
         fresh: list[str] = []
         place = 0
         last_turn = _last_turn(said)
@@ -473,7 +467,6 @@ def _settings(call: ModelCall) -> Values:
         "model_settings": call.settings,
         "provider_options": call.provider_options,
         "response_format": call.response_format,
-        **call.extra,
     }
 
 
