@@ -12,11 +12,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock.engine.formats import pydantic_ai as wire
-from penstock.engine.values.errors import MissingExtraError
-from penstock.engine.values.frozen import EMPTY, freeze, thaw
-from penstock.engine.values.messages import FilePart, Message, ToolPart
+from penstock.engine.values.errors import MissingExtraError, UsageError
+from penstock.engine.values.frozen import freeze, is_mapping, thaw
+from penstock.engine.values.messages import FilePart, Message, ReasoningPart, TextPart, ToolPart
 from penstock.engine.values.model import ToolSpec, Usage
 from penstock.engine.values.tripwire import BlockedError
+from penstock.models.openai.wire import checksum
 from penstock.workflows.hosting import Host, HostSupport, ModelCall
 
 try:
@@ -27,8 +28,8 @@ try:
     from pydantic_ai.usage import RequestUsage
     from pydantic_core import to_jsonable_python
 
+    from penstock.models.pydantic_ai import requests
     from penstock.models.pydantic_ai.answers import EventReader, started
-    from penstock.models.pydantic_ai.requests import restored
 except ImportError as error:
     raise MissingExtraError("penstock.workflows.adapters.pydantic_ai", "pydantic-ai") from error
 
@@ -50,9 +51,9 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from penstock.engine.values.chunks import Chunk
-    from penstock.engine.values.frozen import Values
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.messages import Part
     from penstock.engine.values.model import ModelRequest
-    from penstock.engine.values.tripwire import Tripwire
     from penstock.engine.workflow import Item
     from penstock.workflows.hosting import HostOptions, HostRequest
 
@@ -66,10 +67,9 @@ class GuardBlockedError(BlockedError, exceptions.ContentFilterError):
         tripwire: the verdict.
     """
 
-    def __init__(self, tripwire: Tripwire) -> None:
-        BlockedError.__init__(self, tripwire)
-        self.message = str(self)
-        self.body = None
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        """Return what it is made of, for pickle: pydantic-ai's errors are made of other things."""
+        return type(self), (self.tripwire,)
 
 
 def as_capability(*processors: Item, **options: Unpack[HostOptions]) -> GuardCapability:
@@ -102,8 +102,11 @@ class GuardCapability(AbstractCapability[Any]):
 
     @property
     def _open(self) -> HostRequest:
-        if self.request is None:
-            self.request = self.host.open()
+        if self.request is None:  # runs would share their state
+            raise UsageError(
+                "the capability was used outside of a run of its agent, so there is no request to guard; durable "
+                "execution that calls models in another process is not supported"
+            )
         return self.request
 
     def get_ordering(self) -> CapabilityOrdering | None:
@@ -127,9 +130,21 @@ class GuardCapability(AbstractCapability[Any]):
         return result
 
     async def after_run(self, ctx: RunContext[Any], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
-        """Judge an answer that is no text, such as an object."""
-        if not await self._open.end():
+        """Judge an answer that is no text, such as an object.
+
+        Raises:
+            GuardBlockedError: a guard stopped the run.
+            UsageError: a processor changed the answer, of which the object was made already.
+        """
+        request = self._open
+        before = request.answer
+        if not await request.end():
             self._refuse()
+        if request.answer != before:
+            raise UsageError(
+                "a processor changed the answer in process_output_result, after pydantic-ai had made its object; let "
+                "it change the answer in process_output_step or process_tool_call"
+            )
         return result
 
     async def before_model_request(
@@ -256,7 +271,7 @@ class GuardedResponse(StreamedResponse):
         self._chunks = chunks
         self._request = request
         self._inner = inner
-        self._names: dict[str, str] = {}
+        self._said: theirs.ModelResponse | None = None
 
     async def _get_event_iterator(self) -> AsyncIterator[theirs.ModelResponseStreamEvent]:
         with _theirs():
@@ -264,19 +279,21 @@ class GuardedResponse(StreamedResponse):
                 for event in self._events(chunk):
                     yield event
             self._request.check()
-        said = _response(self._request.answer or Message("assistant"), self._request, self._inner)
+        said = self._said = _response(self._request.answer or Message("assistant"), self._request, self._inner)
         self._usage = said.usage
-        for name in ("finish_reason", "provider_response_id", "provider_details", "canonical_system"):
-            setattr(self, name, getattr(said, name))
+        self.finish_reason, self.provider_response_id = said.finish_reason, said.provider_response_id
+
+    def get(self) -> theirs.ModelResponse:
+        """Return the answer so far; at its end with what the provider needs back, such as signatures."""
+        made = super().get()
+        return made if self._said is None else replace(made, parts=self._said.parts)
 
     def _events(self, chunk: Chunk) -> Iterator[theirs.ModelResponseStreamEvent]:
-        parts, kind, notes = self._parts_manager, chunk.type, _notes(chunk)
+        parts, kind = self._parts_manager, chunk.type
         if kind == "text-delta":
             yield from parts.handle_text_delta(vendor_part_id=chunk.id, content=chunk.text)
         elif kind == "reasoning-delta":
             yield from parts.handle_thinking_delta(vendor_part_id=chunk.id, content=chunk.text)
-        elif kind == "reasoning-end" and notes:
-            yield from parts.handle_thinking_delta(vendor_part_id=chunk.id, **notes)
         elif kind in ("tool-call", "file", "raw"):
             for part in _whole_parts(chunk):
                 yield parts.handle_part(vendor_part_id=None, part=part)
@@ -342,9 +359,7 @@ class _InnerModel:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk]:
         messages, parameters = self._asked(request)
-        settings = cast(
-            "ModelSettings", {**(self._settings or {}), **cast("dict[str, Any]", thaw(dict(request.settings)))}
-        )
+        settings = cast("ModelSettings", {**(self._settings or {}), **requests.settings(request)})
         if not self._streams:
             said = await self.model.request(messages, settings or None, parameters)
             yield started(said.model_name, said.provider_name, said.timestamp.timestamp())
@@ -389,12 +404,48 @@ def _read(message: theirs.ModelMessage) -> tuple[Message, ...]:
     """Return a message of pydantic-ai's; its instructions are left out, since requests carry them beside it."""
     [item] = theirs.ModelMessagesTypeAdapter.dump_python([message], mode="json", exclude_none=True)
     item.pop("instructions", None)
-    return wire.read([item]) if item["parts"] else ()
+    return tuple(map(_sealed, wire.read([item]))) if item["parts"] else ()
 
 
 def _written(messages: Iterable[Message]) -> list[theirs.ModelMessage]:
-    """Return messages as pydantic-ai's."""
-    return theirs.ModelMessagesTypeAdapter.validate_python(wire.write(messages))
+    """Return messages as pydantic-ai's. What a provider has signed goes without the signature if it was changed."""
+    return theirs.ModelMessagesTypeAdapter.validate_python(wire.write(map(_unsealed, messages)))
+
+
+_SEAL = "of"
+"""The key of the checksum of a part's text, beside what its provider needs back; `PydanticAIModel` notes it, too."""
+
+
+def _sealed(message: Message) -> Message:
+    """Return a message with a checksum at each part that a provider has signed, of the text as it is now."""
+    parts = [
+        _with_notes(part, {**notes, _SEAL: _seal(part)}) if (notes := _notes(part)) else part for part in message.parts
+    ]
+    return message.with_parts(parts)
+
+
+def _unsealed(message: Message) -> Message:
+    """Return a message without the signatures of parts whose text was changed since."""
+    parts = [
+        part if _notes(part).get(_SEAL) in (None, _seal(part)) else _with_notes(part, {}) for part in message.parts
+    ]
+    return message.with_parts(parts)
+
+
+def _notes(part: Part) -> dict[str, Value]:
+    notes = part.metadata.get(wire.FORMAT)
+    return {**notes} if is_mapping(notes) else {}
+
+
+def _with_notes(part: Part, notes: dict[str, Value]) -> Part:
+    return replace(part, metadata={**part.metadata, wire.FORMAT: notes})
+
+
+def _seal(part: Part) -> str:
+    """Return the checksum of what a part says."""
+    if isinstance(part, ToolPart):
+        return checksum(requests.arguments_text(thaw(part.arguments)))
+    return checksum(part.text if isinstance(part, (TextPart, ReasoningPart)) else "")
 
 
 def _tool(tool: ToolSpec) -> ToolDefinition:
@@ -412,7 +463,7 @@ _REASONS = {"stop": "stop", "length": "length", "content-filter": "content_filte
 
 def _response(message: Message, request: HostRequest, inner: _InnerModel) -> theirs.ModelResponse:
     """Return an answer as pydantic-ai's."""
-    asked = _written([_as_asked(message)]) if message.parts else []
+    asked = requests.written([_as_asked(message)])
     said = asked[0] if asked and isinstance(asked[0], theirs.ModelResponse) else theirs.ModelResponse(parts=[])
     return replace(
         said,
@@ -449,13 +500,6 @@ def _time(request: HostRequest) -> datetime:
     return datetime.now(UTC) if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
-def _notes(chunk: Chunk) -> dict[str, Any]:
-    """Return what the provider needs back with a part, by the names of `handle_thinking_delta`."""
-    notes = (chunk.payload.get("provider_metadata") or EMPTY).get(wire.FORMAT) or EMPTY
-    names = ("id", "signature", "provider_name", "provider_details")
-    return {name: thaw(notes[name]) for name in names if notes.get(name) is not None}
-
-
 def _whole_parts(chunk: Chunk) -> Iterator[theirs.ModelResponsePart]:
     """Yield the part of a chunk that comes in one piece."""
     if chunk.type == "tool-call":
@@ -465,7 +509,7 @@ def _whole_parts(chunk: Chunk) -> Iterator[theirs.ModelResponsePart]:
         yield from _file(chunk)
     else:
         raw = chunk.payload.get("provider_sealed") or chunk.payload.get("provider_part")
-        part = restored(raw)
+        part = requests.restored(raw)
         if part is not None:
             yield part
 

@@ -165,8 +165,7 @@ class HostRequest:
         if held is not None or not brings_results(message):
             return held
         finished = {part.call_id: part for part in self._calls() if is_finished(part)}
-        parts = [finished.get(part.call_id, part) for part in message.parts if isinstance(part, ToolPart)]
-        return message.with_parts(parts)
+        return message.with_parts([_with_result(part, finished.get(part.call_id)) for part in calls_of(message)])
 
     # Model calls
 
@@ -327,8 +326,17 @@ class HostRequest:
         self.check()
         return part.error if part.state == "error" else part.result
 
-    async def _checked_result(self, call: ToolPart, result: Value, *, is_error: bool) -> ToolPart:
-        """Return a call with its result after the guards, and store it in the answer that made the call."""
+    async def _checked_result(
+        self, call: ToolPart, result: Value, *, is_error: bool, notes: Values = EMPTY
+    ) -> ToolPart:
+        """Return a call with its result after the guards, and store it in the answer that made the call.
+
+        Args:
+            call: the call.
+            result: the result, or the text of the error.
+            is_error: whether the tool failed.
+            notes: the metadata of the framework's message with the result.
+        """
         outcome = await self.run.process_tool_result(
             call.name,
             result,
@@ -340,10 +348,12 @@ class HostRequest:
         if outcome.blocked:
             return call
         said = outcome.result
+        metadata = {**call.metadata, **{name: {**call.metadata.get(name, EMPTY), **one} for name, one in notes.items()}}
         if is_error:
-            done = replace(call, state="error", error=said if isinstance(said, str) else str(said), result=None)
+            error = said if isinstance(said, str) else str(said)
+            done = replace(call, state="error", error=error, result=None, metadata=metadata)
         else:
-            done = replace(call, state="result", result=said, error=None)
+            done = replace(call, state="result", result=said, error=None, metadata=metadata)
         messages = self.run.message_list
         for message in messages.response:
             if any(part == call for part in message.parts):
@@ -423,7 +433,8 @@ class HostRequest:
                 if call is None:
                     continue
                 failed = part.state == "error"
-                await self._checked_result(call, part.error if failed else part.result, is_error=failed)
+                said_by_tool = part.error if failed else part.result
+                await self._checked_result(call, said_by_tool, is_error=failed, notes=part.metadata)
                 if self.run.tripwire is not None:
                     return await self.run.process_input()
         return None
@@ -479,6 +490,13 @@ _OF_TOOLS = frozenset(
 def _call_chunk(call: ToolPart, run_id: str) -> Chunk:
     payload = {"call_id": call.call_id, "name": call.name, "arguments": call.arguments}
     return Chunk("tool-call", id=call.call_id, payload={**payload, "provider_metadata": call.metadata}, run_id=run_id)
+
+
+def _with_result(part: ToolPart, checked: ToolPart | None) -> ToolPart:
+    """Return the framework's part with a result as the guards left it; unchanged if they have not seen its call."""
+    if checked is None:
+        return part
+    return replace(part, state=checked.state, result=checked.result, error=checked.error)
 
 
 def _as_asked(answer: Message) -> Message:
