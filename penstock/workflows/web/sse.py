@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import traceback
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, ExitStack, aclosing
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
@@ -78,17 +79,16 @@ async def framed(
         frame: writes one event.
         last: what follows all events.
     """
-    failed = False
+    ending = _Ending(encoder)
     try:
         async with AsyncExitStack() as stack:
             async for chunk in await _entered(chunks, stack):
                 for event in encoder.events(chunk):
                     yield frame(event)
-                failed = failed or chunk.type == "error"
-                if encoder.done and not failed:  # the exception of an error comes after the last chunk
+                if ending.follows(chunk):
                     break
     except Exception as error:  # noqa: BLE001 - the client must not see it, whatever it is
-        _failed(encoder, error)
+        ending.failed(error)
     for event in encoder.end():
         yield frame(event)
     if last:
@@ -106,21 +106,44 @@ def framed_sync(
         frame: writes one event.
         last: what follows all events.
     """
-    failed = False
+    ending = _Ending(encoder)
     try:
         with ExitStack() as stack:
             for chunk in _entered_sync(chunks, stack):
                 for event in encoder.events(chunk):
                     yield frame(event)
-                failed = failed or chunk.type == "error"
-                if encoder.done and not failed:  # the exception of an error comes after the last chunk
+                if ending.follows(chunk):
                     break
     except Exception as error:  # noqa: BLE001 - the client must not see it, whatever it is
-        _failed(encoder, error)
+        ending.failed(error)
     for event in encoder.end():
         yield frame(event)
     if last:
         yield last
+
+
+class _Ending:
+    """How an answer ends: when no more chunks are needed, and what becomes of an exception."""
+
+    def __init__(self, encoder: Encoder[object]) -> None:
+        self._encoder = encoder
+        self._is_error = False
+
+    def follows(self, chunk: Chunk) -> bool:
+        """Return whether the answer ends with a chunk. After an ``error`` the exception is still to come."""
+        self._is_error = self._is_error or chunk.type == "error"
+        return self._encoder.done and not self._is_error
+
+    def failed(self, error: Exception) -> None:
+        """Tell the encoder, and log where the exception was raised.
+
+        Its text is left out, and that of its cause: it may quote what guards have hidden, or what nobody has checked.
+        """
+        self._encoder.fail()
+        frames = traceback.extract_tb(error.__traceback__)
+        places = "".join([f"\n  {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames])
+        cause = "" if error.__cause__ is None else f", caused by {type(error.__cause__).__name__}"
+        _LOG.error("a streamed request failed with %s%s%s", type(error).__name__, cause, places)
 
 
 async def _entered(chunks: AsyncIterable[Chunk], stack: AsyncExitStack) -> AsyncIterable[Chunk]:
@@ -138,8 +161,3 @@ def _entered_sync(chunks: Iterable[Chunk], stack: ExitStack) -> Iterable[Chunk]:
     if isinstance(given, AbstractContextManager):
         return stack.enter_context(cast("AbstractContextManager[Iterable[Chunk]]", given))
     return chunks
-
-
-def _failed(encoder: Encoder[T_co], error: Exception) -> None:
-    encoder.fail()
-    _LOG.error("a streamed request failed with %s", type(error).__name__, exc_info=error)

@@ -149,7 +149,11 @@ def test_an_exception_becomes_a_neutral_end(name: str, caplog: pytest.LogCapture
     body = b"".join(module.stream_sync(source(), encoder())).decode()
     assert "The request failed. Please try again." in body
     assert "db-7" not in body
-    assert [record.name for record in caplog.records] == ["penstock.web"]
+    [record] = caplog.records
+    assert record.name == "penstock.web"
+    assert "RuntimeError" in caplog.text
+    assert "in source" in caplog.text
+    assert "db-7" not in caplog.text
 
 
 def test_events_are_framed_as_the_standard_says() -> None:
