@@ -10,6 +10,7 @@ from penstock.engine.graph.nodes import Sequence, resolve, steps_of
 from penstock.engine.processor.processor import Processor
 from penstock.engine.render.as_json import as_json
 from penstock.engine.render.as_svg import as_svg
+from penstock.engine.render.page_marks import PageMarks
 from penstock.engine.render.scene import scene_of
 from penstock.engine.render.self_contained import page_of, shared_modules
 
@@ -36,7 +37,9 @@ def as_html(
         detail: how much each box of the picture says.
         trace: a run of it, to be shown on the picture, as a timeline, and step by step.
     """
-    told = {**page_data(name, root, stage), "trace": None if trace is None else trace.to_json()}
+    told = {**page_data(name, root, stage), "trace": None, "marks": None}
+    if trace is not None:
+        told |= {"trace": trace.to_json(), "marks": PageMarks(root, stage, detail).of(trace)}
     return page_of(name, shared_modules(), "penstock/viewer.js", told, as_svg(name, root, stage, detail=detail))
 
 

@@ -76,7 +76,8 @@ def as_svg(
     styles = [_style(_LIGHT, 0), _style(_DARK, 2)]
     if marks:
         styles = [f"{style}{mark_style(marks.about, dark=bool(dark))}" for dark, style in enumerate(styles)]
-    shapes = [shape for shape in picture.shapes if shape.kind != "group"]
+    boxes = [shape for shape in picture.shapes if shape.kind != "group"]
+    shapes = sorted(boxes, key=lambda shape: shape.kind != "dot")  # a page's badges may cover dots
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" class="penstock" {box} {size} role="img" aria-label="{title}">',
@@ -133,7 +134,7 @@ def _shape(shape: Shape, marked: MarkedPicture) -> Iterator[str]:
     if shape.kind == "dot":
         at = f'cx="{_number(shape.x + shape.width / 2)}" cy="{_number(shape.y + shape.height / 2)}"'
         tones = " ".join(["dot", *marked.tones(shape)])
-        yield f'<circle class="{tones}" {at} r="{_number(shape.width / 2)}"/>'
+        yield f'<circle class="{tones}" data-id="{_text(shape.id)}" {at} r="{_number(shape.width / 2)}"/>'
         return
     mark = marked.mark(shape)
     if mark and mark.stops:
@@ -157,7 +158,7 @@ def _open(shape: Shape, marked: MarkedPicture) -> str:
     look = f' class="{" ".join(tones)}"' if tones else ""
     place = f' data-path="{_text(path)}"' if path else ""
     ended = f' data-mark="{mark.kind}"' if mark else ""
-    return f'<g{look} data-kind="{shape.id.partition(":")[0]}"{place}{ended}>{title}'
+    return f'<g{look} data-id="{_text(shape.id)}" data-kind="{shape.id.partition(":")[0]}"{place}{ended}>{title}'
 
 
 def _words(shape: Shape) -> str:
@@ -170,23 +171,13 @@ def _words(shape: Shape) -> str:
 
 
 def _wires(wires: tuple[Wire, ...], marked: MarkedPicture) -> Iterator[str]:
-    """Yield all lines of a look as one path, so that those that share a way are not darker; then the tips."""
-    looks: dict[tuple[str, bool], list[Wire]] = {}
-    for place, one in enumerate(wires):
-        looks.setdefault((marked.wire(place), one.dashed), []).append(one)
-    for look, dashed in sorted(looks, key=lambda one: (marked.order(one[0]), one[1])):
-        alike = looks[look, dashed]
-        tones = " ".join(word for word in ("wire", look, "shadow" if dashed else "") if word)
-        lines = " ".join(_curve(one.points) if one.curved else _bent(one.points) for one in alike)
-        yield f'<path class="{tones}" d="{lines}"/>'
-    for look in sorted({look for look, _ in looks}, key=marked.order):
-        tips = [
-            _tip(_before(one), one.points[-1])
-            for place, one in enumerate(wires)
-            if one.head and marked.wire(place) == look
-        ]
-        if tips:
-            yield f'<path class="{" ".join(word for word in ("tip", look) if word)}" d="{" ".join(tips)}"/>'
+    """Yield each line with its tip, and the ids of the shapes at its ends; what is strong comes after what is pale."""
+    for place, one in sorted(enumerate(wires), key=lambda each: marked.order(marked.wire(each[0]))):
+        tones = " ".join(word for word in ("flow", marked.wire(place), "shadow" if one.dashed else "") if word)
+        ends = f'data-source="{_text(one.source)}" data-target="{_text(one.target)}"'
+        line = f'<path class="wire" d="{_curve(one.points) if one.curved else _bent(one.points)}"/>'
+        tip = f'<path class="tip" d="{_tip(_before(one), one.points[-1])}"/>' if one.head else ""
+        yield f'<g class="{tones}" {ends}>{line}{tip}</g>'
 
 
 def _legend(below: Below, top: float) -> Iterator[str]:
@@ -198,7 +189,8 @@ def _legend(below: Below, top: float) -> Iterator[str]:
     for sample in below.samples:
         x, y = _number(sample.x), top + sample.y
         if sample.wire:
-            yield f'<path class="wire {sample.tone}" d="M{x} {_number(y + 6)} h22"/>'
+            wire = f'<path class="wire {sample.tone}" d="M{x} {_number(y + 6)} h22"/>'
+            yield f'<g class="flow {sample.tone}">{wire}</g>'
         else:
             place = f'x="{x}" y="{_number(y)}" width="22" height="12" rx="3"'
             yield f'<g class="{sample.tone}"><rect class="plain" {place}/></g>'

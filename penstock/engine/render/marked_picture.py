@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from penstock.engine.render.layout import NOTE
 from penstock.engine.render.marks import GONE
-from penstock.engine.render.ways import Ways, ways_of
+from penstock.engine.render.ways import Paths, Ways, ways_of
 from penstock.engine.render.wrapping import text_width, wrapped
 from penstock.engine.values.display import visible
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.render.blocks import Shape
     from penstock.engine.render.layout import Picture
-    from penstock.engine.render.marks import Mark, MarkKind, Marks
+    from penstock.engine.render.marks import Mark, MarkAt, MarkKind, Marks
 
 _ROLES = ("guard", "transform", "observer", "undeclared", "branch", "pass", "model", "start", "end")
 _LISTS = ("input", "output", "error")
@@ -68,20 +68,20 @@ def mark_style(about: Literal["diff", "trace"], *, dark: bool) -> str:
     kinds: tuple[MarkKind, ...] = ("added", "removed", "changed")
     if about == "trace":
         kinds = ("passed", "edited", "tripped", "failed", "skipped")
-        rules.append(f".penstock .wire.taken{{stroke:{_STRONG[dark]};stroke-width:2.6}}")
-        rules.append(
-            f".penstock .tip.taken{{fill:{_STRONG[dark]}}}.penstock .wire.idle{{opacity:1;stroke:{_PALE[dark]}}}"
-        )
-        rules.append(f".penstock .tip.idle{{opacity:1;fill:{_PALE[dark]}}}")
+        rules.append(f".penstock .taken>.wire{{stroke:{_STRONG[dark]};stroke-width:2.6}}")
+        rules.append(f".penstock .taken>.tip{{fill:{_STRONG[dark]}}}.penstock .flow.idle{{opacity:1}}")
+        rules.append(f".penstock .idle>.wire{{stroke:{_PALE[dark]}}}.penstock .idle>.tip{{fill:{_PALE[dark]}}}")
     for kind in kinds:
         surface, edge = _COLOURS[kind][at : at + 2]
         rules.append(f".penstock .{kind}>rect{{stroke:{edge};stroke-width:2}}")
         rules.append(f".penstock .{kind}>rect:not(.group){{fill:{surface}}}")
         rules.append(f".penstock .{kind}>.badge,.penstock .dot.{kind}{{fill:{edge}}}")
         if about == "diff":
-            rules.append(f".penstock .wire.{kind}{{stroke:{edge};stroke-width:2}}.penstock .tip.{kind}{{fill:{edge}}}")
+            rules.append(
+                f".penstock .{kind}>.wire{{stroke:{edge};stroke-width:2}}.penstock .{kind}>.tip{{fill:{edge}}}"
+            )
     if about == "diff":
-        rules.append(".penstock .removed>rect,.penstock .wire.removed{stroke-dasharray:5 4}")
+        rules.append(".penstock .removed>rect,.penstock .removed>.wire{stroke-dasharray:5 4}")
         rules.append(".penstock .removed>.title,.penstock [data-kind=arm].removed>.note{text-decoration:line-through}")
     else:
         rules.append(
@@ -90,6 +90,20 @@ def mark_style(about: Literal["diff", "trace"], *, dark: bool) -> str:
         rules.append(f".penstock .stop{{stroke:{_COLOURS['tripped'][at + 1]};stroke-width:6}}")
         rules.append(f".penstock .dot.taken{{fill:{_STRONG[dark]}}}.penstock .dot.idle{{fill:{_PALE[dark]};opacity:1}}")
     return "".join(rules)
+
+
+def page_mark_style() -> str:
+    """Return the style rules of the marks of a run, for a page that marks a picture which was drawn without any.
+
+    Boxes lose the colours of their roles as soon as the picture has the class ``marked``.
+    """
+    styles: list[str] = []
+    for dark in (False, True):
+        fill, stroke = _PLAIN[2 * dark : 2 * dark + 2]
+        roles = ",".join(f"rect.{role}" for role in _ROLES)
+        plain = f".penstock:where(.marked) :is({roles}){{fill:{fill};stroke:{stroke}}}"
+        styles.append(plain + mark_style("trace", dark=dark))
+    return f"{styles[0]}@media (prefers-color-scheme: dark){{{styles[1]}}}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,17 +139,18 @@ class Below:
 class MarkedPicture:
     """The marks of a picture by its shapes and lines."""
 
-    def __init__(self, picture: Picture, marks: Marks | None) -> None:
+    def __init__(self, picture: Picture, marks: Marks | None, paths: Paths | None = None) -> None:
         self._picture = picture
         self._marks = marks
+        self._paths = paths
         self._agent = any(shape.id.startswith("list@") for shape in picture.shapes)
 
     @cached_property
-    def _ways(self) -> Ways | None:
+    def ways(self) -> Ways | None:
+        """The way of a run; None if the marks are of none."""
         if self._marks is None or self._marks.about != "trace":
             return None
-        ended = any(mark.stops for mark in self._marks.marks.values())
-        return ways_of(self._picture, self._marks.flows, ended=ended)
+        return ways_of(self._paths or Paths(self._picture), self._marks)
 
     @cached_property
     def _kinds(self) -> dict[str, MarkKind]:
@@ -146,6 +161,11 @@ class MarkedPicture:
         """Return the mark of a shape."""
         key = self._key(shape)
         return self._marks.marks.get(key) if self._marks and key is not None else None
+
+    def history(self, shape: Shape) -> tuple[MarkAt, ...]:
+        """Return the marks that a shape has in a run, in the order of time."""
+        key = self._key(shape)
+        return self._marks.history.get(key, ()) if self._marks and key is not None else ()
 
     def _key(self, shape: Shape) -> str | None:
         """Return the path by which a shape has its mark; that of the whole workflow is empty. None: it has none."""
@@ -163,19 +183,26 @@ class MarkedPicture:
     def tones(self, shape: Shape) -> list[str]:
         """Return the classes that say what became of a shape."""
         mark = self.mark(shape)
-        if mark is None:
-            away = self._ways is not None and shape.id not in self._ways.shapes
-            if self._ways is None or shape.kind == "group":
-                return []
-            return ["idle"] if away else ["taken"] if shape.kind == "dot" else []
+        if mark is not None:
+            return self.marked_tones(shape, mark)
+        if self.ways is None or shape.kind == "group":
+            return []
+        return self.reached_tones(shape) if shape.id in self.ways.shapes else ["idle"]
+
+    def reached_tones(self, shape: Shape) -> list[str]:
+        """Return the classes of a shape without a mark that a run has reached."""
+        return ["taken"] if shape.kind == "dot" else []
+
+    def marked_tones(self, shape: Shape, mark: Mark) -> list[str]:
+        """Return the classes of a shape with a mark."""
         if shape.kind == "label" and self._marks and self._marks.about == "trace":
             return [] if mark.kind == "passed" else ["idle"]
         return [mark.kind, *(["stops"] if mark.stops else [])]
 
     def wire(self, place: int) -> str:
         """Return the class of a line."""
-        if self._ways is not None:
-            return "taken" if place in self._ways.wires else "idle"
+        if self.ways is not None:
+            return "taken" if place in self.ways.wires else "idle"
         if self._marks is None:
             return ""
         one = self._picture.wires[place]
@@ -230,11 +257,11 @@ class MarkedPicture:
                 yield kind, meaning, False
         if self._marks and any(mark.stops for mark in self._marks.marks.values()):
             yield "stop", "the run ends here", True
-        if self._ways is not None and any(shape.shadow for shape in self._picture.shapes):
+        if self.ways is not None and any(shape.shadow for shape in self._picture.shapes):
             yield "shadow", "in shadow: changes nothing", True
-        if self._ways is not None:
+        if self.ways is not None:
             yield "taken", "the way that was taken", True
-            if len(self._ways.wires) < len(self._picture.wires):
+            if len(self.ways.wires) < len(self._picture.wires):
                 yield "idle", "not taken", True
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from penstock.engine.processor.stages import STAGES
-from penstock.engine.render.marks import Flow, Mark, Marks
+from penstock.engine.render.marks import Flow, Mark, MarkAt, Marks, Moment, Passage
 from penstock.engine.values.display import at_difference, visible
 from penstock.engine.values.frozen import is_mapping
 from penstock.engine.values.timeline import duration, one_line
@@ -41,15 +41,34 @@ def marks_of(trace: Trace, stage: str | None = None) -> Marks:
     """
     spans = [span for span in trace.spans if stage is None or span.stage in ("", stage)]
     stop = _stop(trace)
-    marks: dict[str, Mark] = {}
+    history: dict[str, tuple[MarkAt, ...]] = {}
+    known: dict[tuple[int, ...], tuple[MarkAt, ...]] = {}
     for key, runs in _runs(spans).items():
-        marks[key] = _step_mark(runs, stop)
-    marks.update(_branch_marks(spans))
+        ids = tuple(span.id for span in runs)
+        if ids not in known:  # most steps run in one list only
+            known[ids] = _step_marks(runs, stop)
+        history[key] = known[ids]
+    history.update(_branch_marks(spans))
     steps = {span.id for span in spans if span.kind == "step"}
     model = [span for span in spans if span.kind == "model" and span.parent not in steps]  # not those of judges
     if model:
-        marks["model"] = _model_mark(model)
-    return Marks("trace", marks, tuple(_flows(spans, stop)), tuple(_totals(trace)))
+        history["model"] = tuple(_model_marks(model))
+    return Marks(
+        "trace",
+        {key: marks[-1].mark for key, marks in history.items()},
+        tuple(_flows(spans, stop)),
+        tuple(_totals(trace)),
+        history,
+        _passage(model[0]) if model else None,
+    )
+
+
+def _passage(span: Span) -> Passage:
+    return Passage(Moment(span.at, span.id, over=False), _end(span))
+
+
+def _end(span: Span) -> Moment:
+    return Moment(span.at + span.seconds, span.id, over=True)
 
 
 def _runs(spans: Iterable[Span]) -> dict[str, list[Span]]:
@@ -72,9 +91,16 @@ def _keys(span: Span, suffix: str = "") -> tuple[str, ...]:
 
 
 @dataclass(slots=True)
-class _Sum:
-    """What the runs of one step amount to."""
+class StepTotal:
+    """What the runs of one step amount to, each of which is added when it has ended."""
 
+    stop: Span | None = None
+    """The run of a step that ended the whole run, if one did."""
+
+    worst: Span | None = None
+    """The run that ended worst; None if there is none yet."""
+
+    stops: bool = False
     seconds: float = 0.0
     edits: Counter[str] = field(default_factory=Counter[str])
     flagged: dict[str, None] = field(default_factory=dict[str, None])
@@ -83,6 +109,10 @@ class _Sum:
     ran: int = 0
 
     def add(self, span: Span) -> None:
+        """Add a run."""
+        if self.worst is None or _GRAVEST.index(span.status) < _GRAVEST.index(self.worst.status):
+            self.worst = span
+        self.stops = self.stops or span is self.stop
         if span.status != "skipped":
             self.ran += 1
         self.seconds += span.seconds
@@ -91,26 +121,31 @@ class _Sum:
         self.calls += _judged(span)
         self.tokens += _used(span.usage)
 
+    def mark(self, lines: tuple[str, ...] = ()) -> Mark:
+        """Return the mark of the runs so far.
 
-def _step_mark(runs: list[Span], stop: Span | None) -> Mark:
-    total = _Sum()
-    for span in runs:
+        Args:
+            lines: what a browser shows under the pointer.
+        """
+        if self.worst is None:
+            return Mark("skipped", lines=lines)
+        kind: MarkKind = self.worst.status
+        said = [
+            _ended(self.stop if self.stops and self.stop else self.worst, stops=self.stops),
+            _edited(self.edits, changed=kind == "edited", shadow=self.worst.shadow),
+            _flags(self),
+        ]
+        return Mark(kind, " · ".join(word for word in said if word), _cost(self), lines, stops=self.stops)
+
+
+def _step_marks(runs: list[Span], stop: Span | None) -> tuple[MarkAt, ...]:
+    """Return the mark of a step after each of its runs; only the last has lines."""
+    total = StepTotal(stop)
+    made: list[MarkAt] = []
+    for number, span in enumerate(sorted(runs, key=_end), 1):
         total.add(span)
-    worst = min(runs, key=lambda span: _GRAVEST.index(span.status))
-    kind: MarkKind = worst.status
-    stops = stop is not None and any(span is stop for span in runs)
-    said = [
-        _ended(stop if stops and stop else worst, stops=stops),
-        _edited(total.edits, changed=kind == "edited", shadow=worst.shadow),
-        _flags(total),
-    ]
-    return Mark(
-        kind,
-        " · ".join(word for word in said if word),
-        _cost(total),
-        tuple(_details(runs)),
-        stops=stops,
-    )
+        made.append(MarkAt(_end(span), total.mark(tuple(_details(runs)) if number == len(runs) else ())))
+    return tuple(made)
 
 
 def _ended(span: Span, *, stops: bool) -> str:
@@ -145,11 +180,11 @@ def _edited(edits: Counter[str], *, changed: bool, shadow: bool) -> str:
     return f"would make {words}{named}" if shadow else f"{words}{named}"
 
 
-def _flags(total: _Sum) -> str:
+def _flags(total: StepTotal) -> str:
     return f"flagged {', '.join(map(visible, total.flagged))}" if total.flagged else ""
 
 
-def _cost(total: _Sum) -> str:
+def _cost(total: StepTotal) -> str:
     if not total.ran:
         return ""
     words = [duration(total.seconds)]
@@ -201,14 +236,18 @@ def _details(runs: list[Span]) -> Iterator[str]:
 # Branches, models and totals
 
 
-def _branch_marks(spans: Iterable[Span]) -> dict[str, Mark]:
-    taken: dict[str, bool] = {}
+def _branch_marks(spans: Iterable[Span]) -> dict[str, tuple[MarkAt, ...]]:
+    """Return the marks of arms; one that was taken once stays taken."""
+    found: dict[str, tuple[MarkAt, ...]] = {}
     for span in spans:
         if span.kind == "branch":
             for suffix, was in _arms(span):
                 for key in _keys(span, suffix):
-                    taken[key] = taken.get(key, False) or was
-    return {key: Mark("passed" if was else "skipped") for key, was in taken.items()}
+                    before = found.get(key, ())
+                    if not before or (was and before[-1].mark.kind == "skipped"):
+                        mark = MarkAt(_passage(span).reached, Mark("passed" if was else "skipped"))
+                        found[key] = (*before, mark)
+    return found
 
 
 def _arms(span: Span) -> Iterator[tuple[str, bool]]:
@@ -216,6 +255,12 @@ def _arms(span: Span) -> Iterator[tuple[str, bool]]:
     for number, arm in enumerate(span.arms):
         is_last = number == len(span.arms) - 1 and arm.label == _OTHERWISE
         yield f":{_OTHERWISE}" if is_last else f":{number}", arm.taken
+
+
+def _model_marks(spans: list[Span]) -> Iterator[MarkAt]:
+    """Yield the mark of the model after each of its calls."""
+    for number, span in enumerate(spans, 1):
+        yield MarkAt(_end(span), _model_mark(spans[:number]))
 
 
 def _model_mark(spans: list[Span]) -> Mark:
@@ -288,23 +333,32 @@ def _flows(spans: list[Span], stop: Span | None) -> list[Flow]:
     """Return what happened in each stage that ran; stages with the same steps and ends once."""
     by_id = {span.id: span for span in spans}
     flows: dict[int | None, dict[str, FlowState]] = {span.id: {} for span in spans if span.kind == "stage"}
+    times: dict[int | None, dict[str, Passage]] = {}
     for span in spans:
         if span.kind not in ("step", "branch"):
             continue
         above = _stage_of(span, by_id)
-        flow = flows.setdefault(above, {})
+        flow, passed = flows.setdefault(above, {}), times.setdefault(above, {})
         if span.kind == "branch":
-            flow.update({f"{span.path}{suffix}": "taken" if taken else "skipped" for suffix, taken in _arms(span)})
+            chosen = _passage(span).reached
+            for suffix, taken in _arms(span):
+                flow[f"{span.path}{suffix}"] = "taken" if taken else "skipped"
+                passed.setdefault(f"{span.path}{suffix}", Passage(chosen, chosen))
         elif not span.shadow:
             ends = span is stop or span.tripwire is not None
             flow[span.path] = "stopped" if ends else "skipped" if span.status == "skipped" else "taken"
-    found: list[Flow] = []
+            passed.setdefault(span.path, _passage(span))
+    found: dict[tuple[str, frozenset[tuple[str, FlowState]]], Flow] = {}
     for number, flow in flows.items():
-        served = STAGES.get(by_id[number].stage) if number is not None else None
-        one = Flow(served.processor_list if served else "", flow)
-        if one not in found:
-            found.append(one)
-    return found
+        around = None if number is None else by_id[number]
+        served = None if around is None else STAGES.get(around.stage)
+        serves = served.processor_list if served else ""
+        whole = None if around is None else _passage(around)
+        alike = serves, frozenset(flow.items())
+        first = found.setdefault(alike, Flow(serves, flow, times.get(number, {}), whole))
+        if whole and first.whole:
+            found[alike] = first._replace(whole=Passage(first.whole.reached, max(first.whole.left, whole.left)))
+    return list(found.values())
 
 
 def _stage_of(span: Span, by_id: dict[int, Span]) -> int | None:

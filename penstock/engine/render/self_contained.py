@@ -15,6 +15,7 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from penstock.engine.render.marked_picture import page_mark_style
 from penstock.engine.values.display import visible
 
 if TYPE_CHECKING:
@@ -45,8 +46,9 @@ class Modules:
 
 @cache
 def shared_modules() -> Modules:
-    """Return the modules that all pages share, and lit-html."""
-    return modules_in(PAGE, "penstock") | Modules({"lit-html": _read(files(PAGE) / "page/vendor/lit-html.js")}, "")
+    """Return the modules that all pages share, lit-html, and the style of marks."""
+    lit = {"lit-html": _read(files(PAGE) / "page/vendor/lit-html.js")}
+    return modules_in(PAGE, "penstock") | Modules(lit, page_mark_style())
 
 
 def modules_in(package: str, prefix: str) -> Modules:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+
+from penstock.engine.render.marks import Passage
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
     from penstock.engine.render.blocks import Wire
     from penstock.engine.render.layout import Picture
-    from penstock.engine.render.marks import Flow, FlowState
+    from penstock.engine.render.marks import Flow, FlowState, Marks, Moment
 
 
 class _End(NamedTuple):
@@ -22,51 +24,72 @@ class _End(NamedTuple):
 
 _Line: TypeAlias = tuple[_End, _End]
 
+_Times: TypeAlias = "dict[int, Moment | None]"
+"""Places of lines, and the moment from which each was taken; None: from the start of the run."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """What a run passed.
+    """What a run passed, and from which moment on; None: from the start of the run.
 
     Attributes:
-        wires: the places of the lines that it took.
-        shapes: the ids of the shapes that it reached.
+        wires: the lines that it took, by their places.
+        shapes: the shapes that it reached, by their ids.
     """
 
-    wires: frozenset[int]
-    shapes: frozenset[str]
+    wires: Mapping[int, Moment | None]
+    shapes: Mapping[str, Moment | None]
 
 
-def ways_of(picture: Picture, flows: Iterable[Flow], *, ended: bool) -> Ways:
+def ways_of(paths: Paths, marks: Marks) -> Ways:
     """Return what a run passed in all of its stages.
 
     Args:
-        picture: the picture.
-        flows: what happened in each stage.
-        ended: whether the run ended before its end.
+        paths: the lines of the picture.
+        marks: the marks of the run.
     """
-    paths = _Paths(picture)
-    taken: set[int] = set()
+    ended = any(mark.stops for mark in marks.marks.values())
+    taken: _Times = {}
     stopped: dict[str, bool] = {}
-    for flow in flows:
-        taken |= paths.passed(flow)
+    told = {flow.serves for flow in marks.flows if flow.passed}
+    for flow in marks.flows:
+        if not flow.passed and (flow.serves in told if paths.lists else told):
+            continue  # no step has this stage, so it says nothing of the way
+        _add_earlier(taken, paths.passed(flow))
         stops = ended and "stopped" in flow.passed.values()  # else a retry followed
         stopped[flow.serves] = stopped.get(flow.serves, False) or stops
     if paths.lists:
-        taken |= paths.passed_between(stopped)
-    if ended:
-        taken -= {place for place, wire in enumerate(picture.wires) if wire.target == "end"}
-    ends = {end for place in taken for end in (picture.wires[place].source, picture.wires[place].target)}
-    return Ways(frozenset(taken), frozenset(ends))
+        _add_earlier(taken, paths.passed_between(stopped, marks))
+    wires = {place: when for place, when in taken.items() if not (ended and paths.wires[place].target == "end")}
+    shapes: dict[str, Moment | None] = {}
+    for place, when in wires.items():
+        _add_earlier(shapes, dict.fromkeys((paths.wires[place].source, paths.wires[place].target), when))
+    return Ways(wires, shapes)
 
 
-class _Paths:
-    """The lines of a picture as a graph."""
+_Key = TypeVar("_Key", int, str)
+
+
+def _add_earlier(times: dict[_Key, Moment | None], others: Mapping[_Key, Moment | None]) -> None:
+    """Add times; of two of one thing, the earlier counts."""
+    for key, when in others.items():
+        known = times.get(key, when)
+        times[key] = None if known is None or when is None else min(known, when)
+
+
+class Paths:
+    """The lines of a picture as a graph. It serves the runs of all traces."""
 
     def __init__(self, picture: Picture) -> None:
+        self.wires = picture.wires
         self._shapes = {shape.id: shape for shape in picture.shapes}
         self.lists = {shape.id.rpartition("@")[2]: shape.id for shape in picture.shapes if shape.id.startswith("list@")}
         self._lines = {place: self._line(wire) for place, wire in enumerate(picture.wires)}
         self._frames = {place: self._list_around(wire) for place, wire in enumerate(picture.wires)}
+        self._with_path: dict[str, list[str]] = {}
+        for name, shape in self._shapes.items():
+            if shape.path and shape.kind != "group":
+                self._with_path.setdefault(shape.path, []).append(name)
 
     def _line(self, wire: Wire) -> _Line:
         leaving = self._is_frame(wire.source) and not self._is_in(wire.target, wire.source)
@@ -89,48 +112,70 @@ class _Paths:
                 return serves
         return ""
 
-    def passed(self, flow: Flow) -> set[int]:
+    def passed(self, flow: Flow) -> _Times:
         """Return the lines that were taken in one stage; of an agent, in the list that serves it."""
         if self.lists and flow.serves not in self.lists:
-            return set()
+            return {}
         serves = flow.serves if self.lists else ""
         lines = {place: line for place, line in self._lines.items() if self._frames[place] == serves}
         states: dict[_End, FlowState] = {}
-        for name, shape in self._shapes.items():
-            if (
-                shape.path in flow.passed
-                and shape.kind != "group"
-                and (not serves or self._is_in(name, self.lists[serves]))
-            ):
-                states[_End(name)] = flow.passed[shape.path]
-        return self._taken(lines, states, _End(self.lists[serves] if serves else "start"))
+        times: dict[_End, Passage] = {}
+        for path, state in flow.passed.items():
+            for name in self._with_path.get(path, ()):
+                if not serves or self._is_in(name, self.lists[serves]):
+                    states[_End(name)] = state
+                    if path in flow.times:
+                        times[_End(name)] = flow.times[path]
+        entry = _End(self.lists[serves] if serves else "start")
+        if flow.whole:
+            times[entry] = Passage(flow.whole.reached, flow.whole.reached)
+        return self._taken(lines, states, times, entry)
 
-    def passed_between(self, stopped: Mapping[str, bool]) -> set[int]:
+    def passed_between(self, stopped: Mapping[str, bool], marks: Marks) -> _Times:
         """Return the lines that were taken between the lists of an agent.
 
         Args:
             stopped: the lists that ran, and whether the run was stopped there.
+            marks: the marks of the run.
         """
         lines = {place: line for place, line in self._lines.items() if not self._frames[place]}
         states: dict[_End, FlowState] = {}
+        times: dict[_End, Passage] = {} if marks.model is None else {_End("model"): marks.model}
         for number, (serves, frame) in enumerate(self.lists.items()):
             lines[-1 - number] = (_End(frame), _End(frame, out=True))
             if stopped.get(serves):
                 states[_End(frame, out=True)] = "stopped"
             elif serves == "error" and serves not in stopped:
                 states[_End(frame)] = "skipped"
-        return {place for place in self._taken(lines, states, _End("start")) if place >= 0}
+            wholes = [flow.whole for flow in marks.flows if flow.serves == serves and flow.whole]
+            if wholes:
+                begun, over = min(one.reached for one in wholes), max(one.left for one in wholes)
+                times[_End(frame)] = Passage(begun, begun)
+                times[_End(frame, out=True)] = Passage(over, over)
+        taken = self._taken(lines, states, times, _End("start"))
+        return {place: when for place, when in taken.items() if place >= 0}
 
-    def _taken(self, lines: Mapping[int, _Line], states: Mapping[_End, FlowState], entry: _End) -> set[int]:
+    def _taken(
+        self,
+        lines: Mapping[int, _Line],
+        states: Mapping[_End, FlowState],
+        times: Mapping[_End, Passage],
+        entry: _End,
+    ) -> _Times:
         """Return the lines whose two ends were reached, without those to a label behind which nothing was."""
         found = _states(lines.values(), states, entry)
+        left = _left(lines.values(), found, times)
         taken = {
-            place
+            place: times[arriving].reached if arriving in times else left[leaving]
             for place, (leaving, arriving) in lines.items()
             if found[leaving] == "taken" and (found[arriving] == "taken" or states.get(arriving) == "stopped")
         }
         onwards = {lines[place][0] for place in taken}
-        return {place for place in taken if lines[place][1] in onwards or not self._is_label(lines[place][1])}
+        return {
+            place: when
+            for place, when in taken.items()
+            if lines[place][1] in onwards or not self._is_label(lines[place][1])
+        }
 
     def _is_label(self, end: _End) -> bool:
         return self._shapes[end.shape].kind == "label"
@@ -152,6 +197,21 @@ def _states(lines: Collection[_Line], known: Mapping[_End, FlowState], entry: _E
             found[end] = "stopped"
         else:
             found[end] = "taken" if "taken" in led else "skipped"
+    return found
+
+
+def _left(
+    lines: Collection[_Line], states: Mapping[_End, FlowState], times: Mapping[_End, Passage]
+) -> dict[_End, Moment | None]:
+    """Return when a run went on from each end; where that is unknown, when it went on from all that lead there."""
+    before: dict[_End, list[_End]] = {}
+    for leaving, arriving in lines:
+        before.setdefault(arriving, []).append(leaving)
+    found: dict[_End, Moment | None] = {}
+    for end in states:  # each behind those that lead to it
+        led = [found[one] for one in before.get(end, []) if one in found and states[one] == "taken"]
+        known = [moment for moment in led if moment]
+        found[end] = times[end].left if end in times else max(known) if known else None
     return found
 
 

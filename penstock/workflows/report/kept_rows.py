@@ -54,17 +54,23 @@ class KeptRows:
         self._chars = 0
         self.summaries: list[dict[str, Any]] = []
 
+    @property
+    def has_room(self) -> bool:
+        """Whether it keeps the trace of one more row."""
+        return len(self.summaries) < self._limits.rows and self._chars < self._limits.chars
+
     def add(self, summary: dict[str, Any], trace: str | None) -> bool:
         """Keep a row if there is room for it; return whether it is listed.
 
         Args:
             summary: what the list shows. It is told where its trace is: ``block`` and ``index``.
-            trace: the trace as JSON; None: it has none.
+            trace: the trace as JSON, with its marks of the picture; None: it has none.
         """
         if len(self.summaries) >= self._limits.rows:
             return False
+        has_room = self.has_room
         self.summaries.append(summary)
-        if trace is not None and len(trace) <= LONGEST_TRACE and self._chars < self._limits.chars:
+        if trace is not None and len(trace) <= LONGEST_TRACE and has_room:
             summary["block"] = f"{self._prefix}{len(self._blocks)}"
             summary["index"] = len(self._block)
             self._block.append(trace)
@@ -104,6 +110,10 @@ class SlowestRows:
 
     _heap: list[tuple[float, int, dict[str, Any], str | None]] = field(default_factory=list[Any])
 
+    def keeps(self, seconds: float, line: int) -> bool:
+        """Return whether a row is one of the slowest so far."""
+        return len(self._heap) < _SLOWEST or (seconds, -line) > self._heap[0][:2]
+
     def add(self, seconds: float, line: int, summary: dict[str, Any], trace: str | None) -> None:
         """Keep a row if it is one of the slowest so far."""
         if trace is not None and len(trace) > LONGEST_TRACE:
@@ -111,7 +121,7 @@ class SlowestRows:
         entry = (seconds, -line, summary, trace)
         if len(self._heap) < _SLOWEST:
             heapq.heappush(self._heap, entry)
-        elif entry[:2] > self._heap[0][:2]:
+        elif self.keeps(seconds, line):
             heapq.heapreplace(self._heap, entry)
 
     def rows(self) -> list[tuple[dict[str, Any], str | None]]:

@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any, Self
 import penstock
 from penstock.engine.render.as_html import page_data
 from penstock.engine.render.as_svg import as_svg
+from penstock.engine.render.page_marks import PageMarks
 from penstock.engine.render.self_contained import PageFile, data_block, json_block, modules_in, shared_modules
 from penstock.workflows.report.kept_rows import KeptRows, Limits, SlowestRows, packed_json
 from penstock.workflows.rows.reading import is_object
@@ -19,6 +20,7 @@ from penstock.workflows.rows.results import error_text
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from penstock.engine.values.trace import Trace
     from penstock.engine.workflow import Workflow
     from penstock.workflows.rows.results import RowChecked, RunCounts
 
@@ -59,6 +61,7 @@ class RunReport:
         self._quiet = KeptRows("traces-q", limits or Limits())
         self._slowest = SlowestRows()
         self._started = datetime.now(UTC)
+        self._marks = PageMarks(workflow.root, source.stage)
 
     def __enter__(self) -> Self:
         """Start."""
@@ -73,12 +76,16 @@ class RunReport:
 
     def add(self, checked: RowChecked) -> None:
         """Add the result of a row."""
-        trace = checked.trace
         summary = _summary(checked, texts=self._source.texts)
-        text = None if trace is None else json_block(trace.to_json())
-        quiet = checked.status == "passed" and not checked.flagged
-        summary["listed"] = (self._quiet if quiet else self._eventful).add(summary, text)
-        self._slowest.add(checked.seconds, checked.item.line, summary, text)
+        kept = self._quiet if checked.status == "passed" and not checked.flagged else self._eventful
+        place = checked.seconds, checked.item.line
+        text = self._ran(checked.trace) if kept.has_room or self._slowest.keeps(*place) else None
+        summary["listed"] = kept.add(summary, text)
+        self._slowest.add(*place, summary, text)
+
+    def _ran(self, trace: Trace | None) -> str | None:
+        """Return what the page shows of a run, as JSON."""
+        return None if trace is None else json_block({"trace": trace.to_json(), "marks": self._marks.of(trace)})
 
     def write(self, counts: RunCounts, seconds: float, *, interrupted: bool = False) -> None:
         """Write the file.

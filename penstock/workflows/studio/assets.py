@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import HTMLResponse, Response
 
+from penstock.engine.render.marked_picture import page_mark_style
 from penstock.workflows.studio.errors import StudioError
 from penstock.workflows.studio.security import content_policy
 
@@ -27,6 +28,9 @@ TYPES = {
     "woff2": "font/woff2",
 }
 """The content types of what may be served, by extension; nothing else is."""
+
+MARKS = "marks.css"
+"""The name of the style sheet that is no file: the looks of marks, which are those of a drawn picture."""
 
 _MARK = "<!-- import map -->"
 _PLAIN = f"""<!doctype html>
@@ -82,6 +86,8 @@ def asset(path: str) -> Response:
     Raises:
         StudioError: there is none of that name.
     """
+    if path == MARKS:
+        return _answer(page_mark_style().encode(), TYPES["css"])
     base, names = (_own(), path.removeprefix("studio/")) if path.startswith("studio/") else (_shared(), path)
     kind = TYPES.get(path.rpartition(".")[2])
     found = base
@@ -91,5 +97,9 @@ def asset(path: str) -> Response:
         found = found / name
     if kind is None or not _is_file(found):
         raise StudioError("not_found", "there is no such file")
+    return _answer(found.read_bytes(), kind)
+
+
+def _answer(content: bytes, kind: str) -> Response:
     # Modules are asked for again at each visit, so that a page never mixes two versions.
-    return Response(found.read_bytes(), media_type=kind, headers={"cache-control": "no-cache"})
+    return Response(content, media_type=kind, headers={"cache-control": "no-cache"})

@@ -150,7 +150,7 @@ class StudioRun:
         """Return all that is known."""
         made = self.short()
         made |= {"input": self.request.input, "context": self.request.context, "svg": self.svg}
-        made |= {name: self.result.get(name) for name in ("trace", "output", "agent")}
+        made |= {name: self.result.get(name) for name in ("trace", "marks", "output", "agent")}
         file = None if self.file is None else self.file.to_json()
         return {**made, "error": self.error, "logs": self.logs, "file": file}
 

@@ -84,7 +84,8 @@ class RunStore:
         """Keep a run, and return how many bytes it takes; the oldest ones may have to go."""
         text = dumps(whole)
         if len(text) > MOST_BYTES_A_RUN:
-            text = dumps({**whole, "trace": None, "output": None, "cut": "the run is too large to be kept whole"})
+            left_out = {"trace": None, "marks": None, "output": None}
+            text = dumps({**whole, **left_out, "cut": "the run is too large to be kept whole"})
         row = (id, created, dumps(short), text, len(text))
         for connection in self._connections():
             connection.execute("INSERT OR REPLACE INTO studio_runs VALUES (?, ?, ?, ?, ?)", row)

@@ -25,10 +25,12 @@ from penstock import (
     member,
 )
 from penstock.engine.graph.nodes import Sequence
+from penstock.engine.render import lists_of
 from penstock.engine.render.layout import picture_of
-from penstock.engine.render.marks import Flow
+from penstock.engine.render.marks import Flow, Marks
 from penstock.engine.render.overlay import marks_of
-from penstock.engine.render.ways import ways_of
+from penstock.engine.render.page_marks import PageMarks, RunMarksJson
+from penstock.engine.render.ways import Paths, ways_of
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.span import Span, SpanArm, SpanEdit, SpanText
 from penstock.engine.values.trace import Trace
@@ -115,6 +117,13 @@ def said(box: ET.Element) -> list[str]:
     return [one.text or "" for one in box.iter(f"{SVG}text")]
 
 
+def taken(drawn: str) -> dict[tuple[str, str], bool]:
+    """Whether each arrow was taken, by the ids of the shapes at its ends."""
+    groups = ET.fromstring(drawn).iter(f"{SVG}g")  # noqa: S314 - it is our own
+    flows = [one.attrib for one in groups if "data-source" in one.attrib]
+    return {(one["data-source"], one["data-target"]): "taken" in one["class"].split() for one in flows}
+
+
 def below(drawn: str) -> list[str]:
     """The words of a picture that are in no box."""
     return [one.text or "" for one in ET.fromstring(drawn).findall(f"{SVG}text")]  # noqa: S314 - it is our own
@@ -149,8 +158,8 @@ def test_the_way_that_was_taken_is_strong() -> None:
     assert found["branch:otherwise"] == []
     assert "the way that was taken" in below(drawn)
     assert "not taken" in below(drawn)
-    assert 'class="wire taken"' in drawn
-    assert 'class="wire idle"' in drawn
+    assert taken(drawn)["start", "step:first"] is True
+    assert taken(drawn)["branch:branch", "arm:branch:0"] is False
 
 
 def test_who_edited_says_how_often_and_what_stands_there_now() -> None:
@@ -248,7 +257,8 @@ def test_members_of_a_dag_show_the_way() -> None:
     assert looks(drawn)["b"][0] in ("skipped", "idle")
     assert looks(drawn)["d"] == ["passed"]
     assert looks(drawn)["dag:b:0"] == ["idle"]
-    assert 'class="wire idle"' in drawn
+    assert taken(drawn)["step:a", "arm:dag:b:0"] is False
+    assert taken(drawn)["step:c", "step:d"] is True
 
 
 def agent(*answers: str, retry: bool = False) -> Agent:
@@ -272,7 +282,8 @@ def test_an_agent_shows_each_list_by_itself() -> None:
     assert "tokens" in said(model)[-1]
     assert "1 model call in" in below(drawn)[0]
     assert looks(drawn)["model"] == ["passed"]
-    assert 'class="wire idle"' not in drawn.replace("M16 ", "") or "not taken" in below(drawn)
+    assert all(taken(drawn).values())
+    assert "not taken" not in below(drawn)
 
 
 def test_an_agent_that_was_blocked_never_reached_its_model() -> None:
@@ -439,7 +450,8 @@ def test_a_dag_with_a_circle_has_a_way() -> None:
     """Though it could not be run."""
     workflow = Workflow("w").dag(member(Checks("a"), after="b"), member(Checks("b"), after="a"))
     picture = picture_of("w", workflow.root)
-    assert "step:a" in ways_of(picture, [Flow("", {"a": "taken", "b": "taken"})], ended=False).shapes
+    flow = Flow("", {"a": "taken", "b": "taken"})
+    assert "step:a" in ways_of(Paths(picture), Marks("trace", {}, (flow,))).shapes
 
 
 def test_a_trace_without_stages_leaves_everything_pale() -> None:
@@ -489,6 +501,71 @@ def test_any_trace_over_any_workflow_is_well_formed(nodes: list[Any], data: Any)
     tags = {one.tag.removeprefix(SVG) for one in ET.fromstring(drawn).iter()}  # noqa: S314 - it is our own
     assert tags <= {"svg", "title", "desc", "style", "rect", "g", "text", "path", "circle"}
     assert drawn == Workflow("w", root).draw("svg", trace=trace)
+    assert_page_says_the_same(drawn, PageMarks(root).of(trace))
+
+
+def assert_page_says_the_same(drawn: str, marks: RunMarksJson) -> None:
+    """The marks of a page at the end of a run are those of the SVG: the classes of boxes, and the arrows taken."""
+    assert {(source, target) for source, target, _ in marks["wires"]} == {
+        ends for ends, was in taken(drawn).items() if was
+    }
+    for shape in ET.fromstring(drawn).iter():  # noqa: S314 - it is our own
+        if "data-id" in shape.attrib:
+            classes = set(shape.attrib.get("class", "").split()) - {"dot"}
+            frame = any(one.attrib.get("class", "").split()[:1] == ["group"] for one in shape.findall(f"{SVG}rect"))
+            states = marks["shapes"].get(shape.attrib["data-id"])
+            away = set() if frame else {"idle"}
+            assert (set(states[-1].get("look", "").split()) if states else away) == classes
+
+
+def test_a_page_gets_what_the_picture_shows() -> None:
+    """Of an agent, too, whose steps stand in several lists."""
+    for text in ("hello", "a bomb"):
+        made = agent("a secret")
+        result = anyio.run(lambda made=made, text=text: made.generate(text, records=True))
+        root = lists_of(made.plans, None, "demo")
+        assert_page_says_the_same(made.draw("svg", trace=result.trace), PageMarks(root).of(result.trace))
+
+
+def test_a_step_in_two_lists_of_an_agent_has_the_costs_of_each() -> None:
+    """What it did with the question is not added to what it did with the answer."""
+    made = agent("a secret")
+    result = anyio.run(lambda: made.generate("hello", records=True))
+    spans = tuple(replace(span, seconds=0.001 if "input" in span.stage else 0.002) for span in result.trace.spans)
+    shapes = PageMarks(lists_of(made.plans, None, "demo")).of(replace(result.trace, spans=spans))["shapes"]
+    words = {id: shapes[id][-1].get("words") for id in ("step:hides@input", "step:hides@output")}
+    assert words == {"step:hides@input": ["1.00 ms"], "step:hides@output": ["1 edit ([HIDDEN]) · 2.00 ms"]}
+
+
+def test_a_page_knows_when_each_box_and_arrow_was_reached() -> None:
+    """In the order of time: a step is reached when it starts, and marked when it has ended."""
+    marks = PageMarks(GUARD.root).of(traced(GUARD, "a secret"))
+    spans = {span.path: span.id for span in traced(GUARD, "a secret").spans if span.path}
+    first = spans["first"]
+    assert [state.get("when") for state in marks["shapes"]["step:first"]] == [f"end {first}"]
+    assert ("start", "step:first", f"start {first}") in marks["wires"]
+
+
+def test_a_step_that_ran_twice_has_a_mark_after_each_run() -> None:
+    """The last one is the sum."""
+    made = agent("a bomb", "peace", retry=True)
+    result = anyio.run(lambda: made.generate("hello", records=True, max_processor_retries=2))
+    states = PageMarks(lists_of(made.plans, None, "demo")).of(result.trace)["shapes"]["step:stops@output"]
+    assert [state.get("kind") for state in states] == ["tripped", "tripped"]
+    assert "2 runs" in states[-1].get("tip", "")
+    assert "runs" not in states[0].get("tip", "")
+
+
+def test_a_reason_that_is_too_long_for_a_badge_is_cut_there_and_whole_in_the_tip() -> None:
+    """A badge has as many lines as there is room for between two boxes."""
+    reason = "the text tries to take over the model: " * 5
+    span = Span(1, 0, "step", "a", "a", "process_input", status="tripped", tripwire=Tripwire(reason, "a", "x"))
+    root = Workflow("w").then(Checks("a")).then(Checks("b")).root
+    (state,) = PageMarks(root).of(Trace("r", "w", "passed", (span,)))["shapes"]["step:a"]
+    words = state.get("words", [])
+    assert len(words) == 2
+    assert words[-1].endswith("…")
+    assert reason.strip() in state.get("tip", "")
 
 
 def test_the_picture_in_the_docs_is_up_to_date() -> None:

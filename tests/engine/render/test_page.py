@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -361,10 +362,73 @@ def test_a_badge_does_not_cover_the_head_of_an_arrow(chromium: Browser, traced: 
     """Arrows come in at the upper edge; the badge of a narrow box is as wide as the box."""
     with opened(chromium, traced) as page:
         edges = page.evaluate(
-            """() => [...document.querySelectorAll(".picture .badge")].map((badge) => {
+            """() => [...document.querySelectorAll(".picture .pill")].map((badge) => {
                 const box = badge.parentNode.querySelector("rect").getBoundingClientRect();
                 return [badge.getBoundingClientRect().top, box.top + box.height / 2];
             })"""
         )
         assert len(edges) >= 3
         assert all(top > middle for top, middle in edges)
+
+
+def test_arrows_show_which_way_was_taken(chromium: Browser, traced: Path) -> None:
+    """Those behind the step that stopped the run are pale, like the arm that was not taken."""
+    with opened(chromium, traced) as page:
+        assert arrow(page, "start", "step:hider") == "flow taken"
+        assert arrow(page, "fork:parallel", "step:judge") == "flow taken"
+        assert arrow(page, "fork:parallel", "step:judge#2") == "flow idle"
+        assert arrow(page, "step:last", "end") == "flow idle"
+        widths = page.evaluate(
+            """() => ["taken", "idle"].map((look) =>
+                getComputedStyle(document.querySelector(`.flow.${look} > .wire`)).strokeWidth)"""
+        )
+        assert widths == ["2.6px", "1.3px"]
+
+
+def test_the_reason_of_a_verdict_stands_at_its_box(chromium: Browser, traced: Path) -> None:
+    """For a screen reader, too; markup in it stays text, and the whole of it is under the pointer."""
+    with opened(chromium, traced) as page:
+        judge = box(page, "judge")
+        assert "stops the run: said" in " ".join(judge.locator(".pill text").all_text_contents())
+        assert "stops the run" in (judge.get_attribute("aria-label") or "")
+        assert "<img src=x onerror=alert(1)>" in (judge.locator("title").text_content() or "")
+        assert page.locator("img").count() == 0
+
+
+def test_a_replay_shows_the_way_so_far(chromium: Browser, traced: Path) -> None:
+    """An arrow is taken when what it leads to starts, and pale again on the way back."""
+    with opened(chromium, traced) as page:
+        page.get_by_role("button", name="Start").click()
+        assert page.locator(".flow.taken").count() == 0
+        assert page.locator(".pill").count() == 0
+        for _ in range(2):
+            page.get_by_role("button", name="Next").click()
+        assert arrow(page, "start", "step:hider") == "flow taken"
+        assert arrow(page, "step:hider", "fork:parallel") == "flow idle"
+        page.get_by_role("button", name="Next").click()
+        assert arrow(page, "step:hider", "fork:parallel") == "flow taken"
+        page.get_by_role("button", name="Back").click()
+        assert arrow(page, "step:hider", "fork:parallel") == "flow idle"
+        page.get_by_role("button", name="End").click()
+        assert box(page, "judge").get_attribute("data-mark") == "tripped"
+
+
+def test_the_data_of_a_verdict_is_readable(chromium: Browser, tmp_path: Path) -> None:
+    """Names with their values, and no JSON."""
+    scores = {"scores": {"hate": 0.1, "threat": {"low": 0.2}}, "tags": ["a", "b"], "found": [{"type": "x"}], "no": []}
+    verdict = replace(VERDICT, metadata=scores)
+    spans = tuple(replace(span, tripwire=verdict) if span.name == "judge" else span for span in TRACE.spans)
+    path = written(tmp_path, GUARD, trace=replace(TRACE, spans=spans, tripwire=verdict))
+    with opened(chromium, path) as page:
+        rows = page.locator(".summary .facts > tbody > tr").all_inner_texts()
+        assert [" ".join(row.split()) for row in rows] == [
+            "scores hate 0.1 threat low 0.2",
+            "tags a, b",
+            "found type x",
+            "no none",
+        ]
+
+
+def arrow(page: Page, source: str, target: str) -> str | None:
+    """The classes of an arrow, by the ids of the boxes at its ends."""
+    return page.locator(f'g[data-source="{source}"][data-target="{target}"]').get_attribute("class")

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { marksAt, momentsOf, streamAt } from "penstock/moments.js";
+import { momentsOf, passedAt, streamAt } from "penstock/moments.js";
 import { span, trace } from "./helpers.js";
 
 const chunks = [
@@ -27,13 +27,10 @@ test("a step that took no time starts before it ends", () => {
   assert.deepEqual(said, ["start 0", "end 0", "start 1", "end 1"]);
 });
 
-test("the picture shows what runs and what has ended, and nothing of the future", () => {
-  const moments = momentsOf(run);
-  assert.deepEqual([...marksAt(moments, 2)], [["a", { kind: "running", badge: "running" }]]);
-  const marks = marksAt(moments, 4);
-  assert.equal(marks.get("a")?.kind, "passed");
-  assert.equal(marks.get("b")?.kind, "running");
-  assert.equal(marksAt(moments, 0).size, 0);
+test("what has passed is named as marks name it", () => {
+  assert.deepEqual([...passedAt(momentsOf(run), 5)], ["start 1", "start 2", "end 2", "start 3", "end 4"]);
+  assert.equal(passedAt(momentsOf(run), 7).size, 5, "chunks are no moments of a mark");
+  assert.equal(passedAt(momentsOf(run), 0).size, 0);
 });
 
 test("a stream shows what came in, is held, and left", () => {

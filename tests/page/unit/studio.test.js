@@ -66,9 +66,11 @@ test("a run that goes on is marked by what has ended and what is running", () =>
   apply(run, "state", { state: "running" });
   apply(run, "start", { ...about, path: "one" });
   apply(run, "start", { ...about, path: "two", name: "two" });
-  apply(run, "span", { ...about, id: -1, parent: 5, path: "one", seconds: 1, status: "edited", edits: [] });
-  assert.equal(runMarks(run).get("one")?.kind, "edited");
-  assert.equal(runMarks(run).get("two")?.kind, "running");
+  const marks = { "step:one": { kind: "edited", words: ["1 edit"] } };
+  apply(run, "span", { ...about, id: -1, parent: 5, path: "one", seconds: 1, status: "edited", edits: [], marks });
+  assert.equal(runMarks(run).shapes?.get("step:one")?.look, "edited");
+  assert.equal(runMarks(run).paths?.get("two")?.kind, "running");
+  assert.equal(runMarks(run).wires, undefined, "its way is not known before its end");
   assert.equal(traceOf(run)?.spans[0]?.parent, null);
   assert.equal(statusOf(run).word, "Running");
 });
@@ -87,8 +89,8 @@ test("rows are added up for each step while they run", () => {
     { ...row, status: "blocked", step: "injection", edits: {} },
   ];
   apply(run, "rows", { rows, counts: { edited: 1, blocked: 1 }, done: 2, total: 9 });
-  assert.deepEqual(runMarks(run).get("pii"), { kind: "edited", badge: "2 edits" });
-  assert.deepEqual(runMarks(run).get("injection"), { kind: "tripped", badge: "1 stopped" });
+  assert.deepEqual(runMarks(run).paths?.get("pii"), { kind: "edited", look: "edited", words: ["2 edits"] });
+  assert.deepEqual(runMarks(run).paths?.get("injection"), { kind: "tripped", look: "tripped", words: ["1 stopped"] });
 });
 
 test("the stored run has the last word", () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { badgeOf, depthsOf, marksOf } from "penstock/trace.js";
+import { badgeOf, depthsOf } from "penstock/trace.js";
 import { span, trace } from "./helpers.js";
 
 const edit = { message: "m", part: 0, field: "text", start: 0, end: 1, kind: "redact", replacement: "" };
@@ -17,32 +17,6 @@ test("a badge says what a step did and how long it took", () => {
 test("a step in shadow stops nothing, and its badge says so", () => {
   assert.equal(badgeOf(span({ status: "tripped", shadow: true })), "would stop · 1.00 ms");
   assert.equal(badgeOf(span({ status: "edited", shadow: true, edits: [edit] })), "shadow · 1 edit · 1.00 ms");
-});
-
-test("a step that ran several times has one mark: the worst outcome, the sum of times", () => {
-  const marks = marksOf([
-    span({}),
-    span({ id: 1, status: "edited", edits: [edit] }),
-    span({ id: 2, status: "skipped" }),
-  ]);
-  assert.deepEqual(marks.get("a"), { kind: "edited", badge: "2× · 1 edit · 2.00 ms" });
-});
-
-test("arms are marked by their number, and a taken one stays taken", () => {
-  const arms = (/** @type {boolean} */ first) => [
-    { label: "is_long", taken: first },
-    { label: "otherwise", taken: !first },
-  ];
-  const marks = marksOf([
-    span({ kind: "branch", path: "b", arms: arms(true) }),
-    span({ id: 1, kind: "branch", path: "b", arms: [{ label: "is_long", taken: false }] }),
-  ]);
-  assert.equal(marks.get("b:0")?.kind, "passed");
-  assert.equal(marks.get("b:otherwise")?.kind, "skipped");
-});
-
-test("a span without a path marks nothing", () => {
-  assert.equal(marksOf([span({ kind: "model", path: "" })]).size, 0);
 });
 
 test("depths follow the parents, and an unknown parent does not break them", () => {

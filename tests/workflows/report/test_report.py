@@ -59,7 +59,7 @@ class Read:
     def trace(self, line: int) -> Any:
         """Return the trace of a row, or None."""
         row = next(one for one in self.rows if one["line"] == line)
-        return self.traces(row["block"])[row["index"]] if "block" in row else None
+        return self.traces(row["block"])[row["index"]]["trace"] if "block" in row else None
 
     @property
     def whole(self) -> str:

@@ -73,11 +73,16 @@ def test_a_row_opens_its_run_and_the_browser_goes_back(chromium: Browser, folder
         page.get_by_role("link", name="Next").click()
         page.wait_for_selector("h1:has-text('line 3')")
         assert page.locator('.picture g[data-path="prompt-injection"]').get_attribute("data-mark") == "tripped"
+        badge = page.locator('.picture [data-mark="tripped"] .pill')
+        assert (badge.text_content() or "").startswith("stops the run")
+        assert page.locator('.flow.idle[data-target="end"]').count() == 1
         page.go_back()
         page.wait_for_selector("h1:has-text('line 2')")
+        assert page.locator('.flow.taken[data-target="end"]').count() == 1
         page.get_by_role("link", name="Overview").click()
         page.wait_for_selector(".verdicts")
-        assert page.locator('.picture g[data-path="personal-data"] .badge').text_content() == "1 edited"
+        assert page.locator(".flow.taken, .flow.idle").count() == 0
+        assert page.locator('.picture g[data-path="personal-data"] .pill').text_content() == "1 edited"
 
 
 def test_a_row_that_could_not_be_checked_shows_its_error(chromium: Browser, folder: Path) -> None:

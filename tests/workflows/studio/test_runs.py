@@ -28,6 +28,7 @@ def test_a_text_is_run_and_told_live(served):
     spans = [data for _, name, data in events if name == "span"]
     step = next(span for span in spans if span["kind"] == "step")
     assert (step["path"], step["status"], len(step["edits"])) == ("pii-detector", "edited", 1)
+    assert step["marks"]["step:pii-detector"]["words"][0].startswith("1 edit")
     assert [span["kind"] for span in spans][-1] == "run"
     run = served.ended(id)
     assert run["status"] == "edited"
@@ -35,6 +36,11 @@ def test_a_text_is_run_and_told_live(served):
     assert run["trace"]["texts"] is True
     assert [span["kind"] for span in run["trace"]["spans"]] == ["run", "stage", "step"]
     assert run["svg"].startswith("<svg")
+    assert set(run["marks"]) == {"", "process_input"}
+    assert [ends[:2] for ends in run["marks"][""]["wires"]] == [
+        ["start", "step:pii-detector"],
+        ["step:pii-detector", "end"],
+    ]
     assert run["title"] == EMAIL
     assert run["workflow"]["name"] == "guard"
 
@@ -133,6 +139,9 @@ def test_an_agent_is_followed_step_by_step(served):
     assert run["agent"]["steps"] == 2
     assert run["stage"] is None
     assert {"tool", "model"} <= {span["kind"] for span in run["trace"]["spans"]}
+    boxes = {id for span in spans for id in span.get("marks", {})} & set(run["marks"][""]["shapes"])
+    assert boxes == {id for id in run["marks"][""]["shapes"] if id.startswith("step:")}
+    assert "model" in run["marks"][""]["shapes"]
 
 
 def test_each_run_starts_anew_so_a_script_begins_again(served):

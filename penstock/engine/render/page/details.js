@@ -2,7 +2,7 @@
 
 import { html, nothing } from "lit-html";
 import { blocksOf, literalsOf } from "penstock/docstring.js";
-import { duration, stageWord, visible } from "penstock/format.js";
+import { count, duration, stageWord, visible } from "penstock/format.js";
 import { textsOf } from "penstock/texts.js";
 
 /** @typedef {import("./types.js").StepInfo} StepInfo */
@@ -153,9 +153,54 @@ export function table(caption, rows) {
   </table>`;
 }
 
-/** @param {unknown} value */
+/** More entries of a list or an object than this are counted only. */
+const MOST = 50;
+
+/**
+ * A value as people read it: names with their values below each other, a list of plain values in one line.
+ *
+ * @param {unknown} value
+ * @returns {unknown}
+ */
 function shown(value) {
+  if (Array.isArray(value)) return value.some(isNested) ? list(value) : plainList(value);
+  if (isNested(value)) return fields(Object.entries(value));
   return visible(typeof value === "string" ? value : (JSON.stringify(value) ?? ""));
+}
+
+/**
+ * @param {unknown} value
+ * @returns {value is object}
+ */
+function isNested(value) {
+  return typeof value === "object" && value !== null;
+}
+
+/** @param {unknown[]} values */
+function list(values) {
+  return html`<ul class="values">${values.slice(0, MOST).map((value) => html`<li>${shown(value)}</li>`)}${more(values)}</ul>`;
+}
+
+/** @param {unknown[]} values */
+function plainList(values) {
+  if (values.length === 0) return html`<span class="none">none</span>`;
+  const left = values.length > MOST ? [`… ${count(values.length - MOST, "more", "more")}`] : [];
+  return [...values.slice(0, MOST).map(shown), ...left].join(", ");
+}
+
+/** @param {[string, unknown][]} entries */
+function fields(entries) {
+  if (entries.length === 0) return html`<span class="none">none</span>`;
+  return html`<dl class="values">${entries
+    .slice(0, MOST)
+    .map(
+      ([name, value]) => html`<dt>${visible(name)}</dt><dd>${shown(value)}</dd>`,
+    )}</dl>${entries.length > MOST ? html`<p class="none">… ${count(entries.length - MOST, "more", "more")}</p>` : nothing}`;
+}
+
+/** @param {unknown[]} values */
+function more(values) {
+  return values.length > MOST ? html`<li class="none">… ${count(values.length - MOST, "more", "more")}</li>` : nothing;
 }
 
 /** @param {unknown} value */

@@ -1,10 +1,7 @@
 /** A run as a row of moments, to be shown one after another: a step starts, a chunk arrives, a step ends. */
 
-import { marksOf } from "penstock/trace.js";
-
 /** @typedef {import("./types.js").Trace} Trace */
 /** @typedef {import("./types.js").Span} Span */
-/** @typedef {import("./types.js").Mark} Mark */
 /** @typedef {import("./types.js").StreamChunk} StreamChunk */
 
 /**
@@ -69,18 +66,11 @@ function merged(rows) {
 /**
  * @param {Moment[]} moments
  * @param {number} index how many of them have passed
- * @returns {Map<string, Mark>} the marks of the picture at that time: what has ended, and what is running
+ * @returns {Set<string>} the starts and ends of spans that have passed, as marks name them: `start ID`, `end ID`
  */
-export function marksAt(moments, index) {
-  const past = moments.slice(0, index);
-  const ended = past.filter((moment) => moment.what === "end").map((moment) => moment.span);
-  const marks = marksOf(ended);
-  const over = new Set(ended);
-  for (const { what, span } of past) {
-    if (what === "start" && !over.has(span) && span.path !== "")
-      marks.set(span.path, { kind: "running", badge: "running" });
-  }
-  return marks;
+export function passedAt(moments, index) {
+  const past = moments.slice(0, index).filter((moment) => moment.what !== "chunk");
+  return new Set(past.map(({ what, span }) => `${what} ${span.id}`));
 }
 
 /**

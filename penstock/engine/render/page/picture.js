@@ -5,12 +5,17 @@
  * as any page, and a box that gets the focus comes into view.
  */
 
+import { wireKey } from "penstock/marks.js";
 import { clamp, fitScale, zoomedOffset } from "penstock/zoom.js";
 
 /** @typedef {import("./types.js").Mark} Mark */
+/** @typedef {import("./types.js").Shown} Shown */
 
 const SVG = "http://www.w3.org/2000/svg";
 const STEP = 1.25;
+
+/** @type {Mark} what a run did not reach */
+const IDLE = { look: "idle" };
 
 export class Picture {
   /**
@@ -31,7 +36,7 @@ export class Picture {
     this.element.setAttribute("aria-label", "Picture of the workflow");
     this.svg = typeof svg === "string" ? parsed(svg) : svg;
     this.size = { width: Number(this.svg.getAttribute("width")), height: Number(this.svg.getAttribute("height")) };
-    adoptStyle(this.svg);
+    this.sheets = adoptStyle(this.svg);
     this.element.append(this.svg);
     /** @type {Map<string, SVGGElement[]>} the boxes of each path: a step of an agent may stand in several lists */
     this.boxes = new Map();
@@ -39,9 +44,12 @@ export class Picture {
       const path = box.dataset.path ?? "";
       this.boxes.set(path, [...(this.boxes.get(path) ?? []), box]);
     }
+    /** @type {Map<SVGElement, Mark>} what each box and dot shows of a run */
+    this.marked = new Map();
+    this.names = names;
     /** The paths of the boxes that can be chosen, in the order in which the arrow keys reach them. */
     this.choices = [...names.keys()].filter((path) => this.boxes.has(path));
-    this.#prepareBoxes(names);
+    this.#prepareBoxes();
     this.#listen();
     this.observer = new ResizeObserver(() => this.fitted && this.fit());
     this.observer.observe(this.element);
@@ -122,18 +130,62 @@ export class Picture {
   }
 
   /**
-   * Mark what a run did: a coloured edge and a badge at each box; the marks before are taken away.
+   * Mark what a run did: colours and badges of boxes, and the arrows that were taken. The marks before are taken away.
    *
-   * @param {Map<string, Mark>} marks by the path of a step or branch
+   * @param {Shown} shown
    */
-  mark(marks) {
-    for (const [path, boxes] of this.boxes) for (const box of boxes) markBox(box, marks.get(path));
-    this.svg.classList.toggle("marked", marks.size > 0);
+  mark({ shapes = new Map(), paths = new Map(), wires = null }) {
+    for (const box of /** @type {NodeListOf<SVGElement>} */ (this.svg.querySelectorAll("[data-id]"))) {
+      const { id = "", path } = box.dataset;
+      const mark = shapes.get(id) ?? (path === undefined ? undefined : paths.get(path));
+      this.#markBox(box, mark ?? (wires && !isFrame(box) ? IDLE : undefined));
+    }
+    this.#markWires(wires);
+    this.svg.classList.toggle("marked", shapes.size + paths.size > 0 || wires !== null);
   }
 
-  /** Stop watching the size of the page. */
+  /** Stop watching the size of the page, and take the rules of the picture out of it. */
   dispose() {
     this.observer.disconnect();
+    document.adoptedStyleSheets = document.adoptedStyleSheets.filter((sheet) => !this.sheets.includes(sheet));
+  }
+
+  /**
+   * @param {SVGElement} box
+   * @param {Mark | undefined} mark
+   */
+  #markBox(box, mark) {
+    const before = this.marked.get(box);
+    if (before === mark) return;
+    if (mark) this.marked.set(box, mark);
+    else this.marked.delete(box);
+    box.classList.remove(...looksOf(before));
+    box.classList.add(...looksOf(mark));
+    box.querySelector(":scope > .pill")?.remove();
+    if (mark?.words?.length) box.append(badge(box, mark.words));
+    if (mark?.kind) box.dataset.mark = mark.kind;
+    else delete box.dataset.mark;
+    const title = box.querySelector(":scope > title");
+    if (title) {
+      box.dataset.tip ??= title.textContent ?? "";
+      title.textContent = [box.dataset.tip, mark?.tip ?? ""].filter(Boolean).join("\n");
+    }
+    const name = this.names.get(box.dataset.path ?? "");
+    if (name !== undefined) box.setAttribute("aria-label", [name, ...(mark?.words ?? [])].join(", "));
+  }
+
+  /** @param {Set<string> | null} taken */
+  #markWires(taken) {
+    const flows = /** @type {NodeListOf<SVGElement>} */ (this.svg.querySelectorAll("g.flow[data-source]"));
+    const last = flows[flows.length - 1];
+    const next = last?.nextSibling ?? null;
+    for (const flow of flows) {
+      const { source = "", target = "" } = flow.dataset;
+      const passed = taken?.has(wireKey(source, target)) ?? false;
+      flow.classList.toggle("taken", passed);
+      flow.classList.toggle("idle", taken !== null && !passed);
+      if (passed) flow.parentNode?.insertBefore(flow, next); // over the pale ones
+    }
   }
 
   /** @param {number} scale */
@@ -156,10 +208,9 @@ export class Picture {
     return this.boxes.get(path)?.[0];
   }
 
-  /** @param {Map<string, string>} names */
-  #prepareBoxes(names) {
+  #prepareBoxes() {
     this.svg.setAttribute("role", "group");
-    for (const [path, name] of names) {
+    for (const [path, name] of this.names) {
       for (const box of this.boxes.get(path) ?? []) {
         box.setAttribute("role", "button");
         box.setAttribute("aria-pressed", "false");
@@ -320,60 +371,69 @@ function parsed(text) {
   return document.importNode(root, true);
 }
 
-/**
- * Move the rules of a picture into the page: a strict policy refuses style elements, and some of them are the same.
- *
- * @param {SVGSVGElement} svg
- */
-function adoptStyle(svg) {
-  for (const style of svg.querySelectorAll("style")) {
-    const sheet = new CSSStyleSheet();
-    sheet.replaceSync(style.textContent ?? "");
-    document.adoptedStyleSheets.unshift(sheet);
-    style.remove();
-  }
+/** @param {Mark | undefined} mark */
+function looksOf(mark) {
+  return mark?.look?.split(" ").filter(Boolean) ?? [];
+}
+
+/** @param {SVGElement} box */
+function isFrame(box) {
+  return box.querySelector(":scope > rect.group") !== null;
 }
 
 /**
- * @param {SVGGElement} box
- * @param {Mark | undefined} mark
+ * Move the rules of a picture into the page: a strict policy refuses style elements.
+ *
+ * @param {SVGSVGElement} svg
+ * @returns {CSSStyleSheet[]} what was added to the page
  */
-function markBox(box, mark) {
-  box.querySelector(":scope > .badge")?.remove();
-  if (mark) box.dataset.mark = mark.kind;
-  else delete box.dataset.mark;
-  if (mark?.badge) box.append(badge(box, mark));
+function adoptStyle(svg) {
+  const sheets = [...svg.querySelectorAll("style")].map((style) => {
+    const sheet = new CSSStyleSheet();
+    sheet.replaceSync(style.textContent ?? "");
+    style.remove();
+    return sheet;
+  });
+  document.adoptedStyleSheets.unshift(...sheets);
+  return sheets;
 }
 
 /**
  * The badge of a box, over its lower edge: arrows come in at the upper one, and their heads must be seen.
  *
- * @param {SVGGElement} box
- * @param {Mark} mark
+ * @param {SVGElement} box
+ * @param {string[]} words its lines
  */
-function badge(box, mark) {
+function badge(box, words) {
   const frame = frameOf(box);
-  const width = (mark.badge ?? "").length * 5.7 + 12;
+  const width = Math.max(...words.map((line) => line.length)) * 5.7 + 12;
+  const height = 3.5 + 11.5 * words.length;
   // At the right end of the box; one that is wider than the box stands over its middle.
   const spare = frame.width + 1 - width;
   const left = frame.x + (spare < 0 ? spare / 2 : spare);
   const top = frame.y + frame.height - 3;
   const group = document.createElementNS(SVG, "g");
-  group.setAttribute("class", "badge");
-  const back = document.createElementNS(SVG, "rect");
-  for (const [name, value] of Object.entries({ x: left, y: top, width, height: 15, rx: 7 })) {
-    back.setAttribute(name, String(value));
+  group.setAttribute("class", "pill");
+  group.append(drawn("rect", { x: left, y: top, width, height, rx: 7 }));
+  for (const [at, line] of words.entries()) {
+    const text = drawn("text", { x: left + width / 2, y: top + 11 + 11.5 * at, "text-anchor": "middle" });
+    text.textContent = line;
+    group.append(text);
   }
-  const text = document.createElementNS(SVG, "text");
-  text.textContent = mark.badge ?? "";
-  text.setAttribute("text-anchor", "middle");
-  text.setAttribute("x", String(left + width / 2));
-  text.setAttribute("y", String(top + 11));
-  group.append(back, text);
   return group;
 }
 
-/** @param {SVGGElement} box */
+/**
+ * @param {string} name
+ * @param {Record<string, string | number>} attributes
+ */
+function drawn(name, attributes) {
+  const element = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, String(value));
+  return element;
+}
+
+/** @param {SVGElement} box */
 function frameOf(box) {
   const rect = box.querySelector("rect");
   const numbers = ["x", "y", "width", "height"].map((name) => Number(rect?.getAttribute(name) ?? 0));

@@ -2,11 +2,10 @@
 
 import { html, nothing } from "lit-html";
 import { duration, visible } from "penstock/format.js";
-import { marksAt, momentsOf, streamAt } from "penstock/moments.js";
+import { momentsOf, passedAt, streamAt } from "penstock/moments.js";
 import { streamPieces } from "penstock/spans.js";
 
 /** @typedef {import("./types.js").Trace} Trace */
-/** @typedef {import("./types.js").Mark} Mark */
 /** @typedef {import("penstock/moments.js").Moment} Moment */
 
 const PAUSE = 600;
@@ -30,9 +29,9 @@ export class Replay {
     return this.moments[this.index - 1] ?? null;
   }
 
-  /** @returns {Map<string, Mark>} what the picture shows now */
-  get marks() {
-    return marksAt(this.moments, this.index);
+  /** @returns {Set<string> | null} the starts and ends that have passed; null when all is over */
+  get passed() {
+    return this.at === null ? null : passedAt(this.moments, this.index);
   }
 
   /** @returns {number | null} the time since the start of the run, in seconds; null when all is over */

@@ -94,9 +94,23 @@
  * @property {string | null} stage the stage that is shown; null for all
  * @property {StepInfo[]} steps steps, and all else that has a path: branches, parallels, nested workflows
  *
- * @typedef {object} Mark What a run did to a box of the picture.
- * @property {SpanStatus | "running" | "waiting" | "added" | "removed" | "changed"} kind
- * @property {string} [badge] a few words shown at the box
+ * @typedef {object} Mark What a box of the picture shows of a run. `engine/render/page_marks.py` makes those of traces.
+ * @property {SpanStatus | "running"} [kind]
+ * @property {string} [look] its classes
+ * @property {string[]} [words] the lines of its badge
+ * @property {string} [tip] what is shown under the pointer
+ *
+ * @typedef {Mark & {when?: string}} MarkState A mark from a moment on, `start ID` or `end ID` of a span; without one,
+ *   from the start of the run.
+ *
+ * @typedef {object} RunMarks What a run did to a picture. What is not in it was not reached.
+ * @property {Record<string, MarkState[]>} shapes the states of each box, by its id, in the order of time
+ * @property {[source: string, target: string, when: string][]} wires the arrows that were taken, and from when on
+ *
+ * @typedef {object} Shown What a picture shows of a run.
+ * @property {Map<string, Mark>} [shapes] by the id of a box
+ * @property {Map<string, Mark>} [paths] by a path, for boxes that `shapes` does not have
+ * @property {Set<string> | null} [wires] the arrows that were taken, each as `wireKey`; null: that is not known
  */
 
 export {};

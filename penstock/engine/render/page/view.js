@@ -3,14 +3,15 @@
 import { html, nothing } from "lit-html";
 import { details, spanDetails, tripwireOf } from "penstock/details.js";
 import { count, duration, visible } from "penstock/format.js";
+import { shownOf } from "penstock/marks.js";
 import { Picture } from "penstock/picture.js";
 import { Replay, replayControls } from "penstock/replay.js";
 import { find } from "penstock/search.js";
 import { timeline } from "penstock/timeline.js";
-import { marksOf } from "penstock/trace.js";
 
 /** @typedef {import("./types.js").WorkflowInfo} WorkflowInfo */
 /** @typedef {import("./types.js").Trace} Trace */
+/** @typedef {import("./types.js").RunMarks} RunMarks */
 /** @typedef {import("./types.js").Span} Span */
 
 export class View {
@@ -26,6 +27,8 @@ export class View {
     this.picture = new Picture(svg, { names, onSelect: (path) => this.select(path, { reveal: false }) });
     /** @type {Trace | null} */
     this.trace = null;
+    /** @type {RunMarks | null} */
+    this.marks = null;
     /** @type {Replay | null} */
     this.replay = null;
     /** @type {string | null} the path of a step */
@@ -39,13 +42,15 @@ export class View {
    * Lay a run over the picture, or take it away.
    *
    * @param {Trace | null} trace
+   * @param {RunMarks | null} marks what it did to the picture
    */
-  show(trace) {
+  show(trace, marks) {
     this.replay?.pause();
     this.trace = trace;
+    this.marks = marks;
     this.replay = trace && new Replay(trace, () => this.#moved());
     this.span = null;
-    this.picture.mark(trace ? marksOf(trace.spans) : new Map());
+    this.picture.mark(shownOf(marks));
     this.onChange();
   }
 
@@ -91,9 +96,9 @@ export class View {
   /** Show the moment of the replay: its marks, and the span that it is about. */
   #moved() {
     if (!this.replay || !this.trace) return;
-    const over = this.replay.at === null;
-    this.picture.mark(over ? marksOf(this.trace.spans) : this.replay.marks);
-    const span = over ? null : (this.replay.moment?.span ?? null);
+    const { passed } = this.replay;
+    this.picture.mark(shownOf(this.marks, passed));
+    const span = passed === null ? null : (this.replay.moment?.span ?? null);
     if (span) this.selectSpan(span);
     else this.select(null);
     this.element?.querySelector(".timeline [aria-pressed=true]")?.scrollIntoView({ block: "nearest" });

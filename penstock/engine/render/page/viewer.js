@@ -5,7 +5,8 @@ import { readData, takePicture } from "penstock/data.js";
 import { visible } from "penstock/format.js";
 import { View } from "penstock/view.js";
 
-/** @typedef {import("./types.js").WorkflowInfo & {trace: import("./types.js").Trace | null}} Data */
+/** @typedef {{trace: import("./types.js").Trace | null, marks: import("./types.js").RunMarks | null}} Ran */
+/** @typedef {import("./types.js").WorkflowInfo & Ran} Data */
 
 const data = /** @type {Data} */ (readData("data"));
 const { host, svg } = takePicture();
@@ -23,5 +24,5 @@ function show() {
 }
 
 shown = true;
-view.show(data.trace);
+view.show(data.trace, data.marks);
 view.picture.fit();

@@ -135,12 +135,10 @@ export function countMarks(steps) {
  * @returns {Mark}
  */
 function countMark({ ran, statuses }) {
-  if (ran === 0) return { kind: "skipped", badge: "never run" };
+  if (ran === 0) return { kind: "skipped", look: "skipped", words: ["never run"] };
   const words = { tripped: "stopped", failed: "failed", edited: "edited" };
   const found = /** @type {(keyof typeof words)[]} */ (Object.keys(words)).filter((status) => statuses[status]);
-  if (found[0] === undefined) return { kind: "passed", badge: `${ran.toLocaleString("en")} ran` };
-  return {
-    kind: found[0],
-    badge: found.map((status) => `${statuses[status]?.toLocaleString("en")} ${words[status]}`).join(" · "),
-  };
+  if (found[0] === undefined) return { kind: "passed", look: "passed", words: [`${ran.toLocaleString("en")} ran`] };
+  const counts = found.map((status) => `${statuses[status]?.toLocaleString("en")} ${words[status]}`);
+  return { kind: found[0], look: found[0], words: [counts.join(" · ")] };
 }

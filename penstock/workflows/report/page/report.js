@@ -7,14 +7,14 @@ import { View } from "penstock/view.js";
 import { rowList } from "report/list.js";
 import { countMarks, kept, rowName, slowest, stepTable, verdicts } from "report/overview.js";
 import { ALL, chosen, lineOf } from "report/rows.js";
-import { Traces } from "report/unpack.js";
+import { Runs } from "report/unpack.js";
 
 /** @typedef {import("./types.js").Row} Row */
 /** @typedef {import("./types.js").Report} Report */
 
 const report = /** @type {Report} */ (readData("data"));
 const { host, svg } = takePicture();
-const traces = new Traces(readData);
+const runs = new Runs(readData);
 const choice = { ...ALL, pages: 1 };
 const overviewMarks = countMarks(report.counts.steps);
 /** @type {Row | null} the row that is open */
@@ -84,12 +84,12 @@ async function follow() {
   const line = lineOf(location.hash);
   const wanted = report.rows.find((row) => row.line === line) ?? null;
   if (!open && wanted) scrolled = scrollY;
-  const trace = wanted ? await traces.of(wanted) : null;
+  const ran = wanted ? await runs.of(wanted) : null;
   if (lineOf(location.hash) !== line) return; // the reader has gone on
   open = wanted;
   view.selected = null;
-  view.show(trace);
-  if (!open) view.picture.mark(overviewMarks);
+  view.show(ran?.trace ?? null, ran?.marks ?? null);
+  if (!open) view.picture.mark({ paths: overviewMarks });
   view.picture.fit();
   scrollTo(0, open ? 0 : scrolled);
   document.title = open ? rowName(open) : `Report: ${report.name}`;

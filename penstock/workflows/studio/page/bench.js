@@ -151,7 +151,7 @@ function runPanel(studio) {
  */
 function otherRun(studio, run) {
   const others = studio.state.runs.filter((one) => one.id !== run.id && one.state === "done" && one.status !== "done"); // a file is "done"
-  if (!run.stored || run.stored.state !== "done" || run.stored.file || others.length === 0) return nothing;
+  if (run.stored?.state !== "done" || run.stored.file || others.length === 0) return nothing;
   return html`<label class="field other-run"><span>Compare with another run</span>
     <select @change=${(/** @type {Event & {currentTarget: HTMLSelectElement}} */ event) => void studio.comparison.compareRuns(run.id, event.currentTarget.value)}>
       <option value="" disabled .selected=${true}>Choose a run</option>

@@ -130,21 +130,29 @@ function showPictures(now) {
       const run = compare.runs?.[at];
       const svg = run?.stored?.svg ?? side.detail?.svg;
       const place = document.getElementById(`picture-${at}`);
-      if (svg) now.sideHosts[at]?.show(place, shown(svg, side.detail, run ? runMarks(run) : new Map()));
+      if (svg) now.sideHosts[at]?.show(place, shown(svg, side.detail, run ? runMarks(run) : {}));
       else place?.replaceChildren();
     }
     return;
   }
   const svg = bench.oldPicture ? bench.run?.stored?.svg : bench.detail?.svg;
   if (!svg) return;
-  const about = shown(svg, bench.detail, bench.run ? runMarks(bench.run) : new Map());
+  const about = shown(svg, bench.detail, benchMarks(bench));
   now.host.show(document.getElementById("picture-bench"), { ...about, selected: bench.selected, found: now.found() });
+}
+
+/**
+ * @param {Studio["state"]["bench"]} bench
+ * @returns {import("./types.js").Shown}
+ */
+function benchMarks({ run, oldPicture, stage }) {
+  return run ? runMarks(run, oldPicture ? null : stage) : {};
 }
 
 /**
  * @param {string} svg
  * @param {import("./types.js").Detail | null} detail
- * @param {Map<string, import("./types.js").Mark>} marks
+ * @param {import("./types.js").Shown} marks
  * @returns {import("./picture-host.js").Shown}
  */
 function shown(svg, detail, marks) {

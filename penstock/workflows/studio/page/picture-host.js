@@ -2,13 +2,13 @@
 
 import { Picture } from "penstock/picture.js";
 
-/** @typedef {import("./types.js").Mark} Mark */
+/** @typedef {import("./types.js").Shown} Marks */
 
 /**
  * @typedef {object} Shown
  * @property {string} svg
  * @property {Map<string, string>} names what a screen reader says of a box
- * @property {Map<string, Mark>} marks
+ * @property {Marks} marks what a run did
  * @property {string | null} selected
  * @property {string[] | null} found
  * @property {string} label
@@ -23,7 +23,6 @@ export class PictureHost {
     this.svg = "";
     this.marks = "";
     this.found = "";
-    this.sheets = /** @type {CSSStyleSheet[]} */ ([]);
   }
 
   /**
@@ -47,10 +46,10 @@ export class PictureHost {
 
   /**
    * @param {Picture} picture
-   * @param {Map<string, Mark>} marks
+   * @param {Marks} marks
    */
   #mark(picture, marks) {
-    const wanted = JSON.stringify([...marks]);
+    const wanted = JSON.stringify(Object.entries(marks).map(([name, value]) => [name, value && [...value]]));
     if (wanted === this.marks) return;
     this.marks = wanted;
     picture.mark(marks);
@@ -64,11 +63,7 @@ export class PictureHost {
     const old = this.picture;
     const focused = old && document.activeElement instanceof SVGElement && old.element.contains(document.activeElement);
     const path = focused ? /** @type {SVGElement} */ (document.activeElement).dataset.path : undefined;
-    const before = new Set(document.adoptedStyleSheets);
     const picture = new Picture(svg, { onSelect: this.onSelect, names });
-    const sheets = document.adoptedStyleSheets.filter((sheet) => !before.has(sheet));
-    document.adoptedStyleSheets = document.adoptedStyleSheets.filter((sheet) => !this.sheets.includes(sheet));
-    this.sheets = sheets;
     this.svg = svg;
     this.marks = "[]";
     this.found = "null";

@@ -1,11 +1,12 @@
 /** A run as the page knows it: made of events while it goes on, and of the stored run when it is over. No page is needed. */
 
 import { count, duration } from "penstock/format.js";
-import { marksOf } from "penstock/trace.js";
+import { RUNNING, shownOf } from "penstock/marks.js";
 
 /** @typedef {import("./types.js").Span} Span */
 /** @typedef {import("./types.js").Trace} Trace */
 /** @typedef {import("./types.js").Mark} Mark */
+/** @typedef {import("./types.js").Shown} Shown */
 /** @typedef {import("./types.js").Row} Row */
 /** @typedef {import("./types.js").StepSums} StepSums */
 /** @typedef {import("./types.js").StoredRun} StoredRun */
@@ -23,6 +24,7 @@ export const MOST_ROWS = 50_000;
  * @property {number | null} seconds
  * @property {Span[]} spans those that ended, while it goes on
  * @property {Started[]} running what started and did not end
+ * @property {Map<string, Mark>} marks of boxes by their ids, while it goes on
  * @property {string} text what left so far, of an agent or a stream
  * @property {number} held how many characters are held back
  * @property {boolean} retracted whether text that left was taken back
@@ -55,6 +57,7 @@ export function newRun(id) {
     seconds: null,
     spans: [],
     running: [],
+    marks: new Map(),
     text: "",
     held: 0,
     retracted: false,
@@ -89,8 +92,9 @@ const TAKE_IN = {
   start: (run, started) => {
     run.running.push(started);
   },
-  span: (run, /** @type {Span} */ span) => {
+  span: (run, /** @type {Span & {marks?: Record<string, Mark>}} */ { marks = {}, ...span }) => {
     run.spans.push(span);
+    for (const [id, mark] of Object.entries(marks)) run.marks.set(id, { ...mark, look: mark.kind ?? "" });
     const at = run.running.findIndex(
       (one) => one.kind === span.kind && one.path === span.path && one.name === span.name,
     );
@@ -213,14 +217,14 @@ export function traceOf(run) {
  * What the picture shows of a run.
  *
  * @param {Run} run
- * @returns {Map<string, Mark>} by the path of a step or branch
+ * @param {string | null} stage the stage that the picture shows; null for all
+ * @returns {Shown}
  */
-export function runMarks(run) {
-  if (run.replay) return run.replay.marks;
-  if (run.sums.size) return new Map([...run.sums].map(([path, sums]) => [path, markOfSums(sums)]));
-  const marks = marksOf(run.spans);
-  for (const { path } of run.running) if (path) marks.set(path, { kind: "running", badge: "running" });
-  return marks;
+export function runMarks(run, stage = null) {
+  if (run.sums.size) return { paths: new Map([...run.sums].map(([path, sums]) => [path, markOfSums(sums)])) };
+  if (run.stored?.trace) return shownOf(run.stored.marks?.[stage ?? ""] ?? null, run.replay?.passed);
+  const running = run.running.filter(({ path }) => path).map(({ path }) => /** @type {const} */ ([path, RUNNING]));
+  return { shapes: run.marks, paths: new Map(running) };
 }
 
 /**
@@ -234,7 +238,7 @@ function markOfSums({ seconds, edits, tripped, failed, runs }) {
   if (edits) words.push(count(edits, "edit"));
   if (runs && seconds && !words.length) words.push(`${duration(seconds / runs)} each`);
   const kind = failed ? "failed" : tripped ? "tripped" : edits ? "edited" : "passed";
-  return { kind, badge: words.join(" · ") };
+  return { kind, look: kind, words: words.length ? [words.join(" · ")] : [] };
 }
 
 /** @param {Run | null} run */

@@ -5,6 +5,8 @@
  * @typedef {import("penstock/types.js").Trace} Trace
  * @typedef {import("penstock/types.js").Tripwire} Tripwire
  * @typedef {import("penstock/types.js").Mark} Mark
+ * @typedef {import("penstock/types.js").RunMarks} RunMarks
+ * @typedef {import("penstock/types.js").Shown} Shown
  *
  * @typedef {object} Problem Why a file does not load, or why a run failed.
  * @property {string} kind
@@ -127,6 +129,7 @@
  * @typedef {object} StoredFields
  * @property {string} svg
  * @property {Trace | null} trace
+ * @property {Record<string, RunMarks> | null} [marks] by the stage that a picture shows; empty for all stages
  * @property {Output | null} output
  * @property {Problem | null} error
  * @property {string} logs

@@ -6,8 +6,12 @@ from collections import deque
 from time import monotonic, time
 from typing import TYPE_CHECKING
 
+from penstock.engine.processor.stages import STAGES
+from penstock.engine.render.overlay import StepTotal
+from penstock.engine.render.page_marks import mark_json
 from penstock.engine.values.chunks import DELTAS
-from penstock.engine.values.span import tripwire_json
+from penstock.engine.values.display import visible
+from penstock.engine.values.span import Span, SpanEdit
 from penstock.workflows.studio.protocol import plain
 
 if TYPE_CHECKING:
@@ -35,47 +39,45 @@ class Live:
         self._text: deque[str] = deque()
         self._block = ("", "")  # the type and the id of the pieces that wait
         self._sent = 0.0
+        self._totals: dict[str, StepTotal] = {}
         self._in = self._out = self._held = 0
 
     def on_record(self, record: Record) -> None:
         """Send an event for a step that has ended."""
         self._number += 1
-        span: Json = {
-            "id": -self._number,
-            "parent": None,
-            "kind": "step",
-            "name": record.step.rpartition("/")[2],
-            "path": record.step,
-            "stage": record.stage,
-            "at": max(0.0, record.started - self._started),
-            "seconds": record.seconds,
-            "status": record.status,
-            "processor": record.processor_id,
-        }
-        if record.shadow:
-            span["shadow"] = True
-        if record.edits:
-            span["edits"] = [
-                {
-                    "message": place.message_id,
-                    "part": place.part,
-                    "field": place.path[0],
-                    "start": edit.start,
-                    "end": edit.end,
-                    "kind": edit.kind,
-                    "replacement": edit.text,
-                }
-                for place, edit in record.edits
-            ]
-        if record.tripwire is not None:
-            span["tripwire"] = tripwire_json(record.tripwire)
-        if record.error is not None:
-            span["error"] = record.error
-        if record.flagged:
-            span["flagged"] = list(record.flagged)
-        if record.details:
-            span["details"] = plain(record.details)
-        self._channel.event("span", span)
+        edits = [
+            SpanEdit(place.message_id, place.part, str(place.path[0]), edit.start, edit.end, edit.kind, edit.text)
+            for place, edit in record.edits
+        ]
+        span = Span(
+            -self._number,
+            None,
+            "step",
+            record.step.rpartition("/")[2],
+            record.step,
+            record.stage,
+            max(0.0, record.started - self._started),
+            record.seconds,
+            record.status,
+            record.processor_id,
+            shadow=record.shadow,
+            edits=tuple(edits),
+            tripwire=record.tripwire,
+            error=record.error,
+            details=record.details,
+            flagged=record.flagged,
+        )
+        self._channel.event("span", {**span.to_json(), "marks": self._marks(span)})
+
+    def _marks(self, span: Span) -> Json:
+        """Return what the boxes of a step show after one more run, by their ids: one box for each list of an agent."""
+        box = f"step:{span.path}"
+        marks: Json = {}
+        for id in (box, f"{box}@{STAGES[span.stage].processor_list}"):
+            total = self._totals.setdefault(id, StepTotal())
+            total.add(span)
+            marks[visible(id)] = mark_json(total.mark())
+        return marks
 
     def on_event(self, event: RunEvent) -> None:
         """Send an event for a part of the request that starts or ends."""

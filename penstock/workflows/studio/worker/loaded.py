@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock.engine.graph.nodes import Sequence, resolve
+from penstock.engine.render import lists_of
 from penstock.engine.workflow import Workflow
 from penstock.workflows.loading import load_workflow_or_agent
 from penstock.workflows.studio.worker.changes import changed_agent, changed_workflow
@@ -46,6 +47,13 @@ class Loaded:
             return resolve(self.target.root)
         plans = self.target.plans
         return Sequence() if plans is None else plans.resolved
+
+    def drawn_root(self, stage: str | None) -> Sequence | None:
+        """Return the graph as a picture shows it, of all stages or of one; None if it is not known."""
+        if isinstance(self.target, Workflow):
+            return self.target.root
+        plans = self.target.plans
+        return None if plans is None else lists_of(plans, stage, "model")
 
     def changed(self, changes: Mapping[str, Any]) -> Loaded:
         """Return it with changed options.

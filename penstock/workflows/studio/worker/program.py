@@ -22,6 +22,7 @@ from penstock.workflows.studio.worker.loaded import Loaded, changes_of, load
 from penstock.workflows.studio.worker.problems import problem_of
 from penstock.workflows.studio.worker.running import run_workflow
 from penstock.workflows.studio.worker.sources import Sources
+from penstock.workflows.studio.worker.tracing import with_marks
 
 if TYPE_CHECKING:
     from penstock.engine.workflow import Workflow
@@ -105,11 +106,11 @@ async def _answer(channel: Channel, loaded: Loaded, other: Loaded | None, reques
     live = Live(channel)
     channel.event("picture", {"svg": picture(changed)})
     if changed.agent is not None:
-        return await run_agent(changed.agent, request, live)
+        return with_marks(await run_agent(changed.agent, request, live), changed)
     workflow = cast("Workflow", changed.workflow)
     if request.get("file") is not None:
         return await run_file(workflow, request, channel)
-    return await run_workflow(workflow, request, live)
+    return with_marks(await run_workflow(workflow, request, live), changed)
 
 
 def picture(loaded: Loaded) -> str | None:

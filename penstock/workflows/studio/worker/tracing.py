@@ -1,14 +1,16 @@
-"""The trace of a run or of an agent's result, as data, and the options of a run that has one."""
+"""The trace of a run or of an agent's result as data, what it marks in pictures, and the options of such a run."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypedDict, cast
 
+from penstock.engine.render.page_marks import PageMarks
 from penstock.engine.values.errors import UsageError
+from penstock.engine.values.trace import Trace
 
 if TYPE_CHECKING:
-    from penstock.engine.values.trace import Trace
     from penstock.workflows.studio.protocol import Json
+    from penstock.workflows.studio.worker.loaded import Loaded
 
 
 class Traced(TypedDict):
@@ -36,3 +38,21 @@ def trace_json(ran: HasTrace) -> Json | None:
         return cast("Json", ran.trace.to_json())
     except UsageError:
         return None
+
+
+def with_marks(made: Json, loaded: Loaded) -> Json:
+    """Return the result of a run with what it marks in each picture of what ran.
+
+    ``marks`` has those of the picture of all stages under an empty name, and those of each stage that ran under its
+    name.
+    """
+    if made["trace"] is None:
+        return made
+    trace = Trace.from_json(made["trace"])
+    stages = dict.fromkeys(span.stage for span in trace.spans if span.kind == "stage")
+    marks: Json = {}
+    for stage in (None, *stages):
+        root = loaded.drawn_root(stage)
+        if root is not None:
+            marks[stage or ""] = PageMarks(root, stage).of(trace)
+    return {**made, "marks": marks}

@@ -45,3 +45,8 @@ def result(page: Page) -> Locator:
 def box(page: Page, path: str) -> Locator:
     """Return the box of a step in the picture."""
     return page.locator(f'#picture-bench g[data-path="{path}"]')
+
+
+def arrow(page: Page, source: str, target: str) -> Locator:
+    """Return an arrow of the picture by the ids of the boxes at its ends."""
+    return page.locator(f'#picture-bench g[data-source="{source}"][data-target="{target}"]')

@@ -6,7 +6,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.workflows.studio.browser.steps import box, open_workflow, result, run, write
+from tests.workflows.studio.browser.steps import arrow, box, open_workflow, result, run, write
 
 pytestmark = pytest.mark.timeout(90)  # seconds, for a busy machine; a test takes two or three
 
@@ -38,6 +38,29 @@ def test_a_text_that_trips_says_who_stopped_it_and_why(page: Page) -> None:
     expect(shown).to_contain_text("prompt-injection: ")
     expect(shown).to_contain_text("Nothing came out.")
     expect(box(page, "prompt-injection")).to_have_attribute("data-mark", "tripped")
+    expect(box(page, "prompt-injection").locator(".pill")).to_contain_text("stops the run: the text")
+    expect(arrow(page, "step:unicode-normalizer", "fork:parallel")).to_have_class("flow taken")
+    expect(page.locator('#picture-bench .flow[data-target="end"]')).to_have_class("flow idle")
+
+
+def test_the_arm_that_was_not_taken_is_pale_also_where_one_stage_is_shown(page: Page) -> None:
+    open_workflow(page, "support-guard")
+    run(page, "Hello.")
+    for stage in ("", "process_input", "process_output_step"):
+        page.get_by_role("combobox", name="Stage").select_option(stage)
+        idle = "flow" if stage == "process_output_step" else "flow idle"  # the run did not have this stage
+        expect(arrow(page, "branch:branch", "arm:branch:0")).to_have_class(idle)
+        expect(arrow(page, "branch:branch", "arm:branch:otherwise")).to_have_class(idle.replace("idle", "taken"))
+
+
+def test_pictures_that_are_drawn_again_leave_no_style_behind(page: Page) -> None:
+    open_workflow(page, "support-guard")
+    expect(box(page, "pii-detector")).to_be_visible()
+    sheets = page.evaluate("document.adoptedStyleSheets.length")
+    for name in ("two-hundred-steps", "changing", "support-guard"):
+        open_workflow(page, name)
+        expect(page.locator("#picture-bench svg")).to_have_attribute("aria-label", name)
+    assert page.evaluate("document.adoptedStyleSheets.length") == sheets
 
 
 def test_a_conversation_is_written_message_by_message(page: Page) -> None:
@@ -136,6 +159,7 @@ def test_a_run_is_replayed_moment_by_moment(page: Page) -> None:
     page.get_by_role("button", name="Start", exact=True).click()
     expect(page.get_by_text("The run begins.")).to_be_visible()
     expect(box(page, "pii-detector")).not_to_have_attribute("data-mark", re.compile("."))
+    expect(page.locator("#picture-bench .flow.taken")).to_have_count(0)
     page.get_by_role("button", name="End", exact=True).click()
     expect(box(page, "pii-detector")).to_have_attribute("data-mark", "edited")
 
