@@ -103,7 +103,7 @@ function differences(studio) {
     <h2>Differences</h2>
     ${outputs(left.stored, right.stored)}
     ${more("What the runs did", result?.trace)}
-    ${more("The workflows", result?.diff)}
+    ${more("The workflows", result?.diff, result?.diff?.svg)}
     ${result?.diff?.same ? html`<p class="none">The workflows are the same.</p>` : nothing}
   </section>`;
 }
@@ -111,10 +111,14 @@ function differences(studio) {
 /**
  * @param {string} title
  * @param {{same: boolean, text: string} | null | undefined} difference
+ * @param {string | null} [svg] the difference as a picture; an image, so that its style stays its own
  */
-function more(title, difference) {
+function more(title, difference, svg) {
   if (!difference || difference.same) return nothing;
-  return html`<details><summary>${title}</summary><pre class="doc">${visible(difference.text)}</pre></details>`;
+  const source = svg && `data:image/svg+xml,${encodeURIComponent(svg)}`;
+  return html`<details><summary>${title}</summary>
+    ${source ? html`<div class="drawn" tabindex="0" role="group" aria-label="Picture"><img src=${source} alt="${title}, drawn; the text below says the same"></div>` : nothing}
+    <pre class="doc">${visible(difference.text)}</pre></details>`;
 }
 
 /**

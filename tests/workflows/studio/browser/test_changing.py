@@ -32,7 +32,12 @@ def test_changed_options_are_compared_with_the_file_on_the_same_text(page: Page)
     expect(left.locator(".verdict")).to_contain_text("Edited")
     expect(right.locator(".verdict")).to_contain_text("Stopped")
     expect(right).to_contain_text('pii-detector: strategy = "block"')
-    expect(page.get_by_role("region", name="Differences")).to_contain_text("Left: edited, right: blocked")
+    differences = page.get_by_role("region", name="Differences")
+    expect(differences).to_contain_text("Left: edited, right: blocked")
+    differences.get_by_text("The workflows").click()
+    drawn = differences.get_by_role("img", name=re.compile("The workflows, drawn"))
+    expect(drawn).to_be_visible()
+    assert drawn.evaluate("image => image.complete && image.naturalWidth > 100")
 
 
 def test_an_option_that_is_refused_says_so_at_its_field_and_can_be_reset(page: Page) -> None:
