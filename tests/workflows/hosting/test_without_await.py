@@ -1,0 +1,135 @@
+"""Requests of frameworks whose hooks are ordinary functions."""
+
+from __future__ import annotations
+
+import contextvars
+import os
+import sys
+import threading
+import time
+from collections.abc import AsyncGenerator, Iterator
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from penstock.engine import UsageError
+from penstock.workflows.hosting.without_await import each, in_threads, wait_for
+
+VARIABLE: contextvars.ContextVar[str] = contextvars.ContextVar("VARIABLE", default="unset")
+
+
+async def double(number: int) -> int:
+    """Return twice the number, after a turn of the loop."""
+    await anyio.lowlevel.checkpoint()
+    return 2 * number
+
+
+def test_a_coroutine_gives_its_result() -> None:
+    """Also from several threads at once."""
+    results: list[int] = []
+    threads = [threading.Thread(target=lambda n=n: results.append(wait_for(double(n)))) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(results) == [0, 2, 4, 6, 8, 10, 12, 14]
+
+
+def test_an_error_is_raised_here() -> None:
+    """As it is."""
+
+    async def fail() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        wait_for(fail())
+
+
+def test_context_variables_reach_the_coroutine() -> None:
+    """Frameworks keep their settings there."""
+
+    async def read() -> str:
+        return VARIABLE.get()
+
+    token = VARIABLE.set("mine")
+    try:
+        assert wait_for(read()) == "mine"
+    finally:
+        VARIABLE.reset(token)
+
+
+def test_waiting_in_the_shared_loop_is_an_error() -> None:
+    """It would wait for ever."""
+
+    async def nested() -> int:
+        return wait_for(double(1))
+
+    with pytest.raises(UsageError, match="async form"):
+        wait_for(nested())
+
+
+async def counted(ended: list[str]) -> AsyncGenerator[int]:
+    """Count up, in a scope that is held across the yields."""
+    try:
+        with anyio.CancelScope():
+            for number in range(5):
+                await anyio.lowlevel.checkpoint()
+                yield number
+    finally:
+        ended.append(threading.current_thread().name)
+
+
+def test_the_items_of_a_generator_come_one_by_one() -> None:
+    """It ends in the loop."""
+    ended: list[str] = []
+    assert list(each(counted(ended))) == [0, 1, 2, 3, 4]
+    assert ended == ["penstock"]
+
+
+def test_leaving_early_closes_the_generator() -> None:
+    """At once, not at some later time."""
+    ended: list[str] = []
+    items = each(counted(ended))
+    assert next(items) == 0
+    items.close()
+    assert ended == ["penstock"]
+
+
+async def test_an_iterator_is_read_in_threads(anyio_backend: str) -> None:
+    """The loop goes on meanwhile, and the iterator is closed at the end."""
+    ticks: list[int] = []
+    closed: list[bool] = []
+
+    def slow() -> Iterator[int]:
+        try:
+            for number in range(3):
+                time.sleep(0.02)
+                yield number
+        finally:
+            closed.append(True)
+
+    async def tick() -> None:
+        while True:
+            await anyio.sleep(0.001)
+            ticks.append(1)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(tick)
+        items = in_threads(slow())
+        assert await anext(items) == 0
+        await items.aclose()
+        group.cancel_scope.cancel()
+    assert closed == [True]
+    assert len(ticks) > 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_process_has_a_loop_of_its_own() -> None:
+    """The thread of the parent is not in it."""
+    assert wait_for(double(1)) == 2
+    pid = os.fork()
+    if not pid:
+        os._exit(wait_for(double(2)))
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 4
