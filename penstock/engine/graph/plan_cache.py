@@ -24,7 +24,18 @@ class Plans:
     With ``orders``, each stage is served by the nodes of its processor list only.
     """
 
-    __slots__ = ("_beside", "_compiled", "_release", "_resolved", "name", "orders", "root", "shadowed", "warned_live")
+    __slots__ = (
+        "_beside",
+        "_compiled",
+        "_late_calls",
+        "_release",
+        "_resolved",
+        "name",
+        "orders",
+        "root",
+        "shadowed",
+        "warned_live",
+    )
 
     def __init__(self, name: str, root: Sequence, orders: Orders | None = None) -> None:
         self.name = name
@@ -34,6 +45,7 @@ class Plans:
         self._compiled: dict[str, Block | None] = {}
         self._release: Hold | None = None
         self._beside: bool | None = None
+        self._late_calls: bool | None = None
         self.shadowed = _in_shadow(root)
         self.warned_live = False  # whether the log has warned that answers leave before all guards have judged them
 
@@ -73,8 +85,20 @@ class Plans:
             self._beside = timed or _overlaps(self.root)
         return self._beside
 
+    @property
+    def judges_calls_late(self) -> bool:
+        """Whether a processor judges tool calls, but not the stream that they come in."""
+        if self._late_calls is None:
+            streams = self._enforced(STREAM.name)
+            self._late_calls = not self._enforced("process_tool_call") <= streams
+        return self._late_calls
+
+    def _enforced(self, stage: str) -> set[str]:
+        """Return the paths of the steps of a stage whose results count."""
+        return {step.path for step in enforced_steps(self.stage(stage))}
+
     def _find_release(self) -> Hold:
-        streams = {step.path for step in enforced_steps(self.stage(STREAM.name))}
+        streams = self._enforced(STREAM.name)
         found: Hold = "live"
         for stage in STAGES.values():
             if stage.judges is not None and any(

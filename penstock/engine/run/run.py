@@ -231,6 +231,11 @@ class Run:
         return self._plans.stage(stage) is not None
 
     @property
+    def judges_calls_late(self) -> bool:
+        """Whether a processor judges tool calls, but not the stream that they come in."""
+        return self._plans.judges_calls_late
+
+    @property
     def has_shadow_steps(self) -> bool:
         """Whether steps run in shadow, so that the run has to be entered and left in one task."""
         return self._plans.shadowed

@@ -78,7 +78,7 @@ class CallIds:
     def _piece(self, chunk: Chunk) -> Chunk:
         unended = self._open.setdefault(chunk.id, deque())
         if chunk.type == "tool-input-start" or not unended:
-            said = _said(chunk)
+            said = call_id_of(chunk)
             given = _given(said)
             own = self._new(given)
             self._begun.setdefault(given, deque()).append(own)
@@ -89,7 +89,7 @@ class CallIds:
         return chunk if block == chunk.id else _with_id(chunk, block, always=False)
 
     def _whole(self, chunk: Chunk) -> Chunk:
-        said = _said(chunk)
+        said = call_id_of(chunk)
         given = _given(said)
         begun = self._begun.get(given)
         own = begun.popleft() if begun else self._new(given)
@@ -98,7 +98,7 @@ class CallIds:
         return chunk if own == said else _with_id(chunk, own)
 
     def _result(self, chunk: Chunk) -> Chunk:
-        said = _said(chunk)
+        said = call_id_of(chunk)
         given, name = _given(said), _name(chunk)
         calls = self._called.get((given, name))
         if calls is not None:
@@ -130,7 +130,7 @@ class CallIds:
         return self._used
 
 
-def _said(chunk: Chunk) -> object:
+def call_id_of(chunk: Chunk) -> object:
     """Return the id of a chunk's call as it was sent: a str, or whatever the payload holds."""
     return next((chunk.payload[key] for key in CALL_ID_KEYS if chunk.payload.get(key)), chunk.id)
 

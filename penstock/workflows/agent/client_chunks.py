@@ -4,19 +4,42 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.engine.values.call_ids import call_id_of
+from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.messages import DataPart
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.run.run import Run
-    from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.messages import ToolPart
 
 
 def is_for_client(chunk: Chunk) -> bool:
     """Return whether the client gets a chunk: the model's own ``finish`` and ``response-metadata`` stay inside."""
     return chunk.type not in ("finish", "response-metadata")
+
+
+def call_chunk(call: ToolPart, run_id: str) -> Chunk:
+    """Return a tool call as one chunk."""
+    payload = {"call_id": call.call_id, "name": call.name, "arguments": call.arguments}
+    return Chunk("tool-call", id=call.call_id, payload={**payload, "provider_metadata": call.metadata}, run_id=run_id)
+
+
+def judged_chunks(held: Sequence[Chunk], calls: Sequence[ToolPart], run_id: str) -> Iterator[Chunk]:
+    """Yield the chunks of calls that were held for `process_tool_call`.
+
+    Args:
+        held: the chunks as the stream stage left them.
+        calls: the calls as `process_tool_call` left them; each leaves in one chunk. Other calls leave if the provider
+            has run them itself.
+        run_id: the id of the run.
+    """
+    ids = {call_id_of(chunk) for chunk in held}
+    run_by_provider = {call_id_of(chunk) for chunk in held if chunk.type in ("tool-result", "tool-error")}
+    yield from (chunk for chunk in held if call_id_of(chunk) in run_by_provider)
+    yield from (call_chunk(call, run_id) for call in calls if call.call_id in ids - run_by_provider)
 
 
 class SentChunks(NamedTuple):

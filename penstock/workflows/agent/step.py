@@ -54,6 +54,7 @@ class ModelAttempt:
             not called if the provider refused the request, or it was not sent: that costs nothing.
         span: tells observers of the call while it lasts.
         enclose: returns what observers put around each call of the model; None if they want none.
+        holds_calls: whether the chunks of tool calls wait for `process_tool_call`.
 
     Attributes:
         model: the model to call.
@@ -62,6 +63,7 @@ class ModelAttempt:
         error: the error that ended it, or None.
         from_cache: whether a processor answered in place of the model.
         sent_ids: the ids of the texts of which something was sent to the client, in order.
+        held_calls: the chunks of tool calls that left the stream and wait for `process_tool_call`.
     """
 
     def __init__(
@@ -73,6 +75,8 @@ class ModelAttempt:
         on_usage: Callable[[Usage | None], None],
         span: Callable[[], AbstractContextManager[dict[str, object]]],
         enclose: Callable[[], Scope | None],
+        *,
+        holds_calls: bool,
     ) -> None:
         self.model = model
         self.request = request
@@ -80,6 +84,8 @@ class ModelAttempt:
         self.error: Exception | None = None
         self.from_cache = answer is not None
         self.sent_ids: dict[str, None] = {}
+        self.held_calls: list[Chunk] = []
+        self._holds_calls = holds_calls
         self._answer = answer
         self._call_ids = call_ids
         self._on_usage = on_usage
@@ -153,6 +159,9 @@ class ModelAttempt:
     def note(self, chunk: Chunk) -> bool:
         """Note a chunk that leaves the stream; return whether the client gets it."""
         kind = chunk.type
+        if self._holds_calls and kind in OF_CALLS:
+            self.held_calls.append(chunk)
+            return False
         if kind in _BLOCKS:
             self.sent_ids[chunk.id] = None
         elif kind == "finish":
@@ -288,7 +297,16 @@ class ModelStep:
         span = functools.partial(run.span, "model", f"{self.path}/model", model.name)
         site = CallSite("model", f"{self.path}/model", model.name, request=request)
         enclose = functools.partial(run.enclose, site)
-        return ModelAttempt(model, request, answer, call_ids, lambda usage: run.spend(model.name, usage), span, enclose)
+        return ModelAttempt(
+            model,
+            request,
+            answer,
+            call_ids,
+            lambda usage: run.spend(model.name, usage),
+            span,
+            enclose,
+            holds_calls=run.judges_calls_late,
+        )
 
     def _forget(self, known: Collection[str]) -> None:
         """Remove the messages of this step from the conversation."""
@@ -438,7 +456,7 @@ class ModelStep:
         _check_call_ids(message)
         calls = _open(message) if reason not in _NO_TOOLS else ()
         tools = ToolStep(run, self._task, ask, progress, self._group, self.path)
-        async with aclosing(tools.chunks(message, calls)) as chunks:
+        async with aclosing(tools.chunks(message, calls, attempt.held_calls)) as chunks:
             async for chunk in chunks:
                 yield chunk
         if tools.verdict is not None:

@@ -14,7 +14,7 @@ from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.enclosing import CallSite
 from penstock.engine.values.frozen import freeze
 from penstock.tools.context import ToolContext, ToolError
-from penstock.workflows.agent.client_chunks import keep_data, send_chunks
+from penstock.workflows.agent.client_chunks import judged_chunks, keep_data, send_chunks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
@@ -243,39 +243,60 @@ class ToolStep:
         self._path = path
         self._group = group
 
-    async def chunks(self, answer: Message | None, calls: Sequence[ToolPart]) -> AsyncGenerator[Chunk]:
-        """Check the calls of an answer, run them, add the results, and yield the chunks for the client."""
+    async def chunks(
+        self, answer: Message | None, calls: Sequence[ToolPart], held: Sequence[Chunk]
+    ) -> AsyncGenerator[Chunk]:
+        """Check the calls of an answer, run them, add the results, and yield the chunks for the client.
+
+        Args:
+            answer: the answer.
+            calls: its calls that are to be run.
+            held: the chunks of its calls that wait for `process_tool_call`.
+        """
         if answer is None or not calls:
+            for chunk in judged_chunks(held, (), self._run.run_id):
+                yield chunk
             return
-        planned: list[PlannedCall] = []
-        pending: list[ToolPart] = []
-        rules = CallRules(self._ask.tools, frozenset(tool.name for tool in self._ask.request.tools), self._task.approve)
-        judged: list[Outcome] = []
+        judged = [outcome async for outcome in self._judgements(calls)]
+        if judged[-1].blocked:
+            self.verdict = judged[-1]
+            for chunk in self.verdict.chunks:
+                yield chunk
+            return
+        checked = [replace(call, arguments=outcome.arguments) for call, outcome in zip(calls, judged, strict=True)]
+        for chunk in judged_chunks(held, checked, self._run.run_id):
+            yield chunk
+        planned = await self._plan(answer.id, calls, judged)
+        for chunk in await self._send(answer, [chunk for outcome in judged for chunk in outcome.data]):
+            yield chunk
+        async with aclosing(self._run_calls(answer, planned if self.verdict is None else ())) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    async def _judgements(self, calls: Sequence[ToolPart]) -> AsyncGenerator[Outcome]:
+        """Run `process_tool_call` on calls, up to the first that is blocked, and yield the outcomes."""
         for call in calls:
             outcome = await self._run.process_tool_call(
                 call.name, call.arguments, call_id=call.call_id, steps=self._steps()
             )
+            yield outcome
             if outcome.blocked:
-                self.verdict = outcome
-                for chunk in outcome.chunks:
-                    yield chunk
                 return
-            judged.append(outcome)
+
+    async def _plan(self, answer: str, calls: Sequence[ToolPart], judged: Sequence[Outcome]) -> list[PlannedCall]:
+        """Store calls as the guards left them; return those that run here, and note those that the caller answers."""
+        rules = CallRules(self._ask.tools, frozenset(tool.name for tool in self._ask.request.tools), self._task.approve)
+        planned: list[PlannedCall] = []
+        pending: list[ToolPart] = []
         for call, outcome in zip(calls, judged, strict=True):
-            self._store(answer.id, replace(call, arguments=outcome.arguments))
+            self._store(answer, replace(call, arguments=outcome.arguments))
             plan = await plan_call(call, outcome, rules)
             if plan is None:
                 pending.append(replace(call, arguments=outcome.arguments))
             else:
                 planned.append(plan)
         self.pending = tuple(pending)
-        for chunk in await self._send(answer, [chunk for outcome in judged for chunk in outcome.data]):
-            yield chunk
-        if self.verdict is not None:
-            return
-        async with aclosing(self._run_calls(answer, planned)) as chunks:
-            async for chunk in chunks:
-                yield chunk
+        return planned
 
     async def _run_calls(self, answer: Message, planned: Sequence[PlannedCall]) -> AsyncGenerator[Chunk]:
         runner = ToolRunner(self._group, self._context, self._span, self._enclose)

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from penstock.engine.tasks import BackgroundTasks, HeldOpen, read_in_task
-from penstock.engine.values.chunks import Chunk, tripwire_chunk
+from penstock.engine.values.call_ids import OF_CALLS
+from penstock.engine.values.chunks import tripwire_chunk
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import EMPTY
 from penstock.engine.values.message_list import Entry, MessageList
@@ -20,6 +21,7 @@ from penstock.engine.values.messages import Message, ToolPart
 from penstock.engine.values.tripwire import BlockedError
 from penstock.engine.values.usage import total_usage
 from penstock.tools.tool import as_tools
+from penstock.workflows.agent.client_chunks import call_chunk
 from penstock.workflows.agent.ending import end_request
 from penstock.workflows.agent.request import RequestProgress, RequestTask
 from penstock.workflows.agent.results import calls_of
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.run.held_answers import Release
     from penstock.engine.run.run import Run
+    from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.model import ResponseFormat, ToolChoice, ToolSpec, Usage
     from penstock.engine.values.protocols import Model
@@ -221,7 +224,7 @@ class HostRequest:
             return
         self._note_answer()
         for part in calls_of(self.answer):
-            yield _call_chunk(part, run.run_id)
+            yield call_chunk(part, run.run_id)
         if not calls_of(self.answer):
             async for chunk in self._end():
                 yield chunk
@@ -239,7 +242,7 @@ class HostRequest:
                         if call.live and chunk.type == "retract" and run.tripwire is None:
                             yield self._stopped(step)
                             return
-                        if chunk.type not in _OF_TOOLS:
+                        if chunk.type not in OF_CALLS:
                             yield chunk
                 told["finish_reason"] = progress.steps[-1].finish_reason if progress.steps else "other"
             self._accepted = step.accepted
@@ -479,17 +482,6 @@ def _settings(call: ModelCall) -> Values:
         "provider_options": call.provider_options,
         "response_format": call.response_format,
     }
-
-
-_OF_TOOLS = frozenset(
-    {"tool-input-start", "tool-input-delta", "tool-input-end", "tool-call", "tool-result", "tool-error"}
-)
-"""The chunks about tools. The guards of tool calls have not read them yet, so the calls are sent anew after that."""
-
-
-def _call_chunk(call: ToolPart, run_id: str) -> Chunk:
-    payload = {"call_id": call.call_id, "name": call.name, "arguments": call.arguments}
-    return Chunk("tool-call", id=call.call_id, payload={**payload, "provider_metadata": call.metadata}, run_id=run_id)
 
 
 def _with_result(part: ToolPart, checked: ToolPart | None) -> ToolPart:

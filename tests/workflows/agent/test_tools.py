@@ -334,3 +334,70 @@ async def test_a_tool_that_hangs_ends_with_the_request() -> None:
         await started.wait()
         group.cancel_scope.cancel()
     assert ended.is_set()
+
+
+CALLS_LOOKUP = [calling(("lookup", {"query": "who is ada@example.com"})), "done"]
+
+
+def lookup(query: str) -> str:
+    """Look something up."""
+    return f"found {len(query)}"
+
+
+@pytest.mark.parametrize("release", ["auto", "live", "step", "result"])
+async def test_a_call_is_shown_as_the_guards_of_calls_left_it(release: Any) -> None:
+    """They judge it behind the stream, so it waits for them; without one, its pieces leave as they come."""
+
+    @processor("process_tool_call")
+    def hide(ctx: ToolCallContext) -> Answer | dict[str, Any]:
+        return {"query": "who is [EMAIL]"}
+
+    async with Agent(ScriptedModel(CALLS_LOOKUP), tools=[lookup], processors=[hide], release=release).stream(
+        "Hi"
+    ) as stream:
+        chunks = [chunk async for chunk in stream]
+    assert "ada@" not in repr(chunks)
+    [call] = [chunk for chunk in chunks if chunk.type == "tool-call"]
+    assert call.payload["arguments"] == {"query": "who is [EMAIL]"}
+    kinds = [chunk.type for chunk in chunks]
+    assert kinds.index("tool-call") < kinds.index("tool-result")
+
+
+async def test_a_blocked_call_is_not_shown() -> None:
+    """Also none that stands before it."""
+
+    @processor("process_tool_call", role="guard")
+    def no_mail(ctx: ToolCallContext) -> None:
+        if "@" in str(ctx.arguments):
+            ctx.abort("no mail")
+
+    turn = calling(("lookup", {"query": "fine"}), ("lookup", {"query": "ada@example.com"}))
+    async with Agent(ScriptedModel([turn]), tools=[lookup], processors=[no_mail]).stream("Hi") as stream:
+        chunks = [chunk async for chunk in stream]
+    assert not [chunk for chunk in chunks if chunk.type.startswith("tool-")]
+    assert chunks[-1].type == "tripwire"
+
+
+async def test_calls_that_the_provider_has_run_are_shown() -> None:
+    """No guard of calls is asked about them, and their results come with the answer."""
+    seen: list[str] = []
+
+    @processor("process_tool_call")
+    def note(ctx: ToolCallContext) -> None:
+        seen.append(str(ctx.arguments))
+
+    class Searches:
+        name = "searches"
+
+        async def stream(self, request: object) -> Any:
+            payload = {"call_id": "s1", "name": "search", "arguments": {"q": "x"}, "provider_executed": True}
+            yield Chunk("tool-call", id="s1", payload=payload)
+            yield Chunk("tool-result", id="s1", payload={"call_id": "s1", "name": "search", "result": "found"})
+            yield Chunk("text-delta", "done", id="t1")
+            yield Chunk("finish", payload={"reason": "stop"})
+
+    async with Agent(Searches(), processors=[note]).stream("Hi") as stream:
+        kinds = [chunk.type async for chunk in stream]
+    assert "tool-call" in kinds
+    assert "tool-result" in kinds
+    assert seen == []
