@@ -152,7 +152,8 @@ class GuardCapability(AbstractCapability[Any]):
     ) -> ModelRequestContext:
         """Check the input, and replace it in the history by what the guards left."""
         said = [_read(message) for message in request_context.messages]
-        if not await self._open.begin([one for group in said for one in group]):
+        instructions = _instructions(request_context.model_request_parameters)
+        if not await self._open.begin([*instructions, *(one for group in said for one in group)]):
             self._refuse()
         self._rewrite(ctx.messages, request_context.messages, said)
         return request_context
@@ -348,14 +349,12 @@ class _InnerModel:
     def call(self, messages: Sequence[theirs.ModelMessage], *, live: bool) -> ModelCall:
         """Return the call that pydantic-ai is about to make."""
         said = [one for message in messages for one in _read(message)]
-        parts = self._parameters.instruction_parts or ()
-        instructions = [Message.system(part.content, metadata=_INSTRUCTION) for part in parts]
         tools = [
             ToolSpec(tool.name, tool.parameters_json_schema, tool.description or "", tool.strict)
             for tool in self._parameters.function_tools
         ]
         settings = {name: item for name, item in (self._settings or {}).items() if name in _PLAIN_SETTINGS}
-        return ModelCall(self, [*instructions, *said], tools, settings=freeze(settings), live=live)
+        return ModelCall(self, [*_instructions(self._parameters), *said], tools, settings=freeze(settings), live=live)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk]:
         messages, parameters = self._asked(request)
@@ -392,6 +391,11 @@ class _InnerModel:
 _OURS = "penstock-instruction"
 _INSTRUCTION: Values = freeze({_OURS: True})
 """The metadata of instructions, which pydantic-ai sends beside the messages."""
+
+
+def _instructions(parameters: ModelRequestParameters) -> list[Message]:
+    return [Message.system(part.content, metadata=_INSTRUCTION) for part in parameters.instruction_parts or ()]
+
 
 _PLAIN_SETTINGS = frozenset({"temperature", "top_p", "max_tokens", "seed", "presence_penalty", "frequency_penalty"})
 """The settings that have the same names here and in pydantic-ai; others are passed on as they are."""

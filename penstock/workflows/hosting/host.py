@@ -117,6 +117,9 @@ class Host:
         self._error_retries = options.get("max_error_retries", max(MAX_ERROR_RETRIES, wanted))
         self._records = options.get("records", False)
         self._observers = tuple(options.get("observers", ()))
+        self._reads_instructions = any(
+            getattr(step.processor, "system", None) == "all" for step in plan_steps(self.plans.stage("process_input"))
+        )
         self._check_support(strict=options.get("strict", True))
 
     def open(self, *, request_context: dict[str, Value] | None = None, run_id: str | None = None) -> HostRequest:
@@ -145,6 +148,7 @@ class Host:
             release=self.release,
             remembers=self.history == "memory",
             trusts_instructions=self.support.trusted_instructions,
+            reads_instructions=self._reads_instructions,
         )
 
     def serves(self, stage: str) -> bool:

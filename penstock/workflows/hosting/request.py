@@ -96,15 +96,19 @@ class HostRequest:
         answer: the last accepted answer, as the guards left it; None before the first one, and if guards removed it.
     """
 
-    def __init__(self, run: Run, *, release: Release, remembers: bool, trusts_instructions: bool) -> None:
+    def __init__(
+        self, run: Run, *, release: Release, remembers: bool, trusts_instructions: bool, reads_instructions: bool
+    ) -> None:
         self.run = run
         self.answer: Message | None = None
         self._release: Release = release
         self._remembers = remembers
         self._trusts_instructions = trusts_instructions
+        self._reads_instructions = reads_instructions
         self._progress = RequestProgress()
         self._known = KnownMessages()
         self._begun = False
+        self._instructions: Sequence[Message] | None = None  # as the framework sent them last
         self._opened: HeldOpen | Run | None = None
         self._closed = False
         self._steps_before = 0  # how many attempts there were before the last model call
@@ -389,9 +393,13 @@ class HostRequest:
             instructions = [replace(message, from_client=False) for message in instructions]
         ids = self._known.match(said)
         made, fresh = self._merged(said, ids)
-        run.message_list = made.replace_system(instructions, tag=INSTRUCTIONS_TAG)
+        new_instructions = self._instructions is None or not _say_the_same(instructions, self._instructions)
+        if new_instructions:  # else what processors have made of them stays
+            self._instructions = instructions
+            made = made.replace_system(instructions, tag=INSTRUCTIONS_TAG)
+        run.message_list = made
         blocked = await self._check_results(said, ids)
-        if blocked is None and (fresh or not self._begun):
+        if blocked is None and (fresh or not self._begun or (new_instructions and self._reads_instructions)):
             self._begun = True
             outcome = await run.process_input()
             blocked = outcome if outcome.blocked else None
@@ -498,6 +506,10 @@ def _as_asked(answer: Message) -> Message:
         for part in answer.parts
     ]
     return answer.with_parts(parts)
+
+
+def _say_the_same(one: Sequence[Message], other: Sequence[Message]) -> bool:
+    return [message.parts for message in one] == [message.parts for message in other]
 
 
 def _last_turn(said: Sequence[Message]) -> int:

@@ -187,3 +187,21 @@ def test_outside_of_a_run_it_refuses() -> None:
     """Runs would share one state."""
     with pytest.raises(UsageError, match="outside of a run"):
         as_capability(HIDES).get_wrapper_model(TestModel())
+
+
+async def test_guards_of_system_messages_read_the_instructions() -> None:
+    """Before the first call; what they made of them stays for the next ones."""
+    seen: list[str | None] = []
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        seen.append(info.instructions)
+        return ModelResponse([ToolCallPart("one", {}) if len(seen) == 1 else TextPart("done")])
+
+    guard = PIIDetector(redaction_method="placeholder", system="all")
+    agent = Agent(FunctionModel(answer), instructions=f"Mails go to {MAIL}", capabilities=[as_capability(guard)])
+    agent.tool_plain(name="one")(lambda: "1")
+    await agent.run("Go")
+    assert seen == ["Mails go to [EMAIL]"] * 2
+    agent = Agent(FunctionModel(answer), instructions=f"Mails go to {MAIL}", capabilities=[as_capability(HIDES)])
+    await agent.run("Go")
+    assert seen[-1] == f"Mails go to {MAIL}"

@@ -251,3 +251,13 @@ async def test_a_model_call_of_the_framework_is_guarded_on_both_sides() -> None:
     blocked = host(PIIDetector(strategy="block")).open()
     assert await outside(blocked, ["I am ada@example.com"], ["x"]) == ([], "")
     assert blocked.tripwire is not None
+
+
+async def test_instructions_that_come_late_are_read_by_guards_that_read_them() -> None:
+    """Some frameworks show them with the model call only, after the input was checked."""
+    model = ScriptedModel(["one", "two"])
+    request = host(PIIDetector(redaction_method="placeholder", system="all")).open()
+    assert await request.begin([Message.user("Hi")])
+    for _ in range(2):
+        await request.whole_answer(ModelCall(model, [Message.system("I am ada@example.com"), Message.user("Hi")]))
+    assert [asked.messages[0].text for asked in model.requests] == ["I am [EMAIL]"] * 2
