@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.hosts import cases, contract
+from tests.hosts import cases, contract, hard_cases  # noqa: F401 - adds its cases
 
 NAMES = sorted(path.stem for path in (Path(__file__).parent / "drivers").glob("[a-z]*.py"))
 WAYS = {"whole": False, "streamed": True}
