@@ -321,3 +321,27 @@ async def many_guards(driver: Driver, streamed: bool) -> None:
     assert seen.error is None, seen.error
     assert "I am [EMAIL]" in all_asked(seen)
     assert seen.output == "Write to [EMAIL], please."
+
+
+@case("reasoning", leaks=True)
+async def reasoning(driver: Driver, streamed: bool) -> None:
+    """Thoughts are guarded as the answer is."""
+    script = [Says("done", reasoning=["The user is ada@ex", "ample", ".com, I think."])]
+    seen = await driver.run(Job(script, "Go", [HIDES], streamed=streamed))
+    assert seen.error is None, seen.error
+    assert seen.output == "done"
+    assert "ada" not in seen.everything
+
+
+@case("error in mid-stream")
+async def breaks_in_stream(driver: Driver, streamed: bool) -> None:
+    """The user gets the error of the model; what guards still held back is judged before it is shown."""
+    failure = RuntimeError("the line is down")
+    script = [Says(pieces=["Write to ada@ex", "ample.com"], breaks=failure)]
+    seen = await driver.run(Job(script, "Whom?", [HIDES], streamed=streamed))
+    assert seen.tripwire is None
+    errors = [seen.error]
+    while errors[-1] is not None:
+        errors.append(errors[-1].__cause__ or errors[-1].__context__)
+    assert failure in errors, seen.error
+    assert "ada" not in seen.everything
