@@ -12,6 +12,7 @@ import platform
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -32,10 +33,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Note results where they are asked for."""
+    """Note results where they are asked for.
+
+    Raises:
+        UsageError: the framework that is asked for cannot be imported: all of its tests would be skipped.
+    """
+    host: str | None = config.getoption("--host", None)
     path: Path | None = config.getoption("--host-results", None)
-    if path is not None and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Results(config.getoption("--host"), path))
+    if host is None or hasattr(config, "workerinput"):
+        return
+    try:
+        driver = importlib.import_module(f"tests.hosts.drivers.{host}")
+    except ImportError as error:
+        raise pytest.UsageError(f"the suite cannot run in {host}: {reason_of(error)}") from error
+    if path is not None:
+        config.pluginmanager.register(Results(host, driver, path))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -59,6 +71,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.line(f"The suite did not run in {len(left)} of the frameworks; `make hosts` runs it in all.")
 
 
+def reason_of(error: ImportError) -> str:
+    """Return why a framework cannot be imported: an adapter says which extra it needs, and the cause says why."""
+    return f"{error}; {error.__cause__}" if error.__cause__ is not None else str(error)
+
+
 def _left(reports: object) -> Iterator[tuple[str, str]]:
     for report in reports if isinstance(reports, list) else ():
         where = report.longrepr
@@ -79,8 +96,8 @@ def _host_of(item: pytest.Item) -> str | None:
 class Results:
     """Collects what held in one framework, and writes it when the tests have run."""
 
-    def __init__(self, host: str, path: Path) -> None:
-        self._host, self._path = host, path
+    def __init__(self, host: str, driver: ModuleType, path: Path) -> None:
+        self._host, self._driver, self._path = host, driver, path
         self._cases: dict[str, dict[str, str]] = {}
         self._params: dict[str, tuple[str, str]] = {}
 
@@ -105,7 +122,7 @@ class Results:
 
     def pytest_sessionfinish(self) -> None:
         """Write the results."""
-        driver = importlib.import_module(f"tests.hosts.drivers.{self._host}")
+        driver = self._driver
         made = {
             "name": driver.NAME,
             "package": driver.PACKAGE,

@@ -183,3 +183,20 @@ def test_the_suite_of_one_framework_writes_its_results(tmp_path: Path) -> None:
     assert (written["name"], written["package"]) == ("pydantic-ai", "pydantic-ai-slim")
     assert written["cases"]["input blocked"] == {"whole": "yes", "streamed": "yes"}
     assert "process_output_stream" in written["stages"]["pydantic_ai.as_capability"]["stages"]
+
+
+def test_a_framework_that_cannot_be_imported_is_an_error_if_it_is_asked_for() -> None:
+    """Its tests would all be skipped, and `make hosts` would pass."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--host",
+        "nowhere",
+        "-p",
+        "no:cacheprovider",
+        "tests/hosts/test_suite.py",
+    ]
+    ran = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True)
+    assert ran.returncode != 0
+    assert "the suite cannot run in nowhere: No module named 'tests.hosts.drivers.nowhere'" in ran.stderr

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.hosts import cases, contract, hard_cases  # noqa: F401 - adds its cases
-from tests.hosts.plugin import LACKS, LEFT
+from tests.hosts.plugin import LACKS, LEFT, reason_of
 
 NAMES = sorted(path.stem for path in (Path(__file__).parent / "drivers").glob("[a-z]*.py"))
 WAYS = {"whole": False, "streamed": True}
@@ -28,7 +28,7 @@ def driver(name: str) -> ModuleType:
     try:
         return importlib.import_module(f"tests.hosts.drivers.{name}")
     except ImportError as error:
-        pytest.skip(f"{LEFT}{name}: {error}")
+        pytest.skip(f"{LEFT}{name}: {reason_of(error)}")
 
 
 def lacking(found: ModuleType, case: str, way: str) -> str | None:
