@@ -22,7 +22,7 @@ SPLIT ?= dev
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help demo test core lint page page-checks check house docs pictures bench quality format clean
+.PHONY: help demo test core hosts lint page page-checks check house docs pictures bench quality format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -35,6 +35,9 @@ test: $(VENV)/.test ## Run the tests (about nine minutes on two cores); ARGS="-k
 
 core: $(CORE)/.core ## Run the tests of a plain install, in an environment without any extra
 	$(CORE)/bin/pytest --confcutdir tests/core tests/core
+
+hosts: ## Run the adapters in each framework, newest and lowest release; ARGS="langchain --newest" picks
+	$(PYTHON) tests/hosts/environments.py $(ARGS)
 
 lint: export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
 lint: $(VENV)/.test page ## Check format, lint, types and layers (about a minute)
@@ -77,7 +80,7 @@ format: $(VENV)/.test ## Format the code and mend what the linter can mend
 	@if [ -e $(NPM)/.installed ]; then cd tests/page && .npm_cache/node_modules/.bin/biome check --write $(PAGES); fi
 
 clean: ## Remove the virtualenvs and everything that was generated
-	rm -rf $(VENV) $(CORE) $(PEERS) $(QUALITY) $(DOCS) build dist $(NPM) .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(CORE) $(PEERS) $(QUALITY) $(DOCS) .venv-hosts build dist $(NPM) .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(NPM)/.installed: tests/page/package.json tests/page/package-lock.json

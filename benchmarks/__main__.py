@@ -35,6 +35,7 @@ NAMES = (
     "stream_peers",
     "peers",
     "agent",
+    "hosts",
 )
 WIDTH = 150
 """The characters of a line where nobody knows the width, as in a file."""

@@ -10,6 +10,8 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+pytest_plugins = ["tests.hosts.plugin"]
+
 # pytest-timeout is the fuse; a deadline per example only makes tests fail on a busy machine.
 settings.register_profile("penstock", deadline=None)
 settings.load_profile("penstock")

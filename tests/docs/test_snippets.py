@@ -44,11 +44,25 @@ def run(code: str, path: str, names: dict[str, object]) -> str:
     """Run a snippet in the page's names, ``await`` at the top level allowed, and return what it printed."""
     printed = io.StringIO()
     compiled = compile(code, path, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    with contextlib.redirect_stdout(printed):
+    with contextlib.redirect_stdout(printed), own_loop():
         result = eval(compiled, names)  # noqa: S307 - our own pages
         if inspect.isawaitable(result):
             asyncio.run(awaited(result))
     return printed.getvalue()
+
+
+@contextlib.contextmanager
+def own_loop() -> Iterator[None]:
+    """Close what loop is left in this thread: the sync calls of some frameworks make one, and leave it open."""
+    asyncio.set_event_loop(asyncio.new_event_loop())
+    first = asyncio.get_event_loop()
+    try:
+        yield
+    finally:
+        with contextlib.suppress(RuntimeError):  # none is left
+            asyncio.get_event_loop().close()
+        first.close()
+        asyncio.set_event_loop(None)
 
 
 async def awaited(result: object) -> None:

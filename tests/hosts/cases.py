@@ -7,6 +7,7 @@ must fail: they prove that the suite sees what leaks.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 
 from pydantic import BaseModel
@@ -57,6 +58,11 @@ def all_asked(seen: Seen) -> str:
     return "\n".join(text for request in seen.asked for text in request)
 
 
+def has_word(word: str, text: str) -> bool:
+    """Return whether a text has a word; ids in it, which are hexadecimal, may have its letters."""
+    return re.search(rf"\b{word}\b", text) is not None
+
+
 @case("input blocked")
 async def input_blocked(driver: Driver, streamed: bool) -> None:
     """The model is not called; the verdict reaches the user."""
@@ -94,7 +100,7 @@ async def blocked_in_stream(driver: Driver, streamed: bool) -> None:
     """What was clean may be out; what was not never is."""
     seen = await driver.run(Job([Says(pieces=PIECES)], "Whom?", [BLOCKS], streamed=streamed))
     assert seen.tripwire is not None
-    assert "ada" not in seen.everything
+    assert not has_word("ada", seen.everything)
     assert "please" not in seen.everything
 
 
@@ -116,7 +122,7 @@ async def retried(driver: Driver, streamed: bool) -> None:
     assert seen.output == "a fine one"
     assert "it says so" in "\n".join(seen.asked[1])
     assert "a bad one" not in "\n".join(seen.asked[1])
-    assert "bad" not in seen.everything
+    assert not has_word("bad", seen.everything)
     assert "it says so" not in "\n".join(seen.history)
 
 
@@ -129,7 +135,7 @@ async def retries_used_up(driver: Driver, streamed: bool) -> None:
     assert len(seen.asked) == 3
     assert seen.tripwire is not None
     assert seen.tripwire.metadata["count"] == 2
-    assert "bad" not in seen.everything
+    assert not has_word("bad", seen.everything)
 
 
 class Lookups:
@@ -445,7 +451,7 @@ async def late_edits(driver: Driver, streamed: bool) -> None:
     assert seen.output == "Write to ###@example.com, please."
     if streamed:
         assert "".join(seen.shown) == seen.output
-    assert "ada" not in seen.everything
+    assert not has_word("ada", seen.everything)
 
 
 @case("workflow of several guards")

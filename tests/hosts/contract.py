@@ -30,12 +30,16 @@ class Says:
         pieces: the text in pieces; takes the place of ``text``.
         calls: the tools that it calls.
         fails: the error that the call ends in, before any text.
+        reasoning: what it thinks before its text, in pieces.
+        breaks: the error that the call ends in after its text; where nothing is streamed, in place of it.
     """
 
     text: str = ""
     pieces: Sequence[str] = ()
     calls: Sequence[Call] = ()
     fails: Exception | None = None
+    reasoning: Sequence[str] = ()
+    breaks: Exception | None = None
 
     @property
     def whole(self) -> str:
@@ -84,6 +88,7 @@ class Seen:
         output: the final answer (text, or object), or None if there is none.
         history: every string in the history that the framework keeps, in order.
         asked: for each request to the model, every string in it.
+        events: every string in what the framework streamed beside text: pieces of reasoning and of arguments, results.
         error: what the framework raised, or None.
         tripwire: the verdict, wherever the framework gives it to its user.
         memory: what an earlier turn is gone on with: the framework's session, thread, or list of messages.
@@ -93,6 +98,7 @@ class Seen:
     output: Any = None
     history: list[str] = field(default_factory=list)
     asked: list[list[str]] = field(default_factory=list)
+    events: list[str] = field(default_factory=list)
     error: BaseException | None = None
     tripwire: Any = None
     memory: Any = None
@@ -100,7 +106,7 @@ class Seen:
     @property
     def everything(self) -> str:
         """All that the user and the history got."""
-        return "\n".join([*self.shown, repr(self.output), *self.history])
+        return "\n".join([*self.shown, repr(self.output), *self.history, "".join(self.events)])
 
 
 class Driver(Protocol):
@@ -109,6 +115,9 @@ class Driver(Protocol):
     Attributes:
         NAME: the name of the framework, as in the table of the documentation.
         PACKAGE: its distribution, for its version.
+        EXTRA: the extra of penstock that installs it, whose bound is the lowest version; default: the module's name,
+            with dashes.
+        REQUIRES: further requirements of the driver, such as ``litellm[proxy]``; default: none.
         LACKS: the cases that the framework cannot offer, with the reason, by the name of the case.
     """
 

@@ -1,4 +1,4 @@
-"""The suite, in each framework that is installed here. Others are left out, and said to be; `make hosts` runs all."""
+"""The suite, in each framework that is installed here. What is left out is said at the end; `make hosts` runs all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.hosts import cases, contract
+from tests.hosts import cases, contract, hard_cases  # noqa: F401 - adds its cases
+from tests.hosts.plugin import LACKS, LEFT, reason_of
 
 NAMES = sorted(path.stem for path in (Path(__file__).parent / "drivers").glob("[a-z]*.py"))
 WAYS = {"whole": False, "streamed": True}
@@ -27,7 +28,7 @@ def driver(name: str) -> ModuleType:
     try:
         return importlib.import_module(f"tests.hosts.drivers.{name}")
     except ImportError as error:
-        pytest.skip(f"{name} is not installed here: {error}")
+        pytest.skip(f"{LEFT}{name}: {reason_of(error)}")
 
 
 def lacking(found: ModuleType, case: str, way: str) -> str | None:
@@ -44,7 +45,7 @@ async def test_it_holds(name: str, case: str, way: str) -> None:
     found = driver(name)
     why = lacking(found, case, way)
     if why is not None:
-        pytest.skip(f"{found.NAME} does not offer it: {why}")
+        pytest.skip(f"{LACKS}{why}")
     await cases.CASES[case](found, WAYS[way])  # type: ignore[arg-type]
 
 
@@ -55,7 +56,7 @@ async def test_the_framework_alone_leaks(name: str, case: str, way: str) -> None
     """Without us, so that the case proves something."""
     found = driver(name)
     if lacking(found, case, way) is not None:
-        pytest.skip("not offered")
+        pytest.skip(f"{LACKS}see above")
 
     class Alone:
         """The driver, without guards."""

@@ -137,10 +137,10 @@ class GuardCapability(AbstractCapability[Any]):
             UsageError: a processor changed the answer, of which the object was made already.
         """
         request = self._open
-        before = request.answer
+        before = _said(request.answer)
         if not await request.end():
             self._refuse()
-        if request.answer != before:
+        if _said(request.answer) != before:
             raise UsageError(
                 "a processor changed the answer in process_output_result, after pydantic-ai had made its object; let "
                 "it change the answer in process_output_step or process_tool_call"
@@ -479,6 +479,11 @@ def _response(message: Message, request: HostRequest, inner: _InnerModel) -> the
         provider_response_id=cast("str | None", request.metadata.get("id")),
         finish_reason=cast("Any", _REASONS.get(request.finish_reason)),
     )
+
+
+def _said(answer: Message | None) -> Message | None:
+    """Return what the model said: `wrap_tool_execute` stores the results of tools in the answer that called them."""
+    return None if answer is None else _as_asked(answer)
 
 
 def _as_asked(message: Message) -> Message:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator
 from typing import Any
 
 from pydantic_ai import Agent, Tool, capture_run_messages
-from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse, TextPart, ToolCallPart
-from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
+from pydantic_ai.messages import (
+    AgentStreamEvent,
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelResponse,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+)
+from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolCall, FunctionModel
+from pydantic_core import to_jsonable_python
 
 from penstock.workflows.adapters.pydantic_ai import as_capability
 from tests.hosts.contract import Job, Says, Seen, strings
@@ -36,26 +45,34 @@ def scripted(job: Job, seen: Seen) -> FunctionModel:  # noqa: C901 - two ways of
 
     async def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         said = ask(messages)
+        if said.breaks is not None:
+            raise said.breaks
         if job.gate is not None:
             await job.gate()
         if job.output_type is not None and not said.calls:
             return ModelResponse([ToolCallPart(info.output_tools[0].name, json.loads(said.whole))])
         calls = [ToolCallPart(call.name, dict(call.arguments), call.id) for call in said.calls]
-        return ModelResponse([*([TextPart(said.whole)] if said.whole else []), *calls])
+        thoughts = [ThinkingPart("".join(said.reasoning))] if said.reasoning else []
+        return ModelResponse([*thoughts, *([TextPart(said.whole)] if said.whole else []), *calls])
 
     async def stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[Any]:
         said = ask(messages)
         if job.output_type is not None and not said.calls:
             yield {0: DeltaToolCall(name=info.output_tools[0].name, json_args=said.whole)}
             return
+        for piece in said.reasoning:
+            yield {0: DeltaThinkingPart(content=piece)}
         for number, piece in enumerate(said.streamed):
             if job.gate is not None and number == len(said.streamed) - 1:
                 await job.gate()
             yield piece
-        for index, call in enumerate(said.calls):
+        if said.breaks is not None:
+            raise said.breaks
+        for index, call in enumerate(said.calls, 1):
             text = json.dumps(call.arguments)
-            yield {index: DeltaToolCall(name=call.name, json_args=text[:3], tool_call_id=call.id)}
-            yield {index: DeltaToolCall(json_args=text[3:])}
+            half = len(text) // 2
+            yield {index: DeltaToolCall(name=call.name, json_args=text[:half], tool_call_id=call.id)}
+            yield {index: DeltaToolCall(json_args=text[half:])}
 
     return FunctionModel(answer, stream_function=stream)
 
@@ -63,6 +80,11 @@ def scripted(job: Job, seen: Seen) -> FunctionModel:  # noqa: C901 - two ways of
 async def run(job: Job) -> Seen:
     """Run one request."""
     seen = Seen()
+
+    async def note(context: Any, events: AsyncIterable[AgentStreamEvent]) -> None:
+        async for event in events:
+            seen.events += strings(to_jsonable_python(event))
+
     capabilities = [as_capability(*job.guards, **job.options)] if job.guards else []
     agent: Agent[None, Any] = Agent(
         scripted(job, seen),
@@ -73,7 +95,7 @@ async def run(job: Job) -> Seen:
     with capture_run_messages() as messages:
         try:
             if job.streamed:
-                async with agent.run_stream(job.text, message_history=job.earlier) as result:
+                async with agent.run_stream(job.text, message_history=job.earlier, event_stream_handler=note) as result:
                     if job.output_type is None:
                         async for piece in result.stream_text(delta=True, debounce_by=None):
                             seen.shown.append(piece)
