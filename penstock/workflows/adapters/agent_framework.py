@@ -196,8 +196,7 @@ class GuardChatMiddleware(_Bound, ChatMiddleware):
                 request.check()
             answer = request.answer or Message("assistant")
             self._note(answer)
-            seals = [inner.contents.seal(part) for part in answer.parts if _protected(part)]
-            yield _last_update(seals, inner)
+            yield _last_update(inner)
 
     def _note(self, answer: Message) -> None:
         self._before.append(_as_asked(answer))
@@ -453,6 +452,7 @@ class _Contents:
         self._contents: dict[Part, theirs.Content] = {}
         self._calls: dict[str, theirs.Content] = {}
         self._results: dict[str, theirs.Content] = {}
+        self._thoughts: dict[str, str] = {}  # the reasoning that has left, by its block
 
     def read(self, message: theirs.Message) -> Iterator[Message]:
         """Yield a message of the framework; results of tools as messages of their own."""
@@ -589,7 +589,13 @@ class _Contents:
         if chunk.type == "text-delta":
             yield theirs.Content.from_text(chunk.text)
         elif chunk.type == "reasoning-delta":
+            self._thoughts[chunk.id] = self._thoughts.get(chunk.id, "") + chunk.text
             yield theirs.Content.from_text_reasoning(text=chunk.text)
+        elif chunk.type == "reasoning-end":
+            notes = cast("Any", chunk.payload.get("provider_metadata") or EMPTY)
+            sealed = _protected(ReasoningPart(self._thoughts.pop(chunk.id, ""), notes))
+            if sealed is not None:
+                yield _content({"type": "text_reasoning", "protected_data": sealed})
         elif chunk.type == "tool-call":
             yield self._call(ToolPart(chunk.id, cast("str", chunk.payload["name"]), chunk.payload["arguments"]))
         elif chunk.type == "file":
@@ -600,10 +606,6 @@ class _Contents:
             raw = chunk.payload.get("provider_part") or chunk.payload.get("provider_sealed")
             if raw is not None:
                 yield from self.contents_of(UnknownPart(raw))
-
-    def seal(self, part: Part) -> theirs.Content:
-        """Return what the provider needs back with its reasoning."""
-        return _content({"type": "text_reasoning", "protected_data": _protected(part)})
 
 
 def _notes(raw: Mapping[str, Any], *known: str) -> Any:
@@ -837,10 +839,9 @@ def _update(contents: list[theirs.Content], inner: _InnerModel) -> theirs.ChatRe
     return theirs.ChatResponseUpdate(contents=contents, role="assistant", message_id=inner.message_id)
 
 
-def _last_update(contents: list[theirs.Content], inner: _InnerModel) -> theirs.ChatResponseUpdate:
+def _last_update(inner: _InnerModel) -> theirs.ChatResponseUpdate:
     usage = _usage(inner)
-    if usage:
-        contents = [*contents, theirs.Content.from_usage(usage)]
+    contents = [theirs.Content.from_usage(usage)] if usage else []
     return theirs.ChatResponseUpdate(contents=contents, role="assistant", message_id=inner.message_id, **_about(inner))
 
 
