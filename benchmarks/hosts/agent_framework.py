@@ -28,7 +28,7 @@ PIECES = ["Some words of an answer "] * 100
 class Offline(FunctionInvocationLayer[Any], ChatMiddlewareLayer[Any], BaseChatClient[Any]):
     """Answers with the same pieces each time."""
 
-    def _inner_get_response(self, *, messages: Any, stream: bool, **kwargs: Any) -> Any:
+    def _inner_get_response(self, *, stream: bool, **_kwargs: Any) -> Any:  # type: ignore[override]
         return ResponseStream(self._stream(), finalizer=ChatResponse.from_updates) if stream else self._whole()
 
     async def _whole(self) -> ChatResponse[Any]:

@@ -190,6 +190,8 @@ class GuardChatMiddleware(_Bound, ChatMiddleware):
         async with self._closing(request), aclosing(request.answers(call)) as chunks:
             with _theirs():
                 async for chunk in chunks:
+                    if chunk.type == "tool-call" and not _calls(request.answer, chunk.id):
+                        continue  # of an earlier answer, whose text was held until now
                     contents = list(inner.contents.of_chunk(chunk))
                     if contents:
                         yield _update(contents, inner)
@@ -199,7 +201,8 @@ class GuardChatMiddleware(_Bound, ChatMiddleware):
             yield _last_update(inner)
 
     def _note(self, answer: Message) -> None:
-        self._before.append(_as_asked(answer))
+        asked = _as_asked(answer)
+        self._before.append(replace(asked, metadata={**asked.metadata, _ANSWER: True}))
 
     def _closing(self, request: HostRequest) -> _Closing:
         return _Closing(request, owns=self.request is None)
@@ -252,32 +255,61 @@ class GuardFunctionMiddleware(_Bound, FunctionMiddleware):
     async def _process(request: HostRequest, context: theirs.FunctionInvocationContext, call_next: CallNext) -> None:
         name, call_id = context.function.name, str(context.metadata.get("call_id") or context.function.name)
         arguments: Any = context.arguments
-        if not isinstance(arguments, dict):
-            arguments = arguments.model_dump() if hasattr(arguments, "model_dump") else dict(arguments)
-        given = _json(arguments)
+        given = _json(arguments.model_dump() if hasattr(arguments, "model_dump") else dict(arguments))
         checked = await request.tool_call(name, given, call_id)
         if checked.answered:
             context.result = _as_result(checked.answer)
             return
         if checked.arguments != freeze(given):
             context.arguments = thaw(checked.arguments)
-        try:
-            await call_next()
-        except (MiddlewareFailure, theirs.MiddlewareTermination, theirs.UserInputRequiredException):
-            raise
-        except Exception as failure:
-            said = str(failure)
-            left = await request.tool_result(name, said, call_id, arguments=checked.arguments, is_error=True)
-            if left != said:
-                raise theirs.exceptions.ToolExecutionException(str(left)) from None
-            raise
-        result: Any = context.result
-        if isinstance(result, theirs.Content) and result.type == "function_approval_request":
-            return
-        said = _result_value(result)
-        left = await request.tool_result(name, said, call_id, arguments=checked.arguments)
+        await _guarded_call(request, context, call_next, name, call_id, checked.arguments)
+
+
+async def _guarded_call(
+    request: HostRequest,
+    context: theirs.FunctionInvocationContext,
+    call_next: CallNext,
+    name: str,
+    call_id: str,
+    arguments: Value,
+) -> None:
+    """Call a tool, and check its result or error."""
+
+    async def check_result() -> None:
+        said = _result_value(context.result)
+        left = await request.tool_result(name, said, call_id, arguments=arguments)
         if left != freeze(said):
             context.result = _as_result(left)
+
+    try:
+        await call_next()
+    except theirs.MiddlewareTermination as ended:  # the loop ends with what the middleware behind us has set
+        if context.result is None:
+            context.result = _unpacked(ended.result)
+        if context.result is not None and not _asks(context.result):
+            await check_result()
+        raise
+    except (MiddlewareFailure, theirs.UserInputRequiredException):
+        raise
+    except Exception as failure:
+        said = str(failure)
+        left = await request.tool_result(name, said, call_id, arguments=arguments, is_error=True)
+        if left != said:
+            raise theirs.exceptions.ToolExecutionException(str(left)) from None
+        raise
+    if not _asks(context.result):
+        await check_result()
+
+
+def _unpacked(result: Any) -> Any:
+    if isinstance(result, theirs.Content) and result.type == "function_result":
+        return result.items or result.result
+    return result
+
+
+def _asks(result: Any) -> bool:
+    """Return whether a result asks for an approval, with the arguments that the guards have checked."""
+    return isinstance(result, theirs.Content) and result.type == "function_approval_request"
 
 
 class _InnerModel:
@@ -309,7 +341,7 @@ class _InnerModel:
         Args:
             before: the conversation of earlier calls of the same request.
         """
-        said = [one for message in self._messages for one in self.contents.read(message)]
+        said = _with_answers([one for message in self._messages for one in self.contents.read(message)], before)
         answer = self.request.answer
         if answer is not None and before and not _has_calls_of(answer, said):
             self._after = answer.id
@@ -399,9 +431,32 @@ _HOOKS: dict[str, tuple[str, dict[str, str]]] = {
 }
 """What a chat middleware may add to a stream, with the method of the stream that does it."""
 
-_OURS = "penstock-instruction"
+_OURS, _ANSWER = "penstock-instruction", "penstock-answer"
+"""Keys in the metadata of instructions, and of answers of this request."""
+
 _PLAIN_SETTINGS = frozenset({"temperature", "top_p", "max_tokens", "seed", "presence_penalty", "frequency_penalty"})
 _SPELLED = {"parallel_tool_calls": "allow_multiple_tool_calls"}
+
+
+def _with_answers(said: Sequence[Message], before: Sequence[Message]) -> list[Message]:
+    """Return messages with the answers of this request as they were, text included that was not let into a stream."""
+    answers: dict[tuple[str, ...], list[Message]] = {}
+    for message in before:
+        if message.metadata.get(_ANSWER) and _call_ids(message):
+            answers.setdefault(_call_ids(message), []).append(message)
+    made: list[Message] = []
+    for message in said:
+        found = answers.get(_call_ids(message)) if message.role == "assistant" else None
+        made.append(found.pop(0) if found else message)
+    return made
+
+
+def _call_ids(message: Message) -> tuple[str, ...]:
+    return tuple([part.call_id for part in message.parts if isinstance(part, ToolPart) and part.state == "call"])
+
+
+def _calls(answer: Message | None, call_id: str) -> bool:
+    return answer is not None and any(isinstance(part, ToolPart) and part.call_id == call_id for part in answer.parts)
 
 
 def _has_calls_of(answer: Message, said: Iterable[Message]) -> bool:

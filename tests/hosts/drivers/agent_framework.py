@@ -29,6 +29,13 @@ PACKAGE = "agent-framework-core"
 LACKS: dict[str, str] = {}
 
 
+def breaks(said: Says) -> None:
+    """Fail after the text, if the script says so."""
+    failure: Exception | None = getattr(said, "breaks", None)
+    if failure is not None:
+        raise failure
+
+
 class Scripted(FunctionInvocationLayer[Any], ChatMiddlewareLayer[Any], BaseChatClient[Any]):
     """A chat client that answers by a script."""
 
@@ -37,7 +44,7 @@ class Scripted(FunctionInvocationLayer[Any], ChatMiddlewareLayer[Any], BaseChatC
         self.job, self.seen, self.script = job, seen, iter(job.script)
 
     def _ask(self, messages: Sequence[Message], options: Mapping[str, Any]) -> Says:
-        asked = strings([message.to_dict() for message in messages])
+        asked = strings([content.to_dict(exclude={"items"}) for message in messages for content in message.contents])
         self.seen.asked.append([*asked, str(options.get("instructions") or "")])
         said = next(self.script)
         if said.fails is not None:
@@ -60,10 +67,13 @@ class Scripted(FunctionInvocationLayer[Any], ChatMiddlewareLayer[Any], BaseChatC
         said = self._ask(messages, options)
         if self.job.gate is not None:
             await self.job.gate()
+        breaks(said)
         calls = [
             Content.from_function_call(one.id, one.name, arguments=json.dumps(one.arguments)) for one in said.calls
         ]
-        texts = [Content.from_text(said.whole)] if said.whole else []
+        thought = "".join(getattr(said, "reasoning", ()))
+        texts = [Content.from_text_reasoning(text=thought)] if thought else []
+        texts += [Content.from_text(said.whole)] if said.whole else []
         return ChatResponse(
             messages=[Message("assistant", [*texts, *calls])], response_format=options.get("response_format")
         )
@@ -72,10 +82,13 @@ class Scripted(FunctionInvocationLayer[Any], ChatMiddlewareLayer[Any], BaseChatC
         self, messages: Sequence[Message], options: Mapping[str, Any]
     ) -> AsyncIterator[ChatResponseUpdate]:
         said = self._ask(messages, options)
+        for thought in getattr(said, "reasoning", ()):
+            yield ChatResponseUpdate(contents=[Content.from_text_reasoning(text=thought)], role="assistant")
         for number, piece in enumerate(said.streamed):
             if self.job.gate is not None and number == len(said.streamed) - 1:
                 await self.job.gate()
             yield ChatResponseUpdate(contents=[Content.from_text(piece)], role="assistant")
+        breaks(said)
         for call in said.calls:
             text = json.dumps(call.arguments)
             for name, piece in ((call.name, text[:3]), ("", text[3:])):
@@ -101,6 +114,8 @@ async def run(job: Job) -> Seen:
             async for update in stream:
                 if update.text:
                     seen.shown.append(update.text)
+                others = [one.to_dict() for one in update.contents if one.type != "text"]
+                getattr(seen, "events", []).extend(strings(others))
             result = await stream.get_final_response()
         else:
             result = await agent.run(job.text, session=session, options=options)

@@ -24,17 +24,28 @@ from agent_framework import (
     ChatResponseUpdate,
     Content,
     ContextProvider,
+    FunctionInvocationContext,
     FunctionInvocationLayer,
+    FunctionMiddleware,
     InMemoryHistoryProvider,
     Message,
     MiddlewareFailure,
+    MiddlewareTermination,
     ResponseStream,
     SessionContext,
     tool,
 )
 from agent_framework.exceptions import AgentContentFilterException
 
-from penstock import BlockedError, InputContext, PIIDetector, Processor, ToolResultContext, processor
+from penstock import (
+    BlockedError,
+    InputContext,
+    OutputResultContext,
+    PIIDetector,
+    Processor,
+    ToolResultContext,
+    processor,
+)
 from penstock.engine import UsageError
 from penstock.workflows.adapters.agent_framework import GuardBlockedError, as_middleware
 
@@ -462,3 +473,42 @@ async def test_a_blocked_tool_result_leaves_no_history(streamed: bool) -> None:
     with pytest.raises(GuardBlockedError):
         await run(agent, "Go", streamed=streamed, session=session)
     assert not session.state.get("memory", {}).get("messages")
+
+
+@both_ways
+async def test_a_result_with_which_middleware_ends_the_loop(streamed: bool) -> None:
+    """It is guarded, though no code behind the middleware runs."""
+
+    class Ends(FunctionMiddleware):
+        async def process(self, context: FunctionInvocationContext, call_next: Any) -> None:
+            await call_next()
+            raise MiddlewareTermination
+
+    client = Client([Content.from_function_call("c1", "lookup", arguments={"query": "x"})])
+    agent = Agent(client, tools=[lookup([])], middleware=[*as_middleware(HIDES), Ends()])
+    _, response = await run(agent, "Go", streamed=streamed)
+    assert "it is [EMAIL]" in everything(response.messages)
+    assert "@example" not in everything(response.messages)
+
+
+@both_ways
+async def test_a_text_with_a_call_that_is_held_for_the_result(streamed: bool) -> None:
+    """The model gets it back with the call; a stream shows it when it was judged. The tool runs once."""
+
+    class Late(Processor):
+        role, edits = "guard", "spans"
+
+        def process_output_result(self, ctx: OutputResultContext) -> None:
+            """Judge at the end."""
+
+    call = Content.from_function_call("c1", "lookup", arguments={"query": "x"})
+    client = Client([text("I look "), call], [text("done")])
+    asked: list[str] = []
+    agent = Agent(client, tools=[lookup(asked, lambda: "found")], middleware=as_middleware(Late()))
+    updates, response = await run(agent, "Go", streamed=streamed)
+    assert [message.role for message in client.asked[1]] == ["user", "assistant", "tool"]
+    assert client.asked[1][1].text == "I look "
+    assert "found" in everything(client.asked[1][2:])
+    if streamed:
+        assert "".join(update.text for update in updates) == response.text == "I look done"
+    assert asked == ["x"]
