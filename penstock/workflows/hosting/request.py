@@ -108,6 +108,7 @@ class HostRequest:
         self._progress = RequestProgress()
         self._known = KnownMessages()
         self._begun = False
+        self._seen_whole = False  # whether the framework has given the whole conversation once
         self._instructions: Sequence[Message] | None = None  # as the framework sent them last
         self._opened: HeldOpen | Run | None = None
         self._closed = False
@@ -151,15 +152,17 @@ class HostRequest:
 
     # Messages
 
-    async def begin(self, messages: Sequence[Message]) -> bool:
+    async def begin(self, messages: Sequence[Message], *, whole: bool = True) -> bool:
         """Check the messages that a request starts from, or those that came since; return whether it may go on.
 
         `answers` does this itself. Call it where the framework lets input be changed or refused before the model call.
 
         Args:
-            messages: the whole conversation as the framework has it, system messages included.
+            messages: the conversation as the framework has it, system messages included.
+            whole: whether that is the whole conversation. If not, the framework adds earlier messages later; with
+                ``history="memory"`` these count as checked.
         """
-        return await self._take(messages) is None
+        return await self._take(messages, whole=whole) is None
 
     def current(self, messages: Sequence[Message]) -> Sequence[Message | None]:
         """Return each of the framework's messages as the guards left it; None for one that they removed.
@@ -388,7 +391,7 @@ class HostRequest:
 
     # Bringing the messages together
 
-    async def _take(self, messages: Sequence[Message]) -> Outcome | None:
+    async def _take(self, messages: Sequence[Message], *, whole: bool = True) -> Outcome | None:
         """Take over the framework's conversation; return the outcome of the stage that blocked, or None."""
         await self.open()
         run = self.run
@@ -400,6 +403,7 @@ class HostRequest:
             instructions = [replace(message, from_client=False) for message in instructions]
         ids = self._known.match(said)
         made, fresh = self._merged(said, ids)
+        self._seen_whole = self._seen_whole or whole
         new_instructions = self._instructions is None or not _say_the_same(instructions, self._instructions)
         if new_instructions:  # else what processors have made of them stays
             self._instructions = instructions
@@ -434,7 +438,7 @@ class HostRequest:
                 continue
             if brings_results(message) and all(part.call_id in own_results for part in calls_of(message)):
                 continue  # it is stored with its call
-            remembered = self._remembers and not self._begun and index < last_turn
+            remembered = self._remembers and not self._seen_whole and index < last_turn
             new = messages.completed(replace(message, id=""))
             entries.insert(place, Entry(new, "memory" if remembered else "input", None))
             place += 1

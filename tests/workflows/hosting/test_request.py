@@ -10,6 +10,7 @@ import pytest
 
 from penstock import (
     BlockedError,
+    InputContext,
     Message,
     PIIDetector,
     Processor,
@@ -261,3 +262,20 @@ async def test_instructions_that_come_late_are_read_by_guards_that_read_them() -
     for _ in range(2):
         await request.whole_answer(ModelCall(model, [Message.system("I am ada@example.com"), Message.user("Hi")]))
     assert [asked.messages[0].text for asked in model.requests] == ["I am [EMAIL]"] * 2
+
+
+async def test_earlier_messages_that_come_after_the_input_count_as_checked_with_memory() -> None:
+    """Some frameworks give the new input first, and load the earlier messages later."""
+    read: list[list[str]] = []
+
+    @processor("process_input")
+    def notes(ctx: InputContext) -> None:
+        read.append([message.text for message in ctx.messages])
+
+    request = host(notes, history="memory").open()
+    new, earlier = Message.user("new"), Message.user("earlier")
+    assert await request.begin([new], whole=False)
+    assert await request.begin([earlier, Message.assistant("said"), new])
+    assert [entry.message.text for entry in request.run.message_list.entries] == ["earlier", "said", "new"]
+    await request.close()
+    assert all("earlier" not in texts for texts in read), read
