@@ -121,6 +121,11 @@ class HostRequest:
         return self.run.tripwire
 
     @property
+    def closed(self) -> bool:
+        """Whether the request was closed, so that it cannot go on."""
+        return self._closed
+
+    @property
     def finish_reason(self) -> str:
         """Why the last accepted answer ended; see `FINISH_REASONS`."""
         return self._progress.finish_reason or "other"
@@ -169,8 +174,10 @@ class HostRequest:
 
     def _current(self, message: Message, id: str | None) -> Message | None:
         held = None if id is None else self.run.message_list.get(id)
-        if held is not None or not brings_results(message):
-            return held
+        if held is not None:
+            return held if any(map(is_finished, message.parts)) else _as_asked(held)
+        if not brings_results(message):
+            return None
         finished = {part.call_id: part for part in self._calls() if is_finished(part)}
         return message.with_parts([_with_result(part, finished.get(part.call_id)) for part in calls_of(message)])
 
