@@ -18,7 +18,7 @@ import anyio
 from penstock.engine.formats import google as wire
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.errors import MissingExtraError, UsageError
-from penstock.engine.values.frozen import EMPTY, freeze, is_mapping, thaw
+from penstock.engine.values.frozen import EMPTY, freeze, is_items, is_mapping, thaw
 from penstock.engine.values.messages import AudioPart, FilePart, ImagePart, Message, ReasoningPart, TextPart, ToolPart
 from penstock.engine.values.model import ToolSpec
 from penstock.engine.values.tripwire import BlockedError, Tripwire
@@ -80,8 +80,8 @@ def as_plugin(*processors: Item, **options: Unpack[HostOptions]) -> GuardPlugin:
 
 def tripwire_of(event: LlmResponse) -> Tripwire | None:
     """Return the verdict that an event tells, or None."""
-    said = (event.custom_metadata or {}).get(_KEY)
-    return Tripwire(**said) if isinstance(said, dict) and event.error_code == ERROR_CODE else None
+    said: Any = (event.custom_metadata or {}).get(_KEY)
+    return Tripwire(**said) if is_mapping(said) and event.error_code == ERROR_CODE else None
 
 
 class GuardPlugin(BasePlugin):
@@ -112,8 +112,8 @@ class GuardPlugin(BasePlugin):
         """Check the user's message before the session stores it; the session gets what the guards left."""
         _refuse_live(invocation_context)
         request, said = self.request(invocation_context), _read([user_message])
-        if not await request.begin(said):
-            return None  # the first model call tells the verdict
+        if not await request.begin(said):  # the first model call tells the verdict
+            return types.Content(role="user", parts=[types.Part(text="")])
         left = [message for message in request.current(said) if message is not None]
         if [one.parts for one in left] == [one.parts for one in said]:
             return None
@@ -191,11 +191,9 @@ class GuardPlugin(BasePlugin):
     async def on_tool_error_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, error: Exception
     ) -> dict[str, Any] | None:
-        """Check the text of a tool's error, which the caller gets unless guards changed it."""
-        left = await self._checked(tool, tool_args, tool_context, str(error), is_error=True)
-        if left == str(error):
-            return None
-        return _result(thaw(left)) if is_mapping(left) else {"error": left}
+        """Check the text of a tool's error; the run fails with it, unless another plugin answers for the tool."""
+        await self._checked(tool, tool_args, tool_context, str(error), is_error=True)
+        return None
 
     async def _checked(
         self, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, said: Any, *, is_error: bool
@@ -331,10 +329,21 @@ def _final(request: HostRequest, inner: _InnerModel) -> LlmResponse:
     ]
     contents = _written([answer.with_parts(parts)], keep_ids=True) if parts else []
     content = contents[0] if contents else types.Content(role="model", parts=[])
+    for part in content.parts or ():
+        if part.thought_signature is not None and not _is_signed(part, inner.said or ()):
+            part.thought_signature = None
     same = inner.said is not None and _texts(inner.said) == _texts(answer.parts)
     return (told if same else LlmResponse()).model_copy(
         update={**base, "content": content, "finish_reason": told.finish_reason}
     )
+
+
+def _is_signed(part: types.Part, said: Iterable[Part]) -> bool:
+    """Return whether a part says what the model said, so that the model's signature is still true."""
+    call = part.function_call
+    if call is not None:
+        return any(isinstance(one, ToolPart) and one.arguments == freeze(call.args or {}) for one in said)
+    return any(isinstance(one, (TextPart, ReasoningPart)) and one.text == part.text for one in said)
 
 
 _FACTS = ("reason", "processor_id", "stage", "retry", "metadata")
@@ -369,8 +378,8 @@ class _InnerModel:
     def call(self) -> ModelCall:
         """Return the call that ADK is about to make."""
         config = self._request.config
-        said: Any = getattr(config, "system_instruction", None)
-        own = [Message.system(said)] if isinstance(said, str) and said else []
+        said = _instructions(config)
+        own = [Message.system(said)] if said else []
         given = {name: getattr(config, name, None) for name in _SETTINGS}
         settings = {_SETTINGS[name]: item for name, item in given.items() if item is not None}
         tools = [ToolSpec(name, _parameters(tool), tool.description) for name, tool in self._request.tools_dict.items()]
@@ -396,12 +405,34 @@ class _InnerModel:
         own = [message for message in request.messages if message.role == "system"]
         said = [message for message in request.messages if message.role != "system"]
         config = self._request.config.model_copy()
-        if own or isinstance(config.system_instruction, str):
-            config.system_instruction = "\n\n".join(message.text for message in own) or None
+        instructions = "\n\n".join(message.text for message in own)
+        if instructions != _instructions(config):
+            config.system_instruction = instructions or None
         for name, ours in _SETTINGS.items():
             if ours in request.settings:
                 setattr(config, name, thaw(request.settings[ours]))
         return self._request.model_copy(update={"contents": _written(said), "config": config})
+
+
+def _instructions(config: Any) -> str:
+    """Return the text of the instructions, which may be contents, parts, or lists of them.
+
+    Raises:
+        UsageError: they are of another kind, which no guard could read.
+    """
+    given: Any = config.system_instruction
+    texts: list[str] = []
+    for one in given if is_items(given) else [given]:
+        if isinstance(one, str):
+            texts.append(one)
+        elif isinstance(one, (types.Content, types.Part)):
+            parts = one.parts or [] if isinstance(one, types.Content) else [one]
+            texts.extend(part.text for part in parts if part.text)
+        elif one is not None:
+            raise UsageError(
+                f"google_adk.as_plugin cannot read instructions of the type {type(one).__name__}; use text"
+            )
+    return "\n\n".join(texts)
 
 
 _SETTINGS = {"temperature": "temperature", "top_p": "top_p", "max_output_tokens": "max_tokens", "seed": "seed"}
@@ -468,11 +499,7 @@ class _AnswerReader:
             yield Chunk(f"{kind}-end", id=id, payload={"provider_metadata": notes})
 
     def rest(self, last: LlmResponse | None) -> Iterator[Chunk]:
-        """Yield the end of the answer.
-
-        Raises:
-            RuntimeError: the model reported an error and no answer.
-        """
+        """Yield the end of the answer."""
         yield from self._end()
         payload: dict[str, Any] = {"reason": _reason(last, self.parts)}
         used = None if last is None else last.usage_metadata
@@ -519,7 +546,7 @@ def _read(contents: Iterable[types.Content], *, ids: bool = False) -> list[Messa
 def _written(messages: Iterable[Message], *, keep_ids: bool = False) -> list[types.Content]:
     items = wire.write(messages)
     for part in [part for item in items for part in item.get("parts", ())]:
-        inner = part.get("functionCall") or part.get("functionResponse") or {}
+        inner: Any = part.get("functionCall") or part.get("functionResponse") or {}
         if not keep_ids and str(inner.get("id", "")).startswith(_ID):
             del inner["id"]
     return [types.Content.model_validate(item) for item in items]

@@ -45,13 +45,19 @@ class Scripted(BaseLlm):
         says = next(self._script)
         if says.fails is not None:
             raise says.fails
+        for thought in says.reasoning if stream else ():
+            part = types.Part(text=thought, thought=True)
+            yield LlmResponse(content=types.Content(role="model", parts=[part]), partial=True)
         for number, piece in enumerate(says.streamed if stream else ()):
             if job.gate is not None and number == len(says.streamed) - 1:
                 await job.gate()
             yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=piece)]), partial=True)
         if job.gate is not None and not stream:
             await job.gate()
-        parts = [types.Part(text=says.whole)] if says.whole else []
+        if says.breaks is not None:
+            raise says.breaks
+        parts = [types.Part(text="".join(says.reasoning), thought=True)] if says.reasoning else []
+        parts += [types.Part(text=says.whole)] if says.whole else []
         for call in says.calls:
             made = types.FunctionCall(id=call.id, name=call.name, args=dict(call.arguments))
             parts.append(types.Part(function_call=made))
@@ -81,7 +87,10 @@ async def run(job: Job) -> Seen:
             seen.tripwire = seen.tripwire or tripwire_of(event)
             if event.error_code is not None:  # ADK's users get errors as events
                 seen.error = RuntimeError(event.error_message)
-            texts = [part.text for part in (event.content.parts or ()) if part.text] if event.content else []
+            parts = (event.content.parts or ()) if event.content else ()
+            texts = [part.text for part in parts if part.text and not part.thought]
+            seen.events += strings([part.model_dump(mode="json", exclude_none=True) for part in parts if not part.text])
+            seen.events += [part.text or "" for part in parts if part.thought]
             if event.partial:
                 seen.shown.extend(texts)
             elif event.is_final_response() and event.error_code is None and event.content is not None:
@@ -89,9 +98,13 @@ async def run(job: Job) -> Seen:
                 seen.output = text if job.output_type is None else job.output_type(**json.loads(text))
     except Exception as error:  # noqa: BLE001 - what the user gets
         seen.error, seen.tripwire = error, seen.tripwire or getattr(error, "tripwire", None)
-    stored = await runner.session_service.get_session(app_name="app", user_id="u", session_id=session.id)
-    events = [] if stored is None else stored.events
-    dumped = [event.content.model_dump(mode="json", exclude_none=True) for event in events if event.content]
-    seen.history = strings([*dumped, dict(stored.state) if stored else {}])
+    seen.history = await stored_texts(runner, session.id)
     seen.memory = (runner.session_service, session)
     return seen
+
+
+async def stored_texts(runner: Any, id: str) -> list[str]:
+    """Return every string in what the session service has stored."""
+    stored = await runner.session_service.get_session(app_name="app", user_id="u", session_id=id)
+    dumped = [event.content.model_dump(mode="json", exclude_none=True) for event in stored.events if event.content]
+    return strings([*dumped, dict(stored.state)])

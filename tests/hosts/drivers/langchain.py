@@ -59,8 +59,13 @@ class Scripted(BaseChatModel):
         return self._result(said)
 
     def _result(self, said: Says) -> ChatResult:
+        if said.breaks is not None:
+            raise said.breaks
+        thoughts = {"reasoning_content": "".join(said.reasoning)} if said.reasoning else {}
         calls: Any = [{"name": call.name, "args": dict(call.arguments), "id": call.id} for call in said.calls]
-        return ChatResult(generations=[ChatGeneration(message=AIMessage(said.whole, tool_calls=calls))])
+        return ChatResult(
+            generations=[ChatGeneration(message=AIMessage(said.whole, tool_calls=calls, additional_kwargs=thoughts))]
+        )
 
     def _stream(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
         yield from self._pieces(self._ask(messages))
@@ -75,8 +80,13 @@ class Scripted(BaseChatModel):
             if manager is not None:
                 await manager.on_llm_new_token(piece.text, chunk=piece)
             yield piece
+        if said.breaks is not None:
+            raise said.breaks
 
     def _pieces(self, said: Says) -> Iterator[ChatGenerationChunk]:
+        for thought in said.reasoning:
+            told = AIMessageChunk(content="", additional_kwargs={"reasoning_content": thought})
+            yield ChatGenerationChunk(message=told)
         for text in said.streamed:
             yield ChatGenerationChunk(message=AIMessageChunk(content=text))
         for number, call in enumerate(said.calls):
@@ -105,6 +115,7 @@ async def run(job: Job) -> Seen:
             async for message, _ in agent.astream(asked, config, stream_mode="messages"):
                 if isinstance(message, AIMessageChunk) and message.text:
                     seen.shown.append(message.text)
+                seen.events += strings(message.model_dump(exclude={"content"}))
             state = agent.get_state(config).values
         else:
             state = await agent.ainvoke(asked, config)
