@@ -829,13 +829,9 @@ class AnswerReader:
         """Return what the answer holds beside texts and calls, as JSON: blocks, and fields of providers."""
         if self.whole is None:
             return []
-        content = self.whole.content
-        blocks = [block for block in content if not _text_places(block, 0)] if isinstance(content, list) else []
-        fields = {name: item for name, item in self.whole.additional_kwargs.items() if name not in _READ_FIELDS}
-        own = [block for block in blocks if not (isinstance(block, dict) and block.get("type") in _CALL_BLOCKS)]
-        return [
-            to_jsonable_python(one, fallback=str, bytes_mode="base64") for one in [*own, *([fields] if fields else [])]
-        ]
+        blocks = [block for block in self.whole.content if _is_other(block)]
+        fields = {name: item for name, item in self.whole.additional_kwargs.items() if _is_other_field(name, item)}
+        return list(map(_json, [*blocks, *([fields] if fields else [])]))
 
     def texts(self, message: AIMessageChunk) -> Iterator[tuple[str, str, str]]:
         """Yield the kind, the id and the text of each piece."""
@@ -855,6 +851,22 @@ class AnswerReader:
                 self.places[id] = place
                 if text:
                     yield kind, id, text
+
+
+def _is_other(block: Any) -> bool:
+    """Return whether a block is neither a text nor a call that ``tool_calls`` repeats."""
+    return is_object(block) and not _text_places(block, 0) and block.get("type") not in _CALL_BLOCKS
+
+
+def _is_other_field(name: str, item: Any) -> bool:
+    """Return whether a field of a provider may hold a text that stands nowhere else."""
+    return name not in _READ_FIELDS and not (
+        item is None or item in ("", [], {}) or isinstance(item, (bool, int, float))
+    )
+
+
+def _json(value: Any) -> Any:
+    return to_jsonable_python(value, fallback=str, bytes_mode="base64")
 
 
 _REASONING_FIELD = "reasoning_content"
@@ -948,11 +960,12 @@ class _Writer:
         whole = reader.whole or AIMessageChunk(content="")
         same = _said(answer.parts) == _said(_parts(reader))
         told = whole.response_metadata
-        fields = whole.additional_kwargs if same else _fields(answer)
         return AIMessageChunk(
             content=self._content(whole, answer, same=same),
             additional_kwargs={
-                name: item for name, item in fields.items() if not (self._shown and name in _READ_FIELDS)
+                name: item
+                for name, item in _fields(whole, answer, same=same).items()
+                if not (self._shown and name in _READ_FIELDS)
             },
             response_metadata=told if same else {name: item for name, item in told.items() if name in _PLAIN_FACTS},
             tool_call_chunks=[
@@ -965,13 +978,14 @@ class _Writer:
         )
 
     def _content(self, whole: AIMessageChunk, answer: Message, *, same: bool) -> Any:
-        if same and not self._shown:
-            return whole.content
-        blocks = [one for block in whole.content for one in _unshown(block)] if same else list(_blocks(answer.parts))
-        if self._shown:
-            return [block for block in blocks if same or not _text_places(block, 0)] or ""
-        texts = all(isinstance(part, (TextPart, ReasoningPart, ToolPart)) for part in answer.parts)
-        return answer.text if texts and isinstance(whole.content, str) else blocks
+        if isinstance(whole.content, str) and not _others(answer):
+            return "" if self._shown else answer.text
+        if not same:
+            blocks = list(_blocks(answer.parts))
+            return [block for block in blocks if _is_other(block)] if self._shown else blocks
+        others = _others(answer)
+        kept: list[Any] = [block for block in whole.content if not _is_other(block) or freeze(_json(block)) in others]
+        return [one for block in kept for one in _unshown(block)] if self._shown else kept
 
 
 def _parts(reader: AnswerReader) -> list[Part]:
@@ -982,7 +996,7 @@ def _parts(reader: AnswerReader) -> list[Part]:
     texts: list[Part] = [
         ReasoningPart(text) if kind == "reasoning" else TextPart(text) for kind, _, text in reader.texts(whole)
     ]
-    return [*texts, *(UnknownPart(freeze(raw)) for raw in reader.others()), *_model_calls(whole)]
+    return [*texts, *_model_calls(whole)]
 
 
 def _model_calls(whole: AIMessageChunk) -> Iterator[ToolPart]:
@@ -998,7 +1012,7 @@ def _said(parts: Iterable[Part]) -> tuple[object, ...]:
     texts = "".join(part.text for part in held if isinstance(part, TextPart))
     reasoning = "".join(part.text for part in held if isinstance(part, ReasoningPart))
     calls = [(call.call_id, call.name, call.arguments) for call in _calls(held)]
-    return texts, reasoning, calls, [part.raw for part in held if isinstance(part, UnknownPart)]
+    return texts, reasoning, calls
 
 
 def _calls(parts: Iterable[Part]) -> list[ToolPart]:
@@ -1015,11 +1029,22 @@ def _blocks(parts: Iterable[Part]) -> Iterator[Any]:
             yield wire.write_part(part)
 
 
-def _fields(answer: Message) -> dict[str, Any]:
-    """Return what is left of the fields of a provider."""
-    raws = [part.raw for part in answer.parts if isinstance(part, UnknownPart)]
-    found = [cast("dict[str, Any]", thaw(raw)) for raw in raws if "type" not in cast("dict[str, Any]", raw)]
-    return found[0] if found else {}
+def _others(answer: Message) -> list[Value]:
+    """Return what the guards left of blocks and fields that are neither texts nor calls."""
+    return [part.raw for part in answer.parts if isinstance(part, UnknownPart)]
+
+
+def _fields(whole: AIMessageChunk, answer: Message, *, same: bool) -> dict[str, Any]:
+    """Return what is left of the fields of a provider: those without text stay if the answer is as it was."""
+    left: dict[str, Any] = {}
+    for raw in _others(answer):
+        if is_object(fields := thaw(raw)) and "type" not in fields:
+            left |= fields
+    plain = whole.additional_kwargs if same else {}
+    reasoning = answer.parts and "".join(part.text for part in answer.parts if isinstance(part, ReasoningPart))
+    if reasoning and isinstance(whole.content, str):
+        left[_REASONING_FIELD] = reasoning
+    return {**{name: item for name, item in plain.items() if not _is_other_field(name, item)}, **left}
 
 
 def _unshown(block: Any) -> Iterator[Any]:
