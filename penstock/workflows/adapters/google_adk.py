@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import uuid
+import weakref
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
@@ -100,10 +101,9 @@ class GuardPlugin(BasePlugin):
         """Return the request of an invocation; agents that run side by side have one each."""
         key = (context.invocation_id, context.branch or "")
         made = self._requests.get(key)
-        if made is None:
-            for one in [one for one, request in self._requests.items() if request.closed]:
-                del self._requests[one]
+        if made is None or made.closed:
             made = self._requests[key] = self.host.open()
+            weakref.finalize(context, self._requests.pop, key, None)  # a cancelled run calls no hook
         return made
 
     async def on_user_message_callback(
@@ -223,6 +223,8 @@ class GuardPlugin(BasePlugin):
     async def _close(self, invocation_id: str, error: BaseException | None = None) -> None:
         for key in [key for key in self._requests if key[0] == invocation_id]:
             await self._requests.pop(key).close(error)
+        for id in [id for id, (_, requests) in _waiting.items() if all(request.closed for request in requests)]:
+            del _waiting[id]  # another plugin answered in the model's place
 
 
 _STOPPED = {"error": "The request was stopped."}
@@ -440,7 +442,10 @@ _SETTINGS = {"temperature": "temperature", "top_p": "top_p", "max_output_tokens"
 
 def _parameters(tool: BaseTool) -> Any:
     declared: Any = tool._get_declaration()  # pyright: ignore[reportPrivateUsage]
-    schema = getattr(declared, "parameters_json_schema", None) or getattr(declared, "parameters", None)
+    schema: Any = getattr(declared, "parameters_json_schema", None)
+    own: Any = getattr(declared, "parameters", None)
+    if schema is None and own is not None:
+        schema = own.json_schema  # Google's form has other names of types
     return freeze(to_jsonable_python(schema, by_alias=True, exclude_none=True, fallback=str)) if schema else EMPTY
 
 

@@ -15,9 +15,10 @@ from penstock.engine.tasks import BackgroundTasks, HeldOpen, read_in_task
 from penstock.engine.values.call_ids import OF_CALLS
 from penstock.engine.values.chunks import tripwire_chunk
 from penstock.engine.values.errors import UsageError
-from penstock.engine.values.frozen import EMPTY
+from penstock.engine.values.frozen import EMPTY, is_mapping
 from penstock.engine.values.message_list import Entry, MessageList
 from penstock.engine.values.messages import Message, ToolPart
+from penstock.engine.values.model import ToolSpec
 from penstock.engine.values.tripwire import BlockedError
 from penstock.engine.values.usage import total_usage
 from penstock.tools.tool import as_tools
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from penstock.engine.run.run import Run
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.frozen import Value, Values
-    from penstock.engine.values.model import ResponseFormat, ToolChoice, ToolSpec, Usage
+    from penstock.engine.values.model import ResponseFormat, ToolChoice, Usage
     from penstock.engine.values.protocols import Model
     from penstock.engine.values.tripwire import Tripwire
 
@@ -490,11 +491,19 @@ class HostRequest:
             await self._opened.__aexit__(None, None, None)
 
 
+def _offered(tool: ToolSpec) -> ToolSpec:
+    """Return a tool as the stages see it. Adapters send the framework's own one, whatever its schema is."""
+    known = tool.parameters
+    if known.get("type") == "object" and is_mapping(known.get("properties", EMPTY)):
+        return replace(tool, strict=None)
+    return ToolSpec(tool.name, description=tool.description)
+
+
 def _settings(call: ModelCall) -> Values:
     """Return what a step starts from, as `RequestTask` has it."""
     return {
         "model": call.model,
-        "tools": as_tools(call.tools),
+        "tools": as_tools(map(_offered, call.tools)),
         "tool_choice": call.tool_choice,
         "active_tools": None,
         "model_settings": call.settings,

@@ -18,7 +18,7 @@ from penstock import (
     Workflow,
     processor,
 )
-from penstock.engine import Answer, UsageError
+from penstock.engine import Answer, ToolSpec, UsageError
 from penstock.engine.values.messages import ToolPart
 from penstock.testing import ScriptedModel
 from penstock.workflows.hosting import Host, HostSupport, ModelCall
@@ -279,3 +279,12 @@ async def test_earlier_messages_that_come_after_the_input_count_as_checked_with_
     assert [entry.message.text for entry in request.run.message_list.entries] == ["earlier", "said", "new"]
     await request.close()
     assert all("earlier" not in texts for texts in read), read
+
+
+async def test_tools_may_have_any_schema() -> None:
+    """Frameworks have tools of providers, and tools without arguments; the stages see all of them."""
+    schemas: list[dict[str, object]] = [{}, {"type": "OBJECT"}, {"type": "object", "properties": {"a": {}}}]
+    tools = [ToolSpec(f"t{number}", schema, strict=True) for number, schema in enumerate(schemas)]  # type: ignore[arg-type]
+    model = ScriptedModel(["one"])
+    await host(PII).open().whole_answer(ModelCall(model, [Message.user("Hi")], tools))
+    assert [tool.name for tool in model.requests[0].tools] == ["t0", "t1", "t2"]
