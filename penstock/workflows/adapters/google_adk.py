@@ -156,8 +156,9 @@ class GuardPlugin(BasePlugin):
         if not isinstance(agent, LlmAgent):
             raise UsageError(f"google_adk.as_plugin cannot wrap the model of a {type(agent).__name__}")
         _wrap(agent)
-        waiting = _waiting.setdefault(id(llm_request), (llm_request, []))
-        waiting[1].append(self.request(context))
+        if id(llm_request) not in _waiting:
+            weakref.finalize(llm_request, _waiting.pop, id(llm_request), None)  # another plugin may answer instead
+        _waiting.setdefault(id(llm_request), []).append(self.request(context))
         return None
 
     async def before_tool_callback(
@@ -223,15 +224,13 @@ class GuardPlugin(BasePlugin):
     async def _close(self, invocation_id: str, error: BaseException | None = None) -> None:
         for key in [key for key in self._requests if key[0] == invocation_id]:
             await self._requests.pop(key).close(error)
-        for id in [id for id, (_, requests) in _waiting.items() if all(request.closed for request in requests)]:
-            del _waiting[id]  # another plugin answered in the model's place
 
 
 _STOPPED = {"error": "The request was stopped."}
 """What stands in the session for a tool that a verdict stopped; the verdict itself is told by the next event."""
 
-_waiting: dict[int, tuple[LlmRequest, list[HostRequest]]] = {}
-"""The model calls about to be made, by the identity of ADK's request."""
+_waiting: dict[int, list[HostRequest]] = {}
+"""The requests whose model is about to be called, by the identity of ADK's request, which is known until it is gone."""
 
 
 def _invocation(context: Any) -> InvocationContext:
@@ -260,7 +259,7 @@ class _Guarded:
     ) -> AsyncGenerator[LlmResponse]:
         """Yield the answer as the guards release it, or the verdict."""
         inner: Any = super()
-        _, requests = _waiting.pop(id(llm_request), (None, ()))
+        requests = _waiting.pop(id(llm_request), ())
         if len(requests) > 1:
             raise UsageError("two guard plugins serve one runner; give all processors to one as_plugin(…)")
         if not requests:

@@ -254,4 +254,5 @@ async def test_an_answer_of_another_plugin_leaves_nothing_behind() -> None:
     runner = InMemoryRunner(app=App(name="app", root_agent=agent, plugins=plugins))
     events, _ = await events_of(runner, "Hi")
     assert events[-1].content.parts[0].text == "from a cache"
+    gc.collect()
     assert google_adk._waiting == {}
