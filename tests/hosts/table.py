@@ -52,7 +52,7 @@ def stages(results: Results) -> str:
         [f"`{stage}`", *("yes" if stage in each["stages"] else "–" for each in offered.values())] for stage in STAGES
     ]
     rows.append(["an answer is requested again", *("yes" if each["retries"] else "–" for each in offered.values())])
-    return _table(["stage", *(f"`{name.partition('.')[2] or name}`" for name in offered)], rows)
+    return _table(["stage", *(f"`{name}`" for name in offered)], rows)
 
 
 def held(results: Results) -> str:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NotRequired, Self, cast
 
 from penstock.engine.formats import langchain as wire
 from penstock.engine.formats.wire import is_array, is_object
+from penstock.engine.processor.stages import STAGES
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.errors import MissingExtraError, UsageError
 from penstock.engine.values.frozen import freeze, thaw
@@ -66,7 +67,7 @@ if TYPE_CHECKING:
     from penstock.workflows.hosting import HostOptions
 
 SUPPORT = HostSupport("langchain.as_middleware")
-MODEL_SUPPORT = HostSupport("langchain.as_chat_model")
+MODEL_SUPPORT = HostSupport("langchain.as_chat_model", frozenset(STAGES) - {"process_tool_result"})
 
 
 def as_middleware(*processors: Item, **options: Unpack[HostOptions]) -> GuardMiddleware:
@@ -90,19 +91,20 @@ def as_middleware(*processors: Item, **options: Unpack[HostOptions]) -> GuardMid
 def as_chat_model(model: BaseChatModel, *processors: Item, **options: Unpack[HostOptions]) -> GuardedChatModel:
     """Return a chat model with processors around each of its calls, for graphs made by hand.
 
-    Each call is a request of its own: input, answer and the tool calls in it are checked; tools are not seen. A
-    verdict is raised as a `BlockedError`.
+    Each call is a request of its own: input, answer and the tool calls in it are checked. Results of tools are read as
+    input; `process_tool_result` never runs, and the log says so. A verdict is raised as a `BlockedError`.
 
     Args:
         model: the model.
         processors: processors and workflows that run at every stage that they implement.
-        options: see `HostOptions`.
+        options: see `HostOptions`; ``strict`` is False by default, since most guards have that stage, too.
 
     Raises:
         OptionError: an option is not allowed, or there is no processor.
-        UsageError: an option does not exist.
+        UsageError: an option does not exist; or ``strict=True``, and processors have a stage that never runs.
         WorkflowError: the processors cannot run together.
     """
+    options.setdefault("strict", False)
     return _guarded(model, Host(MODEL_SUPPORT, processors, **options))
 
 

@@ -316,3 +316,14 @@ async def test_the_input_of_others_is_kept() -> None:
     guard = PIIDetector(redaction_method="placeholder", unscanned="allow")
     await as_chat_model(inner, guard).ainvoke([asked])
     assert inner.asked[0][0] is asked
+
+
+async def test_a_model_by_itself_says_which_stage_it_lacks(caplog: pytest.LogCaptureFixture) -> None:
+    """Results of tools are read as input."""
+    inner = Says(AIMessage("fine"))
+    guarded = as_chat_model(inner, HIDES)
+    assert "process_tool_result" in caplog.text
+    await guarded.ainvoke(["Hi", called("lookup", query="x"), ToolMessage(f"it is {MAIL}", tool_call_id="c1")])
+    assert MAIL not in repr(inner.asked)
+    with pytest.raises(UsageError, match="process_tool_result of pii-detector"):
+        as_chat_model(inner, HIDES, strict=True)
