@@ -61,6 +61,10 @@ class BlockedError(PenstockError):
         self.tripwire = tripwire
         super().__init__(f"blocked by {tripwire.processor_id!r} in {tripwire.stage}: {tripwire.reason}")
 
+    def __reduce__(self) -> tuple[type[BlockedError], tuple[Tripwire]]:
+        """Return what it is made of, for pickle: the verdict, not the message."""
+        return type(self), (self.tripwire,)
+
 
 Status = Literal["passed", "edited", "tripped", "failed", "skipped"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock import Answer, Chunk, Message, Retry, TextPart, ToolPart, Workflow, processor
+from penstock import Answer, BlockedError, Chunk, Message, Retry, TextPart, ToolPart, Tripwire, Workflow, processor
 from penstock.engine import MessageError, MissingExtraError, StepFailedError, TextEdits
 from penstock.engine.values.frozen import EMPTY, FrozenDict, equal, freeze, thaw
 
@@ -140,3 +140,11 @@ def test_a_tools_stages_may_change_messages_too() -> None:
 
         outcome = Workflow("w").then(step).check_sync({"a": 1}, stage=stage)
         assert [message.text for message in outcome.message_list] == ["noted"]
+
+
+def test_a_verdict_that_was_raised_can_be_pickled() -> None:
+    """Processes hand it over; it says what it said."""
+    verdict = Tripwire("too long", "limit", "process_input", metadata={"count": 3})
+    error = pickle.loads(pickle.dumps(BlockedError(verdict)))  # noqa: S301 - our own
+    assert error.tripwire == verdict
+    assert str(error) == str(BlockedError(verdict))
