@@ -6,7 +6,7 @@ message history agree; its hooks check input before the model is called, and too
 
 from __future__ import annotations
 
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
@@ -18,7 +18,7 @@ from penstock.engine.values.messages import FilePart, Message, ReasoningPart, Te
 from penstock.engine.values.model import ToolSpec, Usage
 from penstock.engine.values.tripwire import BlockedError
 from penstock.models.openai.wire import checksum
-from penstock.workflows.hosting import Host, HostSupport, ModelCall
+from penstock.workflows.hosting import PLAIN_SETTINGS, Host, HostSupport, ModelCall, as_asked, raised_as
 
 try:
     from pydantic_ai import ToolDefinition, exceptions, messages as theirs
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
         AsyncIterator,
         Awaitable,
         Callable,
-        Generator,
         Iterable,
         Iterator,
         Sequence,
@@ -66,10 +65,6 @@ class GuardBlockedError(BlockedError, exceptions.ContentFilterError):
     Attributes:
         tripwire: the verdict.
     """
-
-    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
-        """Return what it is made of, for pickle: pydantic-ai's errors are made of other things."""
-        return type(self), (self.tripwire,)
 
 
 def as_capability(*processors: Item, **options: Unpack[HostOptions]) -> GuardCapability:
@@ -173,7 +168,7 @@ class GuardCapability(AbstractCapability[Any]):
     ) -> Any:
         """Check the call and its result; a processor may answer in the tool's place."""
         given = to_jsonable_python(args, fallback=str)
-        with _theirs():
+        with raised_as(GuardBlockedError):
             checked = await self._open.tool_call(call.tool_name, given, call.tool_call_id)
             if checked.answered:
                 return checked.answer
@@ -192,7 +187,7 @@ class GuardCapability(AbstractCapability[Any]):
         Raises:
             GuardBlockedError: a guard stopped the run.
         """
-        with _theirs():
+        with raised_as(GuardBlockedError):
             self._open.check()
 
     def _rewrite(
@@ -240,7 +235,7 @@ class GuardedModel(WrapperModel):
             GuardBlockedError: a guard stopped the run.
         """
         inner = _InnerModel(self.wrapped, model_settings, model_request_parameters, None, streams=False)
-        with _theirs():
+        with raised_as(GuardBlockedError):
             message = await self._request.whole_answer(inner.call(messages, live=False))
         return _response(message, self._request, inner)
 
@@ -275,7 +270,7 @@ class GuardedResponse(StreamedResponse):
         self._said: theirs.ModelResponse | None = None
 
     async def _get_event_iterator(self) -> AsyncIterator[theirs.ModelResponseStreamEvent]:
-        with _theirs():
+        with raised_as(GuardBlockedError):
             async for chunk in self._chunks:
                 for event in self._events(chunk):
                     yield event
@@ -353,7 +348,7 @@ class _InnerModel:
             ToolSpec(tool.name, tool.parameters_json_schema, tool.description or "", tool.strict)
             for tool in self._parameters.function_tools
         ]
-        settings = {name: item for name, item in (self._settings or {}).items() if name in _PLAIN_SETTINGS}
+        settings = {name: item for name, item in (self._settings or {}).items() if name in PLAIN_SETTINGS}
         return ModelCall(self, [*_instructions(self._parameters), *said], tools, settings=freeze(settings), live=live)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk]:
@@ -395,10 +390,6 @@ _INSTRUCTION: Values = freeze({_OURS: True})
 
 def _instructions(parameters: ModelRequestParameters) -> list[Message]:
     return [Message.system(part.content, metadata=_INSTRUCTION) for part in parameters.instruction_parts or ()]
-
-
-_PLAIN_SETTINGS = frozenset({"temperature", "top_p", "max_tokens", "seed", "presence_penalty", "frequency_penalty"})
-"""The settings that have the same names here and in pydantic-ai; others are passed on as they are."""
 
 
 # Messages both ways: through the JSON of pydantic-ai's histories, which keeps what nobody knows
@@ -467,7 +458,7 @@ _REASONS = {"stop": "stop", "length": "length", "content-filter": "content_filte
 
 def _response(message: Message, request: HostRequest, inner: _InnerModel) -> theirs.ModelResponse:
     """Return an answer as pydantic-ai's."""
-    asked = requests.written([_as_asked(message)])
+    asked = requests.written([as_asked(message)])
     said = asked[0] if asked and isinstance(asked[0], theirs.ModelResponse) else theirs.ModelResponse(parts=[])
     return replace(
         said,
@@ -483,16 +474,7 @@ def _response(message: Message, request: HostRequest, inner: _InnerModel) -> the
 
 def _said(answer: Message | None) -> Message | None:
     """Return what the model said: `wrap_tool_execute` stores the results of tools in the answer that called them."""
-    return None if answer is None else _as_asked(answer)
-
-
-def _as_asked(message: Message) -> Message:
-    """Return an answer without the results that processors have given to its calls: its tools' hook returns those."""
-    parts = [
-        replace(part, state="call", result=None, error=None) if isinstance(part, ToolPart) else part
-        for part in message.parts
-    ]
-    return message.with_parts(parts)
+    return None if answer is None else as_asked(answer)
 
 
 def _usage(used: Usage) -> RequestUsage:
@@ -527,16 +509,3 @@ def _file(chunk: Chunk) -> Iterator[theirs.ModelResponsePart]:
     part = FilePart(data=chunk.payload.get("data"), media_type=chunk.payload.get("media_type"))
     for message in _written([Message("assistant", (part,))]):
         yield from cast("theirs.ModelResponse", message).parts
-
-
-@contextmanager
-def _theirs() -> Generator[None]:
-    """Raise a verdict as pydantic-ai's error.
-
-    Raises:
-        GuardBlockedError: a guard stopped the run.
-    """
-    try:
-        yield
-    except BlockedError as blocked:
-        raise GuardBlockedError(blocked.tripwire) from blocked.__cause__

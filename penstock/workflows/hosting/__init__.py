@@ -5,7 +5,20 @@ stages around each model call and each tool call, and keeps the framework's mess
 """
 
 from penstock.workflows.hosting.host import Host, HostOptions, HostSupport
+from penstock.workflows.hosting.matching import as_asked
 from penstock.workflows.hosting.outside_call import OutsideCall
-from penstock.workflows.hosting.request import CheckedCall, HostRequest, ModelCall
+from penstock.workflows.hosting.request import PLAIN_SETTINGS, CheckedCall, HostRequest, ModelCall
+from penstock.workflows.hosting.verdicts import raised_as
 
-__all__ = ["CheckedCall", "Host", "HostOptions", "HostRequest", "HostSupport", "ModelCall", "OutsideCall"]
+__all__ = [
+    "PLAIN_SETTINGS",
+    "CheckedCall",
+    "Host",
+    "HostOptions",
+    "HostRequest",
+    "HostSupport",
+    "ModelCall",
+    "OutsideCall",
+    "as_asked",
+    "raised_as",
+]

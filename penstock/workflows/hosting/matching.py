@@ -7,6 +7,7 @@ changed by guards. Messages are recognised by what they say: frameworks keep no 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.engine.values.messages import (
@@ -35,6 +36,15 @@ def is_finished(part: Part) -> bool:
 def brings_results(message: Message) -> bool:
     """Return whether a message holds results of tools and nothing else."""
     return bool(message.parts) and all(map(is_finished, message.parts))
+
+
+def as_asked(answer: Message) -> Message:
+    """Return an answer with its calls, without their results: as frameworks store it."""
+    parts = [
+        replace(part, state="call", result=None, error=None) if isinstance(part, ToolPart) else part
+        for part in answer.parts
+    ]
+    return answer.with_parts(parts)
 
 
 class KnownMessages:

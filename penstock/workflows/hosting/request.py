@@ -27,7 +27,7 @@ from penstock.workflows.agent.ending import end_request
 from penstock.workflows.agent.request import RequestProgress, RequestTask
 from penstock.workflows.agent.results import calls_of
 from penstock.workflows.agent.step import ModelStep
-from penstock.workflows.hosting.matching import KnownMessages, brings_results, is_finished
+from penstock.workflows.hosting.matching import KnownMessages, as_asked, brings_results, is_finished
 from penstock.workflows.hosting.outside_call import OutsideCall
 
 if TYPE_CHECKING:
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from penstock.engine.values.model import ResponseFormat, ToolChoice, Usage
     from penstock.engine.values.protocols import Model
     from penstock.engine.values.tripwire import Tripwire
+
+PLAIN_SETTINGS = frozenset({"temperature", "top_p", "max_tokens", "seed", "presence_penalty", "frequency_penalty"})
+"""The settings that have the same names in `ModelCall` and in most frameworks; adapters pass on others as they are."""
 
 INSTRUCTIONS_TAG = "host"
 """The tag of the system messages that the framework sends."""
@@ -179,7 +182,7 @@ class HostRequest:
     def _current(self, message: Message, id: str | None) -> Message | None:
         held = None if id is None else self.run.message_list.get(id)
         if held is not None:
-            return held if any(map(is_finished, message.parts)) else _as_asked(held)
+            return held if any(map(is_finished, message.parts)) else as_asked(held)
         if not brings_results(message):
             return None
         finished = {part.call_id: part for part in self._calls() if is_finished(part)}
@@ -299,7 +302,7 @@ class HostRequest:
         id = self._progress.last_answer
         self.answer = self.run.message_list.get(id)
         if self.answer is not None:
-            self._known.add(_as_asked(self.answer), id)
+            self._known.add(as_asked(self.answer), id)
 
     # Tool calls
 
@@ -517,15 +520,6 @@ def _with_result(part: ToolPart, checked: ToolPart | None) -> ToolPart:
     if checked is None:
         return part
     return replace(part, state=checked.state, result=checked.result, error=checked.error)
-
-
-def _as_asked(answer: Message) -> Message:
-    """Return an answer with its calls, without their results: as the framework stores it."""
-    parts = [
-        replace(part, state="call", result=None, error=None) if isinstance(part, ToolPart) else part
-        for part in answer.parts
-    ]
-    return answer.with_parts(parts)
 
 
 def _say_the_same(one: Sequence[Message], other: Sequence[Message]) -> bool:
