@@ -61,8 +61,8 @@ def measure() -> dict[str, tuple[Callable[[], object], Callable[[], object]]]:
     bare = Agent(Offline())
     looks, hides = (Agent(Offline(), middleware=as_middleware(guard)) for guard in (Looks(), PIIDetector()))
     return {
-        "whole, a processor that does nothing": (whole(bare), whole(looks)),
+        "whole, no-op": (whole(bare), whole(looks)),
         "whole, PIIDetector": (whole(bare), whole(hides)),
-        "100 pieces, a processor that does nothing": (streamed(bare), streamed(looks)),
-        "100 pieces, PIIDetector": (streamed(bare), streamed(hides)),
+        "streamed, no-op": (streamed(bare), streamed(looks)),
+        "streamed, PIIDetector": (streamed(bare), streamed(hides)),
     }

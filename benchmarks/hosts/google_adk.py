@@ -43,7 +43,7 @@ class Offline(BaseLlm):
 def measure() -> dict[str, tuple[Callable[[], object], Callable[[], object]]]:
     """Return, by label, a request of the bare framework and the same one with a guard; each in a new session."""
     loop = asyncio.Runner()
-    modes = {"whole": StreamingMode.NONE, "100 pieces": StreamingMode.SSE}
+    modes = {"whole": StreamingMode.NONE, "streamed": StreamingMode.SSE}
     message = types.Content(role="user", parts=[types.Part(text="Hello")])
 
     def asking(runner: InMemoryRunner, mode: StreamingMode) -> Callable[[], object]:
@@ -62,7 +62,7 @@ def measure() -> dict[str, tuple[Callable[[], object], Callable[[], object]]]:
             app=App(name="app", root_agent=LlmAgent(name="agent", model=Offline()), plugins=list(plugins))
         )
 
-    guards = {"a processor that does nothing": Looks(), "PIIDetector": PIIDetector()}
+    guards = {"no-op": Looks(), "PIIDetector": PIIDetector()}
     return {
         f"{way}, {label}": (asking(runner(), mode), asking(runner(as_plugin(guard)), mode))
         for way, mode in modes.items()

@@ -8,7 +8,7 @@ around each tool.
 from __future__ import annotations
 
 import json
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import aclosing, suppress
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
@@ -31,7 +31,7 @@ from penstock.engine.values.messages import (
 from penstock.engine.values.model import ToolSpec
 from penstock.engine.values.tripwire import BlockedError
 from penstock.models.openai.wire import checksum
-from penstock.workflows.hosting import Host, HostSupport, ModelCall
+from penstock.workflows.hosting import PLAIN_SETTINGS, Host, HostSupport, ModelCall, as_asked, raised_as
 
 try:
     import agent_framework as theirs
@@ -41,7 +41,7 @@ except ImportError as error:
     raise MissingExtraError("penstock.workflows.adapters.agent_framework", "agent-framework") from error
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
     from typing_extensions import Unpack
 
@@ -64,10 +64,6 @@ class GuardBlockedError(BlockedError, MiddlewareFailure, AgentContentFilterExcep
     Attributes:
         tripwire: the verdict.
     """
-
-    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
-        """Return what it is made of, for pickle."""
-        return type(self), (self.tripwire,)
 
 
 def as_middleware(
@@ -132,7 +128,7 @@ class GuardAgentMiddleware(AgentMiddleware):
     async def _check_input(context: theirs.AgentContext, request: HostRequest) -> None:
         contents = _Contents()
         said = [(message, list(contents.read(message))) for message in context.messages]
-        with _theirs():
+        with raised_as(GuardBlockedError):
             await request.begin([one for _, group in said for one in group], whole=False)
             request.check()
         context.messages = contents.current(request, said)
@@ -179,7 +175,7 @@ class GuardChatMiddleware(_Bound, ChatMiddleware):
             )
             return
         async with self._closing(request):
-            with _theirs():
+            with raised_as(GuardBlockedError):
                 answer = await request.whole_answer(call)
             self._note(answer)
             context.result = _response(answer, inner)
@@ -188,7 +184,7 @@ class GuardChatMiddleware(_Bound, ChatMiddleware):
         self, call: ModelCall, inner: _InnerModel, request: HostRequest
     ) -> AsyncGenerator[theirs.ChatResponseUpdate]:
         async with self._closing(request), aclosing(request.answers(call)) as chunks:
-            with _theirs():
+            with raised_as(GuardBlockedError):
                 async for chunk in chunks:
                     if chunk.type == "tool-call" and not _calls(request.answer, chunk.id):
                         continue  # of an earlier answer, whose text was held until now
@@ -201,7 +197,7 @@ class GuardChatMiddleware(_Bound, ChatMiddleware):
             yield _last_update(inner)
 
     def _note(self, answer: Message) -> None:
-        asked = _as_asked(answer)
+        asked = as_asked(answer)
         self._before.append(replace(asked, metadata={**asked.metadata, _ANSWER: True}))
 
     def _closing(self, request: HostRequest) -> _Closing:
@@ -239,7 +235,7 @@ class GuardFunctionMiddleware(_Bound, FunctionMiddleware):
         """
         request = self.request or self.host.open()
         try:
-            with _theirs():
+            with raised_as(GuardBlockedError):
                 await self._process(request, context, call_next)
         except Exception as failure:
             if self.request is None:
@@ -331,7 +327,7 @@ class _InnerModel:
         model = self._options.get("model") or getattr(context.client, "model", None)
         self.name = str(model or "agent-framework")
         self.format = self._options.get("response_format")
-        self._settings = {name: self._options[name] for name in _PLAIN_SETTINGS & self._options.keys()}
+        self._settings = {name: self._options[name] for name in PLAIN_SETTINGS & self._options.keys()}
         given: Any = self._options.get("tools") or ()
         self._tools: list[Any] = [given] if _is_single(given) else list(given)
 
@@ -434,7 +430,6 @@ _HOOKS: dict[str, tuple[str, dict[str, str]]] = {
 _OURS, _ANSWER = "penstock-instruction", "penstock-answer"
 """Keys in the metadata of instructions, and of answers of this request."""
 
-_PLAIN_SETTINGS = frozenset({"temperature", "top_p", "max_tokens", "seed", "presence_penalty", "frequency_penalty"})
 _SPELLED = {"parallel_tool_calls": "allow_multiple_tool_calls"}
 
 
@@ -583,7 +578,7 @@ class _Contents:
             if message.id == after and after is not None:
                 made = []
             elif not results or message.role != "tool":
-                made.append(self._message(_as_asked(message)))
+                made.append(self._message(as_asked(message)))
             if results:
                 tool = self._messages.get(("tool", message.parts))
                 made.append(tool or theirs.Message("tool", [self._result(part) for part in results]))
@@ -710,15 +705,6 @@ def _media_content(part: ImagePart | AudioPart | FilePart) -> theirs.Content:
     return _content({**_extra(part), "type": kind, "uri": uri or "", "media_type": media_type})
 
 
-def _as_asked(message: Message) -> Message:
-    """Return a message with its calls, without their results."""
-    parts = [
-        replace(part, state="call", result=None, error=None) if isinstance(part, ToolPart) else part
-        for part in message.parts
-    ]
-    return message.with_parts(parts)
-
-
 def _arguments(content: theirs.Content) -> tuple[Any, bool]:
     """Return a call's arguments, and whether they are valid JSON; no arguments are an empty object."""
     given: Any = content.arguments
@@ -830,7 +816,9 @@ class _AnswerReader:
             yield Chunk("tool-input-start", id=part.call_id, payload=named)
             yield Chunk("tool-input-end", id=part.call_id)
             broken = {} if valid else {"invalid": True}
-            yield Chunk("tool-call", id=part.call_id, payload={**named, "arguments": arguments, **broken})
+            notes = {FORMAT: _json(content.additional_properties)}  # goes back to the client, so guards read it
+            told = {"provider_metadata": notes} if content.additional_properties else {}
+            yield Chunk("tool-call", id=part.call_id, payload={**named, "arguments": arguments, **broken, **told})
         usual = "tool-calls" if called else "stop"
         reason = _REASONS.get(str(said.finish_reason), "other") if said.finish_reason else usual
         metadata = {"id": said.response_id, "model": said.model}
@@ -883,7 +871,7 @@ def _usage(inner: _InnerModel) -> Any:
 
 
 def _response(answer: Message, inner: _InnerModel) -> theirs.ChatResponse[Any]:
-    contents = [content for part in _as_asked(answer).parts for content in inner.contents.contents_of(part)]
+    contents = [content for part in as_asked(answer).parts for content in inner.contents.contents_of(part)]
     messages = [theirs.Message("assistant", contents, message_id=inner.message_id)]
     return theirs.ChatResponse(
         messages=messages, usage_details=_usage(inner), response_format=inner.format, **_about(inner)
@@ -902,18 +890,3 @@ def _last_update(inner: _InnerModel) -> theirs.ChatResponseUpdate:
 
 def _from_updates(updates: Sequence[theirs.ChatResponseUpdate], form: Any) -> theirs.ChatResponse[Any]:
     return theirs.ChatResponse.from_updates(updates, output_format_type=form)
-
-
-@contextmanager
-def _theirs() -> Generator[None]:
-    """Raise a verdict as the framework's error.
-
-    Raises:
-        GuardBlockedError: a guard stopped the run.
-    """
-    try:
-        yield
-    except GuardBlockedError:
-        raise
-    except BlockedError as blocked:
-        raise GuardBlockedError(blocked.tripwire) from blocked.__cause__

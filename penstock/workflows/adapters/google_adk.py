@@ -11,7 +11,6 @@ import copy
 import uuid
 import weakref
 from contextlib import aclosing
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
@@ -23,7 +22,7 @@ from penstock.engine.values.frozen import EMPTY, freeze, is_items, is_mapping, t
 from penstock.engine.values.messages import AudioPart, FilePart, ImagePart, Message, ReasoningPart, TextPart, ToolPart
 from penstock.engine.values.model import ToolSpec
 from penstock.engine.values.tripwire import BlockedError, Tripwire
-from penstock.workflows.hosting import Host, HostSupport, ModelCall
+from penstock.workflows.hosting import Host, HostSupport, ModelCall, as_asked
 
 try:
     from google.adk.agents.llm_agent import LlmAgent
@@ -309,7 +308,10 @@ async def _answers(request: HostRequest, inner: _InnerModel) -> AsyncGenerator[L
 
 
 def _final(request: HostRequest, inner: _InnerModel) -> LlmResponse:
-    """Return the response that ADK stores: the answer as the guards left it, or the verdict."""
+    """Return the response that ADK stores: the answer as the guards left it, or the verdict.
+
+    Of what the model reports beside it, only what holds no text is kept: no guard reads citations, for example.
+    """
     told = inner.last or LlmResponse()
     base: dict[str, Any] = {"partial": False, "turn_complete": told.turn_complete, "model_version": told.model_version}
     base["usage_metadata"] = _usage(request.usage, told)
@@ -324,18 +326,17 @@ def _final(request: HostRequest, inner: _InnerModel) -> LlmResponse:
             custom_metadata={_KEY: to_jsonable_python(facts, fallback=str)},
         )
     answer = request.answer or Message("assistant")
-    parts = [
-        replace(part, state="call", result=None, error=None) if isinstance(part, ToolPart) else part
-        for part in answer.parts
-    ]
-    contents = _written([answer.with_parts(parts)], keep_ids=True) if parts else []
+    contents = _written([as_asked(answer)], keep_ids=True) if answer.parts else []
     content = contents[0] if contents else types.Content(role="model", parts=[])
     for part in content.parts or ():
         if part.thought_signature is not None and not _is_signed(part, inner.said or ()):
             part.thought_signature = None
-    same = inner.said is not None and _texts(inner.said) == _texts(answer.parts)
-    return (told if same else LlmResponse()).model_copy(
-        update={**base, "content": content, "finish_reason": told.finish_reason}
+    return LlmResponse(
+        **base,
+        content=content,
+        finish_reason=told.finish_reason,
+        error_code=told.error_code,
+        avg_logprobs=told.avg_logprobs,
     )
 
 
@@ -348,10 +349,6 @@ def _is_signed(part: types.Part, said: Iterable[Part]) -> bool:
 
 
 _FACTS = ("reason", "processor_id", "stage", "retry", "metadata")
-
-
-def _texts(parts: Iterable[Part]) -> str:
-    return "".join(part.text for part in parts if isinstance(part, TextPart))
 
 
 def _usage(used: Usage, told: LlmResponse) -> types.GenerateContentResponseUsageMetadata | None:

@@ -10,10 +10,13 @@ model that a graph made by hand calls.
 
 from __future__ import annotations
 
+import functools
 import json
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, Self, cast
+
+import anyio.to_thread
 
 from penstock.engine.formats import langchain as wire
 from penstock.engine.formats.wire import is_array, is_object
@@ -23,7 +26,9 @@ from penstock.engine.values.errors import MissingExtraError, UsageError
 from penstock.engine.values.frozen import freeze, thaw
 from penstock.engine.values.messages import Message, ReasoningPart, TextPart, ToolPart, UnknownPart
 from penstock.engine.values.model import ToolSpec
-from penstock.workflows.hosting import Host, HostRequest, HostSupport, ModelCall
+from penstock.engine.values.tripwire import BlockedError
+from penstock.workflows.agent.results import calls_of
+from penstock.workflows.hosting import PLAIN_SETTINGS, Host, HostRequest, HostSupport, ModelCall
 from penstock.workflows.hosting.without_await import each, in_threads, wait_for
 
 try:
@@ -214,12 +219,22 @@ class GuardMiddleware(AgentMiddleware[Any, Any, Any]):
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
     ) -> ToolMessage | Command[Any]:
-        """Check the call and its result; a processor may answer in the tool's place."""
+        """Check the call and its result; a processor may answer in the tool's place.
+
+        After a verdict the call has a result that says so, since providers refuse a conversation with a call that has
+        none. The next model call, or the end of the run, raises the verdict.
+        """
         guarded = _ToolCall(_opened(self.host, request.state).current, request)
         try:
             answered = await guarded.before()
             return answered or await guarded.after(await handler(guarded.request))
-        except BaseException as failure:
+        except BlockedError:
+            if guarded.opened.tripwire is None:  # of another run, which the tool has started
+                raise
+            return guarded.stopped()
+        except Exception:  # the request goes on: other middleware may repeat the tool
+            raise
+        except BaseException as failure:  # cancelled
             await guarded.opened.close(failure)
             raise
 
@@ -231,7 +246,13 @@ class GuardMiddleware(AgentMiddleware[Any, Any, Any]):
         try:
             answered = wait_for(guarded.before())
             return answered or wait_for(guarded.after(handler(guarded.request)))
-        except BaseException as failure:
+        except BlockedError:
+            if guarded.opened.tripwire is None:  # of another run, which the tool has started
+                raise
+            return guarded.stopped()
+        except Exception:  # the request goes on: other middleware may repeat the tool
+            raise
+        except BaseException as failure:  # interrupted
             wait_for(guarded.opened.close(failure))
             raise
 
@@ -346,6 +367,10 @@ class _ToolCall:
         given: Sequence[Any] = messages
         checked = [await self._checked(one) if isinstance(one, ToolMessage) else one for one in given]
         return replace(result, update={**cast("dict[str, Any]", update), "messages": checked})
+
+    def stopped(self) -> ToolMessage:
+        """Return the result of a call that a verdict has stopped."""
+        return self._message("The request was stopped.", is_error=True)
 
     async def _checked(self, message: ToolMessage) -> ToolMessage:
         given = to_jsonable_python(message.content, fallback=str)
@@ -569,7 +594,7 @@ class _Inner:
         said = _read(messages)
         for message, one in zip(messages, said, strict=True):
             self._originals.setdefault(_key(one), message)
-        settings = {name: item for name, item in self._options.items() if name in _PLAIN_SETTINGS}
+        settings = {name: item for name, item in self._options.items() if name in PLAIN_SETTINGS}
         return ModelCall(
             self,
             said,
@@ -583,8 +608,11 @@ class _Inner:
         messages = self._written(request.messages)
         reader = self.reader = AnswerReader()
         if not (self.streams and _can_stream(model)):
-            run = model._agenerate_with_cache(messages, self._stop, None, **options) if self._awaits else None
-            result = await run if run else await _in_thread(model, messages, self._stop, options)
+            if self._awaits:
+                result = await model._agenerate_with_cache(messages, self._stop, None, **options)
+            else:
+                call = functools.partial(model._generate_with_cache, messages, self._stop, None, **options)
+                result = await anyio.to_thread.run_sync(call)
             for chunk in reader.read(result.generations[0]):
                 yield chunk
         else:
@@ -631,18 +659,6 @@ class _Inner:
             same = self._originals.get(_key(one))
             written.extend([same] if same is not None else map(_message, wire.write([one])))
         return written
-
-
-_PLAIN_SETTINGS = frozenset({"temperature", "top_p", "max_tokens", "seed", "presence_penalty", "frequency_penalty"})
-"""The settings that have the same names here and in LangChain; others are passed on as they are."""
-
-
-async def _in_thread(
-    model: BaseChatModel, messages: list[BaseMessage], stop: list[str] | None, options: Mapping[str, Any]
-) -> ChatResult:
-    async for result in in_threads(model._generate_with_cache(messages, stop, None, **options) for _ in (1,)):
-        return result
-    raise UsageError("the model returned nothing")
 
 
 def _can_stream(model: BaseChatModel) -> bool:
@@ -762,11 +778,29 @@ def _last_turn(messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a text stands in LangChain's messages: ``block`` holds it under ``key``, at an index of the content."""
+    """Where a text stands in the blocks of LangChain's messages.
+
+    Attributes:
+        block: the type of the block.
+        key: the key that holds the text, or the list of texts.
+        index: the index of the block in the content.
+        number: the index of the text in that list; None where the key holds the text.
+    """
 
     block: str
     key: str
     index: Any
+    number: Any = None
+
+    @property
+    def id(self) -> str:
+        """The id of the text's chunks."""
+        return f"{self.block}-{self.index}" if self.number is None else f"{self.block}-{self.index}-{self.number}"
+
+    def holding(self, text: str) -> dict[str, Any]:
+        """Return a block with a piece of the text."""
+        listed = [{"type": "summary_text", "text": text, "index": self.number}]
+        return {"type": self.block, self.key: text if self.number is None else listed, "index": self.index}
 
 
 def _as_chunk(message: AIMessage) -> AIMessageChunk:
@@ -828,43 +862,85 @@ class AnswerReader:
         yield Chunk("finish", payload={"reason": _reason(whole), "usage": _usage(whole)})
 
     def others(self) -> list[Any]:
-        """Return what the answer holds beside texts and calls, as JSON: blocks, and fields of providers."""
+        """Return what the answer holds beside texts and calls, as JSON."""
         if self.whole is None:
             return []
-        blocks = [block for block in self.whole.content if _is_other(block)]
+        content = _listed(self.whole.content)
+        blocks = [block for block in content if _is_other(block)]
+        beside = [{"beside": found} for block in content if (found := _beside(block))]
         fields = {name: item for name, item in self.whole.additional_kwargs.items() if _is_other_field(name, item)}
-        return list(map(_json, [*blocks, *([fields] if fields else [])]))
+        return list(map(_json, [*blocks, *beside, *([fields] if fields else [])]))
 
     def texts(self, message: AIMessageChunk) -> Iterator[tuple[str, str, str]]:
         """Yield the kind, the id and the text of each piece."""
         reasoning = message.additional_kwargs.get(_REASONING_FIELD)
         if isinstance(reasoning, str) and reasoning:
             yield "reasoning", _REASONING_FIELD, reasoning
-        if isinstance(message.content, str):
-            if message.content:
-                yield "text", "text", message.content
-            return
-        for number, block in enumerate(message.content):
+        for number, block in enumerate(_listed(message.content)):
             if isinstance(block, str):
                 yield "text", "text", block
                 continue
             for kind, place, text in _text_places(block, number):
-                id = f"{place.block}-{place.index}"
-                self.places[id] = place
+                self.places[place.id] = place
                 if text:
-                    yield kind, id, text
+                    yield kind, place.id, text
+
+
+def _listed(content: str | list[Any]) -> list[Any]:
+    """Return a content as a list of texts and blocks."""
+    return ([content] if content else []) if isinstance(content, str) else content
 
 
 def _is_other(block: Any) -> bool:
-    """Return whether a block is neither a text nor a call that ``tool_calls`` repeats."""
-    return is_object(block) and not _text_places(block, 0) and block.get("type") not in _CALL_BLOCKS
+    """Return whether a block is neither a text, nor sealed reasoning, nor a call that ``tool_calls`` repeats."""
+    known = _text_places(block, 0) or _is_sealed(block)
+    return is_object(block) and not known and block.get("type") not in _CALL_BLOCKS
+
+
+def _is_sealed(block: Any) -> bool:
+    """Return whether a block is reasoning that its provider alone can read."""
+    given: Mapping[str, Any] = block if is_object(block) else {}
+    reasons = given.get("type") in ("thinking", "reasoning", "redacted_thinking")
+    return reasons and given.keys() <= {"type", "index", "data", "summary", *_SIGNS} and not given.get("summary")
+
+
+def _beside(block: Any) -> dict[str, Any]:
+    """Return what else stands in a block with a text and holds texts, such as citations."""
+    places = _text_places(block, 0)
+    if not places:
+        return {}
+    known = {"type", "index", places[0][1].key, *_SIGNS}
+    return {name: item for name, item in cast("dict[str, Any]", block).items() if name not in known and _has_text(item)}
+
+
+def _repeats(block: Mapping[str, Any], calls: Iterable[ToolPart]) -> bool:
+    """Return whether a block repeats one of these calls and says nothing else."""
+    call = next((call for call in calls if call.call_id == (block.get("call_id") or block.get("id"))), None)
+    if call is None or block.get("name", call.name) != call.name or not block.keys() <= _KEYS_OF_CALLS:
+        return False
+    said = [block[name] for name in _ARGUMENTS if block.get(name)]
+    return all(freeze(_read_arguments(one)) == call.arguments for one in said)
+
+
+def _read_arguments(value: Any) -> Any:
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        return value
 
 
 def _is_other_field(name: str, item: Any) -> bool:
     """Return whether a field of a provider may hold a text that stands nowhere else."""
-    return name not in _READ_FIELDS and not (
-        item is None or item in ("", [], {}) or isinstance(item, (bool, int, float))
-    )
+    return name not in _READ_FIELDS and _has_text(item)
+
+
+def _has_text(value: Any) -> bool:
+    """Return whether a value holds any text."""
+    if is_object(value):
+        return any(map(_has_text, value.values()))
+    if is_array(value):
+        return any(map(_has_text, value))
+    return not (value is None or isinstance(value, (bool, int, float))) and value != ""
 
 
 def _json(value: Any) -> Any:
@@ -872,9 +948,12 @@ def _json(value: Any) -> Any:
 
 
 _REASONING_FIELD = "reasoning_content"
-_READ_FIELDS = frozenset({_REASONING_FIELD, "tool_calls", "function_call"})
+_READ_FIELDS = frozenset({_REASONING_FIELD, "tool_calls"})
+"""The fields whose texts stand elsewhere, too: ``tool_calls`` are those of the message in the provider's form."""
 _CALL_BLOCKS = frozenset({"tool_use", "tool_call", "tool_call_chunk", "function_call", "input_json_delta"})
 """The blocks that repeat calls of ``tool_calls``."""
+_ARGUMENTS = ("input", "args", "arguments", "partial_json")
+_KEYS_OF_CALLS = frozenset({"type", "index", "id", "call_id", "name", "status", *_ARGUMENTS})
 
 
 def _text_places(block: Any, number: int) -> list[tuple[str, _Place, str]]:
@@ -888,9 +967,12 @@ def _text_places(block: Any, number: int) -> list[tuple[str, _Place, str]]:
     for name in ("thinking", "reasoning"):
         if kind == name and isinstance(given.get(name), str):
             return [("reasoning", _Place(name, name, index), given[name])]
-    if kind in ("thinking", "reasoning") and "summary" not in given and given.keys() <= {"type", "index", *_SIGNS}:
-        return [("reasoning", _Place(kind, kind, index), "")]  # a signature, which comes behind the text
-    return []
+    listed: Sequence[Any] = given["summary"] if kind == "reasoning" and is_array(given.get("summary")) else ()
+    return [
+        ("reasoning", _Place("reasoning", "summary", index, one.get("index", place)), one["text"])
+        for place, one in enumerate(listed)
+        if is_object(one) and isinstance(one.get("text"), str)
+    ]
 
 
 def _call(id: str | None, name: str, arguments: Value) -> Chunk:
@@ -951,7 +1033,7 @@ class _Writer:
         self._shown = True
         place = self._reader().places.get(chunk.id)
         if place is not None:
-            return AIMessageChunk(content=[{"type": place.block, place.key: chunk.text, "index": place.index}])
+            return AIMessageChunk(content=[place.holding(chunk.text)])
         if chunk.type == "reasoning-delta":
             return AIMessageChunk(content="", additional_kwargs={_REASONING_FIELD: chunk.text})
         return AIMessageChunk(content=chunk.text)
@@ -969,10 +1051,10 @@ class _Writer:
                 for name, item in _fields(whole, answer, same=same).items()
                 if not (self._shown and name in _READ_FIELDS)
             },
-            response_metadata=told if same else {name: item for name, item in told.items() if name in _PLAIN_FACTS},
+            response_metadata={name: item for name, item in told.items() if _is_fact(name, item, same=same)},
             tool_call_chunks=[
                 tool_call_chunk(name=call.name, args=_arguments(call.arguments), id=call.call_id, index=number)
-                for number, call in enumerate(_calls(answer.parts))
+                for number, call in enumerate(calls_of(answer))
             ],
             usage_metadata=_used(request, whole),
             id=None if self._shown else whole.id,
@@ -980,14 +1062,27 @@ class _Writer:
         )
 
     def _content(self, whole: AIMessageChunk, answer: Message, *, same: bool) -> Any:
-        if isinstance(whole.content, str) and not _others(answer):
+        if isinstance(whole.content, str) and not any(is_object(raw) and "type" in raw for raw in _others(answer)):
             return "" if self._shown else answer.text
         if not same:
             blocks = list(_blocks(answer.parts))
             return [block for block in blocks if _is_other(block)] if self._shown else blocks
-        others = _others(answer)
-        kept: list[Any] = [block for block in whole.content if not _is_other(block) or freeze(_json(block)) in others]
+        kept = [one for block in _listed(whole.content) for one in _left(block, answer)]
         return [one for block in kept for one in _unshown(block)] if self._shown else kept
+
+
+def _left(block: Any, answer: Message) -> Iterator[Any]:
+    """Yield what the guards left of a block, in an answer whose texts and calls are as they were."""
+    others = _others(answer)
+    beside = _beside(block)
+    if _is_other(block):
+        left = freeze(_json(block)) in others
+    else:
+        left = not (is_object(block) and block.get("type") in _CALL_BLOCKS) or _repeats(block, calls_of(answer))
+    if left and beside and freeze({"beside": _json(beside)}) not in others:
+        yield {name: item for name, item in block.items() if name not in beside}
+    elif left:
+        yield block
 
 
 def _parts(reader: AnswerReader) -> list[Part]:
@@ -1013,20 +1108,16 @@ def _said(parts: Iterable[Part]) -> tuple[object, ...]:
     held = list(parts)
     texts = "".join(part.text for part in held if isinstance(part, TextPart))
     reasoning = "".join(part.text for part in held if isinstance(part, ReasoningPart))
-    calls = [(call.call_id, call.name, call.arguments) for call in _calls(held)]
+    calls = [(part.call_id, part.name, part.arguments) for part in held if isinstance(part, ToolPart)]
     return texts, reasoning, calls
-
-
-def _calls(parts: Iterable[Part]) -> list[ToolPart]:
-    return [part for part in parts if isinstance(part, ToolPart)]
 
 
 def _blocks(parts: Iterable[Part]) -> Iterator[Any]:
     """Yield parts as blocks of content; calls stand beside it."""
     for part in parts:
         if isinstance(part, UnknownPart):
-            if "type" in cast("dict[str, Any]", part.raw):
-                yield thaw(part.raw)
+            if is_object(raw := thaw(part.raw)) and "type" in raw:
+                yield raw
         elif not isinstance(part, ToolPart):
             yield wire.write_part(part)
 
@@ -1040,26 +1131,22 @@ def _fields(whole: AIMessageChunk, answer: Message, *, same: bool) -> dict[str, 
     """Return what is left of the fields of a provider: those without text stay if the answer is as it was."""
     left: dict[str, Any] = {}
     for raw in _others(answer):
-        if is_object(fields := thaw(raw)) and "type" not in fields:
+        if is_object(fields := thaw(raw)) and not fields.keys() & {"type", "beside"}:
             left |= fields
-    plain = whole.additional_kwargs if same else {}
-    reasoning = answer.parts and "".join(part.text for part in answer.parts if isinstance(part, ReasoningPart))
+    reasoning = "".join(part.text for part in answer.parts if isinstance(part, ReasoningPart))
     if reasoning and isinstance(whole.content, str):
         left[_REASONING_FIELD] = reasoning
-    return {**{name: item for name, item in plain.items() if not _is_other_field(name, item)}, **left}
+    plain = whole.additional_kwargs if same else {}
+    return {**{name: item for name, item in plain.items() if not _has_text(item)}, **left}
 
 
 def _unshown(block: Any) -> Iterator[Any]:
     """Yield what is left of a block when its text was shown, such as a signature."""
     if isinstance(block, str):
         return
-    given: dict[str, Any] = block
-    places = _text_places(given, 0)
-    if not places:
-        yield given
-        return
-    rest = {name: item for name, item in given.items() if name != places[0][1].key}
-    if rest.keys() - {"type", "index"} and "index" in rest:
+    places = _text_places(block, 0)
+    rest = {name: item for name, item in block.items() if not places or name != places[0][1].key}
+    if not places or (rest.keys() - {"type", "index"} and "index" in rest):
         yield rest
 
 
@@ -1067,10 +1154,17 @@ def _arguments(value: Value) -> str:
     return value if isinstance(value, str) else json.dumps(thaw(value), ensure_ascii=False)
 
 
-_PLAIN_FACTS = frozenset(
+_FACTS = frozenset(
     {"model_name", "model", "model_provider", "finish_reason", "stop_reason", "id", "created", "system_fingerprint"}
 )
-"""What providers report that repeats nothing of an answer; logprobs, for example, do."""
+
+
+def _is_fact(name: str, item: Any, *, same: bool) -> bool:
+    """Return whether a report of the provider says nothing that guards had to read: it names the model, or counts.
+
+    ``logprobs`` repeat the answer, so they stay with one that is as it was.
+    """
+    return name in _FACTS or not _has_text(item) or (name == "logprobs" and same)
 
 
 def _used(request: HostRequest, whole: AIMessageChunk) -> Any:

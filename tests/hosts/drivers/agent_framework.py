@@ -31,7 +31,7 @@ LACKS: dict[str, str] = {}
 
 def breaks(said: Says) -> None:
     """Fail after the text, if the script says so."""
-    failure: Exception | None = getattr(said, "breaks", None)
+    failure: Exception | None = said.breaks
     if failure is not None:
         raise failure
 
@@ -71,7 +71,7 @@ class Scripted(FunctionInvocationLayer[Any], ChatMiddlewareLayer[Any], BaseChatC
         calls = [
             Content.from_function_call(one.id, one.name, arguments=json.dumps(one.arguments)) for one in said.calls
         ]
-        thought = "".join(getattr(said, "reasoning", ()))
+        thought = "".join(said.reasoning)
         texts = [Content.from_text_reasoning(text=thought)] if thought else []
         texts += [Content.from_text(said.whole)] if said.whole else []
         return ChatResponse(
@@ -82,7 +82,7 @@ class Scripted(FunctionInvocationLayer[Any], ChatMiddlewareLayer[Any], BaseChatC
         self, messages: Sequence[Message], options: Mapping[str, Any]
     ) -> AsyncIterator[ChatResponseUpdate]:
         said = self._ask(messages, options)
-        for thought in getattr(said, "reasoning", ()):
+        for thought in said.reasoning:
             yield ChatResponseUpdate(contents=[Content.from_text_reasoning(text=thought)], role="assistant")
         for number, piece in enumerate(said.streamed):
             if self.job.gate is not None and number == len(said.streamed) - 1:
@@ -115,7 +115,7 @@ async def run(job: Job) -> Seen:
                 if update.text:
                     seen.shown.append(update.text)
                 others = [one.to_dict() for one in update.contents if one.type != "text"]
-                getattr(seen, "events", []).extend(strings(others))
+                seen.events.extend(strings(others))
             result = await stream.get_final_response()
         else:
             result = await agent.run(job.text, session=session, options=options)

@@ -9,9 +9,6 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
-
-pytest.importorskip("agent_framework")
-
 from agent_framework import (
     Agent,
     AgentResponseUpdate,
@@ -512,3 +509,19 @@ async def test_a_text_with_a_call_that_is_held_for_the_result(streamed: bool) ->
     if streamed:
         assert "".join(update.text for update in updates) == response.text == "I look done"
     assert asked == ["x"]
+
+
+@both_ways
+async def test_what_stands_beside_a_text_or_a_call_does_not_pass_unread(streamed: bool) -> None:
+    """A guard cannot change what the client keeps beside a call, so it blocks that; the rest goes."""
+    beside: Any = {"x": MAIL}
+    said = Content.from_text("Hello", annotations=[{"type": "citation", "title": MAIL}], additional_properties=beside)
+    updates, result = await run(Agent(Client([said]), middleware=as_middleware(HIDES)), "Hi", streamed=streamed)
+    assert result.text == "Hello"
+    assert MAIL not in repr([update.to_dict() for update in updates]) + repr(result.to_dict())
+    call = Content.from_function_call("c1", "lookup", arguments='{"query": "x"}', additional_properties=beside)
+    asked: list[str] = []
+    agent = Agent(Client([call], [text("done")]), middleware=as_middleware(HIDES), tools=[lookup(asked)])
+    with pytest.raises(GuardBlockedError):
+        await run(agent, "Hi", streamed=streamed)
+    assert asked == []

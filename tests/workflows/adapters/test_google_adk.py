@@ -8,9 +8,6 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 import pytest
-
-pytest.importorskip("google.adk")
-
 from google.adk.agents import LiveRequestQueue, LlmAgent, ParallelAgent, RunConfig
 from google.adk.agents.run_config import StreamingMode
 from google.adk.apps import App
@@ -256,3 +253,17 @@ async def test_an_answer_of_another_plugin_leaves_nothing_behind() -> None:
     assert events[-1].content.parts[0].text == "from a cache"
     gc.collect()
     assert google_adk._waiting == {}
+
+
+async def test_what_the_model_reports_beside_its_answer_is_not_passed_on() -> None:
+    """No guard has read it."""
+
+    class Searches(Answers):
+        async def generate_content_async(self, llm_request: LlmRequest, stream: bool = False) -> Any:  # noqa: FBT002
+            whole = types.Content(role="model", parts=[types.Part(text="Fine")])
+            found = types.GroundingMetadata(web_search_queries=["ada@example.com"])
+            yield LlmResponse(content=whole, grounding_metadata=found, custom_metadata={"a": "ada@example.com"})
+
+    events, session = await events_of(runner_of(LlmAgent(name="agent", model=Searches()), HIDES), "Hi")
+    assert events[-1].content.parts[0].text == "Fine"
+    assert "ada@" not in repr(events) + repr(session)

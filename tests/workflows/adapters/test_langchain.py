@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware, ModelRequest
+from langchain.agents.middleware import AgentMiddleware, ModelRequest, ToolRetryMiddleware
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
@@ -18,7 +19,15 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
 from pydantic import ConfigDict
 
-from penstock import BlockedError, InputStepContext, PIIDetector, processor
+from penstock import (
+    BlockedError,
+    InputStepContext,
+    OutputStepContext,
+    PIIDetector,
+    ToolCallContext,
+    ToolResultContext,
+    processor,
+)
 from penstock.engine import Overrides, UsageError
 from penstock.workflows.adapters.langchain import as_chat_model, as_middleware
 
@@ -73,7 +82,8 @@ class Says(BaseChatModel):
     ) -> Iterator[ChatGenerationChunk]:
         said = self._next(messages, kwargs)
         for piece in said if isinstance(said, list) else [said]:
-            fields = {name: getattr(piece, name) for name in ("content", "additional_kwargs", "usage_metadata")}
+            names = ("content", "additional_kwargs", "usage_metadata", "response_metadata")
+            fields = {name: getattr(piece, name) for name in names}
             yield ChatGenerationChunk(message=AIMessageChunk(**fields))
 
 
@@ -327,3 +337,170 @@ async def test_a_model_by_itself_says_which_stage_it_lacks(caplog: pytest.LogCap
     assert MAIL not in repr(inner.asked)
     with pytest.raises(UsageError, match="process_tool_result of pii-detector"):
         as_chat_model(inner, HIDES, strict=True)
+
+
+async def answered(model: Says, *guards: Any) -> tuple[list[Any], Any]:
+    """Return what a run has streamed, and the last message of its state."""
+    agent: Any = create_agent(model, middleware=[as_middleware(*guards)], checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "1"}}
+    streamed = [one async for one, _ in agent.astream({"messages": [("user", "Hi")]}, config, stream_mode="messages")]
+    return streamed, agent.get_state(config).values["messages"][-1]
+
+
+HIDDEN: dict[str, Any] = {
+    "beside a text": {"content": [{"type": "text", "text": "Hello", "citations": [{"cited_text": MAIL}], "index": 0}]},
+    "in a block": {
+        "content": [{"type": "text", "text": "Hello", "index": 0}, {"type": "odd", "said": MAIL, "index": 1}]
+    },
+    "in a call that is no call": {
+        "content": [
+            {"type": "text", "text": "Hello", "index": 0},
+            {"type": "tool_use", "id": "x", "name": "f", "input": {"a": MAIL}, "index": 1},
+        ]
+    },
+    "in a field": {"content": "Hello", "additional_kwargs": {"function_call": {"name": "f", "arguments": MAIL}}},
+    "in the provider's copy of calls": {"content": "Hello", "additional_kwargs": {"tool_calls": [{"function": MAIL}]}},
+    "in a report": {"content": "Hello", "response_metadata": {"model_name": "big", "grounding": {"query": MAIL}}},
+}
+
+
+@pytest.mark.parametrize("where", HIDDEN)
+@pytest.mark.parametrize("streams", [False, True])
+async def test_no_text_of_an_answer_passes_unread(where: str, streams: bool) -> None:
+    """What stands beside a text that nobody has changed is read too, or goes."""
+    said = AIMessage(**HIDDEN[where])
+    if streams:
+        shown, kept = await answered(Says([said]), HIDES)
+    else:
+        agent: Any = create_agent(Says(said), middleware=[as_middleware(HIDES)])
+        shown, kept = [], (await agent.ainvoke({"messages": [("user", "Hi")]}))["messages"][-1]
+    assert kept.text == "Hello"
+    assert "ada@" not in repr(shown) + repr(kept)
+
+
+async def test_what_no_guard_of_texts_reads_stays_with_its_text() -> None:
+    """Where no guard reads texts, nothing is dropped."""
+
+    @processor("process_output_step")
+    def look(ctx: OutputStepContext) -> None:
+        assert ctx.text == "Hello"
+
+    said = AIMessage(**HIDDEN["beside a text"])
+    assert (await as_chat_model(Says(said), look).ainvoke("Hi")).content == said.content
+    said = AIMessage("Hello", additional_kwargs={"audio": {"transcript": "Hello"}})
+    answer = await as_chat_model(Says(said), look).ainvoke("Hi")
+    assert (answer.content, answer.additional_kwargs) == ("Hello", said.additional_kwargs)
+
+
+async def test_reasoning_in_a_list_of_summaries_is_guarded_and_kept() -> None:
+    """As the Responses API gives it; the item goes with its id and its sealed content, if nobody has changed it."""
+    start = {"type": "reasoning", "id": "rs_1", "encrypted_content": "xyz", "index": 0}
+
+    def script(*texts: str) -> list[AIMessage]:
+        summaries = [{"type": "summary_text", "text": text, "index": 0} for text in texts]
+        blocks = [AIMessage([{"type": "reasoning", "summary": [one], "index": 0}]) for one in summaries]
+        return [AIMessage([start]), *blocks, AIMessage([{"type": "text", "text": "Hello", "index": 1}])]
+
+    _, kept = await answered(Says(script("I think", " so.")), HIDES)
+    assert kept.content == [
+        {**start, "summary": [{"type": "summary_text", "text": "I think so.", "index": 0}]},
+        {"type": "text", "text": "Hello", "index": 1},
+    ]
+    streamed, kept = await answered(Says(script("It is ada@ex", "ample.com.")), HIDES)
+    assert "ada@" not in repr(streamed) + repr(kept)
+    assert "[EMAIL]" in repr(kept.content)
+    assert "xyz" not in repr(kept)
+
+
+async def test_what_the_provider_alone_can_read_stays() -> None:
+    """It is sent back as it came."""
+    blocks: list[Any] = [
+        {"type": "redacted_thinking", "data": "sealed"},
+        {"type": "text", "text": "Hello"},
+        {"type": "tool_use", "id": "c1", "name": "f", "input": {"a": 1}},
+    ]
+    calls: Any = [{"name": "f", "args": {"a": 1}, "id": "c1"}]
+    answer = await as_chat_model(Says(AIMessage(blocks, tool_calls=calls)), HIDES).ainvoke("Hi")
+    assert answer.content == blocks
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_a_thread_goes_on_after_a_blocked_result(waits: bool) -> None:
+    """The call has a result, without which no provider takes the conversation."""
+
+    @processor("process_tool_result", role="guard")
+    def no_mail(ctx: ToolResultContext) -> None:
+        if "@" in str(ctx.result):
+            ctx.abort("no mail")
+
+    @tool
+    def lookup(query: str) -> str:
+        """Look something up."""
+        return f"it is {MAIL}"
+
+    model = Says(called("lookup", query="x"), AIMessage("Yes"))
+    agent: Any = create_agent(model, [lookup], middleware=[as_middleware(no_mail)], checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "1"}}
+    for text in ("Hi", "And now?"):
+        asked = {"messages": [("user", text)]}
+        if text == "Hi":
+            with pytest.raises(BlockedError):
+                _ = await agent.ainvoke(asked, config) if waits else agent.invoke(asked, config)
+        else:
+            state = await agent.ainvoke(asked, config) if waits else agent.invoke(asked, config)
+    assert [one.text for one in state["messages"]] == ["Hi", "", "The request was stopped.", "And now?", "Yes"]
+
+
+async def test_a_tool_that_fails_is_repeated_within_the_request() -> None:
+    """Other middleware repeats it; the guards' state goes on."""
+    states: list[int] = []
+
+    @processor("process_tool_call")
+    def count(ctx: ToolCallContext) -> None:
+        states.append(1)
+
+    tries: list[int] = []
+
+    @tool
+    def lookup(query: str) -> str:
+        """Look something up."""
+        tries.append(1)
+        if len(tries) == 1:
+            raise ValueError("down")
+        return f"it is {MAIL}"
+
+    model = Says(called("lookup", query="x"), AIMessage("done"))
+    middleware = [ToolRetryMiddleware(max_retries=1, initial_delay=0), as_middleware(count, HIDES)]
+    agent: Any = create_agent(model, [lookup], middleware=middleware)
+    state = await agent.ainvoke({"messages": [("user", "Hi")]})
+    assert [one.text for one in state["messages"]] == ["Hi", "", "it is [EMAIL]", "done"]
+    assert states == [1]  # the call was judged with its answer, and is known
+
+
+async def test_tools_beside_one_that_waits_for_the_user_go_on() -> None:
+    """The interrupt ends the run, not the request of the others."""
+    done: list[str] = []
+
+    @tool
+    def ask(question: str) -> str:
+        """Ask the user."""
+        return str(interrupt(question))
+
+    @tool
+    async def lookup(query: str) -> str:
+        """Look something up."""
+        await asyncio.sleep(0.05)
+        done.append(query)
+        return f"it is {MAIL}"
+
+    calls: Any = [
+        {"name": "ask", "args": {"question": "Sure?"}, "id": "c1"},
+        {"name": "lookup", "args": {"query": "x"}, "id": "c2"},
+    ]
+    model = Says(AIMessage("", tool_calls=calls), AIMessage("done"))
+    agent: Any = create_agent(model, [ask, lookup], middleware=[as_middleware(HIDES)], checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "1"}}
+    await agent.ainvoke({"messages": [("user", "Hi")]}, config)
+    state = await agent.ainvoke(Command(resume="yes"), config)
+    assert [one.text for one in state["messages"]] == ["Hi", "", "yes", "it is [EMAIL]", "done"]
+    assert set(done) == {"x"}
