@@ -114,6 +114,7 @@ class HostRequest:
         self._begun = False
         self._seen_whole = False  # whether the framework has given the whole conversation once
         self._instructions: Sequence[Message] | None = None  # as the framework sent them last
+        self._instruction_ids: Sequence[str] = ()
         self._opened: HeldOpen | Run | None = None
         self._closed = False
         self._steps_before = 0  # how many attempts there were before the last model call
@@ -171,13 +172,19 @@ class HostRequest:
     def current(self, messages: Sequence[Message]) -> Sequence[Message | None]:
         """Return each of the framework's messages as the guards left it; None for one that they removed.
 
-        Messages that the run does not know are returned as they are. Results of tools stand in their own messages.
+        Messages that the run does not know are returned as they are, and so are system messages, unless they are
+        treated as the client's. Results of tools stand in their own messages.
         """
         ids = self._known.match(messages)
-        return [
+        made = [
             self._current(message, id) if id is not None or brings_results(message) else message
             for message, id in zip(messages, ids, strict=True)
         ]
+        places = [index for index, message in enumerate(messages) if message.role == "system"]
+        if not self._trusts_instructions and len(places) == len(self._instruction_ids):
+            for place, id in zip(places, self._instruction_ids, strict=True):
+                made[place] = self.run.message_list.get(id)
+        return made
 
     def _current(self, message: Message, id: str | None) -> Message | None:
         held = None if id is None else self.run.message_list.get(id)
@@ -408,13 +415,16 @@ class HostRequest:
         ids = self._known.match(said)
         made, fresh = self._merged(said, ids)
         self._seen_whole = self._seen_whole or whole
-        new_instructions = self._instructions is None or not _say_the_same(instructions, self._instructions)
+        new_instructions = not self._holds(instructions)
         if new_instructions:  # else what processors have made of them stays
+            completed = [made.completed(replace(message, id="")) for message in instructions]
             self._instructions = instructions
-            made = made.replace_system(instructions, tag=INSTRUCTIONS_TAG)
+            made = made.replace_system(completed, tag=INSTRUCTIONS_TAG)
+            self._instruction_ids = [message.id for message in completed if made.get(message.id)]
         run.message_list = made
         blocked = await self._check_results(said, ids)
-        if blocked is None and (fresh or not self._begun or (new_instructions and self._reads_instructions)):
+        reads_instructions = self._reads_instructions or not self._trusts_instructions
+        if blocked is None and (fresh or not self._begun or (new_instructions and reads_instructions)):
             self._begun = True
             outcome = await run.process_input()
             blocked = outcome if outcome.blocked else None
@@ -423,6 +433,14 @@ class HostRequest:
             if held is not None:
                 self._known.add(held, id)
         return blocked
+
+    def _holds(self, instructions: Sequence[Message]) -> bool:
+        """Return whether the run holds these system messages, as the framework sent them or as guards left them."""
+        if self._instructions is None:
+            return False
+        found = map(self.run.message_list.get, self._instruction_ids)
+        left = [message for message in found if message is not None]
+        return _say_the_same(instructions, self._instructions) or _say_the_same(instructions, left)
 
     def _merged(self, said: Sequence[Message], ids: Sequence[str | None]) -> tuple[MessageList, list[str]]:
         """Return the run's messages with the framework's new ones, and the ids of those.

@@ -1,5 +1,7 @@
 """For frameworks whose hooks are ordinary functions: run a request's stages from there, and its model's functions here.
 
+Also read what a framework gives to a callback, piece by piece, as a stream: `each_given`.
+
 The stages run in one event loop, in a thread of its own, that all such requests share. It is started when it is first
 needed, and ends with the process.
 """
@@ -17,7 +19,7 @@ from penstock.engine.tasks import read_in_task
 from penstock.engine.values.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Coroutine, Generator, Iterable, Iterator
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Iterator
 
 T = TypeVar("T")
 
@@ -115,3 +117,33 @@ def _fetched(iterator: Iterator[T]) -> tuple[T] | None:
     for item in iterator:
         return (item,)
     return None
+
+
+async def each_given(work: Callable[[Callable[[T], None]], Coroutine[object, None, None]]) -> AsyncGenerator[T]:
+    """Yield what an async function gives to a callback while it runs; at the end, raise what it raised.
+
+    The callback may be called in any thread. When the generator was closed, the function is cancelled, and the callback
+    raises a `UsageError`, so that a thread ends, too.
+
+    Args:
+        work: is called with the callback.
+    """
+    loop, given, closed = asyncio.get_running_loop(), asyncio.Queue[tuple[T] | None](), threading.Event()
+
+    def give(item: T) -> None:
+        if closed.is_set():
+            raise UsageError("the stream was closed; nobody reads what comes now")
+        loop.call_soon_threadsafe(given.put_nowait, (item,))
+
+    task = loop.create_task(work(give))
+    task.add_done_callback(lambda _: loop.call_soon(given.put_nowait, None))
+    try:
+        while (got := await given.get()) is not None:
+            yield got[0]
+        await task
+    finally:
+        closed.set()
+        task.cancel()
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # asyncio logs an error that nobody has looked at

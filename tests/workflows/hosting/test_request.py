@@ -288,3 +288,39 @@ async def test_tools_may_have_any_schema() -> None:
     model = ScriptedModel(["one"])
     await host(PII).open().whole_answer(ModelCall(model, [Message.user("Hi")], tools))
     assert [tool.name for tool in model.requests[0].tools] == ["t0", "t1", "t2"]
+
+
+async def test_instructions_that_are_read_as_input_can_be_changed_in_the_history() -> None:
+    """Where a framework renders documents into its system messages; those of the application itself stay."""
+    rendered = HostSupport("test_host", trusted_instructions=False)
+    request = Host(rendered, [PII]).open()
+    own = Message.system("Ask ops@example.com.")
+    documents = Message.system("Ada: ada@example.com", from_client=True)
+    question = Message.user("Who?")
+    assert await request.begin([own, documents, question])
+    left = [one.text for one in request.current([own, documents, question]) if one is not None]
+    assert left == ["Ask ops@example.com.", "Ada: [EMAIL]", "Who?"]
+
+    later = Message.system("Bob: bob@example.com", from_client=True)
+    cleaned = Message.system("Ada: [EMAIL]", from_client=True)
+    assert await request.begin([own, cleaned, question, later])
+    left = [one.text for one in request.current([own, cleaned, question, later]) if one is not None]
+    assert left == ["Ask ops@example.com.", "Ada: [EMAIL]", "Who?", "Bob: [EMAIL]"]
+    await request.close()
+
+
+async def test_instructions_as_the_guards_left_them_are_not_new() -> None:
+    """So that input is not judged again because the framework has stored what was left."""
+    judged: list[str] = []
+
+    @processor("process_input", role="observer")
+    def note(ctx: InputContext) -> None:
+        judged.append(ctx.text)
+
+    request = Host(HostSupport("test_host", trusted_instructions=False), [PII, note]).open()
+    messages = [Message.system("Ada: ada@example.com", from_client=True), Message.user("Who?")]
+    assert await request.begin(messages)
+    left = [one for one in request.current(messages) if one is not None]
+    assert await request.begin(left)
+    assert judged == ["Who?"]
+    await request.close()

@@ -6,14 +6,16 @@ import contextvars
 import os
 import sys
 import threading
-from collections.abc import AsyncGenerator, Iterator
+import time
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 import pytest
 
 from penstock.engine import UsageError
-from penstock.workflows.hosting.without_await import each, in_threads, wait_for
+from penstock.workflows.hosting.without_await import each, each_given, in_threads, wait_for
 
 VARIABLE: contextvars.ContextVar[str] = contextvars.ContextVar("VARIABLE", default="unset")
 
@@ -127,3 +129,68 @@ def test_a_forked_process_has_a_loop_of_its_own() -> None:
     if not pid:
         os._exit(wait_for(double(2)))
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 4
+
+
+async def items_of(work: Callable[[Callable[[int], None]], Coroutine[object, None, None]]) -> list[int]:
+    """Return what a function gives to its callback."""
+    return [item async for item in each_given(work)]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_what_a_callback_gets_is_a_stream() -> None:
+    """In order, also from a thread, and the error comes behind the items."""
+
+    async def here(give: Callable[[int], None]) -> None:
+        for number in range(3):
+            give(number)
+            await anyio.lowlevel.checkpoint()
+
+    async def there(give: Callable[[int], None]) -> None:
+        await anyio.to_thread.run_sync(lambda: [give(number) for number in range(100)])
+
+    async def breaks(give: Callable[[int], None]) -> None:
+        give(1)
+        raise ValueError("no")
+
+    assert await items_of(here) == [0, 1, 2]
+    assert await items_of(there) == list(range(100))
+    seen: list[int] = []
+    with pytest.raises(ValueError, match="no"):
+        async for item in each_given(breaks):
+            seen.append(item)
+    assert seen == [1]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_closing_the_stream_ends_the_function() -> None:
+    """A function is cancelled; a thread ends at its next item."""
+    ended: list[str] = []
+    stopped = threading.Event()
+
+    async def waits(give: Callable[[int], None]) -> None:
+        give(1)
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.append("cancelled")
+
+    def counts(give: Callable[[int], None]) -> None:
+        try:
+            for number in range(10_000):
+                give(number)
+                time.sleep(0.001)
+        finally:
+            stopped.set()
+
+    async def in_a_thread(give: Callable[[int], None]) -> None:
+        await anyio.to_thread.run_sync(counts, give, abandon_on_cancel=True)
+
+    for work in (waits, in_a_thread):
+        items = each_given(work)
+        async for _ in items:
+            break
+        await items.aclose()
+    assert ended == ["cancelled"]
+    assert await anyio.to_thread.run_sync(stopped.wait, 2)
