@@ -93,6 +93,7 @@ def test_what_is_imported_is_declared() -> None:
     part_of = {
         "agent_framework": "agent_framework_core",
         "google": "google_adk",
+        "haystack": "haystack_ai",
         "langchain_core": "langchain",
         "langgraph": "langchain",
         "opentelemetry": "opentelemetry_api",
