@@ -243,7 +243,7 @@ class GuardedChatGenerator:
             request.check()
             output = inner.output(request)
             if within is None:
-                _refuse_answered(request)
+                _refuse_answered(request, inner.tools)
                 await request.close()
         except BaseException as failure:
             if within is None:
@@ -332,14 +332,16 @@ async def _call_async(target: Any, name: str) -> None:
         await found()
 
 
-def _refuse_answered(request: HostRequest) -> None:
+def _refuse_answered(request: HostRequest, tools: Mapping[str, Tool]) -> None:
     """Refuse an answer in a tool's place: whoever runs the tools would run this one, too.
+
+    Calls of unknown tools are left to whoever runs the tools.
 
     Raises:
         UsageError: there is one.
     """
     for part in request.answer.parts if request.answer is not None else ():
-        if isinstance(part, ToolPart) and part.state in ("result", "error"):
+        if isinstance(part, ToolPart) and (part.state == "result" or (part.state == "error" and part.name in tools)):
             raise UsageError(
                 f"a processor answered in the place of the tool {part.name!r}, and a chat generator cannot keep the "
                 "tool from running; use as_agent(…)"
@@ -352,6 +354,7 @@ class _Inner:
     Attributes:
         streams: whether the answer is shown as it comes.
         forms: the messages of the request, both ways.
+        tools: the tools of the call, by name.
     """
 
     def __init__(
@@ -372,7 +375,9 @@ class _Inner:
         self._given_tools = tools
         self._others = others
         self._awaits = awaits
-        self._tools = {tool.name: tool for tool in flatten_tools_or_toolsets(tools)} if tools is not None else {}
+        self.tools: Mapping[str, Tool] = (
+            {tool.name: tool for tool in flatten_tools_or_toolsets(tools)} if tools is not None else {}
+        )
         self._result: dict[str, Any] | None = None
         self._usages: list[Any] = []
 
@@ -385,7 +390,7 @@ class _Inner:
         """Return the call that Haystack is about to make."""
         running = _running.get()
         trusted = None if running is None else running.trusted
-        specs = [ToolSpec(tool.name, freeze(tool.parameters), tool.description or "") for tool in self._tools.values()]
+        specs = [ToolSpec(tool.name, freeze(tool.parameters), tool.description or "") for tool in self.tools.values()]
         given = self._settings or {}
         settings = {name: item for name, item in given.items() if name in _PLAIN_SETTINGS}
         said = self.forms.read(_as_messages(messages), trusted)
@@ -422,11 +427,11 @@ class _Inner:
         if self._settings is not None or changed:
             inputs["generation_kwargs"] = {**given, **changed}
         names = [tool.name for tool in request.tools]
-        if names != list(self._tools):
-            unknown = [name for name in names if name not in self._tools]
+        if names != list(self.tools):
+            unknown = [name for name in names if name not in self.tools]
             if unknown:
                 raise UsageError(f"a processor added the tools {', '.join(unknown)}, which Haystack could not run")
-            inputs["tools"] = [self._tools[name] for name in names]
+            inputs["tools"] = [self.tools[name] for name in names]
         elif self._given_tools is not None:
             inputs["tools"] = self._given_tools
         return inputs
@@ -533,7 +538,8 @@ class _Running:
         if not calls:
             return
         answers: dict[str, ChatMessage] = {}
-        checked = [await self._checked_call(call, answers) for call in calls]
+        tools = {tool.name for tool in cast("Sequence[Tool]", state.data.get("tools") or ())}
+        checked = [await self._checked_call(call, answers, known=call.tool_name in tools) for call in calls]
         changed = iter(checked)
         full = replace(
             messages[-1],
@@ -546,10 +552,13 @@ class _Running:
         if answers or checked != calls:
             state.set("messages", [*messages[:-1], full], handler_override=replace_values)
 
-    async def _checked_call(self, call: ToolCall, answers: dict[str, ChatMessage]) -> ToolCall:
-        known = self.asked.get(call.id or "")
-        id = (call.id or "") if known is None or known == call.arguments else f"{call.id}-changed"  # by another hook
+    async def _checked_call(self, call: ToolCall, answers: dict[str, ChatMessage], *, known: bool) -> ToolCall:
+        """Return a call as the guards left it, and note the answer of a processor."""
+        asked = self.asked.get(call.id or "")
+        id = (call.id or "") if asked is None or asked == call.arguments else f"{call.id}-changed"  # by another hook
         checked = await self.request.tool_call(call.tool_name, _jsonable(call.arguments), id)
+        if checked.answered and checked.is_error and not known:
+            return call  # of a tool that does not exist: Haystack fails, or tells the model, as it does alone
         if checked.answered and call.id:
             said = _content_of(thaw(checked.answer))
             answers[call.id] = ChatMessage.from_tool(said, origin=call, error=checked.is_error)
@@ -801,9 +810,9 @@ class GuardedAgent(Agent):
 
 def _parameters(agent: Agent) -> dict[str, Any]:
     """Return what an agent was made with."""
-    names = [name for name in signature(Agent.__init__).parameters if name != "self"]
-    own = {name: f"_{name}" if hasattr(agent, f"_{name}") else name for name in names}  # _state_schema until 3.1
-    return {name: getattr(agent, own[name]) for name in names}
+    given = {name: getattr(agent, name) for name in signature(Agent.__init__).parameters if name != "self"}
+    given["state_schema"] = getattr(agent, "_state_schema", agent.state_schema)  # in 3.0, the other one has more keys
+    return given
 
 
 def _set(state: State, before: Sequence[ChatMessage], after: list[ChatMessage]) -> None:
@@ -922,7 +931,7 @@ class _Forms:
             same = _without_ids(before) == _without_ids(message.parts)
             yield original if same else self.changed(original, before, message.parts)
             return
-        asked = [part for part in message.parts if message.role != "tool"]
+        asked = _as_asked(message.parts)
         answer = self.answers.get(message.id)
         if message.role != "tool":
             yield _merged(answer, asked) if message.role == "assistant" else _new(message.role, map(_content, asked))
@@ -933,34 +942,30 @@ class _Forms:
     def _result(self, part: ToolPart) -> ChatMessage:
         """Return the message with a result."""
         known = self._results.get(part.call_id)
-        made = cast("ToolCallResult", _content(part))
-        for one in known.tool_call_results if known is not None and len(known) == 1 else ():
-            if one.error == made.error and _plain(one.result) == _plain(made.result):
-                return cast("ChatMessage", known)
-        return _new("tool", [made])
+        result = known.tool_call_result if known is not None and len(known) == 1 else None
+        if known is None or result is None or result.error != (part.state == "error"):
+            return _new("tool", [_content(part)])
+        left = part.error if result.error else thaw(part.result)
+        if _plain(result.result) == left:
+            return known
+        return replace(known, _content=[replace(result, result=_content_of(_put(result.result, left)))])
 
     @staticmethod
     def changed(original: ChatMessage, before: Sequence[Part], after: Iterable[Part]) -> ChatMessage:
         """Return a message with other parts; content of which the part is the same stays as it is."""
         if original.is_from(ChatRole.ASSISTANT):
             return _merged(original, list(after))
-        contents = list(zip(before, original._content, strict=False))
+        contents = list(zip(before, original._content, strict=True))
         left: list[Any] = []
-        meta = {name: item for name, item in original.meta.items() if name not in _SAID_IN_META}
         for part in after:
-            if isinstance(part, UnknownPart) and is_object(part.raw) and "refusal" in part.raw:
-                meta["refusal"] = part.raw["refusal"]
-                continue
             known = next((pair for pair in contents if pair[0] == part), None)
             if known is not None:
                 contents.remove(known)
-            left.append(_content(part) if known is None else known[1])
-        return replace(original, _content=left, _meta=meta)
+            left.append(_changed_content(part, contents) if known is None else known[1])
+        return replace(original, _content=left)
 
 
 _NUMBER = "haystack"
-_SAID_IN_META = frozenset({"refusal", "logprobs"})
-"""The metadata of a message that say what the model said."""
 
 
 class _CallIds:
@@ -989,7 +994,7 @@ def _parts(message: ChatMessage, ids: _CallIds) -> Iterator[Part]:
     for item in message._content:
         yield _part(item, ids)
     refusal = message.meta.get("refusal")
-    if isinstance(refusal, str) and refusal:  # generators send it to the model
+    if message.is_from(ChatRole.ASSISTANT) and isinstance(refusal, str) and refusal:  # generators send it to the model
         yield UnknownPart({"refusal": refusal})
 
 
@@ -1038,6 +1043,20 @@ def _content(part: Part) -> Any:
         failed = part.state == "error"
         return ToolCallResult(part.error or "" if failed else _content_of(thaw(part.result)), call, failed)
     raise UsageError(f"a processor made a part of the type {part.type!r}, which Haystack's messages do not have")
+
+
+def _changed_content(part: Part, contents: Iterable[tuple[Part, Any]]) -> Any:
+    """Return a changed part as content, with what the content that it was made of has beside it."""
+    for before, content in contents:
+        if isinstance(part, FilePart) and isinstance(before, FilePart) and part.data == before.data:
+            return replace(content, filename=part.name)
+        if isinstance(part, ToolPart) and isinstance(before, ToolPart) and part.call_id == before.call_id:
+            made: ToolCallResult = _content(part)
+            said = made.result if made.error else _content_of(_put(content.result, thaw(part.result)))
+            return replace(
+                made, result=said, origin=made.origin if part.arguments != before.arguments else content.origin
+            )
+    return _content(part)
 
 
 def _new(role: str, contents: Iterable[Any]) -> ChatMessage:
@@ -1193,53 +1212,60 @@ def _total(values: Sequence[Any]) -> Any:
 
 def _reply(said: ChatMessage | None, answer: Message, request: HostRequest, usage: Any) -> ChatMessage:
     """Return the reply as the guards left it."""
-    parts = [
-        replace(part, state="call", result=None, error=None) if isinstance(part, ToolPart) else part
-        for part in answer.parts
-    ]
-    made = _merged(said, parts)
+    made = _merged(said, _as_asked(answer.parts))
     if said is None:
         meta: dict[str, Any] = {"model": str(request.metadata.get("model") or ""), "finish_reason": "stop"}
         return replace(made, _meta=meta)
     return made if made.meta.get("usage") == usage else replace(made, _meta={**made.meta, "usage": usage})
 
 
+def _as_asked(parts: Iterable[Part]) -> list[Part]:
+    """Return the parts of an answer without the results of its calls, which stand in messages of their own."""
+    return [
+        replace(part, state="call", result=None, error=None) if isinstance(part, ToolPart) else part for part in parts
+    ]
+
+
 def _merged(said: ChatMessage | None, parts: Sequence[Part]) -> ChatMessage:
     """Return an answer with these parts; what is the same as in what the model said stays as it is."""
-    before = [] if said is None else list(_parts(said, _CallIds()))
-    if said is not None and _said(before) == _said(parts):
+    if said is None:
+        return _new("assistant", [_content(part) for part in parts if not isinstance(part, UnknownPart)])
+    if _said(_parts(said, _CallIds())) == _said(parts):
         return said
-    contents: list[Any] = []
-    for kind in (ReasoningPart, TextPart):
-        texts = [part.text for part in parts if isinstance(part, kind)]
-        own: list[Any] = [] if said is None else (said.texts if kind is TextPart else said.reasonings)
-        old = [one if isinstance(one, str) else one.reasoning_text for one in own]
-        if "".join(old) == "".join(texts):
-            contents += map(TextContent, old) if kind is TextPart else own
-        elif texts:
-            contents += map(_content, [kind(text) for text in (texts if len(texts) == len(old) else ["".join(texts)])])
-    known = [] if said is None else said.tool_calls
+    told = {name: item for name, item in said.meta.items() if name in _PLAIN_FACTS}
+    for part in parts:
+        if isinstance(part, UnknownPart) and is_object(part.raw):  # a refusal
+            told |= part.raw
     data = {part.data for part in parts if isinstance(part, (FilePart, ImagePart))}
-    for item in () if said is None else said._content:
-        if isinstance(item, ImageContent) and item.base64_image in data:
-            contents.append(item)
-        if isinstance(item, FileContent) and item.base64_data in data:
-            contents.append(item)
+    contents = [
+        *_same_texts(said.reasonings, parts, ReasoningPart),
+        *_same_texts([TextContent(text) for text in said.texts], parts, TextPart),
+        *(item for item in said._content if isinstance(item, ImageContent) and item.base64_image in data),
+        *(item for item in said._content if isinstance(item, FileContent) and item.base64_data in data),
+        *_same_calls(said.tool_calls, parts),
+    ]
+    return ChatMessage(ChatRole.ASSISTANT, contents, said.name, told)
+
+
+def _same_texts(before: Sequence[Any], parts: Iterable[Part], kind: type[TextPart | ReasoningPart]) -> Sequence[Any]:
+    """Return the texts of a kind; those of before if they say the same, however the text is cut."""
+    old = [one.reasoning_text if isinstance(one, ReasoningContent) else one.text for one in before]
+    texts = [part.text for part in parts if isinstance(part, kind)]
+    if "".join(old) == "".join(texts):
+        return before
+    return [_content(kind(text)) for text in (texts if len(texts) == len(old) else ["".join(texts)]) if text]
+
+
+def _same_calls(before: Sequence[ToolCall], parts: Iterable[Part]) -> Iterator[ToolCall]:
+    """Yield the calls, with what their provider has noted at those that are the same."""
     for part in parts:
         if isinstance(part, ToolPart):
-            call = cast("ToolCall", _content(replace(part, state="call", result=None, error=None)))
-            match = (one for one in known if (one.id, one.tool_name, one.arguments) == _key_of(call))
-            contents.append(next(match, call))
-    told = {} if said is None else {name: item for name, item in said.meta.items() if name in _PLAIN_FACTS}
-    return ChatMessage(ChatRole.ASSISTANT, contents, None if said is None else said.name, told)
+            call: ToolCall = _content(part)
+            yield next((one for one in before if replace(one, extra=None) == call), call)
 
 
 _PLAIN_FACTS = frozenset({"model", "index", "finish_reason", "usage", "completion_start_time", "id", "created", "type"})
 """What generators report that repeats nothing of an answer; logprobs, for example, do."""
-
-
-def _key_of(call: ToolCall) -> tuple[Any, ...]:
-    return call.id, call.tool_name, call.arguments
 
 
 def _said(parts: Iterable[Part]) -> tuple[Any, ...]:
