@@ -129,11 +129,15 @@ async def each_given(work: Callable[[Callable[[T], None]], Coroutine[object, Non
         work: is called with the callback.
     """
     loop, given, closed = asyncio.get_running_loop(), asyncio.Queue[tuple[T] | None](), threading.Event()
+    thread = threading.get_ident()
 
     def give(item: T) -> None:
         if closed.is_set():
             raise UsageError("the stream was closed; nobody reads what comes now")
-        loop.call_soon_threadsafe(given.put_nowait, (item,))
+        if threading.get_ident() == thread:
+            given.put_nowait((item,))
+        else:
+            loop.call_soon_threadsafe(given.put_nowait, (item,))
 
     task = loop.create_task(work(give))
     task.add_done_callback(lambda _: loop.call_soon(given.put_nowait, None))
