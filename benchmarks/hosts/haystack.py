@@ -26,14 +26,18 @@ class Fixed:
     """A chat generator with one answer."""
 
     @component.output_types(replies=list[ChatMessage])
-    def run(self, messages: list[ChatMessage], streaming_callback: Any = None) -> dict[str, Any]:
+    def run(self, messages: list[ChatMessage], streaming_callback: Any = None) -> dict[str, Any]:  # noqa: ARG002
         """Return the answer; its pieces go to the callback."""
         for number, piece in enumerate(PIECES if streaming_callback else ()):
             streaming_callback(StreamingChunk(piece, index=0, start=number == 0))
         return {"replies": [ChatMessage.from_assistant(ANSWER)]}
 
     @component.output_types(replies=list[ChatMessage])
-    async def run_async(self, messages: list[ChatMessage], streaming_callback: Any = None) -> dict[str, Any]:
+    async def run_async(
+        self,
+        messages: list[ChatMessage],  # noqa: ARG002 - what Haystack calls it with
+        streaming_callback: Any = None,
+    ) -> dict[str, Any]:
         """Do the same in an event loop."""
         for number, piece in enumerate(PIECES if streaming_callback else ()):
             await streaming_callback(StreamingChunk(piece, index=0, start=number == 0))

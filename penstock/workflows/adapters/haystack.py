@@ -24,13 +24,14 @@ from penstock.engine.execution.boundary import log
 from penstock.engine.formats.wire import is_array, is_object
 from penstock.engine.graph.plan import plan_steps
 from penstock.engine.processor.processor import Processor
+from penstock.engine.processor.stages import STAGES
 from penstock.engine.tasks import let_others_run
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.errors import MissingExtraError, UsageError
 from penstock.engine.values.frozen import freeze, thaw
 from penstock.engine.values.messages import FilePart, ImagePart, Message, ReasoningPart, TextPart, ToolPart, UnknownPart
 from penstock.engine.values.model import ToolSpec
-from penstock.engine.values.tripwire import BlockedError
+from penstock.engine.values.tripwire import BlockedError, Tripwire
 from penstock.engine.workflow import Workflow
 from penstock.workflows.hosting import Host, HostOptions, HostRequest, HostSupport, ModelCall
 from penstock.workflows.hosting.without_await import each, each_given, wait_for
@@ -72,7 +73,6 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Values
     from penstock.engine.values.messages import Part, Role
     from penstock.engine.values.model import ModelRequest
-    from penstock.engine.values.tripwire import Tripwire
     from penstock.engine.workflow import Item
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -80,6 +80,7 @@ F = TypeVar("F", bound="Callable[..., Any]")
 # System messages are often rendered from templates with documents in them, so guards read them as they read input.
 SUPPORT = HostSupport("haystack.as_agent", trusted_instructions=False)
 GENERATOR_SUPPORT = HostSupport("haystack.as_chat_generator", trusted_instructions=False)
+ROUTER_SUPPORT = HostSupport("haystack.as_router", trusted_instructions=False)
 
 
 def as_agent(agent: Agent, *processors: Item, **options: Unpack[HostOptions]) -> GuardedAgent:
@@ -123,19 +124,50 @@ def as_chat_generator(generator: Any, *processors: Item, **options: Unpack[HostO
         WorkflowError: the processors cannot run together.
     """
     host = Host(GENERATOR_SUPPORT, processors, **options)
-    judge, read = (
-        {step.processor_id for step in plan_steps(host.plans.stage(name))}
-        for name in ("process_tool_result", "process_input")
-    )
-    if judge - read:
-        lacking = f"process_tool_result of {', '.join(sorted(judge - read))}"
-        if options.get("strict", True):
-            raise UsageError(
-                f"haystack.as_chat_generator cannot run {lacking}: a generator runs no tools. Use as_agent(…), or "
-                "strict=False to go on without this stage"
-            )
-        log.warning("haystack.as_chat_generator: these stages never run: %s", lacking)
+    _check_used(host, "process_tool_result", "a generator runs no tools", strict=options.get("strict", True))
     return GuardedChatGenerator(generator, host, _Named(processors, options))
+
+
+def as_router(*processors: Item, **options: Unpack[HostOptions]) -> GuardRouter:
+    """Return a component that checks what a user says, for pipelines: ``messages`` or ``text`` in.
+
+    It gives both as the guards left them, or only the ``tripwire``, so that a pipeline goes another way. Only
+    `process_input` runs: guard the answer with `as_chat_generator`.
+
+    Args:
+        processors: processors and workflows with `process_input`.
+        options: see `HostOptions`.
+
+    Raises:
+        OptionError: an option is not allowed, or there is no processor.
+        UsageError: an option does not exist; or, unless ``strict=False``, a processor has no `process_input` and would
+            never run.
+        WorkflowError: the processors cannot run together.
+    """
+    host = Host(ROUTER_SUPPORT, processors, **options)
+    for stage in STAGES:
+        _check_used(host, stage, "it checks input only", strict=options.get("strict", True))
+    return GuardRouter(host, _Named(processors, options))
+
+
+def _check_used(host: Host, stage: str, why: str, *, strict: bool) -> None:
+    """Check that processors of a stage that never runs judge input, too.
+
+    Raises:
+        UsageError: one does not, and ``strict`` is set.
+    """
+    judge, read = (
+        {step.processor_id for step in plan_steps(host.plans.stage(name))} for name in (stage, "process_input")
+    )
+    if not judge - read:
+        return
+    lacking = f"{stage} of {', '.join(sorted(judge - read))}"
+    if strict:
+        raise UsageError(
+            f"{host.support.adapter} cannot run {lacking}: {why}. Use as_agent(…), or strict=False to go on without "
+            "this stage"
+        )
+    log.warning("%s: this stage never runs: %s", host.support.adapter, lacking)
 
 
 def tripwire_of(error: BaseException | None) -> Tripwire | None:
@@ -478,6 +510,65 @@ def _as_messages(messages: Sequence[ChatMessage] | str) -> Sequence[ChatMessage]
     return [ChatMessage.from_user(messages)] if isinstance(messages, str) else messages
 
 
+# The router
+
+
+@component
+class GuardRouter:
+    """A component that checks what a user says. Made by `as_router`.
+
+    Attributes:
+        host: the processors.
+    """
+
+    def __init__(self, host: Host, named: _Named) -> None:
+        self.host = host
+        self._named = named
+        component.set_output_types(self, messages=list[ChatMessage], text=str, tripwire=Tripwire)
+
+    def run(self, messages: list[ChatMessage] | None = None, text: str | None = None) -> dict[str, Any]:
+        """Return what the guards left, or the verdict."""
+        return wait_for(self.run_async(messages, text))
+
+    async def run_async(self, messages: list[ChatMessage] | None = None, text: str | None = None) -> dict[str, Any]:
+        """Do the same in an event loop."""
+        given = {"messages": messages, "text": None if text is None else [ChatMessage.from_user(text)]}
+        request, forms, left = self.host.open(), _Forms(), dict[str, Any]()
+        try:
+            read = {name: forms.read(said) for name, said in given.items() if said is not None}
+            await request.begin([one for said in read.values() for one in said])
+            if request.tripwire is None:
+                for name, said in read.items():
+                    left[name] = forms.left(given[name] or (), said, request.current(said))
+        except BaseException as failure:
+            await request.close(failure)
+            raise
+        await request.close()
+        if request.tripwire is not None:
+            return {"tripwire": request.tripwire}
+        if text is not None:
+            left["text"] = "\n".join([one.text or "" for one in left["text"]])
+        return left
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a dictionary: processors by the names of the variables that hold them.
+
+        Raises:
+            SerializationError: a processor is not held by a variable of a module, or an option is no plain value.
+        """
+        return default_to_dict(self, **self._named.to_dict())
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> GuardRouter:
+        """Return the component of a dictionary.
+
+        Raises:
+            DeserializationError: a name does not lead to a processor, or its module is not allowed.
+        """
+        processors, options = _loaded(data["init_parameters"])
+        return as_router(*processors, **options)
+
+
 # The agent
 
 
@@ -518,13 +609,7 @@ class _Running:
 
     def _rewrite(self, state: State, said: Sequence[Message]) -> None:
         given: Sequence[ChatMessage] = state.data["messages"]
-        left: list[ChatMessage] = []
-        for message, before, after in zip(given, said, self.request.current(said), strict=True):
-            if after is not None:
-                cut_anew = before.role == "assistant"  # streams are cut into parts elsewhere
-                same = _said(after.parts) == _said(before.parts) if cut_anew else after.parts == before.parts
-                left.append(message if same else self.forms.changed(message, before.parts, after.parts))
-        _set(state, given, left)
+        _set(state, given, self.forms.left(given, said, self.request.current(said)))
 
     async def check_calls(self, state: State) -> None:
         """Check the calls that are about to run; take out those that a processor has answered.
@@ -949,6 +1034,18 @@ class _Forms:
         if _plain(result.result) == left:
             return known
         return replace(known, _content=[replace(result, result=_content_of(_put(result.result, left)))])
+
+    def left(
+        self, given: Iterable[ChatMessage], said: Iterable[Message], now: Iterable[Message | None]
+    ) -> list[ChatMessage]:
+        """Return messages as the guards left them; those that are the same stay as they are."""
+        made: list[ChatMessage] = []
+        for message, before, after in zip(given, said, now, strict=True):
+            if after is not None:
+                cut_anew = before.role == "assistant"  # streams are cut into parts elsewhere
+                same = _said(after.parts) == _said(before.parts) if cut_anew else after.parts == before.parts
+                made.append(message if same else self.changed(message, before.parts, after.parts))
+        return made
 
     @staticmethod
     def changed(original: ChatMessage, before: Sequence[Part], after: Iterable[Part]) -> ChatMessage:

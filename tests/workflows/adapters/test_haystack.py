@@ -38,7 +38,7 @@ from penstock import (
     processor,
 )
 from penstock.engine import Answer, Overrides, UsageError
-from penstock.workflows.adapters.haystack import as_agent, as_chat_generator, tripwire_of
+from penstock.workflows.adapters.haystack import as_agent, as_chat_generator, as_router, tripwire_of
 from tests.hosts import cases, hard_cases  # noqa: F401 - adds its cases
 from tests.hosts.contract import Job, Seen, strings
 from tests.hosts.drivers import haystack as driver
@@ -977,6 +977,46 @@ def test_the_agents_own_instructions_are_trusted() -> None:
     result = as_agent(rendered, HIDES).run(user("Go"), documents=MAIL)
     assert [said(one["messages"]).count("@") for one in model.called] == [1, 0]
     assert MAIL not in said(result["messages"])
+
+
+def test_a_router_lets_a_pipeline_go_another_way() -> None:
+    """Messages and text in, the same or a verdict out."""
+
+    @component
+    class Refuses:
+        @component.output_types(answer=str)
+        def run(self, tripwire: Any) -> dict[str, Any]:
+            return {"answer": f"Sorry ({tripwire.processor_id})."}
+
+    pipeline = Pipeline()
+    phones = PIIDetector(detection_types=["phone"], redaction_method="placeholder", id="phones")
+    pipeline.add_component("guard", as_router(phones, PIIDetector(detection_types=["email"], strategy="block")))
+    pipeline.add_component("model", MockChatGenerator("Hello"))
+    pipeline.add_component("refuse", Refuses())
+    pipeline.connect("guard.messages", "model.messages")
+    pipeline.connect("guard.tripwire", "refuse.tripwire")
+    assert pipeline.run({"guard": {"messages": user(MAIL)}}) == {"refuse": {"answer": "Sorry (pii-detector)."}}
+    result = pipeline.run(
+        {"guard": {"messages": user("+1 415 555 0132"), "text": "call +1 415 555 0132"}}, include_outputs_from={"guard"}
+    )
+    assert result["model"]["replies"][0].text == "Hello"
+    assert result["guard"]["messages"] == user("[PHONE]")
+    assert result["guard"]["text"] == "call [PHONE]"
+
+
+def test_a_router_refuses_what_would_never_run() -> None:
+    """And is stored like the others."""
+
+    @processor("process_output_step", role="guard")
+    def judge(ctx: OutputStepContext) -> None:
+        """Judge it."""
+
+    with pytest.raises(UsageError, match="process_output_step of judge"):
+        as_router(judge)
+    pipeline = Pipeline()
+    pipeline.add_component("guard", as_router(GUARD))
+    loaded = Pipeline.loads(pipeline.dumps(), allowed_modules=["penstock.*", __name__])
+    assert loaded.run({"guard": {"text": MAIL}}) == {"guard": {"text": "[EMAIL]"}}
 
 
 # Storing
