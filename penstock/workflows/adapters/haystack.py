@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import anyio.to_thread
 
-from penstock.engine.execution.boundary import log
 from penstock.engine.formats.wire import is_array, is_object
 from penstock.engine.graph.plan import plan_steps
 from penstock.engine.processor.processor import Processor
@@ -79,8 +78,12 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 # System messages are often rendered from templates with documents in them, so guards read them as they read input.
 SUPPORT = HostSupport("haystack.as_agent", trusted_instructions=False)
-GENERATOR_SUPPORT = HostSupport("haystack.as_chat_generator", trusted_instructions=False)
-ROUTER_SUPPORT = HostSupport("haystack.as_router", trusted_instructions=False)
+GENERATOR_SUPPORT = HostSupport(
+    "haystack.as_chat_generator", frozenset(STAGES) - {"process_tool_result"}, trusted_instructions=False
+)
+ROUTER_SUPPORT = HostSupport(
+    "haystack.as_router", frozenset({"process_input"}), retries=False, trusted_instructions=False
+)
 
 
 def as_agent(agent: Agent, *processors: Item, **options: Unpack[HostOptions]) -> GuardedAgent:
@@ -110,7 +113,8 @@ def as_chat_generator(generator: Any, *processors: Item, **options: Unpack[HostO
     """Return a chat generator with processors around each of its calls, for pipelines and for components of your own.
 
     Each call is a request of its own: input, answer and the tool calls in it are checked; results of tools are read as
-    input. Use `as_agent` for agents. A verdict is raised as a `BlockedError`.
+    input; `process_tool_result` never runs, and the log says so. Use `as_agent` for agents. A verdict is raised as a
+    `BlockedError`.
 
     Args:
         generator: the chat generator.
@@ -119,12 +123,10 @@ def as_chat_generator(generator: Any, *processors: Item, **options: Unpack[HostO
 
     Raises:
         OptionError: an option is not allowed, or there is no processor.
-        UsageError: an option does not exist; or, unless ``strict=False``, a processor judges results of tools and no
-            input, so that it would never run.
+        UsageError: an option does not exist; or, unless ``strict=False``, a processor has no stage that can run.
         WorkflowError: the processors cannot run together.
     """
-    host = Host(GENERATOR_SUPPORT, processors, **options)
-    _check_used(host, "process_tool_result", "a generator runs no tools", strict=options.get("strict", True))
+    host = _host(GENERATOR_SUPPORT, processors, options)
     return GuardedChatGenerator(generator, host, _Named(processors, options))
 
 
@@ -132,7 +134,7 @@ def as_router(*processors: Item, **options: Unpack[HostOptions]) -> GuardRouter:
     """Return a component that checks what a user says, for pipelines: ``messages`` or ``text`` in.
 
     It gives both as the guards left them, or only the ``tripwire``, so that a pipeline goes another way. Only
-    `process_input` runs: guard the answer with `as_chat_generator`.
+    `process_input` runs, and the log says so: guard the answer with `as_chat_generator`.
 
     Args:
         processors: processors and workflows with `process_input`.
@@ -140,34 +142,31 @@ def as_router(*processors: Item, **options: Unpack[HostOptions]) -> GuardRouter:
 
     Raises:
         OptionError: an option is not allowed, or there is no processor.
-        UsageError: an option does not exist; or, unless ``strict=False``, a processor has no `process_input` and would
-            never run.
+        UsageError: an option does not exist; or, unless ``strict=False``, a processor has no `process_input`.
         WorkflowError: the processors cannot run together.
     """
-    host = Host(ROUTER_SUPPORT, processors, **options)
-    for stage in STAGES:
-        _check_used(host, stage, "it checks input only", strict=options.get("strict", True))
-    return GuardRouter(host, _Named(processors, options))
+    return GuardRouter(_host(ROUTER_SUPPORT, processors, options), _Named(processors, options))
 
 
-def _check_used(host: Host, stage: str, why: str, *, strict: bool) -> None:
-    """Check that processors of a stage that never runs judge input, too.
+def _host(support: HostSupport, processors: Sequence[Item], options: HostOptions) -> Host:
+    """Return a host that lacks stages: most guards have them, and read input, too.
 
     Raises:
-        UsageError: one does not, and ``strict`` is set.
+        UsageError: a processor has only stages that are lacking, and ``strict`` is set.
     """
-    judge, read = (
-        {step.processor_id for step in plan_steps(host.plans.stage(name))} for name in (stage, "process_input")
-    )
-    if not judge - read:
-        return
-    lacking = f"{stage} of {', '.join(sorted(judge - read))}"
-    if strict:
+    relaxed = options.copy()
+    relaxed["strict"] = False
+    host = Host(support, processors, **relaxed)
+    users = {stage: {step.processor_id for step in plan_steps(host.plans.stage(stage))} for stage in STAGES}
+    used = {id for stage in support.stages for id in users[stage]}
+    lacking = {id: [stage for stage in STAGES if id in users[stage]] for ids in users.values() for id in ids - used}
+    if lacking and options.get("strict", True):
+        never = "; ".join(f"{', '.join(stages)} of {id}" for id, stages in lacking.items())
         raise UsageError(
-            f"{host.support.adapter} cannot run {lacking}: {why}. Use as_agent(…), or strict=False to go on without "
-            "this stage"
+            f"{support.adapter} cannot run {never}: the component has no place for that. Use as_agent(…), or "
+            "strict=False to go on without these stages"
         )
-    log.warning("%s: this stage never runs: %s", host.support.adapter, lacking)
+    return host
 
 
 def tripwire_of(error: BaseException | None) -> Tripwire | None:

@@ -1092,7 +1092,7 @@ def test_stages_that_a_generator_lacks() -> None:
         return Answer("no")
 
     with pytest.raises(UsageError, match="process_tool_result of judge"):
-        as_chat_generator(MockChatGenerator("x"), judge)
+        as_chat_generator(MockChatGenerator("x"), HIDES, judge)
     as_chat_generator(MockChatGenerator("x"), judge, strict=False)
     with pytest.raises(UsageError, match="as_agent"):
         as_chat_generator(MockChatGenerator(calls(("f", {}))), deny).run(user("Go"))
