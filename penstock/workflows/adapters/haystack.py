@@ -224,6 +224,8 @@ class GuardedChatGenerator:
         callback = select_streaming_callback(self._callback, streaming_callback, requires_async=False)
         inner = _Inner(self, generation_kwargs, tools, kwargs, streams=callback is not None, awaits=False)
         show: Any = getattr(callback, _RELEASED, callback)
+        if show is None:
+            return wait_for(self._run(inner, messages, None))
         for piece in each(self._pieces(inner, messages)):
             if not isinstance(piece, StreamingChunk):
                 return piece
@@ -247,7 +249,9 @@ class GuardedChatGenerator:
         callback = select_streaming_callback(self._callback, streaming_callback, requires_async=True)
         awaits = hasattr(self.generator, "run_async")
         inner = _Inner(self, generation_kwargs, tools, kwargs, streams=callback is not None, awaits=awaits)
-        show: Any = getattr(callback, _RELEASED, callback)
+        return await self._run(inner, messages, getattr(callback, _RELEASED, callback))
+
+    async def _run(self, inner: _Inner, messages: Sequence[ChatMessage], show: Any) -> dict[str, Any]:
         async with aclosing(self._pieces(inner, messages)) as pieces:
             async for piece in pieces:
                 if not isinstance(piece, StreamingChunk):
