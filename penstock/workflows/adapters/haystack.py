@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import anyio.to_thread
 
-from penstock.engine.formats.wire import is_array, is_object
+from penstock.engine.formats.wire import is_array, is_object, without_empty
 from penstock.engine.graph.plan import plan_steps
 from penstock.engine.processor.processor import Processor
 from penstock.engine.processor.stages import STAGES
@@ -28,11 +28,20 @@ from penstock.engine.tasks import let_others_run
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.errors import MissingExtraError, UsageError
 from penstock.engine.values.frozen import freeze, thaw
-from penstock.engine.values.messages import FilePart, ImagePart, Message, ReasoningPart, TextPart, ToolPart, UnknownPart
+from penstock.engine.values.messages import (
+    DataPart,
+    FilePart,
+    ImagePart,
+    Message,
+    ReasoningPart,
+    TextPart,
+    ToolPart,
+    UnknownPart,
+)
 from penstock.engine.values.model import ToolSpec
 from penstock.engine.values.tripwire import BlockedError, Tripwire
 from penstock.engine.workflow import Workflow
-from penstock.workflows.hosting import Host, HostOptions, HostRequest, HostSupport, ModelCall
+from penstock.workflows.hosting import PLAIN_SETTINGS, Host, HostRequest, HostSupport, ModelCall, as_asked
 from penstock.workflows.hosting.without_await import each, each_given, wait_for
 
 try:
@@ -63,7 +72,7 @@ except ImportError as error:
     raise MissingExtraError("penstock.workflows.adapters.haystack", "haystack") from error
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from haystack.hooks import Hook, HookPoint
     from haystack.tools.tool import Tool
@@ -73,6 +82,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.messages import Part, Role
     from penstock.engine.values.model import ModelRequest
     from penstock.engine.workflow import Item
+    from penstock.workflows.hosting import HostOptions
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -427,7 +437,7 @@ class _Inner:
         trusted = None if running is None else running.trusted
         specs = [ToolSpec(tool.name, freeze(tool.parameters), tool.description or "") for tool in self.tools.values()]
         given = self._settings or {}
-        settings = {name: item for name, item in given.items() if name in _PLAIN_SETTINGS}
+        settings = {name: item for name, item in given.items() if name in PLAIN_SETTINGS}
         said = self.forms.read(_as_messages(messages), trusted)
         return ModelCall(self, said, specs, settings=freeze(settings), live=self.streams)
 
@@ -503,10 +513,6 @@ class _Inner:
         if said is None or reply._content == said._content:
             return {**result, "replies": [reply]}
         return {**{name: item for name, item in result.items() if name == "meta"}, "replies": [reply]}
-
-
-_PLAIN_SETTINGS = frozenset({"temperature", "top_p", "max_tokens", "seed", "presence_penalty", "frequency_penalty"})
-"""The settings that have the same names here and in most generators; others are passed on as they are."""
 
 
 def _as_messages(messages: Sequence[ChatMessage] | str) -> Sequence[ChatMessage]:
@@ -1019,7 +1025,7 @@ class _Forms:
             same = _without_ids(before) == _without_ids(message.parts)
             yield original if same else self.changed(original, before, message.parts)
             return
-        asked = _as_asked(message.parts)
+        asked = as_asked(message).parts
         answer = self.answers.get(message.id)
         if message.role != "tool":
             yield _merged(answer, asked) if message.role == "assistant" else _new(message.role, map(_content, asked))
@@ -1065,7 +1071,7 @@ class _Forms:
         return replace(original, _content=left)
 
 
-_NUMBER = "haystack"
+_NUMBER = "haystack-number"
 
 
 class _CallIds:
@@ -1256,6 +1262,9 @@ class _AnswerReader:
         for call in reply.tool_calls:
             named = {"call_id": call.id or "", "name": call.tool_name, "arguments": _jsonable(call.arguments)}
             yield Chunk("tool-call", id=call.id or "", payload=named)
+        beside = _beside(reply)
+        if beside:
+            yield Chunk(f"data-{_BESIDE}", payload={"data": beside})
         yield Chunk("finish", payload={"reason": _reason(reply), "usage": _usage(reply)})
 
     def _delta(self, kind: str, index: Any, text: str) -> Iterator[Chunk]:
@@ -1312,39 +1321,93 @@ def _total(values: Sequence[Any]) -> Any:
 
 def _reply(said: ChatMessage | None, answer: Message, request: HostRequest, usage: Any) -> ChatMessage:
     """Return the reply as the guards left it."""
-    made = _merged(said, _as_asked(answer.parts))
+    left: Any = next((part.data for part in answer.parts if isinstance(part, DataPart) and part.name == _BESIDE), None)
+    made = _merged(said, as_asked(answer).parts, thaw(left) or {})
     if said is None:
         meta: dict[str, Any] = {"model": str(request.metadata.get("model") or ""), "finish_reason": "stop"}
         return replace(made, _meta=meta)
     return made if made.meta.get("usage") == usage else replace(made, _meta={**made.meta, "usage": usage})
 
 
-def _as_asked(parts: Iterable[Part]) -> list[Part]:
-    """Return the parts of an answer without the results of its calls, which stand in messages of their own."""
-    return [
-        replace(part, state="call", result=None, error=None) if isinstance(part, ToolPart) else part for part in parts
-    ]
+def _merged(said: ChatMessage | None, parts: Sequence[Part], beside: Mapping[str, Any] | None = None) -> ChatMessage:
+    """Return an answer with these parts; what is the same as in what the model said stays as it is.
 
-
-def _merged(said: ChatMessage | None, parts: Sequence[Part]) -> ChatMessage:
-    """Return an answer with these parts; what is the same as in what the model said stays as it is."""
+    Args:
+        said: what the model said.
+        parts: what the guards left of it.
+        beside: what they left of what stands beside its texts; None: all.
+    """
     if said is None:
-        return _new("assistant", [_content(part) for part in parts if not isinstance(part, UnknownPart)])
-    if _said(_parts(said, _CallIds())) == _said(parts):
+        return _new("assistant", [_content(part) for part in parts if not isinstance(part, (DataPart, UnknownPart))])
+    same = _said(_parts(said, _CallIds())) == _said(parts)
+    given = _beside(said)
+    beside = given if beside is None else beside
+    if same and beside == given:
         return said
     told = {name: item for name, item in said.meta.items() if name in _PLAIN_FACTS}
+    if same:
+        told = {**_without(said.meta, given.get("meta")), **beside.get("meta", {})}
     for part in parts:
         if isinstance(part, UnknownPart) and is_object(part.raw):  # a refusal
             told |= part.raw
     data = {part.data for part in parts if isinstance(part, (FilePart, ImagePart))}
+    thoughts = [_with_extra(one, given, beside, str(at)) for at, one in enumerate(said.reasonings)]
+    calls = [_with_extra(call, given, beside, call.id or "") for call in said.tool_calls]
     contents = [
-        *_same_texts(said.reasonings, parts, ReasoningPart),
+        *_same_texts(thoughts, parts, ReasoningPart),
         *_same_texts([TextContent(text) for text in said.texts], parts, TextPart),
         *(item for item in said._content if isinstance(item, ImageContent) and item.base64_image in data),
         *(item for item in said._content if isinstance(item, FileContent) and item.base64_data in data),
-        *_same_calls(said.tool_calls, parts),
+        *_same_calls(calls, parts),
     ]
     return ChatMessage(ChatRole.ASSISTANT, contents, said.name, told)
+
+
+_BESIDE = "haystack"
+"""The name of the data part with what stands beside the texts of an answer; guards can edit data."""
+
+
+def _beside(reply: ChatMessage) -> dict[str, Any]:
+    """Return the texts that stand beside those of a reply, so that guards read them: citations, for example.
+
+    Returns:
+        ``meta``; and ``extra``, what providers have noted at reasoning (by its place) and at calls (by their ids).
+    """
+    extras: dict[str, Mapping[str, Any] | None] = {str(at): one.extra for at, one in enumerate(reply.reasonings)}
+    extras |= {call.id or "": call.extra for call in reply.tool_calls}
+    noted = {key: _texts_of(extra, _SEALED) for key, extra in extras.items()}
+    meta = _texts_of(reply.meta, _PLAIN_FACTS | {"logprobs", "refusal"})
+    return without_empty({"meta": meta, "extra": without_empty(noted)})
+
+
+def _texts_of(values: Mapping[str, Any] | None, known: Collection[str]) -> dict[str, Any]:
+    plain = {name: _plain(item) for name, item in (values or {}).items() if name not in known}
+    return {name: item for name, item in plain.items() if _has_text(item)}
+
+
+def _has_text(value: Any) -> bool:
+    if is_object(value):
+        return any(map(_has_text, value.values()))
+    return any(map(_has_text, value)) if is_array(value) else isinstance(value, str) and value != ""
+
+
+def _without(values: Mapping[str, Any], names: Collection[str] | None) -> dict[str, Any]:
+    return {name: item for name, item in values.items() if name not in (names or ())}
+
+
+C = TypeVar("C", ReasoningContent, ToolCall)
+
+
+def _with_extra(content: C, given: Mapping[str, Any], beside: Mapping[str, Any], key: str) -> C:
+    """Return reasoning or a call with what the guards left of what its provider has noted at it."""
+    before, left = given.get("extra", {}).get(key, {}), beside.get("extra", {}).get(key, {})
+    if left == before:
+        return content
+    return replace(content, extra={**_without(content.extra or {}, before), **left})
+
+
+_SEALED = frozenset({"id", "type", "status", "call_id", "item_id", "signature", "encrypted_content"})
+"""What providers note that is no text, or that only they can read."""
 
 
 def _same_texts(before: Sequence[Any], parts: Iterable[Part], kind: type[TextPart | ReasoningPart]) -> Sequence[Any]:

@@ -1139,3 +1139,25 @@ def test_a_clone_is_guarded() -> None:
     assert guarded.clone(max_agent_steps=3).run(user("Go"))["last_message"].text == "To [EMAIL]"
     assert agent.run(user("Go"))["last_message"].text == f"To {MAIL}"
     assert agent.hooks == {}
+
+
+def test_what_stands_beside_an_answer_is_read() -> None:
+    """Citations, and what providers note at reasoning and calls: guards read them, and the rest stays."""
+    reply = ChatMessage.from_assistant(
+        "Hello",
+        reasoning=ReasoningContent("I think", {"id": "r1", "signature": "sealed", "note": f"of {MAIL}"}),
+        tool_calls=[ToolCall("f", {}, "c1", {"call_id": "x", "note": f"for {MAIL}"})],
+        meta={"model": "m", "citations": [{"text": f"Ask {MAIL}", "page": 3}], "count": 7},
+    )
+    for streamed in (False, True):
+        streams = (StreamingChunk("Hello", index=0, start=True),)
+        guard = as_chat_generator(Answers(reply, streams=streams if streamed else ()), HIDES)
+        shown: list[StreamingChunk] = []
+        [left] = guard.run(user("Go"), streaming_callback=shown.append if streamed else None)["replies"]
+        assert MAIL not in str(shown)
+        assert MAIL not in str(left.to_dict())
+        assert left.text == "Hello"
+        assert left.meta == {"model": "m", "citations": [{"text": "Ask [EMAIL]", "page": 3}], "count": 7}
+        assert left.reasoning is not None
+        assert left.reasoning.extra == {"id": "r1", "signature": "sealed", "note": "of [EMAIL]"}
+        assert left.tool_calls == [ToolCall("f", {}, "c1", {"call_id": "x", "note": "for [EMAIL]"})]
