@@ -327,6 +327,15 @@ def notes_of(value: Message | Part, fmt: str) -> Json:
     return thaw(found) if is_object(found) else {}
 
 
+def has_text(value: object) -> bool:
+    """Return whether a value holds any text; what is no JSON counts as text, since nobody can tell."""
+    if is_object(value):
+        return any(map(has_text, value.values()))
+    if is_array(value):
+        return any(map(has_text, value))
+    return not (value is None or isinstance(value, (bool, int, float))) and value != ""
+
+
 def foreign(value: Message | Part, fmt: str) -> Json:
     """Return the metadata without the format's own notes."""
     return {key: thaw(item) for key, item in value.metadata.items() if key != fmt}

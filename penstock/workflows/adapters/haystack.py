@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import anyio.to_thread
 
-from penstock.engine.formats.wire import is_array, is_object, without_empty
-from penstock.engine.graph.plan import plan_steps
+from penstock.engine.formats.wire import has_text, is_array, is_object, without_empty
 from penstock.engine.processor.processor import Processor
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.tasks import let_others_run
@@ -89,10 +88,17 @@ F = TypeVar("F", bound="Callable[..., Any]")
 # System messages are often rendered from templates with documents in them, so guards read them as they read input.
 SUPPORT = HostSupport("haystack.as_agent", trusted_instructions=False)
 GENERATOR_SUPPORT = HostSupport(
-    "haystack.as_chat_generator", frozenset(STAGES) - {"process_tool_result"}, trusted_instructions=False
+    "haystack.as_chat_generator",
+    frozenset(STAGES) - {"process_tool_result"},
+    trusted_instructions=False,
+    instead="as_agent(…)",
 )
 ROUTER_SUPPORT = HostSupport(
-    "haystack.as_router", frozenset({"process_input"}), retries=False, trusted_instructions=False
+    "haystack.as_router",
+    frozenset({"process_input"}),
+    retries=False,
+    trusted_instructions=False,
+    instead="as_agent(…)",
 )
 
 
@@ -136,7 +142,7 @@ def as_chat_generator(generator: Any, *processors: Item, **options: Unpack[HostO
         UsageError: an option does not exist; or, unless ``strict=False``, a processor has no stage that can run.
         WorkflowError: the processors cannot run together.
     """
-    host = _host(GENERATOR_SUPPORT, processors, options)
+    host = Host(GENERATOR_SUPPORT, processors, **options)
     return GuardedChatGenerator(generator, host, _Named(processors, options))
 
 
@@ -155,28 +161,7 @@ def as_router(*processors: Item, **options: Unpack[HostOptions]) -> GuardRouter:
         UsageError: an option does not exist; or, unless ``strict=False``, a processor has no `process_input`.
         WorkflowError: the processors cannot run together.
     """
-    return GuardRouter(_host(ROUTER_SUPPORT, processors, options), _Named(processors, options))
-
-
-def _host(support: HostSupport, processors: Sequence[Item], options: HostOptions) -> Host:
-    """Return a host that lacks stages: most guards have them, and read input, too.
-
-    Raises:
-        UsageError: a processor has only stages that are lacking, and ``strict`` is set.
-    """
-    relaxed = options.copy()
-    relaxed["strict"] = False
-    host = Host(support, processors, **relaxed)
-    users = {stage: {step.processor_id for step in plan_steps(host.plans.stage(stage))} for stage in STAGES}
-    used = {id for stage in support.stages for id in users[stage]}
-    lacking = {id: [stage for stage in STAGES if id in users[stage]] for ids in users.values() for id in ids - used}
-    if lacking and options.get("strict", True):
-        never = "; ".join(f"{', '.join(stages)} of {id}" for id, stages in lacking.items())
-        raise UsageError(
-            f"{support.adapter} cannot run {never}: the component has no place for that. Use as_agent(…), or "
-            "strict=False to go on without these stages"
-        )
-    return host
+    return GuardRouter(Host(ROUTER_SUPPORT, processors, **options), _Named(processors, options))
 
 
 def tripwire_of(error: BaseException | None) -> Tripwire | None:
@@ -452,12 +437,13 @@ class _Inner:
                         yield chunk
         else:
             self._result = await self._run(inputs)
-        replies: Sequence[ChatMessage] = (self._result or {}).get("replies", ())
+        result = self._result or {}
+        replies: Sequence[ChatMessage] = result.get("replies", ())
         if len(replies) > 1:
             raise UsageError(f"the chat generator gave {len(replies)} replies; guards judge one: use n=1")
         for reply in replies:
             self._usages.append(reply.meta.get("usage"))
-            for chunk in reader.rest(reply):
+            for chunk in reader.rest(reply, _texts_of(result, _REPLIES)):
                 yield chunk
 
     def _inputs(self, request: ModelRequest) -> dict[str, Any]:
@@ -507,12 +493,18 @@ class _Inner:
         result = self._result or {}
         said: ChatMessage | None = next(iter(result.get("replies", ())), None)
         answer = request.answer or Message("assistant")
+        texts = _texts_of(result, _REPLIES)
+        others = {name: item for name, item in result.items() if name not in (*_REPLIES, *texts)}
         if said is None and not answer.parts:
-            return {**result, "replies": []}
+            return {**others, "replies": []}
         reply = _reply(said, answer, request, _summed(self._usages))
-        if said is None or reply._content == said._content:
-            return {**result, "replies": [reply]}
-        return {**{name: item for name, item in result.items() if name == "meta"}, "replies": [reply]}
+        if said is None or reply._content == said._content:  # else nobody knows which of them repeat the answer
+            left = _data(answer.parts, _OUTPUTS)
+            others |= {name: _put(result[name], left[name]) for name in texts if name in left}
+        return {**others, "replies": [reply]}
+
+
+_REPLIES = frozenset({"replies"})
 
 
 def _as_messages(messages: Sequence[ChatMessage] | str) -> Sequence[ChatMessage]:
@@ -1051,8 +1043,7 @@ class _Forms:
         made: list[ChatMessage] = []
         for message, before, after in zip(given, said, now, strict=True):
             if after is not None:
-                cut_anew = before.role == "assistant"  # streams are cut into parts elsewhere
-                same = _said(after.parts) == _said(before.parts) if cut_anew else after.parts == before.parts
+                same = after.parts == before.parts
                 made.append(message if same else self.changed(message, before.parts, after.parts))
         return made
 
@@ -1102,6 +1093,9 @@ def _parts(message: ChatMessage, ids: _CallIds) -> Iterator[Part]:
     refusal = message.meta.get("refusal")
     if message.is_from(ChatRole.ASSISTANT) and isinstance(refusal, str) and refusal:  # generators send it to the model
         yield UnknownPart({"refusal": refusal})
+    extras = _extras(message) if message.is_from(ChatRole.ASSISTANT) else None
+    if extras:
+        yield DataPart(_EXTRAS, extras)
 
 
 def _part(item: Any, ids: _CallIds) -> Part:
@@ -1184,9 +1178,11 @@ def _jsonable(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of the framework as JSON: dataclasses and models as objects; what holds no text as None."""
+    """Return a value of the framework as JSON: dataclasses and models as objects, bytes as the text in them."""
     if value is None or isinstance(value, (str, int, float, bool)):
         return value
+    if isinstance(value, bytes):
+        return _decoded(value)
     if isinstance(value, BaseModel):
         return _jsonable(value)
     if is_dataclass(value) and not isinstance(value, type):
@@ -1195,13 +1191,22 @@ def _plain(value: Any) -> Any:
         return {str(name): _plain(item) for name, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [_plain(item) for item in cast("Iterable[Any]", value)]
-    return None
+    return _jsonable(value)
+
+
+def _decoded(value: bytes) -> str | None:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _put(value: Any, left: Any) -> Any:
     """Return a value of the framework with what the guards left of its JSON; what is the same stays as it is."""
     if _plain(value) == left:
         return value
+    if isinstance(value, bytes) and isinstance(left, str):
+        return left.encode()
     if isinstance(value, BaseModel) and is_object(left):
         return type(value).model_validate(left)
     if is_dataclass(value) and not isinstance(value, type) and is_object(left):
@@ -1242,8 +1247,8 @@ class _AnswerReader:
             self._reasoning += piece.reasoning.reasoning_text
             yield from self._delta("reasoning", piece.index, piece.reasoning.reasoning_text)
 
-    def rest(self, reply: ChatMessage) -> Iterator[Chunk]:
-        """Yield what of the reply has not come in pieces, and the finish."""
+    def rest(self, reply: ChatMessage, others: Mapping[str, Any]) -> Iterator[Chunk]:
+        """Yield what of the reply has not come in pieces, the texts of other outputs, and the finish."""
         seen = {"text": self._text, "reasoning": self._reasoning}
         for number, part in enumerate(_parts(reply, _CallIds())):
             if isinstance(part, (TextPart, ReasoningPart)):
@@ -1254,6 +1259,8 @@ class _AnswerReader:
                     yield from self._delta(part.type, self._open and self._open[1], part.text[len(known) :])
             elif isinstance(part, (ImagePart, FilePart)):
                 yield Chunk("file", payload={"data": part.data, "media_type": part.media_type})
+            elif isinstance(part, DataPart):
+                yield Chunk(f"data-{part.name}", payload={"data": part.data})
             elif isinstance(part, UnknownPart):
                 yield Chunk("raw", payload={"provider_part": part.raw})
         yield from self._close()
@@ -1262,9 +1269,8 @@ class _AnswerReader:
         for call in reply.tool_calls:
             named = {"call_id": call.id or "", "name": call.tool_name, "arguments": _jsonable(call.arguments)}
             yield Chunk("tool-call", id=call.id or "", payload=named)
-        beside = _beside(reply)
-        if beside:
-            yield Chunk(f"data-{_BESIDE}", payload={"data": beside})
+        if others:
+            yield Chunk(f"data-{_OUTPUTS}", payload={"data": others})
         yield Chunk("finish", payload={"reason": _reason(reply), "usage": _usage(reply)})
 
     def _delta(self, kind: str, index: Any, text: str) -> Iterator[Chunk]:
@@ -1321,38 +1327,36 @@ def _total(values: Sequence[Any]) -> Any:
 
 def _reply(said: ChatMessage | None, answer: Message, request: HostRequest, usage: Any) -> ChatMessage:
     """Return the reply as the guards left it."""
-    left: Any = next((part.data for part in answer.parts if isinstance(part, DataPart) and part.name == _BESIDE), None)
-    made = _merged(said, as_asked(answer).parts, thaw(left) or {})
+    made = _merged(said, as_asked(answer).parts)
     if said is None:
         meta: dict[str, Any] = {"model": str(request.metadata.get("model") or ""), "finish_reason": "stop"}
         return replace(made, _meta=meta)
     return made if made.meta.get("usage") == usage else replace(made, _meta={**made.meta, "usage": usage})
 
 
-def _merged(said: ChatMessage | None, parts: Sequence[Part], beside: Mapping[str, Any] | None = None) -> ChatMessage:
-    """Return an answer with these parts; what is the same as in what the model said stays as it is.
-
-    Args:
-        said: what the model said.
-        parts: what the guards left of it.
-        beside: what they left of what stands beside its texts; None: all.
-    """
+def _merged(said: ChatMessage | None, parts: Sequence[Part]) -> ChatMessage:
+    """Return an answer with these parts; what is the same as in what the model said stays as it is."""
     if said is None:
         return _new("assistant", [_content(part) for part in parts if not isinstance(part, (DataPart, UnknownPart))])
     same = _said(_parts(said, _CallIds())) == _said(parts)
-    given = _beside(said)
-    beside = given if beside is None else beside
-    if same and beside == given:
+    given, left = _extras(said), _data(parts, _EXTRAS)
+    if same and left == given:
         return said
     told = {name: item for name, item in said.meta.items() if name in _PLAIN_FACTS}
     if same:
-        told = {**_without(said.meta, given.get("meta")), **beside.get("meta", {})}
+        told = _with_left(said.meta, given, left, "meta")
     for part in parts:
         if isinstance(part, UnknownPart) and is_object(part.raw):  # a refusal
             told |= part.raw
     data = {part.data for part in parts if isinstance(part, (FilePart, ImagePart))}
-    thoughts = [_with_extra(one, given, beside, str(at)) for at, one in enumerate(said.reasonings)]
-    calls = [_with_extra(call, given, beside, call.id or "") for call in said.tool_calls]
+    thoughts = [
+        replace(one, extra=_with_left(one.extra, given, left, f"reasoning {at}"))
+        for at, one in enumerate(said.reasonings)
+    ]
+    calls = [
+        replace(call, extra=call.extra and _with_left(call.extra, given, left, f"call {call.id}"))
+        for call in said.tool_calls
+    ]
     contents = [
         *_same_texts(thoughts, parts, ReasoningPart),
         *_same_texts([TextContent(text) for text in said.texts], parts, TextPart),
@@ -1363,51 +1367,48 @@ def _merged(said: ChatMessage | None, parts: Sequence[Part], beside: Mapping[str
     return ChatMessage(ChatRole.ASSISTANT, contents, said.name, told)
 
 
-_BESIDE = "haystack"
-"""The name of the data part with what stands beside the texts of an answer; guards can edit data."""
+_EXTRAS, _OUTPUTS = "haystack-extras", "haystack-outputs"
+"""The names of the data parts with what stands beside an answer, and beside the replies; guards can edit data."""
 
 
-def _beside(reply: ChatMessage) -> dict[str, Any]:
-    """Return the texts that stand beside those of a reply, so that guards read them: citations, for example.
+def _data(parts: Iterable[Part], name: str) -> dict[str, Any]:
+    """Return what the guards left of a data part; empty if nothing."""
+    found = next((part.data for part in parts if isinstance(part, DataPart) and part.name == name), None)
+    return thaw(found) if is_object(found) else {}
+
+
+def _extras(reply: ChatMessage) -> dict[str, Any]:
+    """Return the texts that stand beside those of an answer: citations in ``meta``, and notes of its provider.
 
     Returns:
-        ``meta``; and ``extra``, what providers have noted at reasoning (by its place) and at calls (by their ids).
+        The texts by where they stand: ``meta``, ``reasoning`` with its place, ``call`` with its id.
     """
-    extras: dict[str, Mapping[str, Any] | None] = {str(at): one.extra for at, one in enumerate(reply.reasonings)}
-    extras |= {call.id or "": call.extra for call in reply.tool_calls}
-    noted = {key: _texts_of(extra, _SEALED) for key, extra in extras.items()}
-    meta = _texts_of(reply.meta, _PLAIN_FACTS | {"logprobs", "refusal"})
-    return without_empty({"meta": meta, "extra": without_empty(noted)})
-
-
-def _texts_of(values: Mapping[str, Any] | None, known: Collection[str]) -> dict[str, Any]:
-    plain = {name: _plain(item) for name, item in (values or {}).items() if name not in known}
-    return {name: item for name, item in plain.items() if _has_text(item)}
-
-
-def _has_text(value: Any) -> bool:
-    if is_object(value):
-        return any(map(_has_text, value.values()))
-    return any(map(_has_text, value)) if is_array(value) else isinstance(value, str) and value != ""
-
-
-def _without(values: Mapping[str, Any], names: Collection[str] | None) -> dict[str, Any]:
-    return {name: item for name, item in values.items() if name not in (names or ())}
-
-
-C = TypeVar("C", ReasoningContent, ToolCall)
-
-
-def _with_extra(content: C, given: Mapping[str, Any], beside: Mapping[str, Any], key: str) -> C:
-    """Return reasoning or a call with what the guards left of what its provider has noted at it."""
-    before, left = given.get("extra", {}).get(key, {}), beside.get("extra", {}).get(key, {})
-    if left == before:
-        return content
-    return replace(content, extra={**_without(content.extra or {}, before), **left})
+    held = {"meta": _texts_of(reply.meta, _PLAIN_FACTS | {"logprobs", "refusal"})}
+    held |= {f"reasoning {at}": _texts_of(one.extra, _SEALED) for at, one in enumerate(reply.reasonings)}
+    held |= {f"call {call.id}": _texts_of(call.extra, _SEALED) for call in reply.tool_calls}
+    return without_empty(held)
 
 
 _SEALED = frozenset({"id", "type", "status", "call_id", "item_id", "signature", "encrypted_content"})
 """What providers note that is no text, or that only they can read."""
+
+
+def _texts_of(values: Mapping[str, Any] | None, known: Collection[str] = ()) -> dict[str, Any]:
+    """Return the values that hold texts, as JSON, but for the known names."""
+    plain = {name: _plain(item) for name, item in (values or {}).items() if name not in known}
+    return {name: item for name, item in plain.items() if has_text(item)}
+
+
+def _with_left(
+    values: Mapping[str, Any], given: Mapping[str, Any], left: Mapping[str, Any], place: str
+) -> dict[str, Any]:
+    """Return values with what the guards left of the texts among them."""
+    before, after = given.get(place, {}), left.get(place, {})
+    return {
+        name: _put(item, after[name]) if name in before else item
+        for name, item in values.items()
+        if name not in before or name in after
+    }
 
 
 def _same_texts(before: Sequence[Any], parts: Iterable[Part], kind: type[TextPart | ReasoningPart]) -> Sequence[Any]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NotRequired, Self, cast
 import anyio.to_thread
 
 from penstock.engine.formats import langchain as wire
-from penstock.engine.formats.wire import is_array, is_object
+from penstock.engine.formats.wire import has_text, is_array, is_object
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.errors import MissingExtraError, UsageError
@@ -72,7 +72,9 @@ if TYPE_CHECKING:
     from penstock.workflows.hosting import HostOptions
 
 SUPPORT = HostSupport("langchain.as_middleware")
-MODEL_SUPPORT = HostSupport("langchain.as_chat_model", frozenset(STAGES) - {"process_tool_result"})
+MODEL_SUPPORT = HostSupport(
+    "langchain.as_chat_model", frozenset(STAGES) - {"process_tool_result"}, instead="as_middleware(…)"
+)
 
 
 def as_middleware(*processors: Item, **options: Unpack[HostOptions]) -> GuardMiddleware:
@@ -102,14 +104,13 @@ def as_chat_model(model: BaseChatModel, *processors: Item, **options: Unpack[Hos
     Args:
         model: the model.
         processors: processors and workflows that run at every stage that they implement.
-        options: see `HostOptions`; ``strict`` is False by default, since most guards have that stage, too.
+        options: see `HostOptions`.
 
     Raises:
         OptionError: an option is not allowed, or there is no processor.
-        UsageError: an option does not exist; or ``strict=True``, and processors have a stage that never runs.
+        UsageError: an option does not exist; or, unless ``strict=False``, a processor has no stage that can run.
         WorkflowError: the processors cannot run together.
     """
-    options.setdefault("strict", False)
     return _guarded(model, Host(MODEL_SUPPORT, processors, **options))
 
 
@@ -910,7 +911,7 @@ def _beside(block: Any) -> dict[str, Any]:
     if not places:
         return {}
     known = {"type", "index", places[0][1].key, *_SIGNS}
-    return {name: item for name, item in cast("dict[str, Any]", block).items() if name not in known and _has_text(item)}
+    return {name: item for name, item in cast("dict[str, Any]", block).items() if name not in known and has_text(item)}
 
 
 def _repeats(block: Mapping[str, Any], calls: Iterable[ToolPart]) -> bool:
@@ -931,16 +932,7 @@ def _read_arguments(value: Any) -> Any:
 
 def _is_other_field(name: str, item: Any) -> bool:
     """Return whether a field of a provider may hold a text that stands nowhere else."""
-    return name not in _READ_FIELDS and _has_text(item)
-
-
-def _has_text(value: Any) -> bool:
-    """Return whether a value holds any text."""
-    if is_object(value):
-        return any(map(_has_text, value.values()))
-    if is_array(value):
-        return any(map(_has_text, value))
-    return not (value is None or isinstance(value, (bool, int, float))) and value != ""
+    return name not in _READ_FIELDS and has_text(item)
 
 
 def _json(value: Any) -> Any:
@@ -1137,7 +1129,7 @@ def _fields(whole: AIMessageChunk, answer: Message, *, same: bool) -> dict[str, 
     if reasoning and isinstance(whole.content, str):
         left[_REASONING_FIELD] = reasoning
     plain = whole.additional_kwargs if same else {}
-    return {**{name: item for name, item in plain.items() if not _has_text(item)}, **left}
+    return {**{name: item for name, item in plain.items() if not has_text(item)}, **left}
 
 
 def _unshown(block: Any) -> Iterator[Any]:
@@ -1164,7 +1156,7 @@ def _is_fact(name: str, item: Any, *, same: bool) -> bool:
 
     ``logprobs`` repeat the answer, so they stay with one that is as it was.
     """
-    return name in _FACTS or not _has_text(item) or (name == "logprobs" and same)
+    return name in _FACTS or not has_text(item) or (name == "logprobs" and same)
 
 
 def _used(request: HostRequest, whole: AIMessageChunk) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypedDict, cast, get_args
 
@@ -76,12 +76,15 @@ class HostSupport:
         retries: whether an answer can be requested again.
         trusted_instructions: whether system messages are the application's own. If not, guards treat them as the
             client's, as in a gateway.
+        instead: for a component that is only a part of an agent, what guards the whole agent: there, a processor is
+            refused only if none of its stages can run, since most guards also have stages that a part lacks.
     """
 
     adapter: str
     stages: frozenset[str] = frozenset(STAGES)
     retries: bool = True
     trusted_instructions: bool = True
+    instead: str | None = None
 
 
 class Host:
@@ -156,22 +159,27 @@ class Host:
         return self.plans.stage(stage) is not None
 
     def _check_support(self, *, strict: bool) -> None:
-        lacking = [
-            f"{stage} of {', '.join(names)}"
-            for stage, names in _users(self.plans).items()
-            if stage not in self.support.stages
-        ]
-        if self._retries and not self.support.retries:
-            lacking.append(f"the retries of max_processor_retries={self._retries}")
-        if lacking and strict:
+        support, users = self.support, _users(self.plans)
+        lacking = {stage: ids for stage, ids in users.items() if stage not in support.stages}
+        useful = {id for stage in support.stages for id in users.get(stage, ())} if support.instead else set[str]()
+        never = {stage: [id for id in ids if id not in useful] for stage, ids in lacking.items()}
+        lost = self._retries and not support.retries
+        retries = [f"the retries of max_processor_retries={self._retries}"] if lost else []
+        refused, said = [*_listed(never), *retries], [*_listed(lacking), *retries]
+        if refused and strict:
+            way = f"Use {support.instead}" if support.instead else "Remove these processors"
             raise UsageError(
-                f"{self.support.adapter} cannot run {'; '.join(lacking)}: the framework has no place for that. "
-                "Remove these processors, or use strict=False to go on without these stages"
+                f"{support.adapter} cannot run {'; '.join(refused)}: the framework has no place for that. {way}, or "
+                "use strict=False to go on without these stages"
             )
-        if lacking:
+        if said:
             from penstock.engine.execution.boundary import log
 
-            log.warning("%s: these stages never run: %s", self.support.adapter, "; ".join(lacking))
+            log.warning("%s: these stages never run: %s", support.adapter, "; ".join(said))
+
+
+def _listed(users: Mapping[str, Sequence[str]]) -> list[str]:
+    return [f"{stage} of {', '.join(ids)}" for stage, ids in users.items() if ids]
 
 
 _LISTS: tuple[Literal["input_processors", "output_processors", "error_processors"], ...] = (

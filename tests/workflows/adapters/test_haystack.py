@@ -1161,3 +1161,33 @@ def test_what_stands_beside_an_answer_is_read() -> None:
         assert left.reasoning is not None
         assert left.reasoning.extra == {"id": "r1", "signature": "sealed", "note": "of [EMAIL]"}
         assert left.tool_calls == [ToolCall("f", {}, "c1", {"call_id": "x", "note": "for [EMAIL]"})]
+
+
+def test_what_stands_beside_an_earlier_answer_is_read() -> None:
+    """A client may send one with notes that providers take as text."""
+    thought = ReasoningContent("I think", {"id": "r1", "summary": [{"text": f"of {MAIL}"}]})
+    earlier = ChatMessage.from_assistant("Hello", reasoning=thought, meta={"note": f"for {MAIL}", "count": 7})
+    model = Answers(ChatMessage.from_assistant("done"))
+    as_chat_generator(model, HIDES).run([*user("Hi"), earlier, *user("Go")])
+    [_, sent, _] = model.called[0]["messages"]
+    assert sent.meta == {"note": "for [EMAIL]", "count": 7}
+    assert sent.reasoning.extra == {"id": "r1", "summary": [{"text": "of [EMAIL]"}]}
+
+
+def test_other_outputs_of_a_generator_are_read() -> None:
+    """Those that the guards changed come as they left them; objects stay, as long as nobody changes them."""
+
+    @component
+    class Cites:
+        @component.output_types(replies=list[ChatMessage], found=list[Document], raw=bytes, count=int)
+        def run(self, messages: list[ChatMessage]) -> dict[str, Any]:
+            replies = [ChatMessage.from_assistant("Hello")] if messages[-1].text == "Go" else []
+            return {"replies": replies, "found": [clean, dirty], "raw": MAIL.encode(), "count": 7}
+
+    clean, dirty = Document(id="1", content="nothing"), Document(id="2", content=f"Ask {MAIL}", meta={"page": 3})
+    guard = as_chat_generator(Cites(), HIDES)
+    left = guard.run(user("Go"))
+    assert left["found"][0] is clean
+    assert (left["found"][1].content, left["found"][1].meta) == ("Ask [EMAIL]", {"page": 3})
+    assert (left["raw"], left["count"]) == (b"[EMAIL]", 7)
+    assert guard.run(user("Nothing")) == {"replies": [], "count": 7}

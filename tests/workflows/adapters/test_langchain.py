@@ -335,8 +335,18 @@ async def test_a_model_by_itself_says_which_stage_it_lacks(caplog: pytest.LogCap
     assert "process_tool_result" in caplog.text
     await guarded.ainvoke(["Hi", called("lookup", query="x"), ToolMessage(f"it is {MAIL}", tool_call_id="c1")])
     assert MAIL not in repr(inner.asked)
-    with pytest.raises(UsageError, match="process_tool_result of pii-detector"):
-        as_chat_model(inner, HIDES, strict=True)
+
+
+def test_a_processor_that_never_runs_beside_a_model_is_refused() -> None:
+    """It is named, with what to use instead."""
+
+    @processor("process_tool_result", role="guard")
+    def judge(ctx: Any) -> None:
+        ctx.abort("no")
+
+    with pytest.raises(UsageError, match=r"process_tool_result of judge.*as_middleware"):
+        as_chat_model(Says(), HIDES, judge)
+    as_chat_model(Says(), HIDES, judge, strict=False)
 
 
 async def answered(model: Says, *guards: Any) -> tuple[list[Any], Any]:
