@@ -1,0 +1,205 @@
+"""`as_agent`: Haystack's agent with a workflow at its stages."""
+
+from __future__ import annotations
+
+from functools import wraps
+from inspect import signature
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from haystack import component
+from haystack.components.agents import Agent, State
+from haystack.core.serialization import component_to_dict, default_to_dict
+from haystack.dataclasses.streaming_chunk import StreamingCallbackT, select_streaming_callback
+from haystack.utils.deserialization import deserialize_component_inplace
+
+from penstock.engine.values.errors import UsageError
+from penstock.engine.values.tripwire import BlockedError, Tripwire
+from penstock.workflows.adapters.haystack.generator import GuardedChatGenerator, own_callback
+from penstock.workflows.adapters.haystack.running import RELEASED, Running, running_now
+from penstock.workflows.adapters.haystack.stored import Named, loaded
+from penstock.workflows.hosting import Host, HostSupport
+from penstock.workflows.hosting.without_await import wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from haystack.hooks import Hook, HookPoint
+    from typing_extensions import Unpack
+
+    from penstock.engine.workflow import Item
+    from penstock.workflows.hosting import HostOptions
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+# System messages are often rendered from templates with documents in them, so guards read them as they read input.
+SUPPORT = HostSupport("haystack.as_agent", trusted_instructions=False)
+
+
+def as_agent(agent: Agent, *processors: Item, **options: Unpack[HostOptions]) -> GuardedAgent:
+    """Return an agent that does what the given one does, with processors at every stage.
+
+    One serves any number of runs at once. A verdict is raised as a `BlockedError`.
+
+    Args:
+        agent: the agent; it stays as it is.
+        processors: processors and workflows that run at every stage that they implement.
+        options: see `HostOptions`.
+
+    Raises:
+        OptionError: an option is not allowed, or there is no processor.
+        UsageError: an option does not exist, or the agent is none of Haystack's own.
+        WorkflowError: the processors cannot run together.
+    """
+    if type(agent) is not Agent:
+        raise UsageError(
+            f"as_agent(…) needs an Agent, not {type(agent).__name__}; for other components, guard the chat generator "
+            "with as_chat_generator(…)"
+        )
+    return GuardedAgent(agent, Host(SUPPORT, processors, **options), Named(processors, options))
+
+
+def tripwire_of(error: BaseException | None) -> Tripwire | None:
+    """Return the verdict that an error carries, also within the errors that pipelines and tools make of it."""
+    while error is not None:
+        if isinstance(error, BlockedError):
+            return error.tripwire
+        error = error.__cause__ or error.__context__
+    return None
+
+
+class GuardHook:
+    """A hook of a guarded agent. Made by `as_agent`.
+
+    Args:
+        step: what it does in a run.
+    """
+
+    def __init__(self, step: Callable[[Running, State], Awaitable[None]]) -> None:
+        self._step = step
+
+    def run(self, state: State) -> None:
+        """Do the same as `run_async`, without ``await``."""
+        wait_for(self.run_async(state))
+
+    async def run_async(self, state: State) -> None:
+        """Run the stages."""
+        running = running_now.get()
+        if running is not None:
+            await self._step(running, state)
+
+
+def _signed_as(method: Callable[..., Any]) -> Callable[[F], F]:
+    """Return a decorator that gives a method the parameters of another, of which Haystack makes sockets."""
+    return cast("Callable[[F], F]", wraps(method))
+
+
+@component
+class GuardedAgent(Agent):
+    """Haystack's agent with processors at every stage. Made by `as_agent`.
+
+    Attributes:
+        agent: the agent that it was made of.
+        host: the processors.
+        trusted: the agent's own instructions, if they hold no variables.
+        own_keys: the keys of the state that the agent's user has defined.
+    """
+
+    def __init__(self, agent: Agent, host: Host, named: Named) -> None:
+        given = _parameters(agent)
+        hooks: Mapping[HookPoint, Sequence[Hook]] = given.get("hooks") or {}
+        steps = (Running.read_input, Running.check_calls, Running.check_results, Running.end)
+        read, calls, results, end = map(GuardHook, steps)
+        given["hooks"] = {
+            **hooks,
+            "before_run": [read, *hooks.get("before_run", ())],
+            "before_llm": [*hooks.get("before_llm", ()), read],
+            "before_tool": [*hooks.get("before_tool", ()), calls],
+            "after_tool": [results, *hooks.get("after_tool", ()), results],
+            "after_run": [end, *hooks.get("after_run", ())],
+        }
+        given["chat_generator"] = GuardedChatGenerator(agent.chat_generator, host, named)
+        Agent.__init__(self, **given)
+        self.agent = agent
+        self.host = host
+        prompt = agent.system_prompt
+        self.trusted = prompt if prompt is not None and "{{" not in prompt and "{%" not in prompt else None
+        schema: Mapping[str, Any] = given.get("state_schema") or {}
+        self.own_keys = [key for key in schema if key != "messages"]
+        self._named = named
+
+    @_signed_as(Agent.run)
+    def run(self, messages: Any, streaming_callback: Any = None, **kwargs: Any) -> dict[str, Any]:
+        """Run the agent.
+
+        Raises:
+            BlockedError: a guard stopped the run.
+        """
+        callback = select_streaming_callback(self._callback, streaming_callback, requires_async=False)
+        running = Running(self.host, self.trusted, self.own_keys)
+        token = running_now.set(running)
+        try:
+            shown = callback and running.shown(getattr(callback, RELEASED, callback), awaits=False)
+            result = Agent.run(self, messages, shown, **kwargs)
+        except BaseException as failure:
+            wait_for(running.request.close(failure))
+            raise
+        finally:
+            running_now.reset(token)
+        wait_for(running.request.close())
+        return result
+
+    @_signed_as(Agent.run_async)
+    async def run_async(self, messages: Any, streaming_callback: Any = None, **kwargs: Any) -> dict[str, Any]:
+        """Run the agent in an event loop.
+
+        Raises:
+            BlockedError: a guard stopped the run.
+        """
+        callback = select_streaming_callback(self._callback, streaming_callback, requires_async=True)
+        running = Running(self.host, self.trusted, self.own_keys)
+        token = running_now.set(running)
+        try:
+            shown = callback and running.shown(getattr(callback, RELEASED, callback), awaits=True)
+            result = await Agent.run_async(self, messages, shown, **kwargs)
+        except BaseException as failure:
+            await running.request.close(failure)
+            raise
+        finally:
+            running_now.reset(token)
+        await running.request.close()
+        return result
+
+    @property
+    def _callback(self) -> StreamingCallbackT | None:
+        return self.agent.streaming_callback or own_callback(self.agent.chat_generator)
+
+    def clone(self, **overrides: Any) -> GuardedAgent:
+        """Return a guarded agent that is made of the same, but for some parameters of `Agent`."""
+        return GuardedAgent(Agent(**{**_parameters(self.agent), **overrides}), self.host, self._named)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a dictionary: processors by the names of the variables that hold them.
+
+        Raises:
+            SerializationError: a processor is not held by a variable of a module, or an option is no plain value.
+        """
+        return default_to_dict(self, agent=component_to_dict(self.agent, "agent"), **self._named.to_dict())
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> GuardedAgent:
+        """Return the agent of a dictionary.
+
+        Raises:
+            DeserializationError: a name does not lead to a processor, or its module is not allowed.
+        """
+        given = dict(data["init_parameters"])
+        deserialize_component_inplace(given, key="agent")
+        processors, options = loaded(given)
+        return as_agent(given["agent"], *processors, **options)
+
+
+def _parameters(agent: Agent) -> dict[str, Any]:
+    """Return what an agent was made with."""
+    given = {name: getattr(agent, name) for name in signature(Agent.__init__).parameters if name != "self"}
+    given["state_schema"] = getattr(agent, "_state_schema", agent.state_schema)  # in 3.0, the other one has more keys
+    return given

@@ -1,0 +1,406 @@
+"""`as_chat_generator`: a workflow around each call of a chat generator, for pipelines."""
+
+# pyright: reportPrivateUsage=false
+# Haystack's messages have no other list of all that they hold than ``_content``.
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from functools import partial
+from inspect import isawaitable, signature
+from typing import TYPE_CHECKING, Any
+
+import anyio.to_thread
+from haystack import component
+from haystack.core.serialization import component_to_dict, default_to_dict
+from haystack.dataclasses import ChatMessage, ComponentInfo, StreamingChunk
+from haystack.dataclasses.streaming_chunk import StreamingCallbackT, select_streaming_callback
+from haystack.tools import flatten_tools_or_toolsets
+from haystack.utils.deserialization import deserialize_component_inplace
+
+from penstock.engine.processor.stages import STAGES
+from penstock.engine.tasks import let_others_run
+from penstock.engine.values.errors import UsageError
+from penstock.engine.values.frozen import freeze, thaw
+from penstock.engine.values.messages import Message, ToolPart
+from penstock.engine.values.model import ToolSpec
+from penstock.workflows.adapters.haystack.answers import AnswerReader, StreamWriter, reply_of, summed
+from penstock.workflows.adapters.haystack.messages import OUTPUTS, Forms, data_of, put, texts_of
+from penstock.workflows.adapters.haystack.running import RELEASED, running_now
+from penstock.workflows.adapters.haystack.stored import Named, loaded
+from penstock.workflows.hosting import PLAIN_SETTINGS, Host, HostRequest, HostSupport, ModelCall
+from penstock.workflows.hosting.without_await import each, each_given, wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+
+    from haystack.tools.tool import Tool
+    from typing_extensions import Unpack
+
+    from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.model import ModelRequest
+    from penstock.engine.workflow import Item
+    from penstock.workflows.hosting import HostOptions
+
+GENERATOR_SUPPORT = HostSupport(
+    "haystack.as_chat_generator",
+    frozenset(STAGES) - {"process_tool_result"},
+    trusted_instructions=False,
+    instead="as_agent(…)",
+)
+
+
+def as_chat_generator(generator: Any, *processors: Item, **options: Unpack[HostOptions]) -> GuardedChatGenerator:
+    """Return a chat generator with processors around each of its calls, for pipelines and for components of your own.
+
+    Each call is a request of its own: input, answer and the tool calls in it are checked; results of tools are read as
+    input; `process_tool_result` never runs, and the log says so. Use `as_agent` for agents. A verdict is raised as a
+    `BlockedError`.
+
+    Args:
+        generator: the chat generator.
+        processors: processors and workflows that run at every stage that they implement.
+        options: see `HostOptions`.
+
+    Raises:
+        OptionError: an option is not allowed, or there is no processor.
+        UsageError: an option does not exist; or, unless ``strict=False``, a processor has no stage that can run.
+        WorkflowError: the processors cannot run together.
+    """
+    host = Host(GENERATOR_SUPPORT, processors, **options)
+    return GuardedChatGenerator(generator, host, Named(processors, options))
+
+
+@component
+class GuardedChatGenerator:
+    """A chat generator with the stages of a request around its calls. Made by `as_chat_generator` and `as_agent`.
+
+    Attributes:
+        generator: the chat generator. What it streams reaches nobody but the guards.
+        host: the processors.
+    """
+
+    def __init__(self, generator: Any, host: Host, named: Named) -> None:
+        self.generator = generator
+        self.host = host
+        self._named = named
+        self._accepts = signature(generator.run).parameters
+        self._callback = own_callback(generator)
+        if self._callback is not None and "streaming_callback" not in self._accepts:
+            raise UsageError(
+                f"{type(generator).__name__} streams to a callback of its own that cannot be replaced, so its user "
+                "would see what no guard has read; create it without streaming_callback"
+            )
+        for name, socket in _sockets(generator, "input").items():
+            if name not in _RUN_PARAMETERS:
+                component.set_input_type(self, name, socket.type, socket.default_value)
+        types = {name: socket.type for name, socket in _sockets(generator, "output").items()}
+        component.set_output_types(self, **(types or {"replies": list[ChatMessage]}))
+
+    def run(
+        self,
+        messages: list[ChatMessage],
+        streaming_callback: StreamingCallbackT | None = None,
+        generation_kwargs: dict[str, Any] | None = None,
+        *,
+        tools: Any = None,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        """Return the replies as the guards left them; the callback gets what they release, in the caller's thread.
+
+        Raises:
+            BlockedError: a guard stopped the run.
+        """
+        callback = select_streaming_callback(self._callback, streaming_callback, requires_async=False)
+        inner = _Inner(self, generation_kwargs, tools, kwargs, streams=callback is not None, awaits=False)
+        show: Any = getattr(callback, RELEASED, callback)
+        if show is None:
+            return wait_for(self._run(inner, messages, None))
+        for piece in each(self._pieces(inner, messages)):
+            if not isinstance(piece, StreamingChunk):
+                return piece
+            show(piece)
+        raise UsageError("the chat generator returned nothing")
+
+    async def run_async(
+        self,
+        messages: list[ChatMessage],
+        streaming_callback: StreamingCallbackT | None = None,
+        generation_kwargs: dict[str, Any] | None = None,
+        *,
+        tools: Any = None,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        """Do the same in an event loop. A generator without ``run_async`` runs in a thread.
+
+        Raises:
+            BlockedError: a guard stopped the run.
+        """
+        callback = select_streaming_callback(self._callback, streaming_callback, requires_async=True)
+        awaits = hasattr(self.generator, "run_async")
+        inner = _Inner(self, generation_kwargs, tools, kwargs, streams=callback is not None, awaits=awaits)
+        return await self._run(inner, messages, getattr(callback, RELEASED, callback))
+
+    async def _run(self, inner: _Inner, messages: Sequence[ChatMessage], show: Any) -> dict[str, Any]:
+        async with aclosing(self._pieces(inner, messages)) as pieces:
+            async for piece in pieces:
+                if not isinstance(piece, StreamingChunk):
+                    return piece
+                shown = show(piece)
+                if isawaitable(shown):
+                    await shown
+        raise UsageError("the chat generator returned nothing")
+
+    async def _pieces(
+        self, inner: _Inner, messages: Sequence[ChatMessage]
+    ) -> AsyncGenerator[StreamingChunk | dict[str, Any]]:
+        """Yield the pieces of the answer that the guards release, if it is streamed; then the output."""
+        running = running_now.get()
+        within = running if running is not None and running.host is self.host else None
+        request = self.host.open() if within is None else within.request
+        inner.forms = forms = Forms() if within is None else within.forms
+        written = StreamWriter(ComponentInfo(_type_name(self.generator), getattr(self, "__component_name__", None)))
+        try:
+            async with aclosing(request.answers(inner.call(messages))) as chunks:
+                async for chunk in chunks:
+                    for piece in written.pieces(chunk) if inner.streams else ():
+                        yield piece
+            request.check()
+            output = inner.output(request)
+            if within is None:
+                _refuse_answered(request, inner.tools)
+                await request.close()
+        except BaseException as failure:
+            if within is None:
+                await request.close(failure)
+            raise
+        if request.answer is not None:
+            forms.answers[request.answer.id] = output["replies"][0]
+        if within is not None:
+            within.asked |= {call.id or "": call.arguments for one in output["replies"] for call in one.tool_calls}
+        for piece in written.rest(output["replies"]) if inner.streams else ():
+            yield piece
+        yield output
+
+    def warm_up(self) -> None:
+        """Warm the generator up."""
+        _call(self.generator, "warm_up")
+
+    async def warm_up_async(self) -> None:
+        """Warm the generator up in the event loop."""
+        await _call_async(self.generator, "warm_up")
+
+    def close(self) -> None:
+        """Release what the generator holds."""
+        _call(self.generator, "close")
+
+    async def close_async(self) -> None:
+        """Release what the generator holds in the event loop."""
+        await _call_async(self.generator, "close")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a dictionary: processors by the names of the variables that hold them.
+
+        Raises:
+            SerializationError: a processor is not held by a variable of a module, or an option is no plain value.
+        """
+        inner = component_to_dict(self.generator, "generator")
+        return default_to_dict(self, generator=inner, **self._named.to_dict())
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> GuardedChatGenerator:
+        """Return the generator of a dictionary.
+
+        Raises:
+            DeserializationError: a name does not lead to a processor, or its module is not allowed.
+        """
+        given = dict(data["init_parameters"])
+        deserialize_component_inplace(given, key="generator")
+        processors, options = loaded(given)
+        return as_chat_generator(given["generator"], *processors, **options)
+
+
+_RUN_PARAMETERS = frozenset({"messages", "streaming_callback", "generation_kwargs", "tools"})
+
+
+def _sockets(generator: Any, side: str) -> Mapping[str, Any]:
+    """Return the sockets of a component."""
+    found = getattr(generator, f"__haystack_{side}__", None)
+    return {} if found is None else found._sockets_dict
+
+
+def own_callback(generator: Any) -> StreamingCallbackT | None:
+    """Return the callback that a generator was made with, or the first one of those that it chooses from."""
+    own: StreamingCallbackT | None = getattr(generator, "streaming_callback", None)
+    if own is not None:
+        return own
+    nested: Sequence[Any] = getattr(generator, "chat_generators", ())
+    found = (own_callback(one) for one in nested)
+    return next((one for one in found if one is not None), None)
+
+
+def _type_name(value: Any) -> str:
+    return f"{type(value).__module__}.{type(value).__name__}"
+
+
+def _call(target: Any, name: str) -> None:
+    found = getattr(target, name, None)
+    if found is not None:
+        found()
+
+
+async def _call_async(target: Any, name: str) -> None:
+    found = getattr(target, f"{name}_async", None)
+    if found is None:
+        _call(target, name)
+    else:
+        await found()
+
+
+def _refuse_answered(request: HostRequest, tools: Mapping[str, Tool]) -> None:
+    """Refuse an answer in a tool's place: whoever runs the tools would run this one, too.
+
+    Calls of unknown tools are left to whoever runs the tools.
+
+    Raises:
+        UsageError: there is one.
+    """
+    for part in request.answer.parts if request.answer is not None else ():
+        if isinstance(part, ToolPart) and (part.state == "result" or (part.state == "error" and part.name in tools)):
+            raise UsageError(
+                f"a processor answered in the place of the tool {part.name!r}, and a chat generator cannot keep the "
+                "tool from running; use as_agent(…)"
+            )
+
+
+class _Inner:
+    """The chat generator of the framework as the stages call it, for one request.
+
+    Attributes:
+        streams: whether the answer is shown as it comes.
+        forms: the messages of the request, both ways.
+        tools: the tools of the call, by name.
+    """
+
+    def __init__(
+        self,
+        guarded: GuardedChatGenerator,
+        settings: dict[str, Any] | None,
+        tools: Any,
+        others: Mapping[str, Any],
+        *,
+        streams: bool,
+        awaits: bool,
+    ) -> None:
+        self.streams = streams
+        self.forms = Forms()
+        self._generator = guarded.generator
+        self._accepts = guarded._accepts
+        self._settings = settings
+        self._given_tools = tools
+        self._others = others
+        self._awaits = awaits
+        self.tools: Mapping[str, Tool] = (
+            {tool.name: tool for tool in flatten_tools_or_toolsets(tools)} if tools is not None else {}
+        )
+        self._result: dict[str, Any] | None = None
+        self._usages: list[Any] = []
+
+    @property
+    def name(self) -> str:
+        model = getattr(self._generator, "model", None)
+        return model if isinstance(model, str) else type(self._generator).__name__
+
+    def call(self, messages: Sequence[ChatMessage]) -> ModelCall:
+        """Return the call that Haystack is about to make."""
+        running = running_now.get()
+        trusted = None if running is None else running.trusted
+        specs = [ToolSpec(tool.name, freeze(tool.parameters), tool.description or "") for tool in self.tools.values()]
+        given = self._settings or {}
+        settings = {name: item for name, item in given.items() if name in PLAIN_SETTINGS}
+        said = self.forms.read(_as_messages(messages), trusted)
+        return ModelCall(self, said, specs, settings=freeze(settings), live=self.streams)
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk]:
+        reader = AnswerReader()
+        inputs = self._inputs(request)
+        self._result = None
+        if self.streams and "streaming_callback" in self._accepts:
+            async with aclosing(self._streamed(inputs)) as pieces:
+                async for piece in pieces:
+                    for chunk in reader.piece(piece):
+                        yield chunk
+        else:
+            self._result = await self._run(inputs)
+        result = self._result or {}
+        replies: Sequence[ChatMessage] = result.get("replies", ())
+        if len(replies) > 1:
+            raise UsageError(f"the chat generator gave {len(replies)} replies; guards judge one: use n=1")
+        for reply in replies:
+            self._usages.append(reply.meta.get("usage"))
+            for chunk in reader.rest(reply, texts_of(result, _REPLIES)):
+                yield chunk
+
+    def _inputs(self, request: ModelRequest) -> dict[str, Any]:
+        """Return what to call the generator with, as the stages left it."""
+        inputs: dict[str, Any] = {"messages": self.forms.written(request.messages), **self._others}
+        given = self._settings or {}
+        changed = {name: item for name, item in thaw(dict(request.settings)).items() if given.get(name) != item}
+        if request.tool_choice != "auto":
+            choice = request.tool_choice
+            named = {"type": "function", "function": {"name": choice[0]}}
+            changed["tool_choice"] = choice if isinstance(choice, str) else named
+        if self._settings is not None or changed:
+            inputs["generation_kwargs"] = {**given, **changed}
+        names = [tool.name for tool in request.tools]
+        if names != list(self.tools):
+            unknown = [name for name in names if name not in self.tools]
+            if unknown:
+                raise UsageError(f"a processor added the tools {', '.join(unknown)}, which Haystack could not run")
+            inputs["tools"] = [self.tools[name] for name in names]
+        elif self._given_tools is not None:
+            inputs["tools"] = self._given_tools
+        return inputs
+
+    async def _run(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        if self._awaits:
+            made: dict[str, Any] = await self._generator.run_async(**inputs)
+            return made
+        work = partial(self._generator.run, **inputs)
+        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
+
+    async def _streamed(self, inputs: dict[str, Any]) -> AsyncGenerator[StreamingChunk]:
+        """Yield the pieces that the generator gives to its callback, and keep its output."""
+
+        async def work(give: Callable[[StreamingChunk], None]) -> None:
+            async def give_async(piece: StreamingChunk) -> None:
+                give(piece)
+                await let_others_run()
+
+            self._result = await self._run({**inputs, "streaming_callback": give_async if self._awaits else give})
+
+        async with aclosing(each_given(work)) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    def output(self, request: HostRequest) -> dict[str, Any]:
+        """Return the generator's output, with the reply as the guards left it."""
+        result = self._result or {}
+        said: ChatMessage | None = next(iter(result.get("replies", ())), None)
+        answer = request.answer or Message("assistant")
+        texts = texts_of(result, _REPLIES)
+        others = {name: item for name, item in result.items() if name not in (*_REPLIES, *texts)}
+        if said is None and not answer.parts:
+            return {**others, "replies": []}
+        reply = reply_of(said, answer, request, summed(self._usages))
+        if said is None or reply._content == said._content:  # else nobody knows which of them repeat the answer
+            left = data_of(answer.parts, OUTPUTS)
+            others |= {name: put(result[name], left[name]) for name in texts if name in left}
+        return {**others, "replies": [reply]}
+
+
+_REPLIES = frozenset({"replies"})
+
+
+def _as_messages(messages: Sequence[ChatMessage] | str) -> Sequence[ChatMessage]:
+    return [ChatMessage.from_user(messages)] if isinstance(messages, str) else messages

@@ -1,0 +1,99 @@
+"""`as_router`: a component of pipelines that checks what a user says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from haystack import component
+from haystack.core.serialization import default_to_dict
+from haystack.dataclasses import ChatMessage
+
+from penstock.engine.values.tripwire import Tripwire
+from penstock.workflows.adapters.haystack.messages import Forms
+from penstock.workflows.adapters.haystack.stored import Named, loaded
+from penstock.workflows.hosting import Host, HostSupport
+from penstock.workflows.hosting.without_await import wait_for
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from penstock.engine.workflow import Item
+    from penstock.workflows.hosting import HostOptions
+
+ROUTER_SUPPORT = HostSupport(
+    "haystack.as_router", frozenset({"process_input"}), retries=False, trusted_instructions=False, instead="as_agent(…)"
+)
+
+
+def as_router(*processors: Item, **options: Unpack[HostOptions]) -> GuardRouter:
+    """Return a component that checks what a user says, for pipelines: ``messages`` or ``text`` in.
+
+    It gives both as the guards left them, or only the ``tripwire``, so that a pipeline goes another way. Only
+    `process_input` runs, and the log says so: guard the answer with `as_chat_generator`.
+
+    Args:
+        processors: processors and workflows with `process_input`.
+        options: see `HostOptions`.
+
+    Raises:
+        OptionError: an option is not allowed, or there is no processor.
+        UsageError: an option does not exist; or, unless ``strict=False``, a processor has no `process_input`.
+        WorkflowError: the processors cannot run together.
+    """
+    return GuardRouter(Host(ROUTER_SUPPORT, processors, **options), Named(processors, options))
+
+
+@component
+class GuardRouter:
+    """A component that checks what a user says. Made by `as_router`.
+
+    Attributes:
+        host: the processors.
+    """
+
+    def __init__(self, host: Host, named: Named) -> None:
+        self.host = host
+        self._named = named
+        component.set_output_types(self, messages=list[ChatMessage], text=str, tripwire=Tripwire)
+
+    def run(self, messages: list[ChatMessage] | None = None, text: str | None = None) -> dict[str, Any]:
+        """Return what the guards left, or the verdict."""
+        return wait_for(self.run_async(messages, text))
+
+    async def run_async(self, messages: list[ChatMessage] | None = None, text: str | None = None) -> dict[str, Any]:
+        """Do the same in an event loop."""
+        given = {"messages": messages, "text": None if text is None else [ChatMessage.from_user(text)]}
+        request, forms, left = self.host.open(), Forms(), dict[str, Any]()
+        try:
+            read = {name: forms.read(said) for name, said in given.items() if said is not None}
+            await request.begin([one for said in read.values() for one in said])
+            if request.tripwire is None:
+                for name, said in read.items():
+                    left[name] = forms.left(given[name] or (), said, request.current(said))
+        except BaseException as failure:
+            await request.close(failure)
+            raise
+        await request.close()
+        if request.tripwire is not None:
+            return {"tripwire": request.tripwire}
+        if text is not None:
+            left["text"] = "\n".join([one.text or "" for one in left["text"]])
+        return left
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a dictionary: processors by the names of the variables that hold them.
+
+        Raises:
+            SerializationError: a processor is not held by a variable of a module, or an option is no plain value.
+        """
+        return default_to_dict(self, **self._named.to_dict())
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> GuardRouter:
+        """Return the component of a dictionary.
+
+        Raises:
+            DeserializationError: a name does not lead to a processor, or its module is not allowed.
+        """
+        processors, options = loaded(data["init_parameters"])
+        return as_router(*processors, **options)

@@ -1,0 +1,79 @@
+"""What a guarded component was made with, by name, for dictionaries and YAML."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, cast
+
+from haystack.core.errors import DeserializationError, SerializationError
+from haystack.core.serialization import import_class_by_name
+
+from penstock.engine.processor.processor import Processor
+from penstock.engine.workflow import Workflow
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from penstock.engine.workflow import Item
+    from penstock.workflows.hosting import HostOptions
+
+
+class Named:
+    """What a guarded component was made with: stored by the names of the variables that hold the processors."""
+
+    def __init__(self, processors: Sequence[Item], options: HostOptions) -> None:
+        self._processors = processors
+        self._options = options
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the parameters.
+
+        Raises:
+            SerializationError: a processor is not held by a variable of a module, or an option is no plain value.
+        """
+        options: dict[str, Any] = dict(self._options)
+        if options.pop("observers", None):
+            raise SerializationError("observers cannot be stored; add them when the pipeline was loaded")
+        for name in _LISTS & options.keys():
+            options[name] = [_path_of(item) for item in options[name]]
+        return {"processors": [_path_of(item) for item in self._processors], "options": options}
+
+
+_LISTS = frozenset({"input_processors", "output_processors", "error_processors"})
+
+
+def _path_of(item: Item) -> str:
+    """Return the name of the variable of a module that holds a processor or workflow.
+
+    Raises:
+        SerializationError: there is none.
+    """
+    for name, module in list(sys.modules.items()):
+        if name != "__main__":
+            for key, value in list(getattr(module, "__dict__", {}).items()):
+                if value is item and not key.startswith("_"):
+                    return f"{name}.{key}"
+    raise SerializationError(
+        f"{type(item).__name__} cannot be stored: no variable of an imported module holds it. Assign it to one in a "
+        "module that the program which loads the pipeline can import"
+    )
+
+
+def loaded(given: Mapping[str, Any]) -> tuple[list[Item], HostOptions]:
+    """Return the processors and options of a dictionary.
+
+    Raises:
+        DeserializationError: a name does not lead to a processor, or its module is not allowed.
+    """
+    options: dict[str, Any] = dict(given.get("options") or {})
+    for name in _LISTS & options.keys():
+        options[name] = [_item_at(path) for path in options[name]]
+    return [_item_at(path) for path in given["processors"]], cast("HostOptions", options)
+
+
+def _item_at(path: str) -> Item:
+    found: Any = import_class_by_name(path)
+    if not isinstance(cast("object", found), (Workflow, Processor)):
+        raise DeserializationError(f"{path} is a {type(found).__name__}, not a processor or workflow")
+    item: Item = found
+    return item
