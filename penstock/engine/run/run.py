@@ -81,6 +81,7 @@ class Run:
         max_error_retries: int = MAX_ERROR_RETRIES,
         ids: Ids = RANDOM_IDS,
         clock: Clock = SYSTEM_CLOCK,
+        states: dict[str, Value] | None = None,
     ) -> None:
         self.tripwire: Tripwire | None = None
         self._plans = plans
@@ -94,6 +95,8 @@ class Run:
             run_id or ids.next(), {} if request_context is None else request_context, [] if records else None, observers
         )
         self._state.pending = [] if overlap else None
+        if states is not None:
+            self._state.states = states  # the caller shares them among its runs
         self._abandoned = False
         if records or observers or texts:
             self._state.spans = open_log(self._state, plans.name, texts=texts)

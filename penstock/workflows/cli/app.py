@@ -60,6 +60,8 @@ def _run_command(args: argparse.Namespace, stdout: IO[str]) -> int:
         from penstock.workflows.cli.completion import completion as command
     elif args.command == "studio":
         from penstock.workflows.cli.studio import studio as command
+    elif args.command == "mcp":
+        from penstock.workflows.cli.mcp import mcp as command
     elif args.command == "memory":
         from penstock.workflows.cli.memory import memory as command
     else:

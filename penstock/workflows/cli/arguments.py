@@ -23,6 +23,8 @@ STORE = "PENSTOCK_STORE"
 STUDIO_PORT = 7374
 """The default port of the studio: no other program's by habit, so a bookmark stays right."""
 
+_LAST_PORT = 65535
+
 LAST = 50
 """How many messages of a thread are shown by default: a few screens."""
 
@@ -142,6 +144,7 @@ examples:
   penstock list                                            show presets, processors and stages
   penstock memory list --store chat.db                     show stored conversations
   penstock studio guards.py:guard                          a page to see workflows, and to watch them run
+  penstock mcp -w privacy -- uvx mcp-server-time           guard an MCP server
 """
 
 _RUN = """\
@@ -217,6 +220,29 @@ examples:
   penstock studio --port 0                      any free port; the URL is printed
 """
 
+_MCP = """\
+A proxy for any MCP server. What goes to the server (arguments of tools, answers of users and models) passes
+process_tool_call; what comes from it (results, descriptions of tools, resources, prompts, requests, logs) passes
+process_tool_result. A blocked call of a tool becomes a result that says so.
+
+The server is a command after `--`, which gets the whole environment, or a URL of streamable HTTP. Clients connect over
+stdin and stdout, or with --listen over streamable HTTP.
+"""
+
+_MCP_EXAMPLES = """\
+examples:
+  penstock mcp -w privacy -- uvx mcp-server-fetch
+  penstock mcp -w guards.py:tools -- npx -y @modelcontextprotocol/server-filesystem /tmp
+  penstock mcp -w privacy --url https://example.com/mcp --header 'Authorization: Bearer ${API_KEY}'
+  penstock mcp -w privacy --listen 127.0.0.1:8000 -- uvx mcp-server-fetch
+
+With a --listen address that other machines can reach, clients need a token: that of the environment variable
+PENSTOCK_MCP_TOKEN, or one that is printed.
+
+exit codes: 0 the client has ended, 2 wrong usage, or the server cannot be started or reached, 3 the server has ended,
+130 interrupted
+"""
+
 _COMPLETION = """\
 Needs the extra `completion`. For bash, put this line into ~/.bashrc; other shells are alike:
   eval "$(penstock completion bash)"
@@ -254,6 +280,7 @@ def command_parser(version: str) -> argparse.ArgumentParser:
     _add_list(commands)
     add_memory(commands, _command)
     _add_studio(commands)
+    _add_mcp(commands)
     _add_completion(commands)
     return main
 
@@ -470,6 +497,41 @@ def _add_studio(commands: Any) -> None:
     )
 
 
+def _add_mcp(commands: Any) -> None:
+    line = "guard an MCP server: a proxy over stdio or streamable HTTP"
+    usage = "--workflow WORKFLOW (--url URL | -- COMMAND [ARGUMENT ...])"
+    mcp = _command(commands, "mcp", usage, line, _MCP, _MCP_EXAMPLES)
+    mcp.add_argument(
+        "-w", "--workflow", action="append", required=True, metavar="WORKFLOW", help=f"{_WORKFLOW}; may be repeated"
+    )
+    mcp.add_argument("--url", metavar="URL", help="the server, if it speaks streamable HTTP")
+    mcp.add_argument(
+        "--header",
+        action="append",
+        default=[],
+        metavar="HEADER",
+        help="a header for --url: 'NAME: VALUE'; ${NAME} in it is an environment variable",
+    )
+    mcp.add_argument("--listen", type=_address, metavar="HOST:PORT", help="serve streamable HTTP there, not stdio")
+    mcp.add_argument("--path", default="/mcp", metavar="PATH", help="where it is found with --listen (default: /mcp)")
+    mcp.add_argument(
+        "--allow-host", action="append", default=[], metavar="NAME", help="a name under which it may be reached, too"
+    )
+    mcp.add_argument(
+        "--descriptions",
+        choices=("result", "input", "trusted"),
+        default="result",
+        help="how descriptions of tools are read: as results, as input, or not at all (default: result)",
+    )
+    mcp.add_argument(
+        "--on-block", choices=("call", "session"), default="call", help="what a verdict ends (default: call)"
+    )
+    mcp.add_argument(
+        "--lenient", action="store_true", help="go on if a processor of the workflow would read nothing here"
+    )
+    mcp.add_argument("server", nargs="*", metavar="COMMAND", help="the command of the server, after `--`")
+
+
 def _add_completion(commands: Any) -> None:
     made = _command(commands, "completion", "SHELL", "write a script that completes commands in a shell", _COMPLETION)
     made.add_argument("shell", metavar="SHELL", choices=tuple(FILES), help=", ".join(FILES))
@@ -486,6 +548,13 @@ def _natural(given: str) -> int:
     if not given.isdecimal():
         raise argparse.ArgumentTypeError(f"{given!r} is not a whole number")
     return int(given)
+
+
+def _address(given: str) -> tuple[str, int]:
+    host, _, port = given.rpartition(":")
+    if not port.isdecimal() or int(port) > _LAST_PORT:
+        raise argparse.ArgumentTypeError(f"expected HOST:PORT, for example 127.0.0.1:8000, not {given!r}")
+    return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
 
 
 def _json_object(given: str) -> dict[str, Any]:

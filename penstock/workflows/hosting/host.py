@@ -125,12 +125,20 @@ class Host:
         )
         self._check_support(strict=options.get("strict", True))
 
-    def open(self, *, request_context: dict[str, Value] | None = None, run_id: str | None = None) -> HostRequest:
+    def open(
+        self,
+        *,
+        request_context: dict[str, Value] | None = None,
+        run_id: str | None = None,
+        states: dict[str, Value] | None = None,
+    ) -> HostRequest:
         """Return a new request. Call its `HostRequest.close` when the framework has ended the request.
 
         Args:
             request_context: values that hooks share.
             run_id: the id of the run. Default: a new id.
+            states: the states of the processors, for requests that share them, such as those of one session: begin
+                with an empty mapping, and pass it to each. Default: new ones.
         """
         retries = self._retries
         if retries is None:
@@ -145,6 +153,7 @@ class Host:
             overlap=True,
             max_processor_retries=retries,
             max_error_retries=self._error_retries,
+            states=states,
         )
         return HostRequest(
             run,

@@ -339,7 +339,7 @@ class HostRequest:
 
         Args:
             name: the name of the tool.
-            result: a JSON value; the text of the error if ``is_error``.
+            result: a JSON value; if ``is_error``, what the tool says about the error, usually a text.
             call_id: the id of the call.
             arguments: the arguments that the tool was called with.
             is_error: whether the tool failed.
@@ -350,14 +350,14 @@ class HostRequest:
         self.check()
         await self.open()
         call = self._call(call_id) or ToolPart(call_id, name, EMPTY if arguments is None else arguments)
-        part = await self._checked_result(call, result, is_error=is_error)
+        _, said = await self._checked_result(call, result, is_error=is_error)
         self.check()
-        return part.error if part.state == "error" else part.result
+        return said
 
     async def _checked_result(
         self, call: ToolPart, result: Value, *, is_error: bool, notes: Values = EMPTY
-    ) -> ToolPart:
-        """Return a call with its result after the guards, and store it in the answer that made the call.
+    ) -> tuple[ToolPart, Value]:
+        """Return a call with its result, and the result, after the guards; store it in the answer that made the call.
 
         Args:
             call: the call.
@@ -374,7 +374,7 @@ class HostRequest:
             steps=self._steps(),
         )
         if outcome.blocked:
-            return call
+            return call, None
         said = outcome.result
         metadata = {**call.metadata, **{name: {**call.metadata.get(name, EMPTY), **one} for name, one in notes.items()}}
         if is_error:
@@ -388,7 +388,7 @@ class HostRequest:
                 parts = tuple(done if part == call else part for part in message.parts)
                 self.run.message_list = messages.replace(message.with_parts(parts))
                 break
-        return done
+        return done, said
 
     def _calls(self) -> list[ToolPart]:
         """Return the tool calls of the answers of this request."""

@@ -324,3 +324,40 @@ async def test_instructions_as_the_guards_left_them_are_not_new() -> None:
     assert await request.begin(left)
     assert judged == ["Who?"]
     await request.close()
+
+
+async def test_requests_of_a_session_share_the_states_of_processors() -> None:
+    """If they are given one mapping for all; a verdict ends its own request only."""
+    seen: list[int] = []
+
+    class Counts(Processor):
+        role = "guard"
+
+        def process_tool_call(self, ctx: ToolCallContext) -> None:
+            """Count the calls, and stop the second."""
+            count = ctx.state["count"] = ctx.state.get("count", 0) + 1
+            seen.append(count)
+            if count == 2:
+                ctx.abort("the second")
+
+    made = host(Counts())
+    for states in ({}, {}, None):
+        for number in range(3):
+            request = made.open(states=states)
+            if number == 1 and states is not None:
+                with pytest.raises(BlockedError):
+                    await request.tool_call("f", {}, "c")
+            else:
+                await request.tool_call("f", {}, "c")
+            await request.close()
+    assert seen == [1, 2, 3, 1, 2, 3, 1, 1, 1]
+
+
+async def test_errors_of_tools_may_be_more_than_a_text() -> None:
+    """They come back as what they are."""
+    request = host(PII).open()
+    said = {"content": [{"text": "ada@example.com"}]}
+    left = await request.tool_result("f", said, "c1", is_error=True)
+    assert left == {"content": ({"text": "[EMAIL]"},)}
+    assert await request.tool_result("f", "no ada@example.com", "c2", is_error=True) == "no [EMAIL]"
+    await request.close()
