@@ -144,7 +144,7 @@ examples:
   penstock list                                            show presets, processors and stages
   penstock memory list --store chat.db                     show stored conversations
   penstock studio guards.py:guard                          a page to see workflows, and to watch them run
-  penstock mcp -w privacy -- uvx mcp-server-time           guard an MCP server
+  penstock mcp -w guards.py:guard -- uvx mcp-server-time   guard an MCP server
 """
 
 _RUN = """\
@@ -231,10 +231,10 @@ stdin and stdout, or with --listen over streamable HTTP.
 
 _MCP_EXAMPLES = """\
 examples:
-  penstock mcp -w privacy -- uvx mcp-server-fetch
+  penstock mcp -w guards.py:guard -- uvx mcp-server-fetch
   penstock mcp -w guards.py:tools -- npx -y @modelcontextprotocol/server-filesystem /tmp
-  penstock mcp -w privacy --url https://example.com/mcp --header 'Authorization: Bearer ${API_KEY}'
-  penstock mcp -w privacy --listen 127.0.0.1:8000 -- uvx mcp-server-fetch
+  penstock mcp -w guards.py:guard --url https://example.com/mcp --header 'Authorization: Bearer ${API_KEY}'
+  penstock mcp -w guards.py:guard --listen 127.0.0.1:8000 -- uvx mcp-server-fetch
 
 With a --listen address that other machines can reach, clients need a token: that of the environment variable
 PENSTOCK_MCP_TOKEN, or one that is printed.

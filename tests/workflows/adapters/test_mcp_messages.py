@@ -622,7 +622,7 @@ async def test_several_processors_run_one_after_another() -> None:
 # Requests without a session, on one connection
 
 
-async def test_requests_that_share_a_connection_do_not_see_each_other() -> None:
+async def test_requests_that_share_a_connection_do_not_see_each_other() -> None:  # noqa: PLR0915 - one exchange
     """The same ids and tokens; what says nothing about whom it concerns is left out."""
     server = Stranger(lambda _: [])
     async with server() as streams, anyio.create_task_group() as group:

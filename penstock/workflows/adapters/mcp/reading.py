@@ -363,16 +363,15 @@ class MessageGuard:
             RefusedError: a guard stopped it, or failed.
         """
         self._check()
-        request = call.request if call is not None else None
-        if request is None:
-            request = self._host.open(request_context=self._said_of(method), states=self._states)
         if call is None:
+            request = self._host.open(request_context=self._said_of(method), states=self._states)
             async with self._ended_with(request, method):
                 yield request
             return
-        call.request = request
         try:
-            yield request
+            if call.request is None:
+                call.request = self._host.open(request_context=self._said_of(method), states=self._states)
+            yield call.request
         except Exception as error:
             raise self._refused_for(method, error) from error
 
