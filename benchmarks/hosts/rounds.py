@@ -61,7 +61,13 @@ class Figure:
 
 def names() -> list[str]:
     """Return the adapters that have a module here."""
-    return sorted(path.stem for path in HERE.glob("*.py") if (ADAPTERS / path.name).exists() and path.stem[0] != "_")
+    return sorted(path.stem for path in HERE.glob("*.py") if _source(path.stem).exists() and path.stem[0] != "_")
+
+
+def _source(name: str) -> Path:
+    """Return the file of an adapter, or the first one of its package."""
+    package = ADAPTERS / name / "__init__.py"
+    return package if package.exists() else ADAPTERS / f"{name}.py"
 
 
 def pairs_of(name: str) -> Pairs | None:
@@ -107,7 +113,7 @@ def _times_for(work: Request) -> int:
 
 def imports_of(name: str) -> str:
     """Return the statement that imports of a framework what its adapter needs of it."""
-    tree = ast.parse((ADAPTERS / f"{name}.py").read_text("utf-8"))
+    tree = ast.parse(_source(name).read_text("utf-8"))
     blocks = [node.body for node in tree.body if isinstance(node, ast.Try)]
     found = [
         ast.unparse(node)

@@ -139,7 +139,7 @@ class MessageGuard:
             or not is_mapping({} if arguments is None else arguments)
         ):
             return await self._asked_whole(call, params, params)
-        if name in self._refused_tools:
+        if name in self._refused_tools or name == call.method:  # processors would take it for the method itself
             raise self._refused(call.method, None, "the tool was left out of the list")
         call.name = name
         known = _TOOL_NAME.fullmatch(name) is not None
@@ -363,15 +363,16 @@ class MessageGuard:
             RefusedError: a guard stopped it, or failed.
         """
         self._check()
-        if call is None:
-            request = self._host.open(request_context=self._said_of(method), states=self._states)
-            async with self._ended_with(request, method):
-                yield request
-            return
         try:
-            if call.request is None:
-                call.request = self._host.open(request_context=self._said_of(method), states=self._states)
-            yield call.request
+            request = call.request if call is not None else None
+            if request is None:
+                request = self._host.open(request_context=self._said_of(method), states=self._states)
+            if call is None:
+                async with self._ended_with(request, method):
+                    yield request
+                return
+            call.request = request
+            yield request
         except Exception as error:
             raise self._refused_for(method, error) from error
 
