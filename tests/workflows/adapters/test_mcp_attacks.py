@@ -13,7 +13,7 @@ import anyio
 
 from penstock import ToolCallContext, processor
 from penstock.workflows.adapters.mcp import as_proxy
-from tests.hosts.cases import HIDES
+from tests.hosts.cases import BLOCKS, HIDES
 from tests.workflows.adapters.mcp_wire import Json, Stranger, wired
 
 MAIL = "ada@example.com"
@@ -58,6 +58,18 @@ async def test_a_tool_that_is_named_like_its_method_is_refused() -> None:
     async with wired(as_proxy(HIDES, server=server)) as wire:
         assert (await wire.call("tools/call"))["isError"] is True
     assert server.got == []
+
+
+async def test_a_tool_that_was_left_out_of_a_list_stays_out_in_other_sessions() -> None:
+    """Over HTTP without sessions, each request stands alone."""
+    listed = {"tools": [{"name": "bad", "description": f"Ask {MAIL}"}, {"name": "good"}]}
+    server = Stranger(tools_list=listed, tools_call={"content": []})
+    proxy = as_proxy(BLOCKS, server=server)
+    async with wired(proxy) as wire:
+        assert (await wire.ask("tools/list"))["result"] == {"tools": [{"name": "good"}]}
+    async with wired(proxy, "other") as wire:
+        assert (await wire.call("bad"))["isError"] is True
+        assert await wire.call("good") == {"content": []}
 
 
 async def test_a_request_that_cannot_be_opened_is_blocked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,15 +18,24 @@ from penstock.engine.values.frozen import equal, freeze, is_items, is_mapping, t
 from penstock.engine.values.messages import Message, TextPart
 from penstock.engine.values.texts import leaves, rewrite
 from penstock.engine.values.tripwire import BlockedError
+from penstock.workflows.adapters.mcp.copies import copies_of, only_text
+from penstock.workflows.adapters.mcp.objects import (
+    as_object,
+    is_clients_own,
+    is_opaque,
+    is_servers_own,
+    merged,
+    shown_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+    from collections.abc import AsyncGenerator, Callable, Mapping
 
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.tripwire import Tripwire
+    from penstock.workflows.adapters.mcp.objects import Json
     from penstock.workflows.hosting import Host, HostRequest
 
-Json = dict[str, Any]
 Descriptions = Literal["result", "input", "trusted"]
 
 BLOCKED_TEXT = "The request was blocked."
@@ -47,19 +56,12 @@ LISTS = {
 """The methods that list what a server offers, with the key of the list."""
 
 _GREETINGS = ("initialize", "server/discover")
-_TOKENS = frozenset({"cursor", "nextCursor", "progressToken", "requestId", "requestState"})
-_WORDS = frozenset({"cacheScope", "protocolVersion", "resultType"})
-_WORD = re.compile(r"[\w./-]{1,64}", re.ASCII)
-_OPAQUE_META = frozenset({"progressToken", "io.modelcontextprotocol/subscriptionId"})
-_CLIENT_META = re.compile(r"io\.modelcontextprotocol/.*|progressToken|traceparent|tracestate|baggage")
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")
 _WITHOUT_TEXT = {
     "notifications/cancelled": ("requestId",),
     "notifications/progress": ("progressToken", "progress", "total"),
 }
 """Notifications that go on without their text if it is blocked, with what is left then."""
-
-_COUNTS = _TOKENS | {"progress", "total"}
 
 
 class RefusedError(Exception):
@@ -108,6 +110,7 @@ class MessageGuard:
         ends: bool = False,
         context: Mapping[str, Value] | None = None,
         on_tripwire: Callable[[Tripwire, str], object] | None = None,
+        refused_tools: set[str] | None = None,
     ) -> None:
         self.ended = False
         self._host = host
@@ -116,7 +119,7 @@ class MessageGuard:
         self._ends = ends
         self._context = dict(context or {})
         self._on_tripwire = on_tripwire
-        self._refused_tools: set[str] = set()
+        self._refused_tools = set[str]() if refused_tools is None else refused_tools
 
     # From the client
 
@@ -152,12 +155,12 @@ class MessageGuard:
             if checked.answered:
                 call.answer = _answer(checked.answer, is_error=checked.is_error, modern=call.modern)
             elif not equal(checked.arguments, given):
-                made = {**(made or {}), "arguments": _object(thaw(checked.arguments))}
+                made = {**(made or {}), "arguments": as_object(thaw(checked.arguments))}
         return made
 
     async def _asked_whole(self, call: GuardedCall, params: Json, read: Json) -> Json:
         """Return the parameters after guards have read some of them, as those of a call of the method."""
-        shown = _shown(read, _is_clients_own)
+        shown = shown_of(read, is_clients_own)
         if not shown:
             return params
         async with self._stages(call.method, call) as request:
@@ -166,7 +169,7 @@ class MessageGuard:
             if equal(left, freeze(shown)):
                 return params
             unread = {key: item for key, item in params.items() if key not in read}
-            return {**unread, **_merged(read, _object(thaw(left)), _is_clients_own)}
+            return {**unread, **merged(read, as_object(thaw(left)), is_clients_own)}
 
     async def told_server(self, method: str, value: Json | None, id: str = "") -> Json | None:
         """Return what the client says to the server beside its requests, after the guards.
@@ -179,14 +182,14 @@ class MessageGuard:
         Raises:
             RefusedError: it must not reach the server.
         """
-        shown = _shown(value or {}, _is_clients_own)
+        shown = shown_of(value or {}, is_clients_own)
         if not shown or value is None:
             self._check()
             return value
         try:
             async with self._stages(method) as request:
                 left = await self._sent(request, method, shown, id)
-                return value if equal(left, freeze(shown)) else _merged(value, _object(thaw(left)), _is_clients_own)
+                return value if equal(left, freeze(shown)) else merged(value, as_object(thaw(left)), is_clients_own)
         except RefusedError:
             return self._without_text(method, value)
 
@@ -240,32 +243,32 @@ class MessageGuard:
         Raises:
             RefusedError: it must not reach the client.
         """
-        shown = _shown(params or {}, _is_servers_own)
+        shown = shown_of(params or {}, is_servers_own)
         if not shown or params is None:
             self._check()
             return params
         try:
             async with self._stages(method) as request:
                 left = await request.tool_result(method, freeze(shown), id)
-                return params if equal(left, freeze(shown)) else _merged(params, _object(thaw(left)), _is_servers_own)
+                return params if equal(left, freeze(shown)) else merged(params, as_object(thaw(left)), is_servers_own)
         except RefusedError:
             return self._without_text(method, params)
 
     async def _received(self, request: HostRequest, call: GuardedCall, result: Json) -> Json:
         """Return a result after the guards, read as one value."""
-        shown = _shown(result, _is_servers_own)
+        shown = shown_of(result, is_servers_own)
         if not shown:
             return result
         left = await request.tool_result(call.name, freeze(shown), call.id, arguments=call.arguments)
-        return result if equal(left, freeze(shown)) else _merged(result, _object(thaw(left)), _is_servers_own)
+        return result if equal(left, freeze(shown)) else merged(result, as_object(thaw(left)), is_servers_own)
 
     # Results of tools
 
     async def _tool_result(self, call: GuardedCall, result: Json) -> Json:
         async with self._stages(call.method, call) as request:
             made = await self._read_result(request, call, result)
-            copied = _copies(result)
-            if copied is None or "structuredContent" not in made or _copies(made) is not None:
+            copied = copies_of(result)
+            if copied is None or "structuredContent" not in made or copies_of(made) is not None:
                 return made
             # The guards have treated the object and its text differently: what the object says now counts.
             agreed = {**made, "content": copied(made["structuredContent"], made)}
@@ -276,9 +279,9 @@ class MessageGuard:
 
     async def _read_result(self, request: HostRequest, call: GuardedCall, result: Json) -> Json:
         """Return a tool's result after the guards: the text alone if it is all that it holds."""
-        shown = _shown(result, _is_servers_own)
+        shown = shown_of(result, is_servers_own)
         content = shown.get("content")
-        text = _only_text(content) if set(shown) == {"content"} else None
+        text = only_text(content) if set(shown) == {"content"} else None
         given = freeze(shown if text is None else text)
         is_error = result.get("isError") is True
         left = await request.tool_result(call.name, given, call.id, arguments=call.arguments, is_error=is_error)
@@ -286,9 +289,9 @@ class MessageGuard:
             return result
         said: Any = thaw(left)
         if is_mapping(said) and (text is None or is_items(said.get("content"))):
-            return _merged(result, said, _is_servers_own)
+            return merged(result, said, is_servers_own)
         words = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
-        return {**_merged(result, {}, _is_servers_own), "content": [{"type": "text", "text": words}]}
+        return {**merged(result, {}, is_servers_own), "content": [{"type": "text", "text": words}]}
 
     # Descriptions: what a server says about itself and its tools
 
@@ -323,7 +326,7 @@ class MessageGuard:
 
     async def _as_input(self, method: str, item: Json) -> Json:
         """Return an object after `process_input` has read its strings as the message of a client."""
-        shown = _shown(item, _is_servers_own)
+        shown = shown_of(item, is_servers_own)
         found = list(leaves(freeze(shown)))
         if not found:
             return item
@@ -338,7 +341,7 @@ class MessageGuard:
         if len(texts) != len(found) or len(parts) != len(found):
             raise self._refused(method, None, "guards removed a part of it")
         changed = {path: text for (path, before), text in zip(found, texts, strict=True) if text != before}
-        return _merged(item, thaw(rewrite(freeze(shown), changed)), _is_servers_own) if changed else item
+        return merged(item, thaw(rewrite(freeze(shown), changed)), is_servers_own) if changed else item
 
     # The stages
 
@@ -425,7 +428,7 @@ class MessageGuard:
         if method not in _WITHOUT_TEXT:
             raise RefusedError
         self._check()
-        return {key: params[key] for key in _WITHOUT_TEXT[method] if _is_opaque(key, params.get(key))}
+        return {key: params[key] for key in _WITHOUT_TEXT[method] if is_opaque(key, params.get(key))}
 
 
 def blocked_result(*, modern: bool = False) -> Json:
@@ -440,128 +443,3 @@ def _answer(said: Value, *, is_error: bool, modern: bool) -> Json:
     if is_mapping(value):
         made["structuredContent"] = value
     return {**made, "resultType": "complete"} if modern else made
-
-
-# What is read, and what is left
-
-
-def _is_clients_own(key: str) -> bool:
-    return _CLIENT_META.fullmatch(key) is not None
-
-
-def _is_servers_own(key: str) -> bool:
-    return key in _OPAQUE_META
-
-
-def _is_opaque(key: str, item: object) -> bool:
-    """Return whether only software reads it: flags, numbers of progress, tokens, and words of the protocol."""
-    if isinstance(item, str):
-        return key in _TOKENS or (key in _WORDS and _WORD.fullmatch(item) is not None)
-    return isinstance(item, (bool, float)) or (isinstance(item, int) and key in _COUNTS)
-
-
-def _shown(value: Json, own: Callable[[str], bool]) -> Json:
-    """Return what guards read of an object: all but tokens, and those keys of ``_meta`` that are the sender's own."""
-    shown = {key: item for key, item in value.items() if not _is_opaque(key, item)}
-    meta = shown.get("_meta")
-    if is_mapping(meta):
-        shown["_meta"] = {key: item for key, item in meta.items() if not own(key)}
-    return {key: item for key, item in shown.items() if key != "_meta" or item}
-
-
-def _merged(value: Json, left: Json, own: Callable[[str], bool]) -> Json:
-    """Return an object with what the guards left of `_shown`, and with what they did not read."""
-    kept = {key: item for key, item in value.items() if _is_opaque(key, item)}
-    meta = value.get("_meta")
-    unread = {key: item for key, item in meta.items() if own(key)} if is_mapping(meta) else {}
-    made = {key: left[key] if key in left else kept[key] for key in value if key in left or key in kept}
-    made |= {key: item for key, item in left.items() if key not in made}
-    if unread:
-        said = left.get("_meta")
-        made["_meta"] = {**unread, **(said if is_mapping(said) else {})}
-    return made
-
-
-def _object(value: Any) -> Json:
-    """Return what the guards left, if it is an object.
-
-    Raises:
-        TypeError: a processor has put something else into its place.
-    """
-    if not is_mapping(value):
-        raise TypeError(f"a processor left {type(value).__name__} in the place of an object")
-    return value
-
-
-# Objects and their texts
-
-
-def _only_text(content: object) -> str | None:
-    """Return the text of content that is one block of text and nothing else."""
-    if not is_items(content) or len(content) != 1:
-        return None
-    block = content[0]
-    if not is_mapping(block) or set(block) != {"type", "text"} or block["type"] != "text":
-        return None
-    return block["text"] if isinstance(block["text"], str) else None
-
-
-def _copies(result: Json) -> Callable[[Value, Json], list[Json]] | None:
-    """Return how to write the content of a result anew if it says what ``structuredContent`` says; else None."""
-    content, structured = result.get("content"), result.get("structuredContent")
-    texts = _texts(content) if is_items(content) else None
-    if structured is None or not texts:
-        return None
-    if len(texts) == 1 and _says(texts[0], structured):
-        return lambda value, made: _rewritten(made, [value])
-    if not is_mapping(structured) or set(structured) != {"result"}:
-        return None
-    inner = structured["result"]
-    if len(texts) == 1 and _says(texts[0], inner):
-        return lambda value, made: _rewritten(made, [_inner(value)])
-    if is_items(inner) and len(inner) == len(texts) and all(map(_says, texts, inner)):
-        return lambda value, made: _rewritten(made, _inner(value))
-    return None
-
-
-def _texts(content: Iterable[Any]) -> list[str] | None:
-    texts = [block.get("text") for block in content if is_mapping(block) and block.get("type") == "text"]
-    return [text for text in texts if isinstance(text, str)]
-
-
-def _says(text: str, value: Value) -> bool:
-    return text == value or equal(_loaded(text), value)
-
-
-_NOTHING = object()
-
-
-def _loaded(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return _NOTHING
-
-
-def _inner(value: Value) -> Value:
-    return value.get("result") if is_mapping(value) else value
-
-
-def _rewritten(result: Json, values: Value) -> list[Json]:
-    """Return content with its texts written anew, each in the form that it had."""
-    left = list(values) if is_items(values) else [values]
-    made: list[Json] = []
-    for block in result["content"]:
-        if not is_mapping(block) or block.get("type") != "text" or not isinstance(block.get("text"), str):
-            made.append(block)
-        elif left:
-            made.append({**block, "text": _written(left.pop(0), block["text"])})
-    return made
-
-
-def _written(value: Value, form: str) -> str:
-    if isinstance(value, str) and not isinstance(_loaded(form), str):
-        return value
-    indent = 2 if "\n" in form else None
-    tight = (",", ":") if indent is None and ": " not in form and ", " not in form else None
-    return json.dumps(value, indent=indent, separators=tight, ensure_ascii=False)

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
-    from penstock.workflows.adapters.mcp.reading import Json, MessageGuard
+    from penstock.workflows.adapters.mcp.objects import Json
+    from penstock.workflows.adapters.mcp.reading import MessageGuard
 
     Id = int | str
     HeaderMaps = dict[str, dict[tuple[str, ...], str]]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import threading
-from concurrent.futures import CancelledError
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from hmac import compare_digest
 from http import HTTPStatus
@@ -19,21 +17,15 @@ import httpx2
 from anyio.from_thread import BlockingPortal
 from mcp import StdioServerParameters, stdio_client, stdio_server
 from mcp.client.streamable_http import streamable_http_client
-from mcp.server.streamable_http import StreamableHTTPServerTransport, check_accept_headers
+from mcp.server.streamable_http import StreamableHTTPServerTransport
 from mcp.server.transport_security import (
     RequestBodyLimitMiddleware,
     TransportSecurityMiddleware,
     TransportSecuritySettings,
 )
 from mcp.shared.inbound import (
-    ERROR_CODE_HTTP_STATUS,
     MCP_PROTOCOL_VERSION_HEADER,
-    InboundLadderRejection,
-    classify_inbound_request,
-    find_duplicated_routing_header,
 )
-from mcp.shared.message import SessionMessage
-from mcp.types import ErrorData, JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.requests import Request
 from starlette.responses import Response
@@ -41,19 +33,20 @@ from starlette.responses import Response
 from penstock.engine.execution.boundary import log
 from penstock.engine.processor.processor import one_of
 from penstock.engine.values.errors import OptionError, UsageError
+from penstock.workflows.adapters.mcp.exchange import FLUSH, Exchange, decoded_of, problem
+from penstock.workflows.adapters.mcp.lines import read_lines
 from penstock.workflows.adapters.mcp.reading import Descriptions, MessageGuard
-from penstock.workflows.adapters.mcp.relay import CLOSED_CODE, CLOSED_TEXT, Relay
+from penstock.workflows.adapters.mcp.relay import Relay
 from penstock.workflows.adapters.mcp.sharing import SharedConnection
 from penstock.workflows.agent.options import check_names
 from penstock.workflows.hosting import Host, HostOptions, HostSupport
 from penstock.workflows.hosting.host import HOST_OPTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
     from typing import BinaryIO, Self, TextIO
 
     from anyio.abc import TaskGroup, TaskStatus
-    from anyio.streams.memory import MemoryObjectSendStream
     from mcp.client._transport import TransportStreams
     from starlette.types import Receive, Scope, Send
     from typing_extensions import Unpack
@@ -78,11 +71,6 @@ _LIMITS_EVENTS = "max_sse_event_size" in signature(streamable_http_client).param
 
 _MIB = 1024 * 1024
 _LOCAL = ("127.0.0.1", "localhost", "[::1]")
-_PING = 15.0
-"""Seconds between signs of life on a stream of events."""
-
-_FLUSH = 0.1
-"""Seconds for the last answers of a session to leave."""
 
 
 class ProxyOptions(HostOptions, total=False):
@@ -184,6 +172,7 @@ class GuardProxy:
         self.host = Host(support, processors, **known)
         self._limited = RequestBodyLimitMiddleware(self._handle, self._max_bytes)
         self._headers: HeaderMaps = {}
+        self._refused_tools: set[str] = set()  # shared, since requests without a session have no other place
         self._group: TaskGroup | None = None
         self._sessions: dict[str, _Session] = {}
         self._shared: SharedConnection | None = None
@@ -215,6 +204,7 @@ class GuardProxy:
             ends=self._ends,
             context={**self._context, "mcp_session": session},
             on_tripwire=self._on_tripwire,
+            refused_tools=self._refused_tools,
         )
         return Relay(guard, client, self._headers)
 
@@ -256,7 +246,7 @@ class GuardProxy:
         ended = False
         async with BlockingPortal() as portal:
             send, lines = anyio.create_memory_object_stream[str](0)
-            reader = threading.Thread(target=_read, args=(source, portal, send), name="penstock-mcp", daemon=True)
+            reader = threading.Thread(target=read_lines, args=(source, portal, send), name="penstock-mcp", daemon=True)
             reader.start()  # a thread of its own, since nothing interrupts a read of stdin
             try:
                 async with lines, stdio_server(cast("Any", lines), out) as client:
@@ -322,7 +312,7 @@ class GuardProxy:
             return
         version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER)
         if version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS:
-            await _Exchange(self, request).serve(send)
+            await Exchange(self._relay_one, request).serve(send)
             return
         session = self._sessions.get(request.headers.get("mcp-session-id", ""))
         if session is not None and session.user == scope.get("user"):
@@ -330,9 +320,9 @@ class GuardProxy:
             if session.transport.is_terminated:
                 await self._end_session(session)
         elif "mcp-session-id" in request.headers:
-            await _problem("Session not found", 404)(scope, receive, send)
+            await problem("Session not found", 404)(scope, receive, send)
         elif len(self._sessions) >= self._max_sessions:
-            await _problem("Too many open sessions", 503)(scope, receive, send)
+            await problem("Too many open sessions", 503)(scope, receive, send)
         else:
             await self._open(request, send)
 
@@ -354,9 +344,9 @@ class GuardProxy:
         """Open a session, if that is what the client asks for."""
         body = await request.body()
         receive = _replayed(body, request.receive)
-        asked = _decoded(body)
+        asked = decoded_of(body)
         if not isinstance(asked, dict) or cast("dict[str, Any]", asked).get("method") != "initialize":
-            await _problem("Bad Request: Missing session ID", 400)(request.scope, receive, send)
+            await problem("Bad Request: Missing session ID", 400)(request.scope, receive, send)
             return
         transport = StreamableHTTPServerTransport(uuid4().hex, idle_timeout=self._idle_seconds)
         session = _Session(transport, request.scope.get("user"))
@@ -382,7 +372,7 @@ class GuardProxy:
                 task_status.started()
                 with transport.idle_scope or anyio.CancelScope():
                     await self.serve(streams, transport.mcp_session_id or "")
-                    await anyio.sleep(_FLUSH)
+                    await anyio.sleep(FLUSH)
         except Exception as error:  # noqa: BLE001 - other sessions go on
             log.error("mcp: a session ended, since the server could not be reached: %s", _said(error))
         finally:
@@ -396,7 +386,7 @@ class GuardProxy:
 
     # Requests without a session, as from 2026-07-28 on
 
-    async def relay_one(self, client: tuple[Any, Any]) -> None:
+    async def _relay_one(self, client: tuple[Any, Any]) -> None:
         """Pass on the messages of one request. A process of a server is shared by all, as its clients would do it."""
         relay = self._new_relay(client, "")
         try:
@@ -448,149 +438,11 @@ class _Session:
     user: object
 
 
-class _Exchange:
-    """One request without a session: a POST that is answered with JSON, or with events if something comes before."""
-
-    def __init__(self, proxy: GuardProxy, request: Request) -> None:
-        self._proxy = proxy
-        self._request = request
-        self._answered = False
-
-    async def serve(self, send: Send) -> None:
-        """Answer the POST."""
-        request = self._request
-        answer = await self._read()
-        if not isinstance(answer, JSONRPCRequest):
-            await answer(request.scope, request.receive, send)
-            return
-        to_relay, read = anyio.create_memory_object_stream[Any](1)
-        write, from_relay = anyio.create_memory_object_stream[Any](0)
-        async with to_relay, read, write, from_relay, anyio.create_task_group() as group:
-            group.start_soon(self._relayed, (read, write))
-            group.start_soon(self._watch, answer.id, to_relay, group)
-            await to_relay.send(SessionMessage(answer))
-            await self._write(answer.id, to_relay, from_relay, send)
-            group.cancel_scope.cancel()
-
-    async def _read(self) -> JSONRPCRequest | Response:
-        """Return the request, or what to answer in its place."""
-        request = self._request
-        if request.method != "POST":
-            return Response(status_code=405, headers={"Allow": "POST"})
-        if not all(check_accept_headers(request)):
-            return Response(status_code=406)
-        decoded: Any = _decoded(await request.body())
-        if decoded is None:
-            return _error(None, -32700, "Parse error")
-        try:
-            if isinstance(decoded, dict) and "id" not in decoded:
-                JSONRPCNotification.model_validate(decoded)
-                return Response(status_code=202)  # this protocol has none that a server would act on
-            message = JSONRPCRequest.model_validate(decoded)
-        except ValueError:
-            return _error(None, -32600, "Body must be a single JSON-RPC request or notification object")
-        twice = find_duplicated_routing_header(request.headers.items())
-        if twice is not None:
-            return _error(message.id, -32020, f"{twice} header appears more than once")
-        verdict = classify_inbound_request(cast("Any", decoded), headers=dict(request.headers))
-        if isinstance(verdict, InboundLadderRejection):
-            return _error(message.id, verdict.code, verdict.message, verdict.data)
-        return message
-
-    async def _relayed(self, client: tuple[Any, Any]) -> None:
-        try:
-            await self._proxy.relay_one(client)
-        finally:
-            client[1].close()
-
-    async def _watch(self, id: int | str, to_relay: Any, group: TaskGroup) -> None:
-        """Cancel the request when the client closes its connection."""
-        while (await self._request.receive())["type"] != "http.disconnect":
-            pass
-        if self._answered:
-            return
-        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
-            params = {"requestId": id}
-            cancelled = JSONRPCNotification(jsonrpc="2.0", method="notifications/cancelled", params=params)
-            await to_relay.send(SessionMessage(cancelled))
-            to_relay.close()
-            await anyio.sleep(_FLUSH)
-        group.cancel_scope.cancel()
-
-    async def _write(self, id: int | str, to_relay: Any, messages: Any, send: Send) -> None:
-        """Send the client what comes, up to the response."""
-        begun = False
-        while True:
-            message: Any = None
-            ended = False
-            with anyio.move_on_after(_PING):
-                try:
-                    message = (await messages.receive()).message
-                except anyio.EndOfStream:
-                    ended = True
-            if ended:
-                error = ErrorData(code=CLOSED_CODE, message=CLOSED_TEXT)
-                message = JSONRPCError(jsonrpc="2.0", id=id, error=error)
-            last = isinstance(message, (JSONRPCResponse, JSONRPCError))
-            if last:  # the next request may use the connection
-                self._answered = True
-                to_relay.close()
-                with anyio.move_on_after(_FLUSH):
-                    async for _ in messages:
-                        pass
-            if last and not begun:
-                await _response(message)(self._request.scope, self._request.receive, send)
-                return
-            if not begun:
-                await send({"type": "http.response.start", "status": 200, "headers": _EVENTS})
-                begun = True
-            event = b": ping\r\n\r\n" if message is None else _event(message)
-            await send({"type": "http.response.body", "body": event, "more_body": not last})
-            if last:
-                return
-
-
 def _said(error: BaseException) -> str:
     """Return what an error says, or the first one of a group."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     return f"{type(error).__name__}: {error}"
-
-
-_EVENTS = [
-    (b"content-type", b"text/event-stream"),
-    (b"cache-control", b"no-cache, no-transform"),
-    (b"x-accel-buffering", b"no"),
-]
-
-
-def _event(message: Any) -> bytes:
-    said = message.model_dump_json(by_alias=True, exclude_unset=True)
-    return f"event: message\r\ndata: {said}\r\n\r\n".encode()
-
-
-def _response(message: Any) -> Response:
-    status = ERROR_CODE_HTTP_STATUS.get(message.error.code, 200) if isinstance(message, JSONRPCError) else 200
-    said = message.model_dump_json(by_alias=True, exclude_unset=True)
-    return Response(said, status_code=status, media_type="application/json")
-
-
-def _error(id: int | str | None, code: int, message: str, data: Any = None) -> Response:
-    error = ErrorData(code=code, message=message) if data is None else ErrorData(code=code, message=message, data=data)
-    return _response(JSONRPCError(jsonrpc="2.0", id=id, error=error))
-
-
-def _problem(message: str, status: int) -> Response:
-    made = _error(None, -32600, message)
-    made.status_code = status
-    return made
-
-
-def _decoded(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
@@ -605,27 +457,6 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return again
-
-
-def _read(source: BinaryIO, portal: BlockingPortal, send: MemoryObjectSendStream[str]) -> None:
-    """Pass on the lines of a client, in a thread of its own."""
-    with suppress(RuntimeError, anyio.BrokenResourceError, anyio.ClosedResourceError, CancelledError):
-        for line in _lines(source):
-            portal.call(send.send, line)
-        portal.call(send.aclose)
-
-
-def _lines(source: BinaryIO) -> Iterator[str]:
-    """Yield lines. The end of a line is a line feed, whatever else is in it."""
-    pieces: list[bytes] = []
-    while piece := source.read(65536):
-        *ends, rest = piece.split(b"\n")
-        for end in ends:
-            yield b"".join((*pieces, end)).decode("utf-8", "replace")
-            pieces = []
-        pieces.append(rest)
-    if any(pieces):
-        yield b"".join(pieces).decode("utf-8", "replace")
 
 
 def _server(given: Server, env: Mapping[str, str] | None) -> str | StdioServerParameters | Callable[[], Transport]:

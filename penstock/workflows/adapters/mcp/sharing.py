@@ -19,7 +19,7 @@ from penstock.engine.values.frozen import is_mapping
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from penstock.workflows.adapters.mcp.reading import Json
+    from penstock.workflows.adapters.mcp.objects import Json
 
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 """The key under which a notification says to which subscription it belongs: the id of its request."""

@@ -1,0 +1,73 @@
+"""What guards read of a message of the protocol, and how what they left is put back.
+
+Numbers, and strings that only software reads (ids, tokens, cursors, versions), are not read.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from penstock.engine.values.frozen import is_mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Json = dict[str, Any]
+
+_TOKENS = frozenset({"cursor", "nextCursor", "progressToken", "requestId", "requestState"})
+_WORDS = frozenset({"cacheScope", "protocolVersion", "resultType"})
+_WORD = re.compile(r"[\w./-]{1,64}", re.ASCII)
+_OPAQUE_META = frozenset({"progressToken", "io.modelcontextprotocol/subscriptionId"})
+_CLIENT_META = re.compile(r"io\.modelcontextprotocol/.*|progressToken|traceparent|tracestate|baggage")
+_COUNTS = _TOKENS | {"progress", "total"}
+
+
+def is_clients_own(key: str) -> bool:
+    """Return whether a key of ``_meta`` is the client's software's own."""
+    return _CLIENT_META.fullmatch(key) is not None
+
+
+def is_servers_own(key: str) -> bool:
+    """Return whether a key of ``_meta`` is the server's software's own."""
+    return key in _OPAQUE_META
+
+
+def is_opaque(key: str, item: object) -> bool:
+    """Return whether only software reads it: flags, numbers of progress, tokens, and words of the protocol."""
+    if isinstance(item, str):
+        return key in _TOKENS or (key in _WORDS and _WORD.fullmatch(item) is not None)
+    return isinstance(item, (bool, float)) or (isinstance(item, int) and key in _COUNTS)
+
+
+def shown_of(value: Json, own: Callable[[str], bool]) -> Json:
+    """Return what guards read of an object: all but tokens, and those keys of ``_meta`` that are the sender's own."""
+    shown = {key: item for key, item in value.items() if not is_opaque(key, item)}
+    meta = shown.get("_meta")
+    if is_mapping(meta):
+        shown["_meta"] = {key: item for key, item in meta.items() if not own(key)}
+    return {key: item for key, item in shown.items() if key != "_meta" or item}
+
+
+def merged(value: Json, left: Json, own: Callable[[str], bool]) -> Json:
+    """Return an object with what the guards left of `shown_of`, and with what they did not read."""
+    kept = {key: item for key, item in value.items() if is_opaque(key, item)}
+    meta = value.get("_meta")
+    unread = {key: item for key, item in meta.items() if own(key)} if is_mapping(meta) else {}
+    made = {key: left[key] if key in left else kept[key] for key in value if key in left or key in kept}
+    made |= {key: item for key, item in left.items() if key not in made}
+    if unread:
+        said = left.get("_meta")
+        made["_meta"] = {**unread, **(said if is_mapping(said) else {})}
+    return made
+
+
+def as_object(value: Any) -> Json:
+    """Return what the guards left, if it is an object.
+
+    Raises:
+        TypeError: a processor has put something else into its place.
+    """
+    if not is_mapping(value):
+        raise TypeError(f"a processor left {type(value).__name__} in the place of an object")
+    return value
