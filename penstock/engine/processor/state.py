@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from penstock.engine.values.protocols import Observer
     from penstock.engine.values.tripwire import Record, Tripwire
 
+States: TypeAlias = "dict[str, Value]"
+"""The states of processors, by the paths of their steps."""
+
 
 class NewState(Protocol):
     """Makes a state. A protocol, because pyright takes a `Callable` in a slot for a method."""
@@ -158,7 +161,7 @@ class RunState:
     ) -> None:
         self.run_id = run_id
         self.request_context = request_context
-        self.states: dict[str, Value] = {}
+        self.states: States = {}
         self.retry_count = 0
         self.step_number = 0
         self.records = records

@@ -18,7 +18,7 @@ from penstock.engine.execution.outcome import ModelOutcome, Outcome
 from penstock.engine.graph.plan import waiting_steps
 from penstock.engine.processor.payload import Payload
 from penstock.engine.processor.stages import STAGES, STREAM, full_name
-from penstock.engine.processor.state import RunEnd, RunState, StageCall, call_on_end
+from penstock.engine.processor.state import RunEnd, RunState, StageCall, States, call_on_end
 from penstock.engine.run.conversation import MAX_ERROR_RETRIES, NO_IDS, Conversation, add_input, check_settings
 from penstock.engine.run.held_answers import HeldAnswers, Release, edited_chunks, info_of, open_calls, texts_of
 from penstock.engine.run.tracing import LazyTrace, known_log, open_log
@@ -81,7 +81,7 @@ class Run:
         max_error_retries: int = MAX_ERROR_RETRIES,
         ids: Ids = RANDOM_IDS,
         clock: Clock = SYSTEM_CLOCK,
-        states: dict[str, Value] | None = None,
+        states: States | None = None,
     ) -> None:
         self.tripwire: Tripwire | None = None
         self._plans = plans
