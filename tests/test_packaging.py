@@ -92,10 +92,12 @@ def test_what_is_imported_is_declared() -> None:
     names = {re.split(r"[^\w-]", one)[0].lower().replace("-", "_") for one in declared}
     part_of = {
         "agent_framework": "agent_framework_core",
+        "agents": "openai_agents",
         "google": "google_adk",
         "haystack": "haystack_ai",
         "langchain_core": "langchain",
         "langgraph": "langchain",
+        "openai": "openai_agents",
         "opentelemetry": "opentelemetry_api",
         "pydantic_core": "pydantic",
         "pydantic_ai": "pydantic_ai_slim",

@@ -1,0 +1,268 @@
+"""`GuardedModel`: a model of the SDK whose answers pass the guards. Outside of a guarded run it passes all on."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from agents import Model, ModelBehaviorError, ModelProvider, ModelResponse, Usage
+from agents.models.interface import ModelTracing
+
+from penstock.engine.values.errors import UsageError
+from penstock.engine.values.frozen import freeze, thaw
+from penstock.engine.values.messages import Message
+from penstock.engine.values.model import ToolSpec
+from penstock.workflows.adapters.openai_agents.answers import AnswerReader, as_output, items_of
+from penstock.workflows.adapters.openai_agents.events import EventWriter
+from penstock.workflows.adapters.openai_agents.items import plain
+from penstock.workflows.adapters.openai_agents.running import guarding_now, running_now
+from penstock.workflows.adapters.openai_agents.verdicts import raised_here
+from penstock.workflows.hosting import PLAIN_SETTINGS, ModelCall
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping, Sequence
+
+    from penstock.engine.formats.wire import Json
+    from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.model import ModelRequest
+    from penstock.workflows.adapters.openai_agents.running import Guarding
+
+
+class GuardedModel(Model):
+    """A model whose answers pass the guards of the run that calls it.
+
+    Attributes:
+        inner: the model.
+    """
+
+    def __init__(self, inner: Model) -> None:
+        self.inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the model has beyond the interface."""
+        return getattr(self.inner, name)
+
+    async def close(self) -> None:
+        """Release the resources of the model."""
+        await self.inner.close()
+
+    async def _cleanup_on_run_end(self, owner: object) -> None:
+        await self.inner._cleanup_on_run_end(owner)  # pyright: ignore[reportPrivateUsage]
+
+    def get_retry_advice(self, request: Any) -> Any:
+        """Return the model's advice."""
+        return self.inner.get_retry_advice(request)
+
+    async def get_response(self, *args: Any, **kwargs: Any) -> ModelResponse:
+        """Return the answer as the guards left it.
+
+        Raises:
+            BlockedError: a guard stopped the run.
+        """
+        guarding = _guarding()
+        given = _given(args, kwargs)
+        if guarding is None:
+            return await self.inner.get_response(**given)
+        called = _Called(self.inner, given, guarding, streams=False)
+        with raised_here():
+            answer = await guarding.request.whole_answer(called.call())
+        return ModelResponse(
+            output=called.output(answer), usage=called.usage, response_id=called.id, request_id=called.request_id
+        )
+
+    async def stream_response(self, *args: Any, **kwargs: Any) -> AsyncGenerator[Any]:
+        """Yield the answer as the guards release it.
+
+        Raises:
+            BlockedError: a guard stopped the run.
+        """
+        guarding = _guarding()
+        given = _given(args, kwargs)
+        if guarding is None:
+            bare: Any = self.inner.stream_response(**given)
+            async for event in bare:
+                yield event
+            return
+        called = _Called(self.inner, given, guarding, streams=True)
+        writer = EventWriter()
+        with raised_here():
+            async with aclosing(guarding.request.answers(called.call())) as chunks:
+                async for chunk in chunks:
+                    for event in writer.events(chunk, called.reader):
+                        yield event
+            guarding.request.check()
+        answer = guarding.request.answer or Message("assistant")
+        for event in writer.rest(called.output(answer), called.usage, called.id, called.name):
+            yield event
+
+
+_NAMES = ("system_instructions", "input", "model_settings", "tools", "output_schema", "handoffs", "tracing")
+
+
+def _given(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    return {**dict(zip(_NAMES, args, strict=False)), **kwargs}
+
+
+def _guarding() -> Guarding | None:
+    if running_now.get() is None:
+        return None
+    guarding = guarding_now.get()
+    if guarding is None:
+        raise UsageError("openai_agents.as_runner cannot tell which run calls this model; run the agent by the runner")
+    return guarding
+
+
+@dataclass
+class _Called:
+    """One call of the model, as the stages make it; it may be made several times."""
+
+    inner: Model
+    given: dict[str, Any]
+    guarding: Guarding
+    streams: bool
+    usage: Usage = field(default_factory=Usage)
+    reader: AnswerReader = field(default_factory=AnswerReader)
+    id: str | None = None
+    request_id: str | None = None
+    _objects: Sequence[Any] = ()
+    _items: Sequence[Json] = ()
+
+    @property
+    def name(self) -> str:
+        return str(getattr(self.inner, "model", None) or type(self.inner).__name__)
+
+    def call(self) -> ModelCall:
+        """Return the call that the SDK is about to make.
+
+        Raises:
+            UsageError: the provider keeps the conversation.
+        """
+        given = self.given
+        if given.get("previous_response_id") or given.get("conversation_id"):
+            raise UsageError(
+                "openai_agents.as_runner cannot guard conversations that the provider keeps, since it would keep what "
+                "guards have removed; use a session in place of conversation_id and previous_response_id"
+            )
+        said = given["system_instructions"]
+        own = [Message.system(said)] if said else []
+        settings = {
+            name: value
+            for name in PLAIN_SETTINGS
+            if (value := getattr(given["model_settings"], name, None)) is not None
+        }
+        return ModelCall(
+            self,
+            [*own, *self.guarding.items.read(given["input"])],
+            list(self._specs().values()),
+            settings=freeze(settings),
+            live=self.streams,
+        )
+
+    def _specs(self) -> dict[str, ToolSpec]:
+        made: dict[str, ToolSpec] = {}
+        for tool in self.given["tools"]:
+            schema = getattr(tool, "params_json_schema", None)
+            spec = ToolSpec(tool.name, description=getattr(tool, "description", "") or "")
+            made[tool.name] = replace(spec, parameters=freeze(schema)) if isinstance(schema, dict) else spec
+        for handoff in self.given["handoffs"]:
+            made[handoff.tool_name] = ToolSpec(
+                handoff.tool_name, freeze(handoff.input_json_schema or {}), handoff.tool_description
+            )
+        return made
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk]:
+        asked = self._asked(request)
+        self.reader = AnswerReader()
+        used = Usage()
+        if self.streams:
+            objects: list[Any] = []
+            made: Any = self.inner.stream_response(**asked)
+            async with aclosing(made) as events:
+                async for event in events:
+                    kind = event.type
+                    if kind == "response.output_item.done":
+                        objects.append(event.item)
+                    elif kind == "response.completed":
+                        objects = list(event.response.output) or objects
+                        self.id = event.response.id
+                        used = _usage(event.response.usage)
+                    elif kind in ("response.failed", "response.incomplete", "error", "response.error"):
+                        raise ModelBehaviorError(f"the model's stream ended with {kind}")
+                    for chunk in self.reader.event(event):
+                        yield chunk
+        else:
+            response = await self.inner.get_response(**asked)
+            objects, used = list(response.output), response.usage
+            self.id, self.request_id = response.response_id, response.request_id
+        self.usage.add(used)
+        self._objects, self._items = objects, [plain(item) for item in objects]
+        counts: Json = {"input_tokens": used.input_tokens, "output_tokens": used.output_tokens}
+        for chunk in self.reader.rest(self._items, counts):
+            yield chunk
+
+    def _asked(self, request: ModelRequest) -> dict[str, Any]:
+        """Return the arguments of the call as the stages left them."""
+        given = self.given
+        own = [message.text for message in request.messages if message.role == "system"]
+        said = [message for message in request.messages if message.role != "system"]
+        changed = {
+            name: thaw(value)
+            for name, value in request.settings.items()
+            if name in PLAIN_SETTINGS and hasattr(given["model_settings"], name)
+        }
+        names = {tool.name for tool in request.tools}
+        tracing = given["tracing"]
+        return {
+            **given,
+            "system_instructions": "\n\n".join(own) or None,
+            "input": self.guarding.items.written(said),
+            "model_settings": replace(given["model_settings"], **changed) if changed else given["model_settings"],
+            "tools": [tool for tool in given["tools"] if tool.name in names],
+            "handoffs": [handoff for handoff in given["handoffs"] if handoff.tool_name in names],
+            # the model's own span would hold what guards have not read
+            "tracing": ModelTracing.ENABLED_WITHOUT_DATA if tracing == ModelTracing.ENABLED else tracing,
+        }
+
+    def output(self, answer: Message) -> list[Any]:
+        """Return the items of an answer, and note them as those of that answer."""
+        items = items_of(self._items, answer)
+        self.guarding.items.answers[answer.id] = items
+        return as_output(items, self._objects, self._items)
+
+
+def _usage(told: Any) -> Usage:
+    if told is None:
+        return Usage(requests=1)
+    return Usage(
+        requests=1,
+        input_tokens=told.input_tokens,
+        output_tokens=told.output_tokens,
+        total_tokens=told.total_tokens,
+        input_tokens_details=told.input_tokens_details,
+        output_tokens_details=told.output_tokens_details,
+    )
+
+
+class GuardedProvider(ModelProvider):
+    """A provider of models, each of which is guarded.
+
+    Attributes:
+        inner: the provider.
+    """
+
+    def __init__(self, inner: ModelProvider) -> None:
+        self.inner = inner
+
+    def get_model(self, model_name: str | None) -> Model:
+        """Return a model by its name."""
+        return guarded(self.inner.get_model(model_name))
+
+    async def aclose(self) -> None:
+        """Release the resources of the provider."""
+        await self.inner.aclose()
+
+
+def guarded(model: Model) -> GuardedModel:
+    """Return a model, guarded; it is guarded once."""
+    return model if isinstance(model, GuardedModel) else GuardedModel(model)

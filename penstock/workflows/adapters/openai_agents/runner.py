@@ -1,0 +1,212 @@
+"""`GuardRunner`: the SDK's runner with a workflow around its agents."""
+
+from __future__ import annotations
+
+import copy
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+from agents import RunConfig, Runner
+
+from penstock.engine.values.errors import UsageError
+from penstock.engine.values.frozen import is_mapping
+from penstock.workflows.adapters.openai_agents.guarding import guard, guard_config
+from penstock.workflows.adapters.openai_agents.running import Running, guarding_now, running_now
+from penstock.workflows.adapters.openai_agents.sessions import GuardedSession
+from penstock.workflows.hosting import Host, HostSupport
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from agents import Agent, RunResult, RunResultStreaming, RunState, TResponseInputItem
+    from agents.run_config import RunOptions
+    from typing_extensions import Unpack
+
+    from penstock.engine.workflow import Item
+    from penstock.workflows.hosting import HostOptions
+
+SUPPORT = HostSupport("openai_agents.as_runner")
+
+_KEPT_BY_PROVIDER = ("conversation_id", "previous_response_id", "auto_previous_response_id")
+
+_CONFIG: Any = RunConfig
+
+C = TypeVar("C")
+
+
+def as_runner(*processors: Item, **options: Unpack[HostOptions]) -> GuardRunner:
+    """Return processors as a runner: its ``run(agent, "Hi")`` is guarded.
+
+    It takes the place of the SDK's ``Runner``, with the same methods. One serves any number of agents and runs.
+
+    Args:
+        processors: processors and workflows that run at every stage that they implement.
+        options: see `HostOptions`.
+
+    Raises:
+        OptionError: an option is not allowed, or there is no processor.
+        UsageError: an option does not exist.
+        WorkflowError: the processors cannot run together.
+    """
+    return GuardRunner(Host(SUPPORT, processors, **options))
+
+
+class GuardRunner:
+    """Runs agents of the SDK, with a workflow around them. Made by `as_runner`.
+
+    Agents that are run are changed once, so that their models and tools can be guarded; with the SDK's ``Runner`` they
+    behave as before. A verdict is raised as `InputBlockedError` or `OutputBlockedError`, which are also the SDK's
+    errors for input and output guardrails.
+
+    Attributes:
+        host: the processors.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+
+    async def run(
+        self,
+        starting_agent: Agent[C],
+        input: str | list[TResponseInputItem] | RunState[C],  # noqa: A002 - the SDK\'s name
+        **options: Unpack[RunOptions[C]],
+    ) -> RunResult:
+        """Run an agent, as ``Runner.run`` does.
+
+        Args:
+            starting_agent: the agent.
+            input: what the user says, a list of items, or the state of a run that was interrupted.
+            options: the options of ``Runner.run``.
+
+        Raises:
+            BlockedError: a guard stopped the run.
+            UsageError: the provider is to keep the conversation, which cannot be guarded.
+        """
+        prepared = _Prepared.of(self.host, starting_agent, input, options)
+        try:
+            with prepared.active():
+                result = await Runner.run(starting_agent, input, **prepared.options)
+        except BaseException as error:
+            await prepared.end(error)
+            raise
+        await prepared.end()
+        prepared.clean(result)
+        return result
+
+    def run_sync(
+        self,
+        starting_agent: Agent[C],
+        input: str | list[TResponseInputItem] | RunState[C],  # noqa: A002 - the SDK\'s name
+        **options: Unpack[RunOptions[C]],
+    ) -> RunResult:
+        """Run an agent where no event loop runs, as ``Runner.run_sync`` does. See `run`.
+
+        Raises:
+            BlockedError: a guard stopped the run.
+            UsageError: the provider is to keep the conversation.
+            RuntimeError: an event loop runs here.
+        """
+        return anyio.run(partial(self.run, starting_agent, input, **options))
+
+    def run_streamed(
+        self,
+        starting_agent: Agent[C],
+        input: str | list[TResponseInputItem] | RunState[C],  # noqa: A002 - the SDK\'s name
+        **options: Unpack[RunOptions[C]],
+    ) -> RunResultStreaming:
+        """Run an agent and stream what happens, as ``Runner.run_streamed`` does. See `run`.
+
+        A verdict is raised where the events are read.
+
+        Raises:
+            UsageError: the provider is to keep the conversation, which cannot be guarded.
+        """
+        prepared = _Prepared.of(self.host, starting_agent, input, options)
+        with prepared.active():
+            result = Runner.run_streamed(starting_agent, input, **prepared.options)
+        prepared.ends_with(result)
+        return result
+
+
+@dataclass
+class _Prepared:
+    """A run that is about to begin."""
+
+    running: Running
+    options: Any
+    owned: Any = None
+
+    @classmethod
+    def of(cls, host: Host, agent: Agent[Any], given_input: Any, options: Any) -> _Prepared:
+        refused = [name for name in _KEPT_BY_PROVIDER if options.get(name)]
+        if refused:
+            raise UsageError(
+                f"openai_agents.as_runner cannot guard runs with {', '.join(refused)}: the provider would keep what "
+                "guards have removed; use a session in their place"
+            )
+        given: Any = options.get("run_config")
+        config: RunConfig = _CONFIG(**given) if is_mapping(given) else copy.copy(given) if given else RunConfig()
+        guard_config(config)
+        guard(agent)
+        current: Any = getattr(given_input, "_current_agent", None)
+        if current is not None:  # a run that was interrupted goes on with that agent
+            guard(current)
+        running = Running(host)
+        made = {**options, "run_config": config}
+        session = options.get("session")
+        if session is not None:
+            made["session"] = GuardedSession(session, running.root)
+        return cls(running, made, None if given else config.model_provider)
+
+    @contextmanager
+    def active(self) -> Generator[None]:
+        """Let the models and tools that are called here pass the guards."""
+        tokens = running_now.set(self.running), guarding_now.set(None)
+        try:
+            yield
+        finally:
+            running_now.reset(tokens[0])
+            guarding_now.reset(tokens[1])
+
+    async def end(self, error: BaseException | None = None) -> None:
+        """Close the requests, and what was opened for the run."""
+        with anyio.CancelScope(shield=True):
+            await self.running.close(error)
+            if self.owned is not None:
+                await self.owned.aclose()
+
+    def clean(self, result: Any) -> None:
+        """Put the input into a result as the guards left it."""
+        result.input = self._left(result.input)
+
+    def _left(self, given: str | Sequence[TResponseInputItem]) -> Any:
+        guarding = self.running.root
+        said = guarding.items.read(given)
+        now = guarding.request.current(said)
+        if [one and one.parts for one in now] == [one.parts for one in said]:
+            return given
+        if isinstance(given, str) and len(now) == 1 and now[0] is not None:
+            return now[0].text
+        return guarding.items.left(said, now)
+
+    def ends_with(self, result: RunResultStreaming) -> None:
+        """Close the requests when a streamed run has ended."""
+        task = result.run_loop_task
+        if task is None:
+            raise UsageError("openai_agents.as_runner does not know this version of the SDK: a run has no task")
+        loop = task.get_loop()
+
+        def done(ended: Any) -> None:
+            error = UsageError("the run was cancelled") if ended.cancelled() else ended.exception()
+            self.clean(result)
+            _ending.add(closing := loop.create_task(self.end(error)))
+            closing.add_done_callback(_ending.discard)
+
+        task.add_done_callback(done)
+
+
+_ending: set[Any] = set()
+"""The tasks that close the requests of streamed runs, which nothing else holds."""
