@@ -18,6 +18,7 @@ from agents import (
     OutputGuardrailTripwireTriggered,
     RunConfig,
     Runner,
+    RunState,
     SQLiteSession,
     function_tool,
     handoff,
@@ -258,6 +259,52 @@ async def test_verdicts_are_the_errors_of_the_sdk() -> None:
     assert isinstance(said.value, OutputBlockedError)
     assert said.value.tripwire.reason == "answered stop"
     assert "stop it" not in repr(await session.get_items()) + repr(said.value.guardrail_result)
+
+
+async def test_a_tool_that_ends_the_run_is_judged() -> None:
+    """The model does not answer, so the last stage runs behind the tool."""
+
+    class Judges(Processor):
+        id = "judges"
+
+        def process_output_result(self, ctx: OutputResultContext) -> None:
+            ctx.abort("no result")
+
+    for way in ("whole", "streamed"):
+        model = script(function_call("look", {"q": "x"}, call_id="c1"))
+        agent = Agent[Any](name="a", model=model, tools=[look], tool_use_behavior="stop_on_first_tool")
+        session = SQLiteSession("s")
+        runner: Any = as_runner(CLEAN, Judges())
+        asked = runner.run(agent, "Hi", session=session) if way == "whole" else None
+        with pytest.raises(OutputGuardrailTripwireTriggered) as said:
+            await (asked or streamed(runner, agent, "Hi", session=session))
+        assert isinstance(said.value, OutputBlockedError) == (way == "whole")
+        assert "x: " not in repr(await session.get_items())
+        answers = script(function_call("look", {"q": "x"}, call_id="c1"))
+        result = await as_runner(CLEAN).run(agent, "Hi", run_config=RunConfig(model=answers))
+        assert result.final_output == "x: [EMAIL]"
+
+
+async def test_a_run_that_waits_for_approval_goes_on_guarded() -> None:
+    """In the same process, and from JSON."""
+    for stored in (False, True):
+        model = script(function_call("ask", {"q": "x"}, call_id="c1"), assistant_message(f"done {SECRET}"))
+        tool = function_tool(_looked, name_override="ask", needs_approval=True)
+        agent = Agent[Any](name="a", model=model, tools=[tool])
+        runner = as_runner(CLEAN)
+        first = await runner.run(agent, f"Hi {SECRET}")
+        state = first.to_state()
+        if stored:
+            state = await RunState.from_json(agent, state.to_json())
+        state.approve(state.get_interruptions()[0])
+        result = await runner.run(agent, state)
+        assert result.final_output == "done [EMAIL]"
+        assert SECRET not in repr(result.to_input_list()) + repr([call.input for call in model.calls])
+
+
+def _looked(q: str) -> str:
+    """Look something up."""
+    return f"{q}: {SECRET}"
 
 
 async def test_the_result_holds_the_input_as_the_guards_left_it() -> None:

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, cast
 from agents import (
     Agent,
     FunctionTool,
+    GuardrailFunctionOutput,
     Handoff,
     Model,
+    OutputGuardrail,
     ToolGuardrailFunctionOutput,
     ToolInputGuardrail,
     ToolInputGuardrailData,
@@ -130,6 +132,23 @@ def _guard_tool(tool: FunctionTool) -> None:
     inner: Any = tool._agent_instance  # pyright: ignore[reportPrivateUsage]
     if inner is not None:  # the tool is an agent
         guard(inner)
+
+
+async def _judge(context: RunContextWrapper[Any], _agent: Agent[Any], _output: Any) -> GuardrailFunctionOutput:
+    """Judge a result that is no answer of the model, such as that of a tool which ends the run.
+
+    The verdict is told by the SDK, which would replace an error of ours, and takes the result out of the session.
+    """
+    running = running_now.get()
+    if running is None:
+        return GuardrailFunctionOutput(None, tripwire_triggered=False)
+    request = running.of(context).request
+    await request.end()
+    return GuardrailFunctionOutput(request.tripwire, tripwire_triggered=request.tripwire is not None)
+
+
+RESULT = OutputGuardrail[Any](_judge, name="penstock")
+"""Runs the last stage where it has not run with the answer."""
 
 
 # Tools, by the SDK's own guardrails

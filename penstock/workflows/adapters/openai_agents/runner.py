@@ -9,13 +9,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
-from agents import RunConfig, Runner
+from agents import OutputGuardrailTripwireTriggered, RunConfig, Runner
 
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import is_mapping
-from penstock.workflows.adapters.openai_agents.guarding import guard, guard_config
+from penstock.workflows.adapters.openai_agents.guarding import RESULT, guard, guard_config
 from penstock.workflows.adapters.openai_agents.running import Running, guarding_now, running_now
 from penstock.workflows.adapters.openai_agents.sessions import GuardedSession
+from penstock.workflows.adapters.openai_agents.verdicts import OutputBlockedError
 from penstock.workflows.hosting import Host, HostSupport
 
 if TYPE_CHECKING:
@@ -91,6 +92,10 @@ class GuardRunner:
                 result = await Runner.run(starting_agent, input, **prepared.options)
         except BaseException as error:
             await prepared.end(error)
+            verdict = prepared.running.root.request.tripwire
+            own = isinstance(error, OutputGuardrailTripwireTriggered) and not isinstance(error, OutputBlockedError)
+            if own and verdict is not None:  # the SDK has taken the verdict out of its error
+                raise OutputBlockedError(verdict) from None
             raise
         await prepared.end()
         prepared.clean(result)
@@ -150,6 +155,7 @@ class _Prepared:
         given: Any = options.get("run_config")
         config: RunConfig = _CONFIG(**given) if is_mapping(given) else copy.copy(given) if given else RunConfig()
         guard_config(config)
+        config.output_guardrails = [*(config.output_guardrails or ()), RESULT]
         guard(agent)
         current: Any = getattr(given_input, "_current_agent", None)
         if current is not None:  # a run that was interrupted goes on with that agent

@@ -38,7 +38,7 @@ class Guarding:
         if not self._begun:
             self._begun = True
             await self.request.begin(said, whole=False)
-        self.request.check()
+            self.request.check()  # later, the SDK stores what stands in the place of a blocked result
         return list(self.items.left(said, self.request.current(said)))
 
 
