@@ -35,10 +35,11 @@ from openai.types.responses.response_output_text import AnnotationURLCitation
 
 from penstock import PIIDetector, Processor
 from penstock.engine.values.errors import UsageError
+from penstock.engine.values.messages import TextPart
 from penstock.workflows.adapters.openai_agents import InputBlockedError, OutputBlockedError, as_runner
 
 if TYPE_CHECKING:
-    from penstock import InputContext, LLMRequestContext, OutputResultContext, OutputStepContext
+    from penstock import InputContext, InputStepContext, LLMRequestContext, OutputResultContext, OutputStepContext
     from penstock.engine.values.messages import Message
 
 pytestmark = pytest.mark.anyio
@@ -354,6 +355,32 @@ async def test_the_usage_of_rejected_attempts_counts() -> None:
     result = await as_runner(Rejects()).run(agent, "Hi")
     assert result.final_output == "good"
     assert (result.context_wrapper.usage.requests, result.context_wrapper.usage.total_tokens) == (2, 30)
+
+
+async def test_what_a_processor_makes_of_an_earlier_answer_is_sent() -> None:
+    """And the results of its calls stay."""
+
+    def shortened(message: Message) -> Message:
+        return message.with_parts([TextPart("short") if part.type == "text" else part for part in message.parts])
+
+    class Shortens(Processor):
+        id = "shortens"
+
+        def process_input_step(self, ctx: InputStepContext) -> list[Message] | None:
+            if ctx.step_number == 0:
+                return None
+            return [shortened(message) if message.role == "assistant" else message for message in ctx.messages]
+
+    model = script(
+        [assistant_message("a long text"), function_call("look", {"q": "x"}, call_id="c1")], assistant_message("Fine.")
+    )
+    agent = Agent[Any](name="a", model=model, tools=[look])
+    result = await as_runner(CLEAN, Shortens()).run(agent, "Hi")
+    assert result.final_output == "Fine."
+    sent = repr(model.calls[1].input)
+    assert "short" in sent
+    assert "a long text" not in sent
+    assert "x: [EMAIL]" in sent
 
 
 async def test_requests_of_one_agent_at_the_same_time_stay_apart() -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from agents import TResponseInputItem
 
     from penstock.engine.formats.wire import Json
+    from penstock.engine.values.messages import Part
 
 _NUMBER = "openai-agents-number"
 
@@ -35,7 +36,11 @@ class Items:
 
     def __init__(self) -> None:
         self._originals: list[tuple[Message, Sequence[Json]]] = []
-        self.answers: dict[str, Sequence[Json]] = {}
+        self._answers: dict[str, tuple[Sequence[Part], Sequence[Json]]] = {}
+
+    def note(self, answer: Message, items: Sequence[Json]) -> None:
+        """Note the items of an answer, for as long as no guard changes it."""
+        self._answers[answer.id] = as_asked(answer).parts, items
 
     def read(self, given: str | Sequence[TResponseInputItem]) -> list[Message]:
         """Return the messages of an input. Items of one answer, which follow each other, become one message."""
@@ -67,11 +72,11 @@ class Items:
             original, items = self._originals[number]
             if original.parts == message.parts:
                 return items
-        own = self.answers.get(message.id)
-        if own is not None:
+        parts, own = self._answers.get(message.id, ((), ()))
+        if own and as_asked(message).parts == parts:
             results = [part for part in message.parts if is_finished(part)]
             return [*own, *wire.write([Message("tool", tuple(results))] if results else [])]
-        return wire.write([without_number(message)])
+        return wire.write([_without_number(message)])
 
     def left(self, said: Sequence[Message], now: Iterable[Message | None]) -> list[Json]:
         """Return the items of messages as the guards left them."""
@@ -82,11 +87,9 @@ class Items:
                 if after.parts == before.parts and isinstance(number, int):
                     made += self._originals[number][1]
                 else:
-                    made += wire.write([without_number(after)])
+                    made += wire.write([_without_number(after)])
         return made
 
 
-def without_number(message: Message) -> Message:
-    """Return a message without the notes of this module, and with its calls as they were asked."""
-    notes = {name: item for name, item in message.metadata.items() if name != _NUMBER}
-    return replace(as_asked(message) if message.role == "assistant" else message, metadata=notes)
+def _without_number(message: Message) -> Message:
+    return replace(message, metadata={name: item for name, item in message.metadata.items() if name != _NUMBER})

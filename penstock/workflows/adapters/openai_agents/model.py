@@ -227,7 +227,7 @@ class _Called:
     def output(self, answer: Message) -> list[Any]:
         """Return the items of an answer, and note them as those of that answer."""
         items = items_of(self._items, answer)
-        self.guarding.items.answers[answer.id] = items
+        self.guarding.items.note(answer, items)
         return as_output(items, self._objects, self._items)
 
 
