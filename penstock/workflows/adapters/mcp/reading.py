@@ -298,9 +298,9 @@ class MessageGuard:
     async def _listed(self, call: GuardedCall, result: Json, key: str) -> Json:
         """Return a list without the items that were refused. A tool that is not in it cannot be called."""
         items = result.get(key)
-        if self._descriptions == "trusted" or not is_items(items):
-            if self._descriptions == "trusted":
-                return result
+        if self._descriptions == "trusted":
+            return result
+        if not is_items(items):
             return await self._described(call, result)
         kept: list[Any] = []
         for item in items:
