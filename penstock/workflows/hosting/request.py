@@ -350,14 +350,12 @@ class HostRequest:
         self.check()
         await self.open()
         call = self._call(call_id) or ToolPart(call_id, name, EMPTY if arguments is None else arguments)
-        _, said = await self._checked_result(call, result, is_error=is_error)
+        left = await self._checked_result(call, result, is_error=is_error)
         self.check()
-        return said
+        return left
 
-    async def _checked_result(
-        self, call: ToolPart, result: Value, *, is_error: bool, notes: Values = EMPTY
-    ) -> tuple[ToolPart, Value]:
-        """Return a call with its result, and the result, after the guards; store it in the answer that made the call.
+    async def _checked_result(self, call: ToolPart, result: Value, *, is_error: bool, notes: Values = EMPTY) -> Value:
+        """Return a result after the guards, and store it in the answer that made the call.
 
         Args:
             call: the call.
@@ -374,7 +372,7 @@ class HostRequest:
             steps=self._steps(),
         )
         if outcome.blocked:
-            return call, None
+            return None
         said = outcome.result
         metadata = {**call.metadata, **{name: {**call.metadata.get(name, EMPTY), **one} for name, one in notes.items()}}
         if is_error:
@@ -388,7 +386,7 @@ class HostRequest:
                 parts = tuple(done if part == call else part for part in message.parts)
                 self.run.message_list = messages.replace(message.with_parts(parts))
                 break
-        return done, said
+        return said
 
     def _calls(self) -> list[ToolPart]:
         """Return the tool calls of the answers of this request."""
