@@ -25,6 +25,7 @@ from agents import (
 )
 from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
 from openai.types.responses import (
+    ResponseFunctionToolCall,
     ResponseFunctionWebSearch,
     ResponseOutputMessage,
     ResponseOutputText,
@@ -157,6 +158,50 @@ async def test_what_guards_do_not_change_stays_as_it_is() -> None:
     again = json.loads(json.dumps(model.calls[1].input, default=str))
     assert [item.get("type") for item in again][1:] == ["reasoning", "function_call", "function_call_output"]
     assert again[1]["encrypted_content"] == "sealed"
+
+
+async def test_what_stands_beside_a_call_is_read() -> None:
+    """A field that nobody knows, too; the arguments of the call stay."""
+    made: Any = function_call("look", {"q": "x"}, call_id="c1")
+    call: Any = ResponseFunctionToolCall.model_validate(
+        {**made.model_dump(exclude_unset=True), "note": f"ask {SECRET}"}
+    )
+    model = script(call, assistant_message("Fine."))
+    result = await as_runner(CLEAN).run(Agent[Any](name="a", model=model, tools=[look]), "Hi")
+    kept: Any = result.raw_responses[0].output[0]
+    assert (kept.note, kept.arguments) == ("ask [EMAIL]", call.arguments)
+    assert SECRET not in repr(result.to_input_list()) + repr(model.calls[1].input)
+
+
+async def test_words_that_the_model_did_not_say_are_dropped() -> None:
+    """The probabilities of an answer name other words beside its own."""
+    answer = cited("Fine.")
+    other: Any = {"token": SECRET, "bytes": [], "logprob": -2.0}
+    told: Any = answer.model_dump()
+    told["content"][0]["logprobs"] = [{"token": "Fine", "bytes": [], "logprob": -1.0, "top_logprobs": [other]}]
+    answer = ResponseOutputMessage.model_validate(told)
+    result = await as_runner(CLEAN).run(Agent[Any](name="a", model=script(answer)), "Hi")
+    assert SECRET not in repr(result.raw_responses)
+    assert result.final_output == "Fine."
+
+
+async def test_an_error_does_not_hold_what_guards_have_removed() -> None:
+    """The SDK puts the input of a run into its errors."""
+
+    class Judges(Processor):
+        id = "judges"
+
+        def process_output_result(self, ctx: OutputResultContext) -> None:
+            ctx.abort("no result")
+
+    for runner in (as_runner(CLEAN, Judges()), as_runner(PIIDetector(strategy="block"))):
+        for session in (None, SQLiteSession("s")):
+            for way in ("whole", "streamed"):
+                agent = Agent[Any](name="a", model=script(assistant_message("Fine.")))
+                asked: Any = runner.run(agent, f"I am {SECRET}", session=session) if way == "whole" else None
+                with pytest.raises((InputBlockedError, OutputBlockedError)) as said:
+                    await (asked or streamed(runner, agent, f"I am {SECRET}", session=session))
+                assert SECRET not in repr(said.value) + repr(said.value.run_data)
 
 
 async def test_changed_reasoning_loses_its_seal() -> None:
@@ -317,7 +362,6 @@ async def test_the_result_holds_the_input_as_the_guards_left_it() -> None:
             result: Any = await as_runner(CLEAN).run(agent, given, session=session)  # type: ignore[arg-type]
             assert SECRET not in repr(result.to_input_list())
             other, _ = await streamed(as_runner(CLEAN), agent, given, session=session)
-            await asyncio.sleep(0)
             assert SECRET not in repr(other.to_input_list()) + repr(model.calls)
             if session is not None:
                 assert SECRET not in repr(await session.get_items())

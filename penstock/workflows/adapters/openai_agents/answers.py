@@ -183,7 +183,7 @@ def items_of(said: Sequence[Json], answer: Message) -> list[Json]:
         if kind in _CALLS:
             call = calls.pop(str(item.get("call_id")), None)
             if call is not None:
-                made.append(_called(item, call))
+                made.append(_called(item, call, rest))
         elif kind not in _READ:
             if is_object(rest) and _is_item(rest, item):
                 made.append(rest)
@@ -206,9 +206,10 @@ def _told(item: Json, left: dict[str, Iterator[str]], rest: Any) -> Json:
     for kind, entry, key in places:
         now[id(entry), key] = next(left[kind])
     changed = any(entry[key] != now[id(entry), key] for _, entry, key in places)
-    if not changed and (rest or {}) == _beside(item):
+    scored = any(entry.get("logprobs") for _, entry, _ in places)  # with words that the model did not say: dropped
+    if not changed and not scored and (rest or {}) == _beside(item):
         return item
-    made: Json = {key: value for key, value in item.items() if key in _READ[str(item["type"])]}
+    made = _read_keys(item)
     if changed:
         made.pop("encrypted_content", None)
     own: Json = rest if is_object(rest) else {}
@@ -234,14 +235,25 @@ def _entry(entry: Any, now: dict[tuple[int, str], str], rest: Any) -> Any:
     return made | (rest if is_object(rest) else {})
 
 
-def _called(item: Json, call: ToolPart) -> Json:
+def _called(item: Json, call: ToolPart, rest: Any) -> Json:
+    """Return a call as it is left, and with what guards left beside it."""
     before = call_of(item)
-    if before is not None and (before.name, before.arguments) == (call.name, call.arguments):
+    same = before is not None and (before.name, before.arguments) == (call.name, call.arguments)
+    if same and (rest or {}) == _beside(item):
         return item
+    made = _read_keys(item)
+    made |= {key: value for key, value in rest.items() if key not in made} if is_object(rest) else {}
+    if same:
+        return made
     arguments = thaw(call.arguments)
     key = "arguments" if item["type"] == "function_call" else "input"
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-    return {**item, "name": call.name, key: text}
+    return {**made, "name": call.name, key: text}
+
+
+def _read_keys(item: Json) -> Json:
+    """Return an item without what stands beside its texts and its call."""
+    return {key: value for key, value in item.items() if key in _READ[str(item["type"])]}
 
 
 def _complete(item: Json) -> Json:

@@ -16,7 +16,7 @@ from penstock.engine.values.model import ToolSpec
 from penstock.workflows.adapters.openai_agents.answers import AnswerReader, as_output, items_of
 from penstock.workflows.adapters.openai_agents.events import EventWriter
 from penstock.workflows.adapters.openai_agents.items import plain
-from penstock.workflows.adapters.openai_agents.running import guarding_now, running_now
+from penstock.workflows.adapters.openai_agents.running import cleaned, guarding_now, running_now
 from penstock.workflows.adapters.openai_agents.verdicts import raised_here
 from penstock.workflows.hosting import PLAIN_SETTINGS, ModelCall
 
@@ -86,7 +86,7 @@ class GuardedModel(Model):
             return
         called = _Called(self.inner, given, guarding, streams=True)
         writer = EventWriter()
-        with raised_here():
+        with raised_here(), cleaned():
             async with aclosing(guarding.request.answers(called.call())) as chunks:
                 async for chunk in chunks:
                     for event in writer.events(chunk, called.reader):

@@ -20,7 +20,7 @@ from penstock.workflows.adapters.openai_agents.verdicts import OutputBlockedErro
 from penstock.workflows.hosting import Host, HostSupport
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator
 
     from agents import Agent, RunResult, RunResultStreaming, RunState, TResponseInputItem
     from agents.run_config import RunOptions
@@ -72,7 +72,7 @@ class GuardRunner:
     async def run(
         self,
         starting_agent: Agent[C],
-        input: str | list[TResponseInputItem] | RunState[C],  # noqa: A002 - the SDK\'s name
+        input: str | list[TResponseInputItem] | RunState[C],  # noqa: A002 - the SDK's name
         **options: Unpack[RunOptions[C]],
     ) -> RunResult:
         """Run an agent, as ``Runner.run`` does.
@@ -92,19 +92,21 @@ class GuardRunner:
                 result = await Runner.run(starting_agent, input, **prepared.options)
         except BaseException as error:
             await prepared.end(error)
+            if getattr(error, "run_data", None) is not None:
+                prepared.running.clean(error.run_data)  # type: ignore[attr-defined]
             verdict = prepared.running.root.request.tripwire
             own = isinstance(error, OutputGuardrailTripwireTriggered) and not isinstance(error, OutputBlockedError)
             if own and verdict is not None:  # the SDK has taken the verdict out of its error
                 raise OutputBlockedError(verdict) from None
             raise
         await prepared.end()
-        prepared.clean(result)
+        prepared.running.clean(result)
         return result
 
     def run_sync(
         self,
         starting_agent: Agent[C],
-        input: str | list[TResponseInputItem] | RunState[C],  # noqa: A002 - the SDK\'s name
+        input: str | list[TResponseInputItem] | RunState[C],  # noqa: A002 - the SDK's name
         **options: Unpack[RunOptions[C]],
     ) -> RunResult:
         """Run an agent where no event loop runs, as ``Runner.run_sync`` does. See `run`.
@@ -119,7 +121,7 @@ class GuardRunner:
     def run_streamed(
         self,
         starting_agent: Agent[C],
-        input: str | list[TResponseInputItem] | RunState[C],  # noqa: A002 - the SDK\'s name
+        input: str | list[TResponseInputItem] | RunState[C],  # noqa: A002 - the SDK's name
         **options: Unpack[RunOptions[C]],
     ) -> RunResultStreaming:
         """Run an agent and stream what happens, as ``Runner.run_streamed`` does. See `run`.
@@ -184,30 +186,16 @@ class _Prepared:
             if self.owned is not None:
                 await self.owned.aclose()
 
-    def clean(self, result: Any) -> None:
-        """Put the input into a result as the guards left it."""
-        result.input = self._left(result.input)
-
-    def _left(self, given: str | Sequence[TResponseInputItem]) -> Any:
-        guarding = self.running.root
-        said = guarding.items.read(given)
-        now = guarding.request.current(said)
-        if [one and one.parts for one in now] == [one.parts for one in said]:
-            return given
-        if isinstance(given, str) and len(now) == 1 and now[0] is not None:
-            return now[0].text
-        return guarding.items.left(said, now)
-
     def ends_with(self, result: RunResultStreaming) -> None:
         """Close the requests when a streamed run has ended."""
         task = result.run_loop_task
         if task is None:
             raise UsageError("openai_agents.as_runner does not know this version of the SDK: a run has no task")
+        self.running.result = result
         loop = task.get_loop()
 
         def done(ended: Any) -> None:
             error = UsageError("the run was cancelled") if ended.cancelled() else ended.exception()
-            self.clean(result)
             _ending.add(closing := loop.create_task(self.end(error)))
             closing.add_done_callback(_ending.discard)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from penstock.workflows.adapters.openai_agents.items import Items
+from penstock.workflows.adapters.openai_agents.verdicts import INPUT_STAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
 
     from agents import RunContextWrapper, TResponseInputItem
 
@@ -27,6 +29,19 @@ class Guarding:
         self.request: HostRequest = host.open()
         self.items = Items()
         self._begun = False
+
+    def input_left(self, given: str | Sequence[TResponseInputItem]) -> Any:
+        """Return the input of the run as the guards left it; nothing if it was blocked."""
+        verdict = self.request.tripwire
+        if verdict is not None and verdict.stage in INPUT_STAGES:
+            return []
+        said = self.items.read(given)
+        now = self.request.current(said)
+        if [one and one.parts for one in now] == [one.parts for one in said]:
+            return given
+        if isinstance(given, str) and len(now) == 1 and now[0] is not None:
+            return now[0].text
+        return self.items.left(said, now)
 
     async def left(self, items: Sequence[TResponseInputItem]) -> list[Any]:
         """Return items that a session is about to keep as the guards left them.
@@ -48,14 +63,16 @@ class Running:
     Attributes:
         host: the processors.
         root: the guarding of the run itself; agents that are its tools have their own.
+        result: the streamed result; None if nothing is streamed.
         tools: the guarding of each call of a tool, by the identity of its context, which is kept with it.
     """
 
     def __init__(self, host: Host) -> None:
         self.host = host
         self.root = Guarding(host)
+        self.result: Any = None
         self.tools: dict[int, tuple[object, Guarding]] = {}
-        self._of: dict[int, tuple[object, Guarding]] = {}  # with the context, which so keeps its id
+        self._of: dict[int, tuple[RunContextWrapper[Any], Guarding]] = {}  # with the context, which so keeps its id
 
     def of(self, context: RunContextWrapper[Any]) -> Guarding:
         """Return the guarding of a run, by its context. The first one asked for is the root's."""
@@ -63,6 +80,18 @@ class Running:
         if known is None:
             known = self._of[id(context)] = (context, Guarding(self.host) if self._of else self.root)
         return known[1]
+
+    def clean(self, result: Any = None) -> None:
+        """Put the input into a result, or into the details of an error, as the guards left it.
+
+        Default: the streamed result. The SDK copies its input into errors, so it is cleaned once it was checked.
+        """
+        told = self.result if result is None else result
+        if told is not None:
+            told.input = self.root.input_left(told.input)
+        for context, guarding in self._of.values():
+            if context.turn_input:
+                context.turn_input = guarding.input_left(context.turn_input)
 
     async def close(self, error: BaseException | None = None) -> None:
         """Close all requests."""
@@ -73,3 +102,14 @@ class Running:
 
 running_now: ContextVar[Running | None] = ContextVar("penstock_openai_agents_run", default=None)
 guarding_now: ContextVar[Guarding | None] = ContextVar("penstock_openai_agents_request", default=None)
+
+
+@contextmanager
+def cleaned() -> Generator[None]:
+    """Clean the streamed result behind the block, in which its input is checked."""
+    try:
+        yield
+    finally:
+        running = running_now.get()
+        if running is not None:
+            running.clean()

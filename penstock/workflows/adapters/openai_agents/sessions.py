@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock.workflows.adapters.openai_agents.running import cleaned
 from penstock.workflows.adapters.openai_agents.verdicts import raised_here
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class GuardedSession:
         Raises:
             BlockedError: a guard stopped the run; nothing is kept.
         """
-        with raised_here():
+        with raised_here(), cleaned():
             left = await self._guarding.left(items)
         await self._inner.add_items(left, **kwargs)
 

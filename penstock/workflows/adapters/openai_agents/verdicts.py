@@ -22,7 +22,8 @@ from penstock.engine.values.tripwire import BlockedError, Tripwire
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-_INPUT_STAGES = ("process_input", "process_input_step", "process_llm_request")
+INPUT_STAGES = ("process_input", "process_input_step", "process_llm_request")
+"""The stages of which a verdict means that the model was not called."""
 
 
 class InputBlockedError(BlockedError, InputGuardrailTripwireTriggered):
@@ -73,5 +74,5 @@ def raised_here() -> Generator[None]:
     except (InputBlockedError, OutputBlockedError):
         raise
     except BlockedError as blocked:
-        kind = InputBlockedError if blocked.tripwire.stage in _INPUT_STAGES else OutputBlockedError
+        kind = InputBlockedError if blocked.tripwire.stage in INPUT_STAGES else OutputBlockedError
         raise kind(blocked.tripwire) from blocked.__cause__
