@@ -3,6 +3,9 @@
 Steps and workflows have ids. Where one id is given several times (``pii``, ``pii#2``), equal ones are matched first, so
 that one that is removed does not make the others look changed. Parallels, branches and dags are those that hold the
 same steps.
+
+Where two pairs are equally good, the order in which they are found decides. So the search always starts from the same
+one of two workflows, whichever is the old one: what is added on the way there is what is removed on the way back.
 """
 
 from __future__ import annotations
@@ -24,6 +27,13 @@ class Matches:
     def __init__(self, before: Entry, after: Entry) -> None:
         self._new: dict[Entry, Entry] = {}
         self._old: dict[Entry, Entry] = {}
+        if signature(before) <= signature(after):
+            self._search(before, after)
+        else:
+            self._search(after, before)
+            self._new, self._old = self._old, self._new
+
+    def _search(self, before: Entry, after: Entry) -> None:
         self._pair(before, after)
         self._nested(before, after)
         self._moved(before, after)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import HealthCheck, example as tried, given, settings, strategies as st
 
 from penstock import ModerationProcessor, OpenAICompatibleModel, OptionError, Processor, Workflow, member, processor
 from penstock.engine import DagEdge, pick
@@ -690,6 +690,15 @@ def paths(changes: tuple[WorkflowChange, ...]) -> list[str]:
     return [one.path for one in changes if one.kind == "step"]
 
 
+def dag(*steps: Step) -> Dag:
+    """A dag whose members depend on nothing."""
+    return Dag(tuple(DagMember(str(number), step) for number, step in enumerate(steps)))
+
+
+TWICE, SHADOW = Step(Checks("end")), Step(Checks("end"), Policy(mode="shadow"))
+
+
+@tried(Sequence((dag(TWICE, TWICE), dag(SHADOW))), Sequence((dag(SHADOW), dag(TWICE, TWICE))))
 @settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 @given(graphs, graphs)
 def test_each_step_that_was_added_or_removed_is_named_once(one: Sequence, other: Sequence) -> None:
