@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -279,19 +280,21 @@ class TestReloading:
             "first = not os.path.exists(f'{__file__}.pids')\n"
             "process = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(120)'])\n"
             "with open(f'{__file__}.pids', 'a') as file: file.write(f'{process.pid}\\n')\n"
-            "if first: threading.Timer(0.4, os._exit, (0,)).start()\n"
+            "def end(): open(f'{__file__}.end').read(); os._exit(0)\n"
+            "if first: threading.Thread(target=end, daemon=True).start()\n"
             "from guards import guard\n"
         )
+        os.mkfifo(end := folder / "brief.py.end")
         with serving_studio(folder, "brief.py:guard") as served:
             until(lambda: entry(served, served.id("brief.py:guard")), lambda entry: entry["state"] == "ready")
-            time.sleep(0.6)
+            catalog = served.studio.catalog
+            key = catalog.entry(served.id("brief.py:guard")).key
+            assert catalog._spares.has(key)
+            end.write_text("now")
+            until(lambda: catalog._spares.has(key), lambda waits: not waits)
             assert served.run("brief.py:guard", "hi")["status"] == "passed"
-        left = [Path(f"/proc/{pid}/stat") for pid in (folder / "brief.py.pids").read_text().split()]
-        until(
-            lambda: [each for each in left if each.exists() and ") Z " not in each.read_text()],
-            lambda seen: not seen,
-            5,
-        )
+        started = (folder / "brief.py.pids").read_text().split()
+        until(lambda: [pid for pid in started if lives(pid)], lambda seen: not seen)
 
     def test_a_process_that_cannot_be_started_is_an_error(self, folder, serving_studio, monkeypatch):
         with serving_studio(folder, "guards.py:guard") as served:
@@ -310,6 +313,13 @@ class TestReloading:
             answer = made.http.post(f"/api/workflows/{made.id('guard')}/reload", json={})
             assert answer.json()["state"] == "ready"
             assert answer.json()["version"] == 1
+
+
+def lives(pid):
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):  # it ended before or while it was read
+        return False
 
 
 def entry(made, id):
