@@ -8,7 +8,7 @@
 Each is a module of the same shape, imported when it is first needed: ``HEADERS``, ``read_request``, an encoder,
 ``stream`` and ``stream_sync``, and ``answer`` for a whole answer. `client_request` holds what a client asks for, `sent`
 what it got of an answer and how that ended, `sse` the framing as server-sent events, `whole` the chunks of a whole
-answer, `asgi` a response that ends when its client leaves.
+answer, `asgi` responses that end the request when its client leaves.
 """
 
 from penstock.lazy import lazily

@@ -1,4 +1,4 @@
-from penstock.workflows.web.asgi import StreamedResponse as StreamedResponse
+from penstock.workflows.web.asgi import StreamedResponse as StreamedResponse, WholeResponse as WholeResponse
 from penstock.workflows.web.chat_completions import ChatCompletionsEncoder as ChatCompletionsEncoder
 from penstock.workflows.web.client_request import ClientRequest as ClientRequest, RequestError as RequestError
 from penstock.workflows.web.plain_text import PlainTextEncoder as PlainTextEncoder

@@ -1,20 +1,25 @@
-"""`StreamedResponse`: sends bytes as they come with ASGI, and ends the request when its client leaves."""
+"""Responses with ASGI that end the request when its client leaves: `StreamedResponse`, `WholeResponse`."""
 
 from __future__ import annotations
 
+import json
 from contextlib import aclosing
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 import anyio
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, MutableMapping
 
     from penstock.engine.values.frozen import Value
+    from penstock.workflows.agent.results import AgentResult
+    from penstock.workflows.web.sent import Json
 
     Event: TypeAlias = MutableMapping[str, Value]
     Receive: TypeAlias = Callable[[], Awaitable[Event]]
     Send: TypeAlias = Callable[[Event], Awaitable[None]]
+
+E = TypeVar("E")
 
 
 class StreamedResponse:
@@ -36,10 +41,7 @@ class StreamedResponse:
 
     async def __call__(self, _scope: Event, receive: Receive, send: Send) -> None:
         """Send the response."""
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_cancel_when_client_leaves, receive, tasks.cancel_scope)
-            await self._send(send)
-            tasks.cancel_scope.cancel()
+        await _while_client_stays(receive, self._send(send))
 
     async def _send(self, send: Send) -> None:
         async with aclosing(self._body) as pieces:
@@ -47,6 +49,60 @@ class StreamedResponse:
             async for piece in pieces:
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class WholeResponse(Generic[E]):
+    """A response with a whole answer, as JSON or, if it is a string, as plain text; used as `StreamedResponse` is.
+
+    When the client leaves, the request ends at once, although nothing of its answer was sent yet. What the request
+    raises is raised to the framework, which answers with its page for the status 500.
+
+    Args:
+        request: the request, not awaited yet: ``agent.generate(...)``.
+        answer: writes its result, such as ``chat_completions.answer``.
+        encoder: a new encoder.
+        status: the HTTP status.
+    """
+
+    def __init__(
+        self,
+        request: Coroutine[object, object, AgentResult[object]],
+        answer: Callable[[AgentResult[object], E], Json | list[Json] | str],
+        encoder: E,
+        status: int = 200,
+    ) -> None:
+        self.status_code = status
+        self._request = request
+        self._answer = answer
+        self._encoder = encoder
+
+    async def __call__(self, _scope: Event, receive: Receive, send: Send) -> None:
+        """Send the response."""
+        await _while_client_stays(receive, self._send(send))
+
+    async def _send(self, send: Send) -> None:
+        written = self._answer(await self._request, self._encoder)
+        if isinstance(written, str):
+            kind, body = b"text/plain; charset=utf-8", written.encode()
+        else:
+            kind, body = b"application/json", json.dumps(written, ensure_ascii=False, separators=(",", ":")).encode()
+        headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": self.status_code, "headers": headers})
+        await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+async def _while_client_stays(receive: Receive, sending: Coroutine[object, object, None]) -> None:
+    """Send a response; cancel that when the client leaves. What it raises is raised as it is."""
+    failed: Exception | None = None
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_cancel_when_client_leaves, receive, tasks.cancel_scope)
+        try:
+            await sending
+        except Exception as error:  # noqa: BLE001 - raised below, outside of the group, which would wrap it
+            failed = error
+        tasks.cancel_scope.cancel()
+    if failed is not None:
+        raise failed
 
 
 async def _cancel_when_client_leaves(receive: Receive, scope: anyio.CancelScope) -> None:

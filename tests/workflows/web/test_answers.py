@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
+import anyio
 import pytest
 
 from penstock import Agent, Message, RegexFilterProcessor, Workflow
@@ -16,6 +18,7 @@ from penstock.workflows.web import (
     PlainTextEncoder,
     ResponsesEncoder,
     UIMessagesEncoder,
+    WholeResponse,
     chat_completions,
     plain_text,
     responses,
@@ -95,6 +98,27 @@ async def test_a_blocked_result_says_only_the_refusal(name: str) -> None:
     answer = told(name, module.answer(result, encoder(refusal="I cannot answer that.")))
     assert "I cannot answer that." in answer
     assert not [word for word in ("ada@", "regex", "pii", "guard", "Ask") if word in answer]
+
+
+@each_format
+async def test_a_whole_response_is_sent_at_once(name: str) -> None:
+    """As JSON, or as text if the format is text."""
+    module, encoder = FORMATS[name]
+    sent, forever = list[dict[str, Any]](), anyio.Event()
+
+    async def receive() -> dict[str, Any]:
+        await forever.wait()
+        return {}
+
+    async def send(event: dict[str, Any]) -> None:
+        sent.append(event)
+
+    await WholeResponse(guarded_agent().generate("Hi"), module.answer, encoder())({}, receive, send)
+    start, body = sent
+    headers = dict(start["headers"])
+    assert headers[b"content-type"].startswith(b"text/plain" if name == "plain" else b"application/json")
+    assert headers[b"content-length"] == str(len(body["body"])).encode()
+    assert b"[EMAIL]" in body["body"]
 
 
 @each_format

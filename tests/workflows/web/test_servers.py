@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 import threading
 from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
 
 import anyio
 import anyio.lowlevel
@@ -32,16 +34,17 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Waiting:
-    """A model that says one word, then nothing, or one word after the other; `closed` is set when it is closed."""
+    """A model that says one word, then nothing, or one word after the other; it tells when it is begun and closed."""
 
     name = "waiting"
 
     def __init__(self, *, silent: bool) -> None:
-        self.closed = threading.Event()
+        self.begun, self.closed = threading.Event(), threading.Event()
         self._silent = silent
 
     async def stream(self, request: object) -> AsyncIterator[Chunk]:
         """Stream the answer, which does not end."""
+        self.begun.set()
         try:
             yield Chunk("text-delta", "Hello. ", "1")
             while self._silent:
@@ -156,6 +159,20 @@ def test_a_client_that_leaves_ends_a_busy_request(framework: str) -> None:
     model = Waiting(silent=False)
     with served(framework, Agent(model)) as url:
         _read_one_event(url)
+        assert model.closed.wait(10)
+
+
+@each_async
+def test_a_client_that_leaves_ends_a_whole_request(framework: str) -> None:
+    """Of which nothing was sent yet."""
+    model = Waiting(silent=True)
+    with served(framework, Agent(model)) as url:
+        body = json.dumps({"model": "m", "messages": HI}).encode()
+        head = f"POST /{PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        address = urlsplit(url)
+        with socket.create_connection((address.hostname, address.port)) as connection:
+            connection.sendall(head + body)
+            assert model.begun.wait(10)
         assert model.closed.wait(10)
 
 
