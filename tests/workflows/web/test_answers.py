@@ -153,6 +153,19 @@ async def test_a_stream_enters_an_agents_stream(name: str) -> None:
 
 
 @each_format
+@pytest.mark.parametrize("strategy", ["redact", "block"])
+async def test_a_stream_of_a_run_is_sent_too(name: str, strategy: str) -> None:
+    """For services that call their model themselves; a verdict is as silent as an agent's."""
+    module, encoder = FORMATS[name]
+    guard = Workflow("guard").then(RegexFilterProcessor(presets=["pii"], strategy=strategy))
+    async with guard.start() as run:
+        answer = run.process_output_stream(text("Write to ada@exa", "mple.com"))
+        body = b"".join([piece async for piece in module.stream(answer, encoder(refusal="No more."))])
+    assert (b"[EMAIL]" in body, b"No more." in body) == (strategy == "redact", strategy == "block")
+    assert not [word for word in (b"ada@", b"regex", b"pii", b"tripwire") if word in body]
+
+
+@each_format
 def test_a_sync_stream_is_the_same(name: str) -> None:
     """From `agent.stream_sync`."""
     module, encoder = FORMATS[name]
