@@ -417,12 +417,21 @@ _TYPE_KEYS = ("media_type", "mediaType", "mimeType", "mime_type")
 
 
 def _bodies_in(value: dict[Value, Value]) -> Iterator[tuple[str, _Body]]:
-    """Yield the bodies that stand in an object beside their media type, by key."""
+    """Yield the bodies that stand in an object, by key: beside their media type, or where a format has its bodies."""
     named = next((value[key] for key in _TYPE_KEYS if isinstance(value.get(key), str)), None)
-    if named is not None:
-        for key, item in value.items():
-            if key not in _TYPE_KEYS and isinstance(item, str) and _is_base64(item):
-                yield key, _body(item, named)
+    keys = _usual_keys(value) if named is None else [key for key in value if key not in _TYPE_KEYS]
+    for key in keys:
+        item = value[key]
+        if isinstance(item, str) and _is_base64(item):
+            yield key, _body(item, named)
+
+
+def _usual_keys(value: Mapping[str, object]) -> Iterator[str]:
+    """Yield the keys of bodies whose media type may be left out: resources and media of MCP."""
+    if "blob" in value and "uri" in value:
+        yield "blob"
+    if "data" in value and value.get("type") in ("image", "audio"):
+        yield "data"
 
 
 # Bodies

@@ -20,7 +20,7 @@ from penstock.engine.values.errors import OptionError, ProcessorError, UsageErro
 from penstock.engine.workers import LONG, PIECE, checkpoint, let_go, run_in_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from penstock.engine.processor.context import AnyContext, OutputStreamContext
     from penstock.engine.processor.processor import AnyProcessor, ErrorPolicy, ProcessorRole
@@ -230,9 +230,10 @@ class TextGuard(WholeTexts):
         """Return the texts in groups that are searched as one text.
 
         On the way to the model these are the text parts of a message between two pictures, sounds or files: anything
-        else between them may not be sent, or may be sent elsewhere, so that they are neighbours there. In answers
-        they are neighbouring text parts, as in a stream: a subclass that groups more texts of an answer would judge
-        the stream and the whole answer differently. Each other text is a group of its own.
+        else between them may not be sent, or may be sent elsewhere, so that they are neighbours there. So are the text
+        blocks of one list in a value, such as a tool's result. In answers they are neighbouring text parts, as in a
+        stream: a subclass that groups more texts of an answer would judge the stream and the whole answer differently.
+        Each other text is a group of its own.
         """
         return list(neighbours(texts)) if STAGES[ctx.stage].phase == "output" else by_message(texts, ctx)
 
@@ -330,15 +331,19 @@ _IN_PLACE = frozenset({"image", "audio", "file"})
 
 
 def by_message(texts: Iterable[Text], ctx: AnyContext | None = None) -> list[list[Text]]:
-    """Return the text parts of a message as one list, where its first one stands; each other text in its own list.
+    """Return the texts that a model reads as one as one list, where the first one stands; each other text in its own.
 
-    With a context, a picture, a sound or a file between two of them divides them.
+    These are the text parts of a message, and the text blocks of one list in a value. With a context, a picture, a
+    sound or a file between two parts divides them.
     """
+    listed = list(texts)
+    blocks = {text.place._replace(path=text.place.path[:-1]) for text in listed if _says_block(text)}
     runs: list[list[Text]] = []
-    said: dict[str, list[Text]] = {}
+    said: dict[TextPlace | str, list[Text]] = {}
     messages: dict[str, Message] = {}
-    for text in texts:
-        run = said.get(text.place.message_id) if text.kind == "text" and not text.fixed else None
+    for text in listed:
+        key = _group_of(text, blocks)
+        run = None if key is None else said.get(key)
         if run is not None and ctx is not None and run[-1].place.part + 1 < text.place.part:
             messages = messages or {entry.message.id: entry.message for entry in ctx.message_list.entries}
             between = messages[text.place.message_id].parts[run[-1].place.part + 1 : text.place.part]
@@ -346,11 +351,29 @@ def by_message(texts: Iterable[Text], ctx: AnyContext | None = None) -> list[lis
                 run = None
         if run is None:
             runs.append([text])
-            if text.kind == "text" and not text.fixed:
-                said[text.place.message_id] = runs[-1]
+            if key is not None:
+                said[key] = runs[-1]
         else:
             run.append(text)
     return runs
+
+
+def _says_block(text: Text) -> bool:
+    """Return whether a text says that it stands in a text block: ``{"type": "text", "text": …}`` in a list."""
+    path = text.place.path
+    return text.text == "text" and path[-1] == "type" and len(path) > 1 and isinstance(path[-2], int)
+
+
+def _group_of(text: Text, blocks: Collection[TextPlace]) -> TextPlace | str | None:
+    """Return what the texts that are read as one with this one have in common; None if it is read alone."""
+    place = text.place
+    if text.fixed:
+        return None
+    if text.kind == "text":
+        return place.message_id
+    if place.path[-1] == "text" and place._replace(path=place.path[:-1]) in blocks:
+        return place._replace(path=place.path[:-2])  # the list
+    return None
 
 
 def in_places(hits: Sequence[Hit], acted: Sequence[Iterable[Edit]]) -> dict[TextPlace, Edits]:

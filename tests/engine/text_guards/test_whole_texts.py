@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock import Edit, Message, OptionError, TextPart, ToolPart, Workflow
+from penstock import Edit, Message, OptionError, TextGuard, TextPart, ToolPart, Workflow
 from penstock.engine import DataPart
 from penstock.engine.text_guards.whole_texts import WholeTexts
+from penstock.engine.values.frozen import freeze
 from penstock.testing import run_stage
 
 if TYPE_CHECKING:
@@ -43,6 +45,16 @@ class Hider(WholeTexts):
         """Hide it."""
         found = ((text, text.text.find(self.word)) for text in texts if not text.fixed)
         return {text.place: (Edit(at, at + len(self.word), "***"),) for text, at in found if at >= 0}
+
+
+class Finder(TextGuard):
+    """Hides a word, wherever it begins and ends."""
+
+    reach = 6
+
+    def find(self, text: str, ctx: AnyContext, *, final: bool) -> list[Edit]:
+        """Return where it stands."""
+        return [Edit(found.start(), found.end(), "***") for found in re.finditer("secret", text)]
 
 
 @pytest.mark.parametrize(
@@ -128,3 +140,38 @@ def test_a_call_and_its_result_are_texts_of_an_answer() -> None:
     (part,) = outcome.messages[0].parts
     assert isinstance(part, ToolPart)
     assert (dict(part.arguments), part.result) == ({"***": "x"}, ("a ***",))
+
+
+def block(text: str) -> dict[str, str]:
+    """Return a text block."""
+    return {"type": "text", "text": text}
+
+
+@pytest.mark.parametrize(
+    ("result", "left"),
+    [
+        ([block("my sec"), block("ret x")], ["my ***", " x"]),
+        ([block("s"), {"type": "image", "data": "x"}, block("ecre"), block(""), block("t")], ["***", "", "", ""]),
+        ([block("a secret"), block("b")], ["a ***", "b"]),
+        ([{"text": "my sec", "type": "text"}, {"text": "ret x", "type": "text"}], ["my ***", " x"]),
+        ([{"text": "my sec"}, {"text": "ret"}], ["my sec", "ret"]),
+    ],
+)
+@pytest.mark.parametrize("deep", [False, True])
+def test_text_blocks_of_a_result_are_read_as_one(result: Any, left: list[str], deep: bool) -> None:
+    """A model reads them so. Other values of a list are read each by itself."""
+    outcome = run_stage(Finder(), "process_tool_result", {"content": result} if deep else result)
+    blocks = outcome.result["content"] if deep else outcome.result
+    assert [each["text"] for each in blocks if "text" in each] == left
+
+
+def test_text_blocks_of_two_lists_are_not_read_as_one() -> None:
+    """Nor those of two results in one message."""
+    apart = {"a": [block("sec")], "b": [block("ret")]}
+    assert run_stage(Finder(), "process_tool_result", apart).result == freeze(apart)
+    parts = [ToolPart(id, "f", {}, state="result", result=[block(text)]) for id, text in (("1", "sec"), ("2", "ret"))]
+    message = Message("tool", tuple(parts))
+    assert run_stage(Finder(), "process_input", [message]).messages[0].parts == message.parts
+    one = Message("tool", (ToolPart("1", "f", {}, state="result", result=[block("sec"), block("ret")]),))
+    left: Any = run_stage(Finder(), "process_input", [one]).messages[0].parts[0]
+    assert left.result == (block("***"), block(""))
