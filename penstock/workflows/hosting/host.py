@@ -78,6 +78,8 @@ class HostSupport:
             client's, as in a gateway.
         instead: for a component that is only a part of an agent, what guards the whole agent: there, a processor is
             refused only if none of its stages can run, since most guards also have stages that a part lacks.
+        logs_partial: whether the log names the stages that never run of processors that have others that run. Not where
+            nobody would expect them, as in a proxy for tools.
     """
 
     adapter: str
@@ -85,6 +87,7 @@ class HostSupport:
     retries: bool = True
     trusted_instructions: bool = True
     instead: str | None = None
+    logs_partial: bool = True
 
 
 class Host:
@@ -174,7 +177,8 @@ class Host:
         never = {stage: [id for id in ids if id not in useful] for stage, ids in lacking.items()}
         lost = self._retries and not support.retries
         retries = [f"the retries of max_processor_retries={self._retries}"] if lost else []
-        refused, said = [*_listed(never), *retries], [*_listed(lacking), *retries]
+        refused = [*_listed(never), *retries]
+        said = [*_listed(lacking), *retries] if support.logs_partial else refused
         if refused and strict:
             way = f"Use {support.instead}" if support.instead else "Remove these processors"
             raise UsageError(

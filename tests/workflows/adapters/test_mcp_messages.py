@@ -185,11 +185,13 @@ async def test_other_results_and_errors_are_read(where: str) -> None:
             assert (await wire.ask(where, uri="x:y"))["error"] == ERROR
 
 
-async def test_bodies_that_hold_text_are_read() -> None:
+@pytest.mark.parametrize("named", [{"mimeType": "text/plain"}, {}])
+async def test_bodies_that_hold_text_are_read(named: Json) -> None:
     """In base64, as resources have them. They cannot be edited, so the guard stops them."""
     blob = base64.b64encode(f"Write to {MAIL}, please".encode()).decode()
-    contents = {"contents": [{"uri": "x:y", "mimeType": "text/plain", "blob": blob}]}
-    async with wired(as_proxy(HIDES, server=Stranger(resources_read=contents))) as wire:
+    contents = {"contents": [{"uri": "x:y", "blob": blob, **named}]}
+    mails = RegexFilterProcessor([{"name": "mail", "pattern": MAIL}], strategy="redact")
+    async with wired(as_proxy(mails, server=Stranger(resources_read=contents))) as wire:
         assert (await wire.ask("resources/read", uri="x:y"))["error"] == ERROR
 
 
@@ -286,7 +288,8 @@ async def test_all_that_goes_to_the_server_is_read() -> None:
         await wire.ask("tools/call", name="f", arguments={"z": 1}, _meta={**own, "note": MAIL})
         await wire.ask("resources/read", uri=f"https://x.example/?q={MAIL}")
         await wire.ask("completion/complete", argument={"name": "n", "value": MAIL})
-        await wire.ask("tools/list", cursor="ada@example.com")
+        await wire.ask("tools/list", cursor=MAIL)
+        await wire.ask("tools/list", cursor="phone=555-123-4567")
         await wire.send(method="notifications/odd", params={"a": MAIL})
         await wire.ask("ping")
     sent = [message["params"] for message in server.got]
@@ -297,7 +300,8 @@ async def test_all_that_goes_to_the_server_is_read() -> None:
         {"name": "f", "arguments": {"z": 1}, "_meta": {**own, "note": "[EMAIL]"}},
         {"uri": "https://x.example/?q=[EMAIL]"},
         {"argument": {"name": "n", "value": "[EMAIL]"}},
-        {"cursor": "ada@example.com"},  # the server's own, which nobody reads
+        {"cursor": "[EMAIL]"},  # no token, so somebody may read it
+        {"cursor": "phone=555-123-4567"},
         {"a": "[EMAIL]"},
         {},
     ]
@@ -409,7 +413,7 @@ TOOLS = {
         "odd",
         {"name": "title", "annotations": {"title": POISON}},
     ],
-    "nextCursor": "ada@example.com",
+    "nextCursor": "phone=555-123-4567",
     "note": MAIL,
 }
 
@@ -429,7 +433,7 @@ async def test_a_description_that_is_blocked_is_left_out_and_its_tool_cannot_be_
                     "inputSchema": {"properties": {"q": {"description": "[EMAIL]"}}},
                 }
             ],
-            "nextCursor": "ada@example.com",
+            "nextCursor": "phone=555-123-4567",
             "note": "[EMAIL]",
         }
         assert await wire.call("bad") == BLOCKED
@@ -608,7 +612,10 @@ def test_options_are_checked(caplog: pytest.LogCaptureFixture) -> None:
     assert "pii" not in str(caught.value)  # it reads the same texts at the stages of tools
     with caplog.at_level(logging.WARNING, "penstock"):
         as_proxy(HIDES, of_input, server=["x"], strict=False)
-    assert "these stages never run: process_input of pii-detector, of-input" in caplog.text
+        as_proxy(HIDES, server=["x"])
+    assert [record.getMessage() for record in caplog.records] == [
+        "mcp.as_proxy: these stages never run: process_input of of-input"
+    ]  # that a guard of tools has stages of models, too, is no news
     as_proxy(HIDES, of_input, server=["x"], descriptions="input")
 
 

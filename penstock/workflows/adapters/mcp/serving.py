@@ -63,6 +63,7 @@ SUPPORT = HostSupport(
     retries=False,
     trusted_instructions=False,
     instead="the adapter of the framework that calls the model",
+    logs_partial=False,
 )
 
 _LIMITS_EVENTS = "max_sse_event_size" in signature(streamable_http_client).parameters  # from 2.3 on
