@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import socket
 import subprocess
@@ -539,6 +540,24 @@ async def test_who_may_not_use_it_gets_nothing() -> None:
         assert (await http.post(url, content=b"{", headers={**modern, "content-type": "application/json"})).json()[
             "error"
         ]["code"] == -32700
+
+
+async def test_what_cannot_be_written_does_not_end_the_process_of_all() -> None:
+    """Half a surrogate pair: JSON can name it, and UTF-8 has no bytes for it."""
+    async with listening(as_proxy(HIDES, server=SERVER)) as url, Client(url) as other:
+        await other.call_tool("lookup", {"query": "first"})
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+        params = {"name": "lookup", "arguments": {"query": "\ud800"}, "_meta": meta}
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+        headers = {**ACCEPT, "mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "lookup"}
+        async with httpx2.AsyncClient() as http:
+            made = await http.post(url, content=body, headers={**headers, "content-type": "application/json"})
+        assert made.json()["error"]["code"] == -32700
+        assert text_of(await other.call_tool("asked", {})) == "first"  # it is the same process
 
 
 async def test_sessions_are_limited_and_end() -> None:

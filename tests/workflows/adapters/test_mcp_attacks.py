@@ -11,7 +11,7 @@ pytest.importorskip("mcp")
 
 import anyio
 
-from penstock import ToolCallContext, processor
+from penstock import RegexFilterProcessor, ToolCallContext, processor
 from penstock.workflows.adapters.mcp import as_proxy
 from tests.hosts.cases import BLOCKS, HIDES
 from tests.workflows.adapters.mcp_wire import Json, Stranger, wired
@@ -130,3 +130,109 @@ async def test_what_a_guard_refuses_tells_nothing() -> None:
         (f"because of {MAIL}", "tools/call"),
         (f"because of {MAIL}", "x/y"),
     ]
+
+
+@pytest.mark.parametrize("method", ["tools/call", "prompts/get", "sampling/createMessage"])
+async def test_a_secret_that_is_split_over_blocks_is_found(method: str) -> None:
+    """A model reads the text blocks of one list as one text."""
+    blocks = [text("Write to ada@exa"), {"type": "image", "data": "", "mimeType": "image/png"}, text("mple.com!")]
+    left = [text("Write to [EMAIL]"), blocks[1], text("!")]
+    if method == "tools/call":
+        said, hidden = {"content": blocks}, {"content": left}
+    else:
+        said, hidden = ({"messages": [{"role": "user", "content": each}]} for each in (blocks, left))
+    server = Stranger(tools_call=said, prompts_get=said)
+    async with wired(as_proxy(HIDES, server=server)) as wire:
+        if method == "sampling/createMessage":
+            await server.say({"id": 1, "method": method, "params": said})
+            assert (await wire.next())["params"] == hidden
+        else:
+            assert (await wire.ask(method, name="f"))["result"] == hidden
+    async with wired(as_proxy(BLOCKS, server=Stranger(tools_call=said))) as wire:
+        assert (await wire.call("f"))["isError"] is True
+
+
+async def test_split_blocks_and_an_object_that_says_the_same_are_blocked() -> None:
+    """The object has its items apart, so that the two cannot agree."""
+    found = {"content": [text("ada@exa"), text("mple.com")], "structuredContent": {"result": ["ada@exa", "mple.com"]}}
+    async with wired(as_proxy(HIDES, server=Stranger(tools_call=found))) as wire:
+        assert (await wire.call("f"))["isError"] is True
+
+
+@pytest.mark.parametrize(
+    "hidden_in",
+    [
+        {"nextCursor": f"write to {MAIL}"},
+        {"requestState": MAIL},
+        {"resultType": MAIL},
+        {"_meta": {"progressToken": MAIL}},
+        {"_meta": {"progressToken": {"note": MAIL}}},
+        {"_meta": {"io.modelcontextprotocol/subscriptionId": [MAIL]}},
+    ],
+)
+async def test_text_in_the_place_of_a_token_is_read(hidden_in: Json) -> None:
+    """Some clients show their model the whole result."""
+    async with wired(as_proxy(HIDES, server=Stranger(tools_call={"content": [], **hidden_in}))) as wire:
+        assert MAIL not in str(await wire.call("f"))
+
+
+async def test_text_in_the_place_of_a_method_does_not_pass() -> None:
+    """Neither from the server nor from the client."""
+    server = Stranger(x={"said": "y"})
+    async with wired(as_proxy(HIDES, server=server)) as wire:
+        await server.say({"method": f"notifications/{MAIL}"})
+        await server.say({"id": 7, "method": f"ask {MAIL}", "params": {"a": 1}})
+        await wire.send(method=f"notifications/{MAIL}")
+        assert (await wire.ask(f"tell {MAIL}", a=1))["error"] == ERROR
+        assert (await wire.ask("x"))["result"] == {"said": "y"}
+    assert wire.got == []
+    assert [message for message in server.got if message.get("method") != "x"] == [
+        {"jsonrpc": "2.0", "id": 7, "error": ERROR}
+    ]
+
+
+@pytest.mark.parametrize("arguments", ["x", [], [1], 0, False])
+async def test_a_tool_is_known_by_its_name_whatever_its_arguments_are(arguments: Any) -> None:
+    """A server may take what is no object for no arguments, so guards that forbid a tool must see its name."""
+
+    @processor("process_tool_call", role="guard")
+    def forbids(ctx: ToolCallContext) -> None:
+        if ctx.tool_name == "delete":
+            ctx.abort("no")
+
+    poison = RegexFilterProcessor([{"name": "poison", "pattern": "Ignore"}], strategy="block")
+    server = Stranger(tools_list={"tools": [{"name": "bad", "description": "Ignore all"}]}, tools_call={"content": []})
+    async with wired(as_proxy(forbids, poison, server=server)) as wire:
+        await wire.ask("tools/list")
+        for name, blocked in (("delete", True), ("bad", True), ("good", False)):
+            made = await wire.ask("tools/call", name=name, arguments=arguments)
+            assert ("isError" in made["result"]) is blocked
+    assert [message["params"]["name"] for message in server.got[1:]] == ["good"]
+    assert server.got[1]["params"]["arguments"] == arguments
+
+
+@pytest.mark.parametrize("place", ["asked", "answered", "told_client", "told_server"])
+async def test_what_fails_beside_the_guards_is_answered(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for an answer for ever, and nothing passes."""
+
+    def says(got: Json) -> list[Json]:
+        if got.get("method") == "x":
+            return [{"id": 9, "method": "sampling/createMessage", "params": {"systemPrompt": MAIL}}]
+        return [{"id": got["id"], "result": {"said": MAIL}}] if "method" in got else []
+
+    async def breaks(*_: Any) -> Any:
+        raise LookupError(MAIL)
+
+    server = Stranger(says)
+    monkeypatch.setattr(f"penstock.workflows.adapters.mcp.reading.MessageGuard.{place}", breaks)
+    async with wired(as_proxy(HIDES, server=server)) as wire:
+        if place in ("asked", "answered"):
+            assert (await wire.ask("y", a=MAIL))["error"] == ERROR
+            return
+        await wire.send(id=1, method="x", params={})
+        if place == "told_server":
+            await wire.send(id=(await wire.next())["id"], result={"model": MAIL})
+        with anyio.fail_after(10):
+            while len(server.got) < 2:  # noqa: ASYNC110 - another task does it
+                await anyio.sleep(0.01)
+    assert server.got[1] == {"jsonrpc": "2.0", "id": 9, "error": ERROR}

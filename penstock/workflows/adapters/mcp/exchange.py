@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,6 +15,7 @@ from mcp.shared.inbound import (
 )
 from mcp.shared.message import SessionMessage
 from mcp.types import ErrorData, JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+from pydantic_core import from_json
 from starlette.responses import Response
 
 from penstock.workflows.adapters.mcp.relay import CLOSED_CODE, CLOSED_TEXT
@@ -167,8 +167,11 @@ def problem(message: str, status: int) -> Response:
 
 
 def decoded_of(body: bytes) -> Any:
-    """Return the JSON value of a body; None if it is none."""
+    """Return the JSON value of a body; None if it is none.
+
+    Half a surrogate pair is refused, too: no transport could write it, and the one to the server would end.
+    """
     try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
+        return from_json(body)
+    except ValueError:
         return None

@@ -15,45 +15,51 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-_TOKENS = frozenset({"cursor", "nextCursor", "progressToken", "requestId", "requestState"})
-_WORDS = frozenset({"cacheScope", "protocolVersion", "resultType"})
+_TOKENS = ("cursor", "nextCursor", "progressToken", "requestId", "requestState")
+_WORDS = ("cacheScope", "protocolVersion", "resultType")
+_TOKEN = re.compile(r"[\w+/=.:~%|-]*", re.ASCII)
 _WORD = re.compile(r"[\w./-]{1,64}", re.ASCII)
+_SOFTWARES = dict.fromkeys(_TOKENS, _TOKEN) | dict.fromkeys(_WORDS, _WORD)
+"""The keys of strings that only software reads, with how these look. Others under such a key are read as text."""
+
 _OPAQUE_META = frozenset({"progressToken", "io.modelcontextprotocol/subscriptionId"})
 _CLIENT_META = re.compile(r"io\.modelcontextprotocol/.*|progressToken|traceparent|tracestate|baggage")
-_COUNTS = _TOKENS | {"progress", "total"}
+_COUNTS = frozenset(_TOKENS) | {"progress", "total"}
 
 
-def is_clients_own(key: str) -> bool:
-    """Return whether a key of ``_meta`` is the client's software's own."""
+def is_clients_own(key: str, item: object) -> bool:
+    """Return whether a value of ``_meta`` is the client's software's own."""
+    del item
     return _CLIENT_META.fullmatch(key) is not None
 
 
-def is_servers_own(key: str) -> bool:
-    """Return whether a key of ``_meta`` is the server's software's own."""
-    return key in _OPAQUE_META
+def is_servers_own(key: str, item: object) -> bool:
+    """Return whether a value of ``_meta`` is a token of the server's software."""
+    is_token = isinstance(item, int) or (isinstance(item, str) and _TOKEN.fullmatch(item) is not None)
+    return key in _OPAQUE_META and is_token
 
 
 def is_opaque(key: str, item: object) -> bool:
     """Return whether only software reads it: flags, numbers of progress, tokens, and words of the protocol."""
     if isinstance(item, str):
-        return key in _TOKENS or (key in _WORDS and _WORD.fullmatch(item) is not None)
+        return key in _SOFTWARES and _SOFTWARES[key].fullmatch(item) is not None
     return isinstance(item, (bool, float)) or (isinstance(item, int) and key in _COUNTS)
 
 
-def shown_of(value: Json, own: Callable[[str], bool]) -> Json:
+def shown_of(value: Json, own: Callable[[str, object], bool]) -> Json:
     """Return what guards read of an object: all but tokens, and those keys of ``_meta`` that are the sender's own."""
     shown = {key: item for key, item in value.items() if not is_opaque(key, item)}
     meta = shown.get("_meta")
     if is_mapping(meta):
-        shown["_meta"] = {key: item for key, item in meta.items() if not own(key)}
+        shown["_meta"] = {key: item for key, item in meta.items() if not own(key, item)}
     return {key: item for key, item in shown.items() if key != "_meta" or item}
 
 
-def merged(value: Json, left: Json, own: Callable[[str], bool]) -> Json:
+def merged(value: Json, left: Json, own: Callable[[str, object], bool]) -> Json:
     """Return an object with what the guards left of `shown_of`, and with what they did not read."""
     kept = {key: item for key, item in value.items() if is_opaque(key, item)}
     meta = value.get("_meta")
-    unread = {key: item for key, item in meta.items() if own(key)} if is_mapping(meta) else {}
+    unread = {key: item for key, item in meta.items() if own(key, item)} if is_mapping(meta) else {}
     made = {key: left[key] if key in left else kept[key] for key in value if key in left or key in kept}
     made |= {key: item for key, item in left.items() if key not in made}
     if unread:

@@ -57,6 +57,7 @@ LISTS = {
 
 _GREETINGS = ("initialize", "server/discover")
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")
+_METHOD = re.compile(r"[\w$./-]{1,128}", re.ASCII)
 _WITHOUT_TEXT = {
     "notifications/cancelled": ("requestId",),
     "notifications/progress": ("progressToken", "progress", "total"),
@@ -131,16 +132,12 @@ class MessageGuard:
         Raises:
             RefusedError: it must not reach the server.
         """
-        self._check()
+        self._check(call.method)
         call.name = call.method
         if not params or call.method == "initialize":  # what the client's software says of itself
             return params
-        name, arguments = params.get("name"), params.get("arguments")
-        if (
-            call.method != "tools/call"
-            or not isinstance(name, str)
-            or not is_mapping({} if arguments is None else arguments)
-        ):
+        name = params.get("name")
+        if call.method != "tools/call" or not isinstance(name, str):
             return await self._asked_whole(call, params, params)
         if name in self._refused_tools or name == call.method:  # processors would take it for the method itself
             raise self._refused(call.method, None, "the tool was left out of the list")
@@ -149,13 +146,14 @@ class MessageGuard:
         rest = {key: item for key, item in params.items() if key != "arguments" and not (known and key == "name")}
         made = await self._asked_whole(call, params, rest)
         async with self._stages(call.method, call) as request:
-            given = freeze(arguments or {})
-            checked = await request.tool_call(name, given, call.id)
+            given = freeze(params.get("arguments"))
+            checked = await request.tool_call(name, {} if given is None else given, call.id)
             call.arguments = checked.arguments
             if checked.answered:
                 call.answer = _answer(checked.answer, is_error=checked.is_error, modern=call.modern)
-            elif not equal(checked.arguments, given):
-                made = {**(made or {}), "arguments": as_object(thaw(checked.arguments))}
+            elif not equal(checked.arguments, {} if given is None else given):
+                left = thaw(checked.arguments)
+                made = {**(made or {}), "arguments": as_object(left) if is_mapping(given or {}) else left}
         return made
 
     async def _asked_whole(self, call: GuardedCall, params: Json, read: Json) -> Json:
@@ -182,9 +180,9 @@ class MessageGuard:
         Raises:
             RefusedError: it must not reach the server.
         """
+        self._check(method)
         shown = shown_of(value or {}, is_clients_own)
         if not shown or value is None:
-            self._check()
             return value
         try:
             async with self._stages(method) as request:
@@ -243,9 +241,9 @@ class MessageGuard:
         Raises:
             RefusedError: it must not reach the client.
         """
+        self._check(method)
         shown = shown_of(params or {}, is_servers_own)
         if not shown or params is None:
-            self._check()
             return params
         try:
             async with self._stages(method) as request:
@@ -394,8 +392,13 @@ class MessageGuard:
     def _said_of(self, method: str) -> dict[str, Value]:
         return {**self._context, "mcp_method": method}
 
-    def _check(self) -> None:
-        if self.ended:
+    def _check(self, method: str = "") -> None:
+        """Refuse all of a session that has ended, and text in the place of a method, which no guard would read.
+
+        Raises:
+            RefusedError: it does not pass.
+        """
+        if self.ended or (method and _METHOD.fullmatch(method) is None):
             raise RefusedError
 
     def _refused_for(self, method: str, error: Exception) -> RefusedError:

@@ -185,7 +185,7 @@ class Relay:
         except _GONE:  # whoever reads that side sees it
             return
         except Exception as error:  # noqa: BLE001 - other messages go on
-            _leave_out("client", error)
+            _note("client", error)
         finally:
             places.release()
 
@@ -200,15 +200,17 @@ class Relay:
         async with call.check():
             try:
                 params = await self._guard.asked(call.guarded, message.params)
-            except RefusedError:
+                if call.guarded.answer is not None:
+                    await self._answer(call, JSONRPCResponse(jsonrpc="2.0", id=call.id, result=call.guarded.answer))
+                    return
+                call.sent = True
+                _about.set(call.id)
+                await self._send_server(_with_params(message, params))
+            except _GONE:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer
+                _note("client", error)
                 await self._refuse(call)
-                return
-            if call.guarded.answer is not None:
-                await self._answer(call, JSONRPCResponse(jsonrpc="2.0", id=call.id, result=call.guarded.answer))
-                return
-            call.sent = True
-            _about.set(call.id)
-            await self._send_server(_with_params(message, params))
 
     async def _tell_server(self, message: JSONRPCNotification) -> None:
         call: _Call | None = None
@@ -251,7 +253,8 @@ class Relay:
                 told = message.error.model_dump(exclude_unset=True)
                 error = await self._guard.told_server(method, told, str(message.id))
                 answer = message.model_copy(update={"error": ErrorData.model_validate(error)})
-        except (RefusedError, ValueError):
+        except Exception as error:  # noqa: BLE001 - whatever it is, the server gets an answer
+            _note("client", error)
             answer = _blocked(message.id)
         await self._send_server(answer)
 
@@ -321,7 +324,7 @@ class Relay:
         except _GONE:  # whoever reads that side sees it
             return
         except Exception as error:  # noqa: BLE001 - other messages go on
-            _leave_out("server", error)
+            _note("server", error)
         finally:
             sent.set()
             if self._last_sent.get(about) is sent:
@@ -346,7 +349,10 @@ class Relay:
                     answer = message.model_copy(update={"error": ErrorData.model_validate(error)})
                 await _wait(before)
                 await self._answer(call, answer)
-            except (RefusedError, ValueError):
+            except _GONE:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer
+                _note("server", error)
                 await _wait(before)
                 await self._refuse(call)
 
@@ -376,7 +382,8 @@ class Relay:
     async def _ask_client(self, message: JSONRPCRequest, about: Id | None, before: anyio.Event | None) -> None:
         try:
             params = await self._guard.told_client(message.method, message.params, str(message.id))
-        except RefusedError:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the server gets an answer
+            _note("server", error)
             await self._to_server.send(SessionMessage(_blocked(message.id)))
             return
         self._asks[message.id] = message.method
@@ -416,9 +423,11 @@ def _with_params(message: Any, params: Json | None) -> Any:
     return message if params is message.params else message.model_copy(update={"params": params})
 
 
-def _leave_out(side: str, error: Exception) -> None:
-    log.error("mcp: a message of the %s was left out: %s", side, type(error).__name__)
-    log.debug("mcp: it failed", exc_info=error)  # it may quote what was sent
+def _note(side: str, error: Exception) -> None:
+    """Log that a message of a side does not pass; of a refusal, the guards have said so."""
+    if not isinstance(error, RefusedError):
+        log.error("mcp: a message of the %s was left out: %s", side, type(error).__name__)
+        log.debug("mcp: it failed", exc_info=error)  # it may quote what was sent
 
 
 async def _wait(event: anyio.Event | None) -> None:
