@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 TOKEN = "PENSTOCK_MCP_TOKEN"  # noqa: S105 - its name
 """The environment variable with the token that HTTP clients must send."""
 
-LOCAL_HOSTS = tuple(f"{name}{port}" for name in ("127.0.0.1", "localhost", "[::1]") for port in ("", ":*"))
-"""The values of the header ``Host`` that are this machine's."""
-
 _GRACE = 2  # seconds for open connections at the end; then they are cut
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
@@ -119,12 +116,13 @@ async def _end_on_signal(scope: anyio.CancelScope, *, task_status: TaskStatus[No
 
 def _reported(error: BaseException) -> BaseException:
     """Return the error to raise for a failed connection: what it says is enough."""
-    while isinstance(error, BaseExceptionGroup):
-        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
-    if isinstance(error, BrokenPipeError):
-        return error  # the client does not read any more
-    made = CommandError(f"the server cannot be started or reached: {error}")
-    made.__cause__ = error
+    from penstock.workflows.adapters.mcp.serving import first_of
+
+    first = first_of(error)
+    if isinstance(first, BrokenPipeError):
+        return first  # the client does not read any more
+    made = CommandError(f"the server cannot be started or reached: {first}")
+    made.__cause__ = first
     return made
 
 
@@ -133,6 +131,8 @@ def _reported(error: BaseException) -> BaseException:
 
 def _listening(args: argparse.Namespace) -> dict[str, Any]:
     """Return the options of the proxy where it listens. Beyond this machine, clients need a token."""
+    from penstock.workflows.adapters.mcp.serving import LOCAL_HOSTS
+
     host: str = args.listen[0]
     token = os.environ.get(TOKEN)
     made: dict[str, Any] = {"path": args.path}

@@ -55,10 +55,10 @@ async def _through(job: Job, server: MCPServer, seen: Seen) -> AsyncGenerator[An
         async with _process(server) as command, _over_stdio(as_proxy(*job.guards, server=command, **options)) as client:
             yield client
     else:
-        async with _over_http(server.streamable_http_app()) as url:
-            async with _over_http(as_proxy(*job.guards, server=url, **options)) as front:
-                async with streamable_http_client(front) as client:
-                    yield client
+        async with AsyncExitStack() as stack:
+            url = await stack.enter_async_context(_over_http(server.streamable_http_app()))
+            front = await stack.enter_async_context(_over_http(as_proxy(*job.guards, server=url, **options)))
+            yield await stack.enter_async_context(streamable_http_client(front))
 
 
 @asynccontextmanager
@@ -78,11 +78,11 @@ async def _over_http(app: Any) -> AsyncGenerator[str]:
 async def _over_stdio(proxy: GuardProxy) -> AsyncGenerator[Any]:
     """Serve one client over pipes, as a process does over stdin and stdout; give the client's streams."""
     (to_proxy, from_client), (to_client, from_proxy) = os.pipe(), os.pipe()
-    writes = open(from_client, "w", encoding="utf-8")  # noqa: ASYNC230, SIM115 - pipes, closed one by one
-    with open(to_proxy, "rb", buffering=0) as stdin, open(to_client, encoding="utf-8") as reads:  # noqa: ASYNC230
+    writes = os.fdopen(from_client, "w", encoding="utf-8")
+    with os.fdopen(to_proxy, "rb", buffering=0) as stdin, os.fdopen(to_client, encoding="utf-8") as reads:
 
         async def serve() -> None:
-            with open(from_proxy, "w", encoding="utf-8") as stdout:  # noqa: ASYNC230 - a pipe
+            with os.fdopen(from_proxy, "w", encoding="utf-8") as stdout:
                 await proxy.serve_stdio(stdin, stdout)
 
         async with anyio.create_task_group() as group:
@@ -115,12 +115,15 @@ async def _process(server: MCPServer) -> AsyncGenerator[list[str]]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         async def serve() -> None:
-            link, _ = await anyio.to_thread.run_sync(listener.accept)
+            link, _ = await anyio.to_thread.run_sync(listener.accept, abandon_on_cancel=True)
             with link, link.makefile("r", encoding="utf-8") as reads, link.makefile("w", encoding="utf-8") as writes:
-                async with stdio_server(anyio.wrap_file(reads), anyio.wrap_file(writes)) as outside:
-                    async with InMemoryTransport(server) as inside, anyio.create_task_group() as pumps:
-                        pumps.start_soon(_pump, outside[0], inside[1])
-                        pumps.start_soon(_pump, inside[0], outside[1])
+                async with (
+                    stdio_server(anyio.wrap_file(reads), anyio.wrap_file(writes)) as outside,
+                    InMemoryTransport(server) as inside,
+                    anyio.create_task_group() as pumps,
+                ):
+                    pumps.start_soon(_pump, outside[0], inside[1])
+                    pumps.start_soon(_pump, inside[0], outside[1])
 
         async with anyio.create_task_group() as group:
             group.start_soon(serve)

@@ -236,3 +236,31 @@ async def test_what_fails_beside_the_guards_is_answered(place: str, monkeypatch:
             while len(server.got) < 2:  # noqa: ASYNC110 - another task does it
                 await anyio.sleep(0.01)
     assert server.got[1] == {"jsonrpc": "2.0", "id": 9, "error": ERROR}
+
+
+async def test_the_name_of_a_tool_that_no_list_has_is_read() -> None:
+    """It may be the secret itself: a model writes it."""
+    key = "AKIAIOSFODNN7EXAMPLE"
+    keys = RegexFilterProcessor([{"name": "key", "pattern": "AKIA[A-Z0-9]+"}], strategy="block")
+    server = Stranger(tools_list={"tools": [{"name": "f"}]}, tools_call={"content": []})
+    proxy = as_proxy(keys, server=server)
+    async with wired(proxy) as wire:
+        await wire.ask("tools/list")
+        assert (await wire.call(key))["isError"] is True
+        assert await wire.call("f") == await wire.call("other") == {"content": []}
+    async with wired(proxy, "other") as wire:
+        assert (await wire.call(key))["isError"] is True
+    assert key not in str(server.got)
+
+
+async def test_a_server_may_return_a_number_as_a_text() -> None:
+    """As the official clients allow it; an id that is a text stays one."""
+
+    def says(got: Json) -> list[Json]:
+        return [{"id": str(got["id"]), "result": {"content": [text(f"{got['id']!r} {MAIL}")]}}]
+
+    async with wired(as_proxy(HIDES, server=Stranger(says))) as wire:
+        for id in (1, "2"):
+            await wire.send(id=id, method="tools/call", params={"name": "f", "arguments": {}})
+            made = await wire.next()
+            assert (made["id"], made["result"]["content"]) == (id, [text(f"{id!r} [EMAIL]")])

@@ -18,7 +18,7 @@ from mcp.types import ErrorData, JSONRPCError, JSONRPCNotification, JSONRPCReque
 from pydantic_core import from_json
 from starlette.responses import Response
 
-from penstock.workflows.adapters.mcp.relay import CLOSED_CODE, CLOSED_TEXT
+from penstock.workflows.adapters.mcp.relay import closed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -115,8 +115,7 @@ class Exchange:
                 except anyio.EndOfStream:
                     ended = True
             if ended:
-                error = ErrorData(code=CLOSED_CODE, message=CLOSED_TEXT)
-                message = JSONRPCError(jsonrpc="2.0", id=id, error=error)
+                message = closed(id)
             last = isinstance(message, (JSONRPCResponse, JSONRPCError))
             if last:  # the next request may use the connection
                 self._answered = True

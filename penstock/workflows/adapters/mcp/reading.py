@@ -98,6 +98,16 @@ class GuardedCall:
 class MessageGuard:
     """The guards of one session.
 
+    Args:
+        host: the processors.
+        descriptions: what reads the server's descriptions.
+        shares_state: whether the messages of the session share the state of processors.
+        ends: whether a verdict ends the session.
+        context: values that hooks share.
+        on_tripwire: called with each verdict and its method.
+        tools: the tools that were listed, and whether they may be called; shared by sessions. Once there are some, the
+            name of any other tool is read as a text.
+
     Attributes:
         ended: whether a verdict has ended the session; nothing passes then.
     """
@@ -111,7 +121,7 @@ class MessageGuard:
         ends: bool = False,
         context: Mapping[str, Value] | None = None,
         on_tripwire: Callable[[Tripwire, str], object] | None = None,
-        refused_tools: set[str] | None = None,
+        tools: dict[str, bool] | None = None,
     ) -> None:
         self.ended = False
         self._host = host
@@ -120,7 +130,7 @@ class MessageGuard:
         self._ends = ends
         self._context = dict(context or {})
         self._on_tripwire = on_tripwire
-        self._refused_tools = set[str]() if refused_tools is None else refused_tools
+        self._tools: dict[str, bool] = {} if tools is None else tools
 
     # From the client
 
@@ -139,10 +149,11 @@ class MessageGuard:
         name = params.get("name")
         if call.method != "tools/call" or not isinstance(name, str):
             return await self._asked_whole(call, params, params)
-        if name in self._refused_tools or name == call.method:  # processors would take it for the method itself
+        listed = self._tools.get(name)
+        if listed is False or name == call.method:  # processors would take it for the method itself
             raise self._refused(call.method, None, "the tool was left out of the list")
         call.name = name
-        known = _TOOL_NAME.fullmatch(name) is not None
+        known = listed or (not self._tools and _TOOL_NAME.fullmatch(name) is not None)
         rest = {key: item for key, item in params.items() if key != "arguments" and not (known and key == "name")}
         made = await self._asked_whole(call, params, rest)
         async with self._stages(call.method, call) as request:
@@ -308,10 +319,11 @@ class MessageGuard:
             except RefusedError:
                 self._check()
                 if call.method == "tools/list" and isinstance(name, str):
-                    self._refused_tools.add(name)
+                    self._tools[name] = False
                 continue
             if is_mapping(item):
-                self._refused_tools.discard(str(name))
+                if call.method == "tools/list":
+                    self._tools |= {str(name): True, str(left.get("name")): True}
                 kept.append(left)
         rest = await self._described(call, {name: item for name, item in result.items() if name != key})
         return {name: kept if name == key else rest[name] for name in result if name == key or name in rest}

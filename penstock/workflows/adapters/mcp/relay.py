@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import anyio
+from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.inbound import (
     MCP_METHOD_HEADER,
     MCP_NAME_HEADER,
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
     Id = int | str
     HeaderMaps = dict[str, dict[tuple[str, ...], str]]
 
-CLOSED_CODE = -32000
-CLOSED_TEXT = "The server has closed the connection."
 
 _CANCELLED = "notifications/cancelled"
 _GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
@@ -146,15 +145,13 @@ class Relay:
                 call.scope.cancel()
                 async with call.busy:
                     pass  # until the check has ended
-                error = ErrorData(code=CLOSED_CODE, message=CLOSED_TEXT)
                 with suppress(*_GONE):
-                    await self._answer(call, JSONRPCError(jsonrpc="2.0", id=call.id, error=error))
+                    await self._answer(call, closed(call.id))
         with suppress(*_GONE), anyio.move_on_after(_PATIENCE if reads else 0):
             async for item in self._from_client:
                 message = None if isinstance(item, Exception) else item.message
                 if isinstance(message, JSONRPCRequest):
-                    error = ErrorData(code=CLOSED_CODE, message=CLOSED_TEXT)
-                    await self._to_client.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=message.id, error=error)))
+                    await self._to_client.send(SessionMessage(closed(message.id)))
 
     # From the client to the server
 
@@ -300,7 +297,8 @@ class Relay:
     def _about(self, message: Any) -> Id | None:
         """Return the id of the client's request that a message of the server belongs to; None if there is none."""
         if isinstance(message, (JSONRPCResponse, JSONRPCError)):
-            return message.id
+            call = self._call(message.id)
+            return None if call is None else call.id
         params: Json = message.params or {}
         token = params.get("progressToken")
         if message.method == "notifications/progress":
@@ -332,7 +330,7 @@ class Relay:
             places.release()
 
     async def _answer_client(self, message: JSONRPCResponse | JSONRPCError, before: anyio.Event | None) -> None:
-        call = self._calls.get(message.id) if message.id is not None else None
+        call = self._call(message.id)
         if call is None or call.returned or not call.sent:
             log.debug("mcp: the server answered what nobody waits for; it was left out")
             return
@@ -343,10 +341,10 @@ class Relay:
                 if isinstance(message, JSONRPCResponse):
                     result = await self._guard.answered(call.guarded, message.result)
                     self._learn(call.guarded.method, result, message.result)
-                    answer = message.model_copy(update={"result": result})
+                    answer = message.model_copy(update={"id": call.id, "result": result})
                 else:
                     error = await self._guard.failed(call.guarded, message.error.model_dump(exclude_unset=True))
-                    answer = message.model_copy(update={"error": ErrorData.model_validate(error)})
+                    answer = message.model_copy(update={"id": call.id, "error": ErrorData.model_validate(error)})
                 await _wait(before)
                 await self._answer(call, answer)
             except _GONE:
@@ -355,6 +353,12 @@ class Relay:
                 _note("server", error)
                 await _wait(before)
                 await self._refuse(call)
+
+    def _call(self, id: Id | None) -> _Call | None:
+        """Return the call that an answer belongs to. Some servers return a number as a text; clients allow it."""
+        if id is None:
+            return None
+        return self._calls.get(id) or self._calls.get(coerce_request_id(id))
 
     def _learn(self, method: str, result: Json, before: Json) -> None:
         """Note what later messages need: the version, and the headers of a tool's parameters."""
@@ -413,6 +417,12 @@ class Relay:
     async def _send_client(self, message: Any, about: Id | None) -> None:
         metadata = ServerMessageMetadata(related_request_id=about) if about in self._calls else None
         await self._to_client.send(SessionMessage(message, metadata))
+
+
+def closed(id: Id) -> JSONRPCError:
+    """Return the answer to a request that the server will not answer: it has gone."""
+    error = ErrorData(code=-32000, message="The server has closed the connection.")
+    return JSONRPCError(jsonrpc="2.0", id=id, error=error)
 
 
 def _blocked(id: Id | None) -> JSONRPCError:

@@ -70,6 +70,8 @@ _LIMITS_EVENTS = "max_sse_event_size" in signature(streamable_http_client).param
 
 _MIB = 1024 * 1024
 _LOCAL = ("127.0.0.1", "localhost", "[::1]")
+LOCAL_HOSTS = tuple(f"{name}{port}" for name in _LOCAL for port in ("", ":*"))
+"""The values of the header ``Host`` that are this machine's."""
 
 
 class ProxyOptions(HostOptions, total=False):
@@ -155,7 +157,7 @@ class GuardProxy:
         self._max_bytes = _positive("max_bytes", options.get("max_bytes", 16 * _MIB))
         self._max_sessions = _positive("max_sessions", options.get("max_sessions", 1000))
         self._idle_seconds = _positive("idle_seconds", options.get("idle_seconds", 1800.0))
-        hosts = options.get("allowed_hosts", [*_LOCAL, *(f"{each}:*" for each in _LOCAL)])
+        hosts = options.get("allowed_hosts", LOCAL_HOSTS)
         origins = options.get("allowed_origins", [f"{how}://{each}:*" for how in ("http", "https") for each in _LOCAL])
         self._security = TransportSecurityMiddleware(
             TransportSecuritySettings(
@@ -171,7 +173,7 @@ class GuardProxy:
         self.host = Host(support, processors, **known)
         self._limited = RequestBodyLimitMiddleware(self._handle, self._max_bytes)
         self._headers: HeaderMaps = {}
-        self._refused_tools: set[str] = set()  # shared, since requests without a session have no other place
+        self._tools: dict[str, bool] = {}  # shared, since requests without a session have no other place
         self._group: TaskGroup | None = None
         self._sessions: dict[str, _Session] = {}
         self._shared: SharedConnection | None = None
@@ -203,7 +205,7 @@ class GuardProxy:
             ends=self._ends,
             context={**self._context, "mcp_session": session},
             on_tripwire=self._on_tripwire,
-            refused_tools=self._refused_tools,
+            tools=self._tools,
         )
         return Relay(guard, client, self._headers)
 
@@ -437,11 +439,16 @@ class _Session:
     user: object
 
 
-def _said(error: BaseException) -> str:
-    """Return what an error says, or the first one of a group."""
+def first_of(error: BaseException) -> BaseException:
+    """Return an error, or the first one of a group."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
-    return f"{type(error).__name__}: {error}"
+    return error
+
+
+def _said(error: BaseException) -> str:
+    first = first_of(error)
+    return f"{type(first).__name__}: {first}"
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

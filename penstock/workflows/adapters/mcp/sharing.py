@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
+from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
@@ -72,7 +73,7 @@ class SharedConnection:
     def _given_back(self, message: Any) -> tuple[_Lane, Any] | None:
         """Return the lane of a message, and the message as its client knows it; None if it belongs to nobody."""
         if isinstance(message, (JSONRPCResponse, JSONRPCError)):
-            lane = self._lane(message.id)
+            lane = None if message.id is None else self._lane(coerce_request_id(message.id))
             return None if lane is None else (lane, message.model_copy(update={"id": lane.id}))
         params: Json = message.params or {}
         lane = self._lane(params.get("progressToken"))
