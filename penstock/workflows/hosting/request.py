@@ -333,7 +333,14 @@ class HostRequest:
         return CheckedCall(outcome.arguments)
 
     async def tool_result(
-        self, name: str, result: Value, call_id: str, *, arguments: Value = None, is_error: bool = False
+        self,
+        name: str,
+        result: Value,
+        call_id: str,
+        *,
+        arguments: Value = None,
+        is_error: bool = False,
+        notes: Values = EMPTY,
     ) -> Value:
         """Check the result of a tool, and return what the guards left of it.
 
@@ -343,6 +350,7 @@ class HostRequest:
             call_id: the id of the call.
             arguments: the arguments that the tool was called with.
             is_error: whether the tool failed.
+            notes: the metadata of the framework's message with the result.
 
         Raises:
             BlockedError: a verdict ended the request.
@@ -350,7 +358,7 @@ class HostRequest:
         self.check()
         await self.open()
         call = self._call(call_id) or ToolPart(call_id, name, EMPTY if arguments is None else arguments)
-        left = await self._checked_result(call, result, is_error=is_error)
+        left = await self._checked_result(call, result, is_error=is_error, notes=notes)
         self.check()
         return left
 

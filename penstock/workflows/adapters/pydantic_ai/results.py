@@ -1,0 +1,194 @@
+"""What tools and output functions give back, and what they ask to be retried: checked as results of tools."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic import PydanticSchemaGenerationError, TypeAdapter, ValidationError
+from pydantic_ai import exceptions, messages as theirs
+from pydantic_ai.toolsets import WrapperToolset
+from pydantic_core import to_jsonable_python
+
+from penstock.engine.values.errors import UsageError
+from penstock.engine.values.frozen import EMPTY, freeze, is_items, is_mapping, thaw
+from penstock.workflows.adapters.pydantic_ai.messages import read_message
+from penstock.workflows.adapters.pydantic_ai.verdicts import GuardBlockedError
+from penstock.workflows.hosting import raised_as
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from pydantic_ai import RunContext
+    from pydantic_ai.toolsets.abstract import ToolsetTool
+
+    from penstock.engine.values.frozen import Value
+    from penstock.workflows.hosting import HostRequest
+
+
+class CheckedResults:
+    """Checks what one function gives back.
+
+    Args:
+        request: the request of the run.
+        name: the name of the function.
+        call_id: the id of the call.
+        arguments: the arguments of the call.
+    """
+
+    def __init__(self, request: HostRequest, name: str, call_id: str, arguments: Value = None) -> None:
+        self._request = request
+        self._name = name
+        self._call_id = call_id
+        self._arguments = arguments
+
+    async def result(self, made: Any) -> Any:
+        """Return the result of a tool as the guards left it: the object itself if they changed nothing.
+
+        What a `ToolReturn` says beside its value is checked, too: the model reads its content, and the history and
+        frontends get its metadata.
+
+        Raises:
+            BlockedError: a guard stopped the run.
+        """
+        if not isinstance(made, theirs.ToolReturn):
+            return await self.value(made)
+        given = cast("Any", made)
+        left: dict[str, Any] = {"return_value": await self.value(given.return_value)}
+        if given.content:
+            left["content"] = _as_content(given.content, await self.value(given.content, "content"))
+        if given.metadata is not None:
+            left["metadata"] = await self.value(given.metadata, "metadata")
+        changed = {name: item for name, item in left.items() if item is not getattr(given, name)}
+        return replace(given, **changed)
+
+    async def value(self, made: Any, beside: str = "") -> Any:
+        """Return a value as the guards left it: what they changed becomes JSON, and the rest stays as it is.
+
+        Args:
+            made: the value.
+            beside: what it is, if it is not the result of the call itself.
+
+        Raises:
+            BlockedError: a guard stopped the run.
+        """
+        said = to_jsonable_python(made, fallback=str, bytes_mode="base64")
+        return _with_changes(made, said, await self._left(said, beside))
+
+    async def output(self, made: Any) -> Any:
+        """Return what an output function or validator has made, as the guards left it, of the same type.
+
+        Raises:
+            BlockedError: a guard stopped the run.
+            UsageError: a guard changed an object that cannot be made anew.
+        """
+        said = to_jsonable_python(made, fallback=str, bytes_mode="base64")
+        left = await self._left(said, "output")
+        made_anew = _with_changes(made, said, left)
+        if made_anew is made or isinstance(made, (str, list, dict)):
+            return made_anew
+        kind: type[Any] = cast("Any", type(made))
+        try:
+            return TypeAdapter(kind).validate_python(made_anew)
+        except (PydanticSchemaGenerationError, ValidationError) as error:
+            raise UsageError(
+                f"a guard changed the output that {self._name!r} has made, and no {kind.__name__} can be made of what "
+                "is left; let it return text, lists or dicts, a dataclass, or a model of pydantic"
+            ) from error
+
+    async def of(self, work: Awaitable[Any], *, of_call: bool) -> Any:
+        """Return the result of some work; what it raises for the model to read is checked.
+
+        Args:
+            work: the work.
+            of_call: whether what it raises answers the call, so that the run keeps it as the call's result.
+
+        Raises:
+            GuardBlockedError: a guard stopped the run.
+            Exception: what the work raised, with its text as the guards left it.
+        """
+        raised: Any
+        try:
+            return await work
+        except (exceptions.ModelRetry, exceptions.ToolFailed, exceptions.ToolRetryError) as error:
+            raised = error
+        with raised_as(GuardBlockedError):  # not within the handler, else the new error would lead to the old one
+            left = await self._retry(raised, of_call=of_call)
+        raise left
+
+    async def _retry(self, error: Any, *, of_call: bool) -> Exception:
+        told = isinstance(error, exceptions.ToolRetryError)
+        text = error.tool_retry.content if told else error.message
+        if not isinstance(text, str):  # what is wrong with an answer, which the guards have read
+            return cast("Exception", error)
+        failed = isinstance(error, exceptions.ToolFailed)
+        left = await self._left(text, "" if of_call else "retry", outcome="failed" if failed else "retried")
+        if left == text:
+            return cast("Exception", error)
+        if told:
+            return exceptions.ToolRetryError(replace(error.tool_retry, content=str(left)))
+        return (exceptions.ToolFailed if failed else exceptions.ModelRetry)(str(left))
+
+    async def _left(self, said: Any, beside: str, *, outcome: str = "") -> Value:
+        call_id = f"{self._call_id}-{beside}" if beside else self._call_id
+        notes: Any = EMPTY
+        if outcome:
+            told: Any = theirs.ToolReturnPart(self._name, said, call_id, outcome=cast("Any", outcome))
+            if outcome == "retried":
+                told.retry = theirs.RetryInfo(cause="model_retry")
+            [message] = read_message(theirs.ModelRequest([told]))
+            notes = message.parts[0].metadata
+        return await self._request.tool_result(
+            self._name, said, call_id, arguments=self._arguments, is_error=bool(outcome), notes=notes
+        )
+
+
+@dataclass
+class GuardedToolset(WrapperToolset[Any]):
+    """The tools of an agent: what they raise for the model to read is checked where it is raised.
+
+    Attributes:
+        request: the request of the run.
+    """
+
+    request: HostRequest
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
+    ) -> Any:
+        """Call a tool.
+
+        Raises:
+            GuardBlockedError: a guard stopped the run.
+        """
+        given = to_jsonable_python(tool_args, fallback=str, bytes_mode="base64")
+        results = CheckedResults(self.request, name, ctx.tool_call_id or "", given)
+        return await results.of(super().call_tool(name, tool_args, ctx, tool), of_call=True)
+
+
+def _with_changes(value: Any, said: Any, left: Value) -> Any:
+    """Return a value with what the guards have changed in it.
+
+    Args:
+        value: the value.
+        said: the same as JSON.
+        left: what the guards left of that.
+    """
+    if left == freeze(said):
+        return value
+    if isinstance(value, list) and is_items(left) and len(left) == len(said):
+        items = cast("Any", value)
+        return [_with_changes(*item) for item in zip(items, said, left, strict=True)]
+    if isinstance(value, dict) and is_mapping(left) and left.keys() == said.keys() == value.keys():
+        fields = cast("Any", value)
+        return {name: _with_changes(item, said[name], left[name]) for name, item in fields.items()}
+    return thaw(left)
+
+
+def _as_content(before: Any, after: Any) -> Any:
+    """Return the content of a user's message, of which items may have become JSON."""
+    if after is before or isinstance(after, str):
+        return after
+    prompt = {"kind": "request", "parts": [{"part_kind": "user-prompt", "content": after}]}
+    [message] = theirs.ModelMessagesTypeAdapter.validate_python([prompt])
+    return cast("theirs.UserPromptPart", message.parts[0]).content
