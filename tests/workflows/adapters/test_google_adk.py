@@ -20,8 +20,9 @@ from google.genai import types
 from pydantic import PrivateAttr
 
 from penstock import PIIDetector
-from penstock.workflows.adapters import google_adk
-from penstock.workflows.adapters.google_adk import _read, _wrap, _written, as_plugin, tripwire_of
+from penstock.workflows.adapters.google_adk import as_plugin, tripwire_of
+from penstock.workflows.adapters.google_adk.contents import read_contents, write_contents
+from penstock.workflows.adapters.google_adk.model import waiting, wrap
 from tests.hosts.cases import HIDES
 from tests.hosts.contract import Job, Says, Seen
 from tests.hosts.drivers.google_adk import Scripted, run
@@ -42,27 +43,27 @@ def test_parts_that_nobody_knows_are_kept() -> None:
         types.Part(function_call=types.FunctionCall(name="f", args={"a": 1}), thought_signature=b"s"),
     ]
     content = types.Content(role="model", parts=parts)
-    assert _written(_read([content])) == [content]
+    assert write_contents(read_contents([content])) == [content]
 
 
 def test_a_call_without_an_id_gets_one_that_the_model_never_sees() -> None:
     """ADK would make one that no stage knows."""
     call = types.Content(role="model", parts=[types.Part(function_call=types.FunctionCall(name="f", args={}))])
-    [message] = _read([call], ids=True)
-    [kept] = _written([message], keep_ids=True)
+    [message] = read_contents([call], ids=True)
+    [kept] = write_contents([message], keep_ids=True)
     assert kept.parts is not None
     assert kept.parts[0].function_call is not None
     assert (kept.parts[0].function_call.id or "").startswith("penstock-")
-    assert _written([message])[0].parts == call.parts
+    assert write_contents([message])[0].parts == call.parts
 
 
 def test_a_wrapped_model_keeps_its_type_and_is_wrapped_once() -> None:
     """An agent below has its model from the one above, and still has."""
     below = LlmAgent(name="below")
     above = LlmAgent(name="above", model=Scripted(), sub_agents=[below])
-    _wrap(below)
+    wrap(below)
     wrapped = above.model
-    _wrap(above)
+    wrap(above)
     assert above.model is wrapped
     assert below.canonical_model is wrapped
     assert isinstance(wrapped, Scripted)
@@ -134,7 +135,7 @@ async def test_one_plugin_serves_many_runs_at_once() -> None:
         assert "example.com" not in repr(session)
     [plugin] = runner.plugin_manager.plugins
     assert plugin._requests == {}  # type: ignore[attr-defined]
-    assert google_adk._waiting == {}
+    assert waiting == {}
 
 
 async def test_an_agent_that_hands_over_is_guarded_with_the_one_it_hands_to() -> None:
@@ -252,7 +253,7 @@ async def test_an_answer_of_another_plugin_leaves_nothing_behind() -> None:
     events, _ = await events_of(runner, "Hi")
     assert events[-1].content.parts[0].text == "from a cache"
     gc.collect()
-    assert google_adk._waiting == {}
+    assert waiting == {}
 
 
 async def test_what_the_model_reports_beside_its_answer_is_not_passed_on() -> None:

@@ -1,0 +1,161 @@
+"""Answers of the model: read as chunks, and written as the response that ADK stores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from google.adk.models.llm_response import LlmResponse
+from google.genai import types
+
+from penstock.engine.formats import google as wire
+from penstock.engine.values.chunks import Chunk
+from penstock.engine.values.frozen import EMPTY, freeze
+from penstock.engine.values.messages import AudioPart, FilePart, ImagePart, Message, ReasoningPart, TextPart, ToolPart
+from penstock.workflows.adapters.google_adk.contents import read_contents, write_contents
+from penstock.workflows.adapters.google_adk.verdicts import told
+from penstock.workflows.hosting import as_asked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from penstock.engine.values.messages import Part
+    from penstock.engine.values.model import Usage
+    from penstock.workflows.hosting import HostRequest
+
+
+def final_response(request: HostRequest, last: LlmResponse | None, said: Iterable[Part]) -> LlmResponse:
+    """Return the response that ADK stores: the answer as the guards left it, or the verdict.
+
+    Of what the model reports beside it, only what holds no text is kept: no guard reads citations, for example.
+    """
+    given = last or LlmResponse()
+    base: dict[str, Any] = {
+        "partial": False,
+        "turn_complete": given.turn_complete,
+        "model_version": given.model_version,
+    }
+    base["usage_metadata"] = _usage(request.usage, given)
+    verdict = request.tripwire
+    if verdict is not None:
+        return LlmResponse(**base, **told(verdict))
+    answer = request.answer or Message("assistant")
+    contents = write_contents([as_asked(answer)], keep_ids=True) if answer.parts else []
+    content = contents[0] if contents else types.Content(role="model", parts=[])
+    for part in content.parts or ():
+        if part.thought_signature is not None and not _is_signed(part, said):
+            part.thought_signature = None
+    return LlmResponse(
+        **base,
+        content=content,
+        finish_reason=given.finish_reason,
+        error_code=given.error_code,
+        avg_logprobs=given.avg_logprobs,
+    )
+
+
+def _is_signed(part: types.Part, said: Iterable[Part]) -> bool:
+    """Return whether a part says what the model said, so that the model's signature is still true."""
+    call = part.function_call
+    if call is not None:
+        return any(isinstance(one, ToolPart) and one.arguments == freeze(call.args or {}) for one in said)
+    return any(isinstance(one, (TextPart, ReasoningPart)) and one.text == part.text for one in said)
+
+
+def _usage(used: Usage, given: LlmResponse) -> types.GenerateContentResponseUsageMetadata | None:
+    """Return the tokens of the call, rejected attempts included."""
+    if given.usage_metadata is None:
+        return None
+    prompt, made = used.input_tokens, used.output_tokens
+    total = (prompt or 0) + (made or 0)
+    return given.usage_metadata.model_copy(
+        update={"prompt_token_count": prompt, "candidates_token_count": made, "total_token_count": total}
+    )
+
+
+class AnswerReader:
+    """Reads one answer: the partial responses as they come, and from the whole one what they did not have."""
+
+    def __init__(self) -> None:
+        self.parts: list[Part] = []
+        self._open: str | None = None
+        self._count = 0
+        self._shown = {"text": "", "reasoning": ""}
+
+    def response(self, response: LlmResponse) -> Iterator[Chunk]:
+        """Yield the chunks of a response."""
+        content = response.content
+        if content is None or not content.parts:
+            return
+        [message] = read_contents([types.Content(role="model", parts=content.parts)], ids=True)[:1] or [
+            Message("assistant")
+        ]
+        if response.partial:
+            for part in message.parts:
+                if isinstance(part, (TextPart, ReasoningPart)):
+                    kind = "text" if isinstance(part, TextPart) else "reasoning"
+                    self._shown[kind] += part.text
+                    yield from self._say(kind, part.text)
+            return
+        self.parts.extend(message.parts)
+        for part in message.parts:
+            if isinstance(part, (TextPart, ReasoningPart)):
+                kind = "text" if isinstance(part, TextPart) else "reasoning"
+                shown, new = self._shown[kind], part.text
+                if shown.startswith(new):
+                    self._shown[kind], new = shown[len(new) :], ""
+                elif new.startswith(shown):
+                    self._shown[kind], new = "", new[len(shown) :]
+                yield from self._say(kind, new)
+                yield from self._end(part)
+                continue
+            yield from self._end()
+            yield _whole(part)
+
+    def _say(self, kind: str, text: str) -> Iterator[Chunk]:
+        if not text:
+            return
+        if self._open is None or not self._open.startswith(kind):
+            yield from self._end()
+            self._count += 1
+            self._open = f"{kind}-{self._count}"
+            yield Chunk(f"{kind}-start", id=self._open)
+        yield Chunk(f"{kind}-delta", text, self._open)
+
+    def _end(self, part: Part | None = None) -> Iterator[Chunk]:
+        if self._open is not None:
+            kind, id = self._open.partition("-")[0], self._open
+            self._open = None
+            notes = EMPTY if part is None else part.metadata
+            yield Chunk(f"{kind}-end", id=id, payload={"provider_metadata": notes})
+
+    def rest(self, last: LlmResponse | None) -> Iterator[Chunk]:
+        """Yield the end of the answer."""
+        yield from self._end()
+        payload: dict[str, Any] = {"reason": _reason(last, self.parts)}
+        used = None if last is None else last.usage_metadata
+        if used is not None:
+            payload["usage"] = {
+                "input_tokens": used.prompt_token_count,
+                "output_tokens": used.candidates_token_count,
+                "cached_tokens": used.cached_content_token_count,
+            }
+        yield Chunk("finish", payload=payload)
+
+
+def _whole(part: Part) -> Chunk:
+    """Return the chunk of a part that comes in one piece."""
+    if isinstance(part, ToolPart) and part.state == "call" and part.name != "code_execution":
+        named = {"call_id": part.call_id, "name": part.name, "arguments": part.arguments}
+        return Chunk("tool-call", id=part.call_id, payload={**named, "provider_metadata": part.metadata})
+    if isinstance(part, (ImagePart, AudioPart, FilePart)) and part.data is not None:
+        return Chunk("file", payload={"media_type": part.media_type, "data": part.data})
+    return Chunk("raw", payload={"provider_part": freeze(wire.write_part(part))})
+
+
+def _reason(last: LlmResponse | None, parts: Sequence[Part]) -> str:
+    said = None if last is None else last.finish_reason
+    if any(isinstance(part, ToolPart) for part in parts):
+        return "tool-calls"
+    if said is None or said == types.FinishReason.STOP:
+        return "stop"
+    return "length" if said == types.FinishReason.MAX_TOKENS else "content-filter" if "SAFETY" in said.name else "other"
