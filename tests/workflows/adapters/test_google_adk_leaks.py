@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 import pytest
-from google.adk.agents import BaseAgent, LlmAgent, SequentialAgent
+from google.adk.agents import BaseAgent, LlmAgent, ParallelAgent, SequentialAgent
 from google.adk.apps import App
 from google.adk.code_executors.base_code_executor import BaseCodeExecutor
 from google.adk.code_executors.code_execution_utils import CodeExecutionResult
@@ -119,6 +119,17 @@ async def test_what_an_agent_of_another_kind_says_is_read() -> None:
     assert [tripwire_of(event) is not None for event in events if not event.partial] == [True, True]
     assert asked == []
     assert "example" not in repr(events) + repr(session)
+
+
+@pytest.mark.filterwarnings("ignore:ParallelAgent is deprecated:DeprecationWarning")
+async def test_a_verdict_on_such_an_agent_leaves_the_ones_beside_it_alone() -> None:
+    """As one on the answer of a model does."""
+    both = ParallelAgent(name="both", sub_agents=[Own(name="own"), agent("I am fine")])
+    events, session = await events_of(runner_of(both, BLOCKS), "Hi")
+    whole = {event.author: event for event in events if not event.partial}
+    assert tripwire_of(whole["own"]) is not None
+    assert texts(whole["agent"]) == "I am fine"
+    assert MAIL not in repr(events) + repr(session)
 
 
 class Computes(BaseCodeExecutor):

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from google.adk.tools.tool_context import ToolContext
     from typing_extensions import Unpack
 
+    from penstock.engine.values.tripwire import Tripwire
     from penstock.engine.workflow import Item
     from penstock.workflows.hosting import HostOptions, HostRequest
 
@@ -104,6 +105,7 @@ class GuardPlugin(BasePlugin):
             UsageError: the run is a live one.
         """
         _refuse_live(invocation_context)
+        self._seen_in(invocation_context)  # contexts of single agents may end before their events are read
         return None
 
     async def before_agent_callback(
@@ -228,10 +230,15 @@ class GuardPlugin(BasePlugin):
             verdict = blocked.tripwire
         finally:
             await request.close()
-        for (id, _), one in self._requests.items():
-            if id == invocation_context.invocation_id and one.tripwire is None:
-                one.run.stop(verdict)
+        self._stop(invocation_context.invocation_id, event.branch or "", verdict)
         return replaced(event, text_of(event), None, {"content": None, **told(verdict)})
+
+    def _stop(self, invocation_id: str, branch: str, verdict: Tripwire) -> None:
+        """Let no agent go on after a verdict, but those that run beside the branch that it is about."""
+        for (id, other), request in self._requests.items():
+            beside = not branch.startswith(other) and not other.startswith(branch)
+            if id == invocation_id and not beside and request.tripwire is None:
+                request.run.stop(verdict)
 
     async def after_run_callback(self, *, invocation_context: InvocationContext) -> None:
         """Close the requests of the invocation."""
