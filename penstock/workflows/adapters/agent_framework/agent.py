@@ -1,0 +1,94 @@
+"""`as_middleware`: a workflow as middleware of an agent. The agent's own middleware opens a request for each run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent_framework import AgentMiddleware
+
+from penstock.engine.values.errors import UsageError
+from penstock.workflows.adapters.agent_framework.chat import GuardChatMiddleware
+from penstock.workflows.adapters.agent_framework.messages import Contents
+from penstock.workflows.adapters.agent_framework.running import Bound
+from penstock.workflows.adapters.agent_framework.tools import GuardFunctionMiddleware
+from penstock.workflows.adapters.agent_framework.verdicts import GuardBlockedError
+from penstock.workflows.hosting import Host, HostSupport, raised_as
+
+if TYPE_CHECKING:
+    from agent_framework import AgentContext, ChatMiddleware, FunctionMiddleware
+    from typing_extensions import Unpack
+
+    from penstock.engine.workflow import Item
+    from penstock.workflows.adapters.agent_framework.running import CallNext
+    from penstock.workflows.hosting import HostOptions, HostRequest
+
+
+SUPPORT = HostSupport("agent_framework.as_middleware")
+
+
+def as_middleware(
+    *processors: Item, **options: Unpack[HostOptions]
+) -> list[AgentMiddleware | ChatMiddleware | FunctionMiddleware]:
+    """Return processors as middleware: ``Agent(client, middleware=as_middleware(guard))``.
+
+    Put them last in the list: middleware that stands behind them reads what the guards have not.
+
+    Args:
+        processors: processors and workflows that run at every stage that they implement.
+        options: see `HostOptions`.
+
+    Raises:
+        OptionError: an option is not allowed, or there is no processor.
+        UsageError: an option does not exist.
+        WorkflowError: the processors cannot run together.
+    """
+    host = Host(SUPPORT, processors, **options)
+    return [GuardAgentMiddleware(host), GuardChatMiddleware(host), GuardFunctionMiddleware(host)]
+
+
+class GuardAgentMiddleware(AgentMiddleware):
+    """Opens a request for each run of an agent, and checks its input before anything else reads it.
+
+    Attributes:
+        host: the processors.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+
+    async def process(self, context: AgentContext, call_next: CallNext) -> None:
+        """Run the agent as one request.
+
+        Raises:
+            GuardBlockedError: a guard stopped the run.
+            UsageError: the agent stores each answer of the model before guards could read it.
+        """
+        if getattr(context.agent, "require_per_service_call_history_persistence", False):
+            raise UsageError(
+                "require_per_service_call_history_persistence stores each answer before any middleware can read it; "
+                "create the agent without it"
+            )
+        request = self.host.open()
+        context.client_kwargs = {**context.client_kwargs}
+        context.client_kwargs["middleware"] = [
+            item.bound(request) if isinstance(item, Bound) and item.host is self.host else item
+            for item in context.client_kwargs.get("middleware", ())
+        ]
+        context.stream_cleanup_hooks.append(request.close)
+        try:
+            await self._check_input(context, request)
+            await call_next()
+        except BaseException as failure:
+            await request.close(failure)
+            raise
+        if not context.stream:
+            await request.close()
+
+    @staticmethod
+    async def _check_input(context: AgentContext, request: HostRequest) -> None:
+        contents = Contents()
+        said = [(message, list(contents.read(message))) for message in context.messages]
+        with raised_as(GuardBlockedError):
+            await request.begin([one for _, group in said for one in group], whole=False)
+            request.check()
+        context.messages = contents.current(request, said)
