@@ -429,7 +429,7 @@ class HostRequest:
             self._instruction_ids = [message.id for message in completed if made.get(message.id)]
         run.message_list = made
         blocked = await self._check_results(said, ids)
-        reads_instructions = self._reads_instructions or not self._trusts_instructions
+        reads_instructions = self._reads_instructions or any(message.from_client for message in instructions)
         if blocked is None and (fresh or not self._begun or (new_instructions and reads_instructions)):
             self._begun = True
             outcome = await run.process_input()

@@ -5,30 +5,25 @@ from __future__ import annotations
 import asyncio
 import json
 import pickle
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from agent_framework import (
     Agent,
-    AgentResponseUpdate,
     AgentSession,
-    BaseChatClient,
     ChatContext,
     ChatMiddleware,
-    ChatMiddlewareLayer,
     ChatResponse,
     ChatResponseUpdate,
     Content,
     ContextProvider,
     FunctionInvocationContext,
-    FunctionInvocationLayer,
     FunctionMiddleware,
     InMemoryHistoryProvider,
     Message,
     MiddlewareFailure,
     MiddlewareTermination,
-    ResponseStream,
     SessionContext,
     tool,
 )
@@ -45,80 +40,25 @@ from penstock import (
 )
 from penstock.engine import UsageError
 from penstock.workflows.adapters.agent_framework import GuardBlockedError, as_middleware
+from tests.workflows.adapters.agent_framework_client import (
+    BLOCKS,
+    HIDES,
+    MAIL,
+    Client,
+    both_ways,
+    everything,
+    lookup,
+    run,
+    text,
+)
 
 pytestmark = pytest.mark.anyio
-HIDES = PIIDetector(redaction_method="placeholder")
-BLOCKS = PIIDetector(strategy="block")
-MAIL = "ada@example.com"
 
 
 @pytest.fixture
 def anyio_backend() -> str:
     """agent-framework runs on asyncio."""
     return "asyncio"
-
-
-class Client(FunctionInvocationLayer[Any], ChatMiddlewareLayer[Any], BaseChatClient[Any]):
-    """Answers with the given contents, one list a call; each content is an update of the stream."""
-
-    def __init__(self, *answers: Sequence[Content | Exception], **about: Any) -> None:
-        super().__init__()
-        self.answers, self.about = iter(answers), about
-        self.asked: list[Sequence[Message]] = []
-        self.options: list[Mapping[str, Any]] = []
-
-    def _inner_get_response(
-        self, *, messages: Sequence[Message], stream: bool, options: Mapping[str, Any], **kwargs: Any
-    ) -> Any:
-        self.asked.append(list(messages))
-        self.options.append(dict(options))
-        contents = next(self.answers)
-        form = options.get("response_format")
-        if stream:
-            return ResponseStream(
-                self._stream(contents),
-                finalizer=lambda updates: ChatResponse.from_updates(updates, output_format_type=form),
-            )
-        return self._whole(contents, form)
-
-    async def _whole(self, contents: Sequence[Content | Exception], form: Any) -> ChatResponse[Any]:
-        said = [content for content in contents if isinstance(content, Content)]
-        for failure in contents:
-            if isinstance(failure, Exception):
-                raise failure
-        return ChatResponse(messages=[Message("assistant", said)], response_format=form, **self.about)
-
-    async def _stream(self, contents: Sequence[Content | Exception]) -> AsyncIterator[ChatResponseUpdate]:
-        for content in contents:
-            await asyncio.sleep(0)
-            if isinstance(content, Exception):
-                raise content
-            yield ChatResponseUpdate(contents=[content], role="assistant")
-        about = {name: item for name, item in self.about.items() if name != "usage_details"}
-        usage = self.about.get("usage_details")
-        yield ChatResponseUpdate(contents=[Content.from_usage(usage)] if usage else [], role="assistant", **about)
-
-
-def text(said: str) -> Content:
-    """Return a text."""
-    return Content.from_text(said)
-
-
-def everything(messages: Sequence[Message]) -> str:
-    """Return messages as JSON."""
-    return json.dumps([message.to_dict() for message in messages])
-
-
-async def run(agent: Any, said: Any, *, streamed: bool, **options: Any) -> tuple[list[AgentResponseUpdate], Any]:
-    """Run an agent; return its updates and its response."""
-    if not streamed:
-        return [], await agent.run(said, **options)
-    stream = agent.run(said, stream=True, **options)
-    updates = [update async for update in stream]
-    return updates, await stream.get_final_response()
-
-
-both_ways = pytest.mark.parametrize("streamed", [False, True])
 
 
 @both_ways
@@ -177,12 +117,14 @@ async def test_contents_that_nobody_knows_go_both_ways(streamed: bool) -> None:
 
 
 @both_ways
-async def test_contents_that_guards_cannot_read_do_not_leave(streamed: bool) -> None:
-    """A guard of text lets no unknown content of an answer through."""
+async def test_contents_that_nobody_knows_are_guarded(streamed: bool) -> None:
+    """Guards read and edit them as data."""
     hosted = Content.from_code_interpreter_tool_call(call_id="k", inputs=[text(f"print('{MAIL}')")])
     agent = Agent(Client([hosted, text("fine")]), middleware=as_middleware(HIDES))
     updates, response = await run(agent, "Hi", streamed=streamed)
-    assert MAIL not in everything(response.messages) + json.dumps([update.to_dict() for update in updates])
+    said = everything(response.messages) + json.dumps([update.to_dict() for update in updates])
+    assert MAIL not in said
+    assert "print('[EMAIL]')" in said
     assert response.text == "fine"
 
 
@@ -239,18 +181,6 @@ async def test_a_chat_client_alone_with_tools(streamed: bool) -> None:
     assert asked == ["[EMAIL]"]
     assert response.text == "done"
     assert "@" not in everything(response.messages) + everything(client.asked[1])
-
-
-def lookup(asked: list[str], says: Callable[[], Any] = lambda: "it is bob@example.com") -> Any:
-    """Return a tool that notes what it was asked."""
-
-    @tool(name="lookup", approval_mode="never_require")
-    def function(query: str) -> Any:
-        """Look something up."""
-        asked.append(query)
-        return says()
-
-    return function
 
 
 @both_ways
@@ -509,19 +439,3 @@ async def test_a_text_with_a_call_that_is_held_for_the_result(streamed: bool) ->
     if streamed:
         assert "".join(update.text for update in updates) == response.text == "I look done"
     assert asked == ["x"]
-
-
-@both_ways
-async def test_what_stands_beside_a_text_or_a_call_does_not_pass_unread(streamed: bool) -> None:
-    """A guard cannot change what the client keeps beside a call, so it blocks that; the rest goes."""
-    beside: Any = {"x": MAIL}
-    said = Content.from_text("Hello", annotations=[{"type": "citation", "title": MAIL}], additional_properties=beside)
-    updates, result = await run(Agent(Client([said]), middleware=as_middleware(HIDES)), "Hi", streamed=streamed)
-    assert result.text == "Hello"
-    assert MAIL not in repr([update.to_dict() for update in updates]) + repr(result.to_dict())
-    call = Content.from_function_call("c1", "lookup", arguments='{"query": "x"}', additional_properties=beside)
-    asked: list[str] = []
-    agent = Agent(Client([call], [text("done")]), middleware=as_middleware(HIDES), tools=[lookup(asked)])
-    with pytest.raises(GuardBlockedError):
-        await run(agent, "Hi", streamed=streamed)
-    assert asked == []

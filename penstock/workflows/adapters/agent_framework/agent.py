@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from agent_framework import AgentMiddleware
+from agent_framework import AgentMiddleware, ChatMiddlewareLayer, RawAgent
 
 from penstock.engine.values.errors import UsageError
 from penstock.workflows.adapters.agent_framework.chat import GuardChatMiddleware
 from penstock.workflows.adapters.agent_framework.messages import Contents
-from penstock.workflows.adapters.agent_framework.running import Bound
+from penstock.workflows.adapters.agent_framework.running import Bound, Instructions
 from penstock.workflows.adapters.agent_framework.tools import GuardFunctionMiddleware
 from penstock.workflows.adapters.agent_framework.verdicts import GuardBlockedError
 from penstock.workflows.hosting import Host, HostSupport, raised_as
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from penstock.workflows.hosting import HostOptions, HostRequest
 
 
-SUPPORT = HostSupport("agent_framework.as_middleware")
+# The agent's own instructions are trusted. Context providers put documents into theirs, so guards read those as input.
+SUPPORT = HostSupport("agent_framework.as_middleware", trusted_instructions=False)
 
 
 def as_middleware(
@@ -61,19 +62,19 @@ class GuardAgentMiddleware(AgentMiddleware):
 
         Raises:
             GuardBlockedError: a guard stopped the run.
-            UsageError: the agent stores each answer of the model before guards could read it.
+            UsageError: guards could not read all answers of the agent.
         """
-        if getattr(context.agent, "require_per_service_call_history_persistence", False):
-            raise UsageError(
-                "require_per_service_call_history_persistence stores each answer before any middleware can read it; "
-                "create the agent without it"
-            )
+        _check_agent(context.agent)
         request = self.host.open()
-        context.client_kwargs = {**context.client_kwargs}
-        context.client_kwargs["middleware"] = [
-            item.bound(request) if isinstance(item, Bound) and item.host is self.host else item
+        defaults: Any = getattr(context.agent, "default_options", None) or {}
+        own = Instructions(defaults.get("instructions"), (context.options or {}).get("instructions"))
+        middleware = [
+            item.bound(request, own) if isinstance(item, Bound) and item.host is self.host else item
             for item in context.client_kwargs.get("middleware", ())
         ]
+        if not any(isinstance(item, GuardChatMiddleware) and item.request is request for item in middleware):
+            raise UsageError("nothing would read the answers; give the agent the whole list of as_middleware(…)")
+        context.client_kwargs = {**context.client_kwargs, "middleware": middleware}
         context.stream_cleanup_hooks.append(request.close)
         try:
             await self._check_input(context, request)
@@ -92,3 +93,22 @@ class GuardAgentMiddleware(AgentMiddleware):
             await request.begin([one for _, group in said for one in group], whole=False)
             request.check()
         context.messages = contents.current(request, said)
+
+
+def _check_agent(agent: Any) -> None:
+    """Refuse an agent of which no middleware can read all answers.
+
+    Raises:
+        UsageError: it stores answers before any middleware can read them, or its model takes no middleware.
+    """
+    if getattr(agent, "require_per_service_call_history_persistence", False):
+        raise UsageError(
+            "require_per_service_call_history_persistence stores each answer before any middleware can read it; "
+            "create the agent without it"
+        )
+    client = getattr(agent, "client", None)
+    if not issubclass(type(agent), RawAgent) or not isinstance(client, ChatMiddlewareLayer):
+        raise UsageError(
+            f"as_middleware(…) needs an Agent with a chat client that takes middleware (ChatMiddlewareLayer), since "
+            f"nothing else would read the answers; this is {type(agent).__name__} with {type(client).__name__}"
+        )

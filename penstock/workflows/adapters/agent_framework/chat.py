@@ -9,16 +9,8 @@ from typing import TYPE_CHECKING
 from agent_framework import ChatMiddleware, ResponseStream
 
 from penstock.engine.values.messages import Message
-from penstock.workflows.adapters.agent_framework.client import (
-    ANSWER,
-    InnerModel,
-    from_updates,
-    has_call,
-    last_update,
-    response_of,
-    update_of,
-)
-from penstock.workflows.adapters.agent_framework.running import Bound, Closing
+from penstock.workflows.adapters.agent_framework.client import ANSWER, InnerModel, has_call
+from penstock.workflows.adapters.agent_framework.running import Bound, Closing, Instructions
 from penstock.workflows.adapters.agent_framework.verdicts import GuardBlockedError
 from penstock.workflows.hosting import Host, HostRequest, ModelCall, as_asked, raised_as
 
@@ -38,8 +30,8 @@ class GuardChatMiddleware(Bound, ChatMiddleware):
         request: the request of the agent's run; None if a chat client is used alone.
     """
 
-    def __init__(self, host: Host, request: HostRequest | None = None) -> None:
-        super().__init__(host, request)
+    def __init__(self, host: Host, request: HostRequest | None = None, own: Instructions | None = None) -> None:
+        super().__init__(host, request, own)
         self._before: list[Message] = []  # the conversation so far, for services that keep it themselves
 
     async def process(self, context: ChatContext, call_next: CallNext) -> None:
@@ -49,20 +41,18 @@ class GuardChatMiddleware(Bound, ChatMiddleware):
             GuardBlockedError: a guard stopped the run.
         """
         request = self.request or self.host.open()
-        inner = InnerModel(context, call_next, request)
+        inner = InnerModel(context, call_next, request, self.own)
         call = inner.call(self._before)
-        self._before = list(call.messages)
+        if self.request is not None:  # else the next call may be somebody else's
+            self._before = list(call.messages)
         if context.stream:
-            context.result = ResponseStream(
-                self._updates(call, inner, request),
-                finalizer=lambda updates: from_updates(updates, inner.format),
-            )
+            context.result = ResponseStream(self._updates(call, inner, request), finalizer=inner.writer.joined)
             return
         async with self._closing(request):
             with raised_as(GuardBlockedError):
                 answer = await request.whole_answer(call)
             self._note(answer)
-            context.result = response_of(answer, inner)
+            context.result = inner.writer.response(answer)
 
     async def _updates(
         self, call: ModelCall, inner: InnerModel, request: HostRequest
@@ -72,17 +62,16 @@ class GuardChatMiddleware(Bound, ChatMiddleware):
                 async for chunk in chunks:
                     if chunk.type == "tool-call" and not has_call(request.answer, chunk.id):
                         continue  # of an earlier answer, whose text was held until now
-                    contents = list(inner.contents.of_chunk(chunk))
-                    if contents:
-                        yield update_of(contents, inner)
+                    for update in inner.writer.updates(chunk):
+                        yield update
                 request.check()
-            answer = request.answer or Message("assistant")
-            self._note(answer)
-            yield last_update(inner)
+            self._note(request.answer or Message("assistant"))
+            yield inner.writer.last_update()
 
     def _note(self, answer: Message) -> None:
-        asked = as_asked(answer)
-        self._before.append(replace(asked, metadata={**asked.metadata, ANSWER: True}))
+        if self.request is not None:
+            asked = as_asked(answer)
+            self._before.append(replace(asked, metadata={**asked.metadata, ANSWER: True}))
 
     def _closing(self, request: HostRequest) -> Closing:
         return Closing(request, owns=self.request is None)

@@ -10,39 +10,47 @@ import agent_framework as theirs
 from penstock.engine.values.frozen import freeze, thaw
 from penstock.engine.values.messages import Message, ToolPart
 from penstock.engine.values.model import ToolSpec
-from penstock.workflows.adapters.agent_framework.answers import THEIR_REASONS, AnswerReader
+from penstock.workflows.adapters.agent_framework.answers import AnswerWriter
 from penstock.workflows.adapters.agent_framework.messages import Contents
 from penstock.workflows.adapters.agent_framework.values import is_single, jsonable
-from penstock.workflows.hosting import PLAIN_SETTINGS, ModelCall, as_asked
+from penstock.workflows.hosting import PLAIN_SETTINGS, ModelCall
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Sequence
 
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.model import ModelRequest
-    from penstock.workflows.adapters.agent_framework.running import CallNext
+    from penstock.workflows.adapters.agent_framework.running import CallNext, Instructions
     from penstock.workflows.hosting import HostRequest
 
 
 class InnerModel:
-    """The chat client as the stages call it, for one model call of the framework."""
+    """The chat client as the stages call it, for one model call of the framework.
 
-    name = "agent-framework"
+    Attributes:
+        name: the name of the model.
+        writer: writes its answer as the guards left it.
+    """
 
-    def __init__(self, context: theirs.ChatContext, call_next: CallNext, request: HostRequest) -> None:
-        self.contents = Contents()
-        self.said: theirs.ChatResponse[Any] | None = None
-        self.message_id: str | None = None
+    def __init__(
+        self,
+        context: theirs.ChatContext,
+        call_next: CallNext,
+        request: HostRequest,
+        own: Instructions | None,
+    ) -> None:
+        self._contents = Contents()
         self._context = context
         self._call_next = call_next
-        self.request = request
+        self._request = request
+        self._own = own
         self._messages = list(context.messages)
         self._options: dict[str, Any] = dict(context.options or {})
         self._stream = context.stream
         self._after: str | None = None  # the id of the answer up to which a service keeps the conversation
         model = self._options.get("model") or getattr(context.client, "model", None)
         self.name = str(model or "agent-framework")
-        self.format = self._options.get("response_format")
+        self.writer = AnswerWriter(self._contents, request, self._options.get("response_format"))
         self._settings = {name: self._options[name] for name in PLAIN_SETTINGS & self._options.keys()}
         given: Any = self._options.get("tools") or ()
         self._tools: list[Any] = [given] if is_single(given) else list(given)
@@ -53,54 +61,51 @@ class InnerModel:
         Args:
             before: the conversation of earlier calls of the same request.
         """
-        said = _with_answers([one for message in self._messages for one in self.contents.read(message)], before)
-        answer = self.request.answer
+        said = _with_answers([one for message in self._messages for one in self._contents.read(message)], before)
+        answer = self._request.answer
         if answer is not None and before and not _has_calls_of(answer, said):
             self._after = answer.id
             said = [*(one for one in before if not one.metadata.get(_OURS)), *said]
-        instructions = self._options.get("instructions")
-        if instructions:
-            said.insert(0, Message.system(str(instructions), metadata={_OURS: True}))
+        said[:0] = self._instructions()
         tools = [tool for tool in map(_spec, self._tools) if tool is not None]
         return ModelCall(self, said, tools, settings=freeze(jsonable(self._settings)), live=self._stream)
 
+    def _instructions(self) -> list[Message]:
+        """Return the instructions; guards read those of context providers, which often hold documents."""
+        given = self._options.get("instructions")
+        if not given:
+            return []
+        split = [(str(given), True)] if self._own is None else self._own.split(given)
+        return [Message.system(text, metadata={_OURS: True}, from_client=not own) for text, own in split]
+
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk]:
+        """Call the client; yield its answer as chunks."""
         self._ask(request)
-        reader = AnswerReader(self.contents)
+        reader = self.writer.attempt()
         result: Any = await self._called()
-        if result is None:
-            result = theirs.ChatResponse(messages=[])
         if not _is_stream(result):
-            self._say(result)
-            for message in result.messages:
+            said: theirs.ChatResponse[Any] = result if result is not None else theirs.ChatResponse(messages=[])
+            for message in said.messages:
                 for chunk in reader.read(message.contents):
                     yield chunk
         else:
             try:
                 async for update in result:
-                    self.message_id = self.message_id or update.message_id
+                    self.writer.message_id = self.writer.message_id or update.message_id
                     for chunk in reader.read(update.contents):
                         yield chunk
-                self._say(await result.get_final_response())
+                said = await result.get_final_response()
             finally:
-                close = getattr(result, "aclose", None)
-                if close is not None:
-                    await close()
-        said = cast("theirs.ChatResponse[Any]", self.said)
-        for chunk in reader.rest(said):
+                await result.close()
+        for chunk in self.writer.end(said):
             yield chunk
-
-    def _say(self, response: theirs.ChatResponse[Any]) -> None:
-        self.said = response
-        if response.messages:
-            self.message_id = self.message_id or response.messages[-1].message_id
 
     def _ask(self, request: ModelRequest) -> None:
         """Give the call its messages and options, as the stages left them."""
         own = [message.text for message in request.messages if message.metadata.get(_OURS)]
         said = [message for message in request.messages if not message.metadata.get(_OURS)]
         options = dict(self._options)
-        if options.get("instructions") and own != [str(options["instructions"])]:
+        if options.get("instructions") and "\n".join(own) != str(options["instructions"]):
             options["instructions"] = "\n".join(own) or None
         for name, value in request.settings.items():
             if name not in self._settings or freeze(jsonable(self._settings[name])) != value:
@@ -113,7 +118,7 @@ class InnerModel:
         if request.tool_choice != "auto":
             options["tool_choice"] = _choice(request.tool_choice)
         self._context.options = options
-        self._context.messages = self.contents.written(said, after=self._after)
+        self._context.messages = self._contents.written(said, after=self._after)
 
     async def _called(self) -> Any:
         """Call the client, with what the middleware behind us adds to its stream."""
@@ -202,57 +207,3 @@ def _spec(tool: Any) -> ToolSpec | None:
 def _tool(tool: ToolSpec) -> theirs.FunctionTool:
     schema = cast("dict[str, Any]", thaw(dict(tool.parameters)))
     return theirs.FunctionTool(name=tool.name, description=tool.description or "", input_model=schema)
-
-
-def _about(inner: InnerModel) -> dict[str, Any]:
-    """Return what is reported with an answer. Not its raw form, and no properties, which may repeat the text."""
-    said, request = inner.said, inner.request
-    reason = THEIR_REASONS.get(request.finish_reason)
-    return {
-        "response_id": None if said is None else said.response_id,
-        "conversation_id": None if said is None else said.conversation_id,
-        "model": None if said is None else said.model,
-        "created_at": None if said is None else said.created_at,
-        "finish_reason": reason,
-    }
-
-
-def _usage(inner: InnerModel) -> Any:
-    """Return the tokens of all attempts; the details of the last one."""
-    used, own = inner.request.usage, inner.said.usage_details if inner.said is not None else None
-    if not own:
-        return own
-    made: dict[str, Any] = dict(own)
-    if used.input_tokens is not None:
-        made["input_token_count"] = used.input_tokens
-    if used.output_tokens is not None:
-        made["output_token_count"] = used.output_tokens
-    if used.total_tokens is not None:
-        made["total_token_count"] = used.total_tokens
-    return made
-
-
-def response_of(answer: Message, inner: InnerModel) -> theirs.ChatResponse[Any]:
-    """Return an answer as the guards left it."""
-    contents = [content for part in as_asked(answer).parts for content in inner.contents.contents_of(part)]
-    messages = [theirs.Message("assistant", contents, message_id=inner.message_id)]
-    return theirs.ChatResponse(
-        messages=messages, usage_details=_usage(inner), response_format=inner.format, **_about(inner)
-    )
-
-
-def update_of(contents: list[theirs.Content], inner: InnerModel) -> theirs.ChatResponseUpdate:
-    """Return a piece of the answer."""
-    return theirs.ChatResponseUpdate(contents=contents, role="assistant", message_id=inner.message_id)
-
-
-def last_update(inner: InnerModel) -> theirs.ChatResponseUpdate:
-    """Return the end of a stream: what is reported with the answer."""
-    usage = _usage(inner)
-    contents = [theirs.Content.from_usage(usage)] if usage else []
-    return theirs.ChatResponseUpdate(contents=contents, role="assistant", message_id=inner.message_id, **_about(inner))
-
-
-def from_updates(updates: Sequence[theirs.ChatResponseUpdate], form: Any) -> theirs.ChatResponse[Any]:
-    """Return the response that updates make."""
-    return theirs.ChatResponse.from_updates(updates, output_format_type=form)

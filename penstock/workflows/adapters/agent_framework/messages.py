@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from copy import copy
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import agent_framework as theirs
 
@@ -13,6 +13,7 @@ from penstock.engine.formats.wire import notes_of, with_notes
 from penstock.engine.values.frozen import EMPTY, freeze, thaw
 from penstock.engine.values.messages import (
     AudioPart,
+    DataPart,
     FilePart,
     ImagePart,
     Message,
@@ -22,20 +23,38 @@ from penstock.engine.values.messages import (
     UnknownPart,
 )
 from penstock.models.openai.wire import checksum
-from penstock.workflows.adapters.agent_framework.values import arguments_of, as_result, jsonable, result_value
+from penstock.workflows.adapters.agent_framework.beside import (
+    BESIDE,
+    FORMAT,
+    OWN_PROPERTIES,
+    Beside,
+    beside_content,
+    beside_message,
+    is_same,
+    left_beside,
+    put_beside,
+    sealed_in,
+)
+from penstock.workflows.adapters.agent_framework.values import (
+    are_texts,
+    arguments_of,
+    as_result,
+    content_from,
+    plain_content,
+    result_value,
+)
 from penstock.workflows.hosting import as_asked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from penstock.engine.values.chunks import Chunk
-    from penstock.engine.values.frozen import Value
     from penstock.engine.values.messages import Part, Role
     from penstock.workflows.hosting import HostRequest
 
+CONTENT = f"{FORMAT}-content"
+"""The name of the data parts that hold a content of an answer that no other part can; guards can edit data."""
 
-FORMAT = "agent-framework"
-"""The name under which metadata holds what only the framework knows."""
+_ROLES = frozenset({"system", "user", "assistant", "tool"})
 
 
 class Contents:
@@ -46,53 +65,70 @@ class Contents:
         self._contents: dict[Part, theirs.Content] = {}
         self._calls: dict[str, theirs.Content] = {}
         self._results: dict[str, theirs.Content] = {}
-        self._thoughts: dict[str, str] = {}  # the reasoning that has left, by its block
 
     def read(self, message: theirs.Message) -> Iterator[Message]:
-        """Yield a message of the framework; results of tools as messages of their own."""
-        role: Any = message.role if message.role in ("system", "user", "assistant", "tool") else "system"
-        parts = tuple(map(self.part, message.contents))
-        results = tuple(part for part in parts if isinstance(part, ToolPart) and part.state != "call")
-        rest = tuple(part for part in parts if part not in results)
-        notes: dict[str, Value] = {"id": message.message_id} if message.message_id else {}
-        if message.additional_properties:
-            notes["properties"] = jsonable(message.additional_properties)
+        """Yield a message of the framework; results of tools as messages of their own.
+
+        What stands beside its contents comes last, as data.
+        """
+        role: Any = message.role if message.role in _ROLES else "system"
+        results: list[Part] = []
+        rest: list[Part] = []
+        beside: dict[str, Any] = beside_message(message)
+        for number, content in enumerate(message.contents):
+            part = self.part(content, role, str(number))
+            if content.type == "function_result":
+                results.append(part)
+                continue
+            rest.append(part)
+            if content.type in _WITH_BESIDE:
+                beside |= beside_content(place_of(part), content)
+        if beside:
+            rest.append(DataPart(BESIDE, freeze(beside)))
+        notes = {"id": message.message_id} if message.message_id else {}
         metadata: Any = with_notes(FORMAT, notes) if notes else EMPTY
         if results:
-            yield Message("tool", results, metadata=metadata, name=message.author_name)
-            self._messages["tool", results] = message
+            yield Message("tool", tuple(results), metadata=metadata, name=message.author_name)
+            self._messages["tool", tuple(results)] = bare(message)
         if rest or not results:
             said: Role = "assistant" if role == "tool" else role
-            yield Message(said, rest, metadata=metadata, name=message.author_name)
+            provided = said == "system" and "_attribution" in message.additional_properties  # by a context provider
+            yield Message(said, tuple(rest), metadata=metadata, name=message.author_name, from_client=provided)
             if not results:
-                self._messages[said, rest] = message
+                self._messages[said, tuple(rest)] = message
 
-    def part(self, content: theirs.Content) -> Part:
-        """Return a part."""
-        raw = cast("dict[str, Any]", jsonable(content.to_dict()))
-        made = self._part(content, raw)
+    def part(self, content: theirs.Content, role: str, place: str) -> Part:
+        """Return a part.
+
+        Args:
+            content: the content.
+            role: the role of its message.
+            place: its place in the message, for what stands beside it.
+        """
+        made = self._part(content, role, place)
         self._contents[made] = content
         return made
 
-    def _part(self, content: theirs.Content, raw: dict[str, Any]) -> Part:
+    def _part(self, content: theirs.Content, role: str, place: str) -> Part:
         kind = content.type
         if kind == "text":
-            return TextPart(content.text or "", _notes(raw, "text"))
+            return TextPart(content.text or "", notes_for(content, place))
         if kind == "text_reasoning" and content.text:
-            return ReasoningPart(content.text, _notes(raw, "text"))
+            return ReasoningPart(content.text, notes_for(content, place))
         if kind == "function_call" and content.name and not getattr(content, "informational_only", False):
             self._calls[content.call_id or ""] = content
             return ToolPart(content.call_id or "", content.name, freeze(arguments_of(content)[0]))
         if kind == "function_result":
             call_id = content.call_id or ""
             self._results[call_id] = content
-            value = result_value(getattr(content, "items", None) or content.result)
+            value = _said_by_tool(content)
             if content.exception is None:
                 return ToolPart(call_id, "", EMPTY, "result", freeze(value))
             return ToolPart(call_id, "", EMPTY, "error", None, value if isinstance(value, str) else json.dumps(value))
         if kind in ("data", "uri") and content.uri:
-            return _media(content, raw)
-        return UnknownPart(freeze(raw))
+            return _media(content, place)
+        raw = freeze(plain_content(content))
+        return DataPart(CONTENT, raw) if role == "assistant" and not is_sealed(content) else UnknownPart(raw)
 
     def current(
         self, request: HostRequest, said: Sequence[tuple[theirs.Message, list[Message]]]
@@ -103,16 +139,22 @@ class Contents:
         for message, group in said:
             now = [next(left) for _ in group]
             if all(after is not None and one.parts == after.parts for one, after in zip(group, now, strict=True)):
-                made.append(message)
+                made.append(bare(message))
                 continue
             parts = [part for one in now if one is not None for part in one.parts]
-            if not parts:
-                continue
-            changed = copy(message)
-            changed.contents = [content for part in parts for content in self.contents_of(part)]
-            changed.raw_representation = None
-            made.append(changed)
+            if parts:
+                made.append(self._changed(message, parts))
         return made
+
+    def _changed(self, message: theirs.Message, parts: Sequence[Part]) -> theirs.Message:
+        """Return a message with other parts."""
+        left = left_beside(parts)
+        changed = copy(message)
+        changed.contents = [content for part in parts for content in self.contents_of(part, left)]
+        kept = {name: item for name, item in message.additional_properties.items() if name in OWN_PROPERTIES}
+        changed.additional_properties = {**kept, **left.get("message", {}).get("additional_properties", {})}
+        changed.raw_representation = None
+        return changed
 
     def written(self, messages: Iterable[Message], *, after: str | None = None) -> list[theirs.Message]:
         """Return messages for the client; those up to the message ``after`` only if it does not keep them itself."""
@@ -132,108 +174,148 @@ class Contents:
         known = self._messages.get((message.role, message.parts))
         if known is not None:
             return known
-        notes = notes_of(message, FORMAT)
+        left = left_beside(message.parts)
         return theirs.Message(
             message.role,
-            [content for part in message.parts for content in self.contents_of(part)],
+            [content for part in message.parts for content in self.contents_of(part, left)],
             author_name=message.name,
-            message_id=notes.get("id"),
-            additional_properties=thaw(notes.get("properties") or {}),
+            message_id=notes_of(message, FORMAT).get("id"),
+            additional_properties=left.get("message", {}).get("additional_properties"),
         )
 
-    def contents_of(self, part: Part) -> Iterator[theirs.Content]:
-        """Yield the content of a part."""
+    def contents_of(self, part: Part, left: Beside) -> Iterator[theirs.Content]:
+        """Yield the content of a part.
+
+        Args:
+            part: the part.
+            left: what guards left of what stands beside the parts of its message.
+        """
+        if isinstance(part, ToolPart):
+            yield self.call(part, left) if part.state == "call" else self._result(part)
+            return
         known = self._contents.get(part)
-        if known is not None:
+        if known is not None and is_same(known, place_of(part), left):
             yield known
         elif isinstance(part, (TextPart, ReasoningPart)):
-            kind = "text" if isinstance(part, TextPart) else "text_reasoning"
-            sealed = _protected(part)
-            yield _content(
-                {**_extra(part), "type": kind, "text": part.text, **({"protected_data": sealed} if sealed else {})}
-            )
-        elif isinstance(part, ToolPart):
-            yield self._call(part) if part.state == "call" else self._result(part)
+            yield _text_content(part, left)
         elif isinstance(part, (ImagePart, AudioPart, FilePart)):
-            yield _media_content(part)
+            yield put_beside(_media_content(part), place_of(part), left)
         elif isinstance(part, UnknownPart):
-            yield _content(cast("dict[str, Any]", thaw(part.raw)))
+            yield content_from(thaw(part.raw))
+        elif isinstance(part, DataPart) and part.name == CONTENT:
+            yield content_from(thaw(part.data))
 
-    def _call(self, part: ToolPart) -> theirs.Content:
-        known = self._calls.get(part.call_id)
-        if known is not None and known.name == part.name and freeze(arguments_of(known)[0]) == part.arguments:
+    def call(self, part: ToolPart, left: Beside) -> theirs.Content:
+        """Return a call: the one that was read, with the arguments that the guards left."""
+        known, place = self._calls.get(part.call_id), place_of(part)
+        if known is None or known.name != part.name:
+            made = theirs.Content.from_function_call(part.call_id, part.name, arguments=_as_json(part.arguments))
+        elif freeze(arguments_of(known)[0]) != part.arguments:
+            made = copy(known)
+            made.arguments, made.raw_representation = _as_json(part.arguments), None
+        elif is_same(known, place, left):
             return known
-        arguments = thaw(part.arguments)
-        text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-        made = theirs.Content.from_function_call(part.call_id, part.name, arguments=text)
-        if known is not None:
-            made.additional_properties = dict(known.additional_properties)
-        return made
+        else:
+            made = copy(known)
+        return put_beside(made, place, left)
 
     def _result(self, part: ToolPart) -> theirs.Content:
         known = self._results.get(part.call_id)
         said = part.error if part.state == "error" else part.result
-        if known is not None and freeze(result_value(getattr(known, "items", None) or known.result)) == said:
-            return known
+        if known is not None and freeze(_said_by_tool(known)) == said:
+            return bare_result(known)
         failed = "error" if part.state == "error" else None
         return theirs.Content.from_function_result(part.call_id, result=as_result(said), exception=failed)
 
-    def of_chunk(self, chunk: Chunk) -> Iterator[theirs.Content]:
-        """Yield the contents of a chunk that a guard released."""
-        if chunk.type == "text-delta":
-            yield theirs.Content.from_text(chunk.text)
-        elif chunk.type == "reasoning-delta":
-            self._thoughts[chunk.id] = self._thoughts.get(chunk.id, "") + chunk.text
-            yield theirs.Content.from_text_reasoning(text=chunk.text)
-        elif chunk.type == "reasoning-end":
-            notes = cast("Any", chunk.payload.get("provider_metadata") or EMPTY)
-            sealed = _protected(ReasoningPart(self._thoughts.pop(chunk.id, ""), notes))
-            if sealed is not None:
-                yield _content({"type": "text_reasoning", "protected_data": sealed})
-        elif chunk.type == "tool-call":
-            yield self._call(ToolPart(chunk.id, cast("str", chunk.payload["name"]), chunk.payload["arguments"]))
-        elif chunk.type == "file":
-            data, media_type = chunk.payload.get("data"), chunk.payload.get("media_type")
-            url = chunk.payload.get("url")
-            yield from self.contents_of(FilePart(cast("Any", data), cast("Any", url), None, cast("Any", media_type)))
-        elif chunk.type == "raw":
-            raw = chunk.payload.get("provider_part") or chunk.payload.get("provider_sealed")
-            if raw is not None:
-                yield from self.contents_of(UnknownPart(raw))
+
+_WITH_BESIDE = frozenset({"text", "text_reasoning", "function_call", "data", "uri"})
+"""The kinds of contents of which a part does not hold everything."""
 
 
-def _notes(raw: Mapping[str, Any], *known: str) -> Any:
-    """Return the metadata of a part: what its content has beside what the part holds."""
-    extra = {name: item for name, item in raw.items() if name not in ("type", *known) and item not in ({}, None)}
-    if "protected_data" in extra:
-        extra["of"] = checksum(str(raw.get("text") or ""))
-    return with_notes(FORMAT, extra) if extra else EMPTY
+def is_sealed(content: theirs.Content) -> bool:
+    """Return whether only the provider can read a content: encrypted reasoning, which must be sent back."""
+    return content.type == "text_reasoning" and not content.text and not beside_content("", content)
 
 
-def _extra(part: Part) -> dict[str, Any]:
-    """Return what a changed part keeps: not its signature, and no annotations, which point into the old text."""
-    dropped = ("of", "protected_data", "annotations")
-    return {name: thaw(item) for name, item in notes_of(part, FORMAT).items() if name not in dropped}
+def place_of(part: Part) -> str:
+    """Return the name under which data holds what stands beside a part."""
+    if isinstance(part, ToolPart):
+        return f"call {part.call_id}"
+    notes: Any = part.metadata.get(FORMAT) or EMPTY
+    return str(notes.get("place", ""))
 
 
-def _protected(part: Part) -> str | None:
-    """Return what a provider needs back with a reasoning, unless the text was changed."""
+def notes_for(content: theirs.Content, place: str) -> Any:
+    """Return the metadata of a part: its place, if anything stands beside it, and what only the provider can read."""
+    if not (content.annotations or content.additional_properties or content.id or content.protected_data):
+        return EMPTY
+    beside = beside_content(place, content)
+    return with_notes(FORMAT, {"place": place if beside else None, "id": content.id, **sealed_in(content)})
+
+
+def bare(message: theirs.Message) -> theirs.Message:
+    """Return a message without what stands beside results of tools, which no part can hold."""
+    contents = [bare_result(content) if content.type == "function_result" else content for content in message.contents]
+    if all(map(_is, contents, message.contents)):
+        return message
+    made = copy(message)
+    made.contents = contents
+    return made
+
+
+def _is(one: object, other: object) -> bool:
+    return one is other
+
+
+def bare_result(result: theirs.Content) -> theirs.Content:
+    """Return a result of a tool without what stands beside it."""
+    items = getattr(result, "items", None) or ()
+    texts = items if are_texts(items) else ()
+    if not any(map(_has_beside, (result, *texts))):
+        return result
+    made = _without_beside(result)
+    if texts:
+        made.items = [_without_beside(text) for text in texts]
+    return made
+
+
+def _has_beside(content: theirs.Content) -> bool:
+    return bool(content.annotations or content.additional_properties or content.raw_representation)
+
+
+def _without_beside(content: theirs.Content) -> theirs.Content:
+    made = copy(content)
+    made.annotations = made.raw_representation = None
+    made.additional_properties = {}
+    return made
+
+
+def _said_by_tool(result: theirs.Content) -> Any:
+    return result_value(getattr(result, "items", None) or result.result)
+
+
+def _as_json(arguments: Any) -> str:
+    said = thaw(arguments)
+    return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+
+
+def _text_content(part: TextPart | ReasoningPart, left: Beside) -> theirs.Content:
+    """Return a text; a changed one without its signature, and without what points into the old text."""
+    kind: Any = "text" if isinstance(part, TextPart) else "text_reasoning"
     notes = notes_of(part, FORMAT)
-    if not isinstance(part, ReasoningPart) or notes.get("of") != checksum(part.text):
-        return None
-    return cast("str | None", notes.get("protected_data"))
+    made = theirs.Content(kind, text=part.text, id=notes.get("id"))
+    same = checksum(part.text) == notes.get("of")
+    if same:
+        made.protected_data = notes.get("protected_data")
+    return put_beside(made, place_of(part), left, notes, changed=not same)
 
 
-def _content(raw: dict[str, Any]) -> theirs.Content:
-    return theirs.Content.from_dict(raw)
-
-
-def _media(content: theirs.Content, raw: Mapping[str, Any]) -> Part:
+def _media(content: theirs.Content, place: str) -> Part:
     uri = content.uri or ""
     found = split_data_url(uri)
     data, url = (found[1], None) if found is not None else (None, uri)
     media_type = content.media_type or (found[0] if found is not None else None)
-    notes = _notes(raw, "uri", "media_type")
+    notes = notes_for(content, place)
     family = (media_type or "").partition("/")[0]
     if family == "image":
         return ImagePart(url, data, media_type, notes)
@@ -245,5 +327,5 @@ def _media(content: theirs.Content, raw: Mapping[str, Any]) -> Part:
 def _media_content(part: ImagePart | AudioPart | FilePart) -> theirs.Content:
     media_type = media_type_of(part) or "application/octet-stream"
     uri = part.url if part.data is None else f"data:{media_type};base64,{part.data}"
-    kind = "data" if part.data is not None else "uri"
-    return _content({**_extra(part), "type": kind, "uri": uri or "", "media_type": media_type})
+    kind: Any = "data" if part.data is not None else "uri"
+    return theirs.Content(kind, uri=uri or "", media_type=media_type)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from penstock.workflows.hosting import Host, HostRequest
 
 CallNext = Callable[[], Awaitable[None]]
@@ -14,13 +16,44 @@ CallNext = Callable[[], Awaitable[None]]
 class Bound:
     """Middleware that may belong to the request of an agent's run; without one, each call is its own request."""
 
-    def __init__(self, host: Host, request: HostRequest | None = None) -> None:
+    def __init__(self, host: Host, request: HostRequest | None = None, own: Instructions | None = None) -> None:
         self.host = host
         self.request = request
+        self.own = own
 
-    def bound(self, request: HostRequest) -> Bound:
+    def bound(self, request: HostRequest, own: Instructions) -> Bound:
         """Return the middleware for one request."""
-        return type(self)(self.host, request)
+        return type(self)(self.host, request, own)
+
+
+class Instructions:
+    """The instructions that an application gives itself. What stands between them is of context providers.
+
+    Args:
+        first: those of the agent.
+        last: those of the run.
+    """
+
+    def __init__(self, first: Any, last: Any) -> None:
+        self._first = first
+        self._last = last
+
+    def split(self, given: Any) -> Iterator[tuple[str, bool]]:
+        """Yield the instructions of a model call in order, each with whether they are the application's own."""
+        text = str(given)
+        if given in (self._first, self._last):
+            yield text, True
+            return
+        first = self._first if isinstance(self._first, str) else ""
+        last = self._last if isinstance(self._last, str) else ""
+        start = len(first) + 1 if first and text.startswith(f"{first}\n") else 0
+        end = len(text) - len(last) - 1 if last and text.endswith(f"\n{last}") else len(text)
+        if start:
+            yield first, True
+        if start <= end:
+            yield text[start:end], False
+        if end < len(text):
+            yield last, True
 
 
 class Closing:

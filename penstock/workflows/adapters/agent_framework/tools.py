@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import agent_framework as theirs
 from agent_framework import FunctionMiddleware, MiddlewareFailure
 
 from penstock.engine.values.frozen import freeze, thaw
+from penstock.workflows.adapters.agent_framework.beside import as_beside, beside_content, put_beside
 from penstock.workflows.adapters.agent_framework.running import Bound
-from penstock.workflows.adapters.agent_framework.values import as_result, jsonable, result_value
+from penstock.workflows.adapters.agent_framework.values import (
+    are_texts,
+    as_result,
+    contents_in,
+    jsonable,
+    plain_content,
+    result_value,
+    without_raw,
+)
 from penstock.workflows.adapters.agent_framework.verdicts import GuardBlockedError
 from penstock.workflows.hosting import HostRequest, raised_as
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from penstock.engine.values.frozen import Value
+    from penstock.workflows.adapters.agent_framework.beside import Beside
     from penstock.workflows.adapters.agent_framework.running import CallNext
 
 
@@ -57,51 +70,108 @@ class GuardFunctionMiddleware(Bound, FunctionMiddleware):
             return
         if checked.arguments != freeze(given):
             context.arguments = thaw(checked.arguments)
-        await _guarded_call(request, context, call_next, name, call_id, checked.arguments)
+        await _GuardedCall(request, context, name, call_id, checked.arguments).run(call_next)
 
 
-async def _guarded_call(
-    request: HostRequest,
-    context: theirs.FunctionInvocationContext,
-    call_next: CallNext,
-    name: str,
-    call_id: str,
-    arguments: Value,
-) -> None:
-    """Call a tool, and check its result or error."""
+class _GuardedCall:
+    """One call of a tool, of which the arguments were checked."""
 
-    async def check_result() -> None:
-        said = result_value(context.result)
-        left = await request.tool_result(name, said, call_id, arguments=arguments)
-        if left != freeze(said):
+    def __init__(
+        self,
+        request: HostRequest,
+        context: theirs.FunctionInvocationContext,
+        name: str,
+        call_id: str,
+        arguments: Value,
+    ) -> None:
+        self._request = request
+        self._context = context
+        self._name = name
+        self._call_id = call_id
+        self._arguments = arguments
+
+    async def run(self, call_next: CallNext) -> None:
+        """Call the tool, and check its result or error."""
+        context = self._context
+        try:
+            await call_next()
+        except theirs.MiddlewareTermination as ended:  # the loop ends with what the middleware behind us has set
+            if context.result is None:
+                context.result = _unpacked(ended.result)
+            if context.result is not None:
+                await self._check_result()
+            raise
+        except MiddlewareFailure:
+            raise
+        except theirs.UserInputRequiredException as asks:  # an agent that runs as a tool asks the user
+            asks.contents = await self._request_left(asks.contents)
+            raise
+        except Exception as failure:
+            said = str(failure)
+            left = await self._left(said, is_error=True)
+            await self._check_copies(same=left == said)
+            if left != said:
+                raise theirs.exceptions.ToolExecutionException(str(left)) from None
+            raise
+        await self._check_result()
+
+    async def _check_result(self) -> None:
+        context, result = self._context, self._context.result
+        if isinstance(result, theirs.Content) and result.type == "function_approval_request":
+            context.result = (await self._request_left([result]))[0]
+            return
+        said = result_value(result)
+        left = await self._left(said)
+        same, contents = left == freeze(said), contents_in(result)
+        if not same:
             context.result = as_result(left)
+        elif contents:
+            context.result = contents = [without_raw(content) for content in contents]
+        await self._check_copies(contents if same and are_texts(contents) else (), same=same)
 
-    try:
-        await call_next()
-    except theirs.MiddlewareTermination as ended:  # the loop ends with what the middleware behind us has set
-        if context.result is None:
-            context.result = _unpacked(ended.result)
-        if context.result is not None and not _asks(context.result):
-            await check_result()
-        raise
-    except (MiddlewareFailure, theirs.UserInputRequiredException):
-        raise
-    except Exception as failure:
-        said = str(failure)
-        left = await request.tool_result(name, said, call_id, arguments=arguments, is_error=True)
-        if left != said:
-            raise theirs.exceptions.ToolExecutionException(str(left)) from None
-        raise
-    if not _asks(context.result):
-        await check_result()
+    async def _check_copies(self, texts: Sequence[theirs.Content] = (), *, same: bool) -> None:
+        """Check what stands beside a result, and what the framework's MCP tools add later: a copy of the whole answer.
+
+        Args:
+            texts: the texts of the result.
+            same: whether guards left the result as it was. If not, there is no copy of it.
+        """
+        carrier: Any = self._context.metadata.get(_CARRIER)
+        given: Beside = {}
+        for number, text in enumerate(texts):
+            given |= beside_content(str(number), text)
+        if carrier is not None and carrier.additional_properties:
+            given["copy"] = {"additional_properties": jsonable(carrier.additional_properties)}
+        if not given:
+            return
+        left = as_beside(await self._left(given, beside="copy")) if same else {}
+        if left == given:
+            return
+        for number, text in enumerate(texts):
+            put_beside(text, str(number), left)
+        if carrier is not None:
+            kept = left.get("copy", {}).get("additional_properties", {})
+            changed = replace(carrier, additional_properties=kept, item_additional_properties={})
+            self._context.metadata[_CARRIER] = changed
+
+    async def _request_left(self, contents: Iterable[theirs.Content]) -> list[theirs.Content]:
+        """Return a request to the user as the guards left it."""
+        asked = [without_raw(content) for content in contents]
+        said = [plain_content(content) for content in asked]
+        left = await self._left(said, beside="request")
+        return asked if left == freeze(said) else as_result(left)
+
+    async def _left(self, said: Any, *, is_error: bool = False, beside: str = "") -> Value:
+        """Return what guards left of a result, or of what stands beside it: that is not stored with the call."""
+        call_id = f"{self._call_id} {beside}" if beside else self._call_id
+        return await self._request.tool_result(self._name, said, call_id, arguments=self._arguments, is_error=is_error)
+
+
+_CARRIER = "_function_result_carrier"
+"""The key under which the framework's MCP tools leave what is added to a result behind all middleware."""
 
 
 def _unpacked(result: Any) -> Any:
     if isinstance(result, theirs.Content) and result.type == "function_result":
         return result.items or result.result
     return result
-
-
-def _asks(result: Any) -> bool:
-    """Return whether a result asks for an approval, with the arguments that the guards have checked."""
-    return isinstance(result, theirs.Content) and result.type == "function_approval_request"

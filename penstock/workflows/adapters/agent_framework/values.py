@@ -1,16 +1,45 @@
-"""Arguments and results of tools as JSON, and back."""
+"""Contents, arguments and results of tools as JSON, and back."""
 
 from __future__ import annotations
 
 import json
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import agent_framework as theirs
+from pydantic_core import to_jsonable_python
 
 from penstock.engine.values.frozen import thaw
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from penstock.engine.values.frozen import Value
+
+
+def jsonable(value: Any) -> Any:
+    """Return a value as JSON; objects of unknown types as text."""
+    try:
+        return to_jsonable_python(value, fallback=str)
+    except ValueError:  # bytes that are no text
+        return json.loads(json.dumps(value, default=str))
+
+
+def plain_content(content: theirs.Content) -> Any:
+    """Return all of a content as JSON, but for the client's raw form."""
+    return jsonable(content.to_dict())
+
+
+def content_from(raw: Any) -> theirs.Content:
+    """Return the content of a JSON object."""
+    return theirs.Content.from_dict(raw)
+
+
+def without_raw(content: theirs.Content) -> theirs.Content:
+    """Return a copy of a content without the client's raw form, which may hold text that guards have not read."""
+    made = copy(content)
+    made.raw_representation = None
+    return made
 
 
 def arguments_of(content: theirs.Content) -> tuple[Any, bool]:
@@ -24,21 +53,27 @@ def arguments_of(content: theirs.Content) -> tuple[Any, bool]:
         return given, False
 
 
-def jsonable(value: Any) -> Any:
-    """Return a value as JSON has it."""
-    return json.loads(json.dumps(value, default=str))
-
-
 def result_value(result: Any) -> Any:
     """Return the result of a tool as JSON: the text, if there is nothing else."""
+    items = contents_in(result)
+    if not items:
+        return jsonable(result)
+    if are_texts(items):
+        return "\n".join([item.text or "" for item in items])
+    return [plain_content(item) for item in items]
+
+
+def contents_in(result: Any) -> list[theirs.Content]:
+    """Return the contents that the result of a tool consists of; nothing if it is another value."""
     if isinstance(result, theirs.Content):
-        result = [result]
+        return [result]
     items: list[Any] = [] if is_single(result) else list(result)
-    if items and all(isinstance(item, theirs.Content) for item in items):
-        if all(item.type == "text" for item in items):
-            return "\n".join(item.text or "" for item in items)
-        return [jsonable(item.to_dict()) for item in items]
-    return jsonable(result)
+    return items if all(isinstance(item, theirs.Content) for item in items) else []
+
+
+def are_texts(items: Iterable[theirs.Content]) -> bool:
+    """Return whether contents are texts, of which a guard reads the text only."""
+    return all(item.type == "text" for item in items)
 
 
 def as_result(value: Value) -> Any:
@@ -48,7 +83,7 @@ def as_result(value: Value) -> Any:
         return [theirs.Content.from_text(said)]
     items: list[Any] = [] if is_single(said) else said
     if items and all(isinstance(item, dict) and "type" in item for item in items):
-        return [theirs.Content.from_dict(item) for item in items]
+        return [content_from(item) for item in items]
     return [theirs.Content.from_text(json.dumps(said, ensure_ascii=False))]
 
 

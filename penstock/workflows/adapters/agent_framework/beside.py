@@ -1,0 +1,152 @@
+"""What stands beside the text of a message: citations, notes of the provider. Guards read and edit it as data."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from penstock.engine.formats.wire import is_array, is_object, without_empty
+from penstock.engine.values.frozen import EMPTY, thaw
+from penstock.engine.values.messages import DataPart
+from penstock.models.openai.wire import checksum
+from penstock.workflows.adapters.agent_framework.values import jsonable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import agent_framework as theirs
+
+    from penstock.engine.values.messages import Part
+
+FORMAT = "agent-framework"
+"""The name under which metadata holds what only the framework knows."""
+
+BESIDE = f"{FORMAT}-beside"
+"""The name of the data parts with what stands beside the other parts of a message, by place."""
+
+Beside: TypeAlias = "dict[str, Any]"
+"""What stands beside parts: by the place of the part, the content's ``annotations`` and ``additional_properties``."""
+
+OWN_PROPERTIES = frozenset(
+    {
+        "_attribution",
+        "_excluded",
+        "_exclude_reason",
+        "_group",
+        "_summarized_by_summary_id",
+        "_summary_of_group_ids",
+        "_summary_of_message_ids",
+    }
+)
+"""What the framework itself notes in the properties of messages: where they are from, and how they are compacted."""
+
+_SEALED = re.compile(r"[\w+/=.:~-]*", re.ASCII)
+_KIND = "model_output_kind"  # whether a text is a refusal
+
+
+def beside_content(place: str, content: theirs.Content) -> Beside:
+    """Return what stands beside a content's text, under its place; nothing if there is nothing."""
+    if not (content.annotations or content.additional_properties or content.protected_data):
+        return {}
+    found: Beside = {
+        "annotations": [_annotation(one) for one in content.annotations or ()],
+        "additional_properties": jsonable(content.additional_properties),
+        "protected_data": content.protected_data if is_readable(content.protected_data) else None,
+    }
+    held = {name: item for name, item in found.items() if item}
+    return {place: held} if held else {}
+
+
+def _annotation(annotation: Any) -> Any:
+    if not is_object(annotation):
+        return jsonable(annotation)
+    return jsonable({name: item for name, item in annotation.items() if name != "raw_representation"})
+
+
+def is_readable(protected: str | None) -> bool:
+    """Return whether what a provider needs back says something, and is no signature: some send reasoning there."""
+    return bool(protected) and _SEALED.fullmatch(protected or "") is None
+
+
+def beside_message(message: theirs.Message) -> Beside:
+    """Return what stands beside the contents of a message, but for the framework's own notes."""
+    given = message.additional_properties
+    if not given or given.keys() <= OWN_PROPERTIES:
+        return {}
+    rest = {name: item for name, item in given.items() if name not in OWN_PROPERTIES}
+    return {"message": {"additional_properties": jsonable(rest)}}
+
+
+def left_beside(parts: Iterable[Part]) -> Beside:
+    """Return what guards left of what stands beside the parts of a message."""
+    made: Beside = {}
+    for part in parts:
+        if isinstance(part, DataPart) and part.name == BESIDE:
+            made |= as_beside(part.data)
+    return made
+
+
+def as_beside(data: Any) -> Beside:
+    """Return data that guards have edited in the form that it had before; what has lost it is left out."""
+    held = thaw(data)
+    if not is_object(held):
+        return {}
+    return {
+        place: {name: item for name, item in one.items() if _has_form(name, item)}
+        for place, one in held.items()
+        if is_object(one)
+    }
+
+
+def _has_form(name: str, item: Any) -> bool:
+    return is_array(item) if name == "annotations" else name != "additional_properties" or is_object(item)
+
+
+def is_same(content: theirs.Content, place: str, left: Beside) -> bool:
+    """Return whether guards left what stands beside a content as it was."""
+    if not (content.annotations or content.additional_properties or content.protected_data):
+        return not left.get(place)
+    return bool(beside_content(place, content).get(place, {}) == left.get(place, {}))
+
+
+def put_beside(
+    content: theirs.Content, place: str, left: Beside, notes: Mapping[str, Any] = EMPTY, *, changed: bool = False
+) -> theirs.Content:
+    """Return the content with what guards left of what stood beside it.
+
+    Args:
+        content: the content.
+        place: its place.
+        left: what guards left, by place.
+        notes: the notes of its part; see `sealed_in`.
+        changed: whether they changed the text. Then nothing stays that points into it, or that may repeat it in pieces.
+    """
+    found = left.get(place, {})
+    annotations, properties = found.get("annotations"), found.get("additional_properties", {})
+    if changed:
+        annotations = [without_regions(one) for one in annotations or ()]
+        properties = {_KIND: properties[_KIND]} if _KIND in properties else {}
+    protected = found.get("protected_data")
+    if not changed and isinstance(protected, str) and checksum(protected) == notes.get("protected"):
+        content.protected_data = protected
+    content.annotations = annotations or None
+    content.additional_properties = properties
+    return content
+
+
+def without_regions(annotation: Any) -> Any:
+    """Return an annotation without the places in the text that it points to."""
+    if not is_object(annotation):
+        return annotation
+    return {name: item for name, item in annotation.items() if name != "annotated_regions"}
+
+
+def sealed_in(content: theirs.Content) -> dict[str, Any]:
+    """Return what is noted of a text: what only its provider can read, and how to see whether guards changed something.
+
+    What stands beside the text holds what a provider needs back, if that can be read.
+    """
+    protected = content.protected_data or None
+    if is_readable(protected):
+        return {"protected": checksum(protected or ""), "of": checksum(content.text or "")}
+    return without_empty({"protected_data": protected, "of": checksum(content.text or "")})
