@@ -6,7 +6,6 @@ changed by guards. Messages are recognised by what they say: frameworks keep no 
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
 
 _NOT_SAID = (ReasoningPart, SourcePart, DataPart, StepStartPart)
 """The parts of an answer that some frameworks drop or change when they store it."""
+
+_NO_OTHERS = (TextPart, *_NOT_SAID)
 
 
 def is_finished(part: Part) -> bool:
@@ -65,13 +66,13 @@ class KnownMessages:
 
     def match(self, messages: Iterable[Message]) -> Sequence[str | None]:
         """Return the id of each message, None for those that are new. Each id is given once."""
-        taken: Counter[str] = Counter()
+        taken: set[str] = set()
         return [self._take(_said(message), taken) for message in messages]
 
-    def _take(self, said: Hashable, taken: Counter[str]) -> str | None:
+    def _take(self, said: Hashable, taken: set[str]) -> str | None:
         for id in self._ids.get(said, ()):
-            if not taken[id]:
-                taken[id] += 1
+            if id not in taken:
+                taken.add(id)
                 return id
         return None
 
@@ -79,7 +80,7 @@ class KnownMessages:
 def _said(message: Message) -> Hashable:
     """Return what makes a message the same as another one, whatever a framework has added to it or left out."""
     texts = "".join([part.text for part in message.parts if isinstance(part, TextPart)])
-    others = tuple([_other(part) for part in message.parts if not isinstance(part, (TextPart, *_NOT_SAID))])
+    others = tuple([_other(part) for part in message.parts if not isinstance(part, _NO_OTHERS)])
     return ("tool" if brings_results(message) else message.role, texts, others)
 
 

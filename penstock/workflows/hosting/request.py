@@ -417,13 +417,13 @@ class HostRequest:
         said = [message for message in messages if message.role != "system"]
         instructions = [message for message in messages if message.role == "system"]
         if self._trusts_instructions:
-            instructions = [replace(message, from_client=False) for message in instructions]
+            instructions = [replace(one, from_client=False) if one.from_client else one for one in instructions]
         ids = self._known.match(said)
         made, fresh = self._merged(said, ids)
         self._seen_whole = self._seen_whole or whole
         new_instructions = not self._holds(instructions)
         if new_instructions:  # else what processors have made of them stays
-            completed = [made.completed(replace(message, id="")) for message in instructions]
+            completed = [made.completed(_without_id(message)) for message in instructions]
             self._instructions = instructions
             made = made.replace_system(completed, tag=INSTRUCTIONS_TAG)
             self._instruction_ids = [message.id for message in completed if made.get(message.id)]
@@ -467,7 +467,7 @@ class HostRequest:
             if brings_results(message) and all(part.call_id in own_results for part in calls_of(message)):
                 continue  # it is stored with its call
             remembered = self._remembers and not self._seen_whole and index < last_turn
-            new = messages.completed(replace(message, id=""))
+            new = messages.completed(_without_id(message))
             entries.insert(place, Entry(new, "memory" if remembered else "input", None))
             place += 1
             fresh.append(new.id)
@@ -516,6 +516,11 @@ class HostRequest:
             self.run.abandon()
         if self._opened is not None:
             await self._opened.__aexit__(None, None, None)
+
+
+def _without_id(message: Message) -> Message:
+    """Return a message of the framework without its own id; the run gives it one."""
+    return replace(message, id="") if message.id else message
 
 
 def _offered(tool: ToolSpec) -> ToolSpec:
