@@ -210,6 +210,24 @@ async def test_what_stands_beside_the_result_of_a_tool_is_read(streamed: bool) -
     ]
 
 
+@both_ways
+async def test_a_text_with_a_result_in_one_message_is_sent_once(streamed: bool) -> None:
+    """As the guards left it; and nothing unread stands beside results of earlier runs."""
+    call = Content.from_function_call("c1", "lookup", arguments={"query": "x"})
+    result = Content.from_function_result("c1", result="it", additional_properties={"by": MAIL})
+    other = Content.from_function_result("c1", result="it")
+    for contents in ([result, text(f"I am {MAIL}")], [other]):
+        client = Client([text("Hi")])
+        session = AgentSession()
+        said = Message("tool", contents, additional_properties={"also": MAIL})
+        earlier = [Message("user", ["Go"]), Message("assistant", [call]), said]
+        session.state["memory"] = {"messages": earlier}
+        await run(guarded(client), "And?", streamed=streamed, session=session)
+        assert MAIL not in everything(client.asked[0])
+        sent = [one.type for message in client.asked[0] for one in message.contents]
+        assert sent == ["text", "function_call", *[one.type for one in contents], "text"]
+
+
 SERVER = f'''
 from mcp import types
 try:

@@ -77,6 +77,11 @@ def beside_message(message: theirs.Message) -> Beside:
     return {"message": {"additional_properties": jsonable(rest)}}
 
 
+def own_properties(message: theirs.Message) -> dict[str, Any]:
+    """Return the framework's own notes in the properties of a message."""
+    return {name: item for name, item in message.additional_properties.items() if name in OWN_PROPERTIES}
+
+
 def left_beside(parts: Iterable[Part]) -> Beside:
     """Return what guards left of what stands beside the parts of a message."""
     made: Beside = {}

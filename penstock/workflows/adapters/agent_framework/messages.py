@@ -26,12 +26,12 @@ from penstock.models.openai.wire import checksum
 from penstock.workflows.adapters.agent_framework.beside import (
     BESIDE,
     FORMAT,
-    OWN_PROPERTIES,
     Beside,
     beside_content,
     beside_message,
     is_same,
     left_beside,
+    own_properties,
     put_beside,
     sealed_in,
 )
@@ -83,13 +83,14 @@ class Contents:
             rest.append(part)
             if content.type in _WITH_BESIDE:
                 beside |= beside_content(place_of(part), content)
-        if beside:
+        if beside and (rest or not results):
             rest.append(DataPart(BESIDE, freeze(beside)))
         notes = {"id": message.message_id} if message.message_id else {}
         metadata: Any = with_notes(FORMAT, notes) if notes else EMPTY
         if results:
             yield Message("tool", tuple(results), metadata=metadata, name=message.author_name)
-            self._messages["tool", tuple(results)] = bare(message)
+            if not rest:
+                self._messages["tool", tuple(results)] = bare(message)
         if rest or not results:
             said: Role = "assistant" if role == "tool" else role
             provided = said == "system" and "_attribution" in message.additional_properties  # by a context provider
@@ -151,8 +152,10 @@ class Contents:
         left = left_beside(parts)
         changed = copy(message)
         changed.contents = [content for part in parts for content in self.contents_of(part, left)]
-        kept = {name: item for name, item in message.additional_properties.items() if name in OWN_PROPERTIES}
-        changed.additional_properties = {**kept, **left.get("message", {}).get("additional_properties", {})}
+        changed.additional_properties = {
+            **own_properties(message),
+            **left.get("message", {}).get("additional_properties", {}),
+        }
         changed.raw_representation = None
         return changed
 
@@ -256,10 +259,14 @@ def notes_for(content: theirs.Content, place: str) -> Any:
 def bare(message: theirs.Message) -> theirs.Message:
     """Return a message without what stands beside results of tools, which no part can hold."""
     contents = [bare_result(content) if content.type == "function_result" else content for content in message.contents]
-    if all(map(_is, contents, message.contents)):
+    only_results = bool(contents) and all(content.type == "function_result" for content in contents)
+    unread = bool(only_results and beside_message(message))
+    if not unread and all(map(_is, contents, message.contents)):
         return message
     made = copy(message)
     made.contents = contents
+    if unread:
+        made.additional_properties = own_properties(message)
     return made
 
 
