@@ -112,17 +112,22 @@ def _times_for(work: Request) -> int:
 
 
 def imports_of(name: str) -> str:
-    """Return the statement that imports of a framework what its adapter needs of it."""
-    tree = ast.parse(_source(name).read_text("utf-8"))
-    blocks = [node.body for node in tree.body if isinstance(node, ast.Try)]
-    found = [
-        ast.unparse(node)
-        for block in blocks
-        for node in block
-        if (isinstance(node, ast.ImportFrom) and not (node.module or "").startswith("penstock"))
-        or (isinstance(node, ast.Import) and not node.names[0].name.startswith("penstock"))
-    ]
+    """Return the statements that import of a framework what its adapter needs of it."""
+    first = _source(name)
+    files = sorted(first.parent.rglob("*.py")) if first.name == "__init__.py" else [first]
+    found: dict[str, None] = {}
+    for file in files:
+        tree = ast.parse(file.read_text("utf-8"))
+        blocks = [tree.body, *[node.body for node in tree.body if isinstance(node, ast.Try)]]
+        found |= dict.fromkeys(ast.unparse(node) for block in blocks for node in block if _is_of_others(node))
     return "; ".join(found) or f"import {name}"
+
+
+def _is_of_others(node: ast.stmt) -> bool:
+    """Return whether a statement imports something that is neither Python's nor ours."""
+    names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+    names += [one.name for one in node.names] if isinstance(node, ast.Import) else []
+    return bool(names) and not {one.partition(".")[0] for one in names} <= {"penstock", *sys.stdlib_module_names}
 
 
 def imported(name: str, rounds: int) -> Figure:
