@@ -1,0 +1,267 @@
+"""`as_middleware`: a workflow in the agents of ``create_agent``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, Self
+
+from langchain.agents.middleware import AgentMiddleware, AgentState, ExtendedModelResponse, hook_config
+from langchain.agents.middleware.types import PrivateStateAttr
+from langgraph.channels import UntrackedValue  # pyright: ignore[reportMissingTypeStubs]
+from langgraph.types import Command
+
+from penstock.engine.formats.wire import is_object
+from penstock.engine.values.errors import UsageError
+from penstock.engine.values.tripwire import BlockedError
+from penstock.workflows.adapters.langchain.messages import changes, last_turn, read, removed
+from penstock.workflows.adapters.langchain.model import GuardedChatModel, guarded
+from penstock.workflows.adapters.langchain.tools import GuardedToolCall
+from penstock.workflows.hosting import Host, HostSupport
+from penstock.workflows.hosting.without_await import wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from langchain.agents.middleware import ModelRequest, ModelResponse
+    from langchain.agents.middleware.types import ModelCallResult
+    from langchain_core.messages import BaseMessage, ToolMessage
+    from langgraph.prebuilt.tool_node import ToolCallRequest
+    from langgraph.runtime import Runtime
+    from typing_extensions import Unpack
+
+    from penstock.engine.workflow import Item
+    from penstock.workflows.hosting import HostOptions, HostRequest
+
+SUPPORT = HostSupport("langchain.as_middleware")
+
+
+def as_middleware(*processors: Item, **options: Unpack[HostOptions]) -> GuardMiddleware:
+    """Return processors as middleware: ``create_agent(model, tools, middleware=[as_middleware(guard)])``.
+
+    Put it last in the list, next to the model. One serves any number of agents and runs. A verdict is raised as a
+    `BlockedError`.
+
+    Args:
+        processors: processors and workflows that run at every stage that they implement.
+        options: see `HostOptions`.
+
+    Raises:
+        OptionError: an option is not allowed, or there is no processor.
+        UsageError: an option does not exist.
+        WorkflowError: the processors cannot run together.
+    """
+    return GuardMiddleware(Host(SUPPORT, processors, **options))
+
+
+class OpenRequest(str):
+    """The request of a run, in the state of the graph, where it lives as long as the run does.
+
+    It is a str, its id, to whoever streams or stores the state.
+    """
+
+    __slots__ = ("host", "request")
+
+    def __new__(cls, host: Host) -> Self:
+        """Open a request."""
+        request = host.open()
+        made = super().__new__(cls, request.run.run_id)
+        made.host, made.request = host, request
+        return made
+
+    host: Host
+    request: HostRequest
+
+    @property
+    def current(self) -> HostRequest:
+        """The request; another one if it was closed, because the framework repeats what has failed."""
+        if self.request.closed:
+            self.request = self.host.open()
+        return self.request
+
+
+class GuardState(AgentState[Any]):
+    """The state of an agent with guards. The request is not stored in checkpoints: a run that is resumed opens one."""
+
+    penstock_request: NotRequired[Annotated[str, UntrackedValue, PrivateStateAttr]]
+
+
+class GuardMiddleware(AgentMiddleware[Any, Any, Any]):
+    """A workflow in LangChain's agents. Made by `as_middleware`.
+
+    Attributes:
+        host: the processors.
+    """
+
+    state_schema = GuardState
+
+    def __init__(self, host: Host) -> None:
+        super().__init__()
+        self.host = host
+
+    @property
+    def name(self) -> str:
+        """The name of its nodes in the graph."""
+        return "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in self.host.name)
+
+    # Before the first call
+
+    @hook_config(can_jump_to=["end"])
+    async def abefore_agent(self, state: Mapping[str, Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Check the input, and replace it in the state by what the guards left."""
+        opened = OpenRequest(self.host)
+        with_request: dict[str, Any] = {"penstock_request": opened}
+        given: Sequence[BaseMessage] = state["messages"]
+        said = read(given)
+        try:
+            goes_on = await opened.request.begin(said)
+        except BaseException as failure:
+            await opened.request.close(failure)
+            raise
+        if not goes_on:  # what came in last leaves the state; behind it, after_agent raises the verdict
+            return {**with_request, "messages": removed(last_turn(given)), "jump_to": "end"}
+        return {**with_request, "messages": changes(given, said, opened.request.current(said))}
+
+    @hook_config(can_jump_to=["end"])
+    def before_agent(self, state: Mapping[str, Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Do the same without ``await``."""
+        return wait_for(self.abefore_agent(state, runtime))
+
+    # Model calls
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> ModelCallResult[Any]:
+        """Put the stages around the model, and replace what they have changed in the state."""
+        opened = open_request(self.host, request.state)
+        model = guarded(request.model, self.host, opened.current)
+        try:
+            response = await handler(request.override(model=model))
+            return _completed(request, response, model, opened)
+        except BaseException as failure:
+            await opened.request.close(failure)
+            raise
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> ModelCallResult[Any]:
+        """Do the same without ``await``."""
+        opened = open_request(self.host, request.state)
+        model = guarded(request.model, self.host, opened.current)
+        try:
+            response = handler(request.override(model=model))
+            return _completed(request, response, model, opened)
+        except BaseException as failure:
+            wait_for(opened.request.close(failure))
+            raise
+
+    # Tools
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
+    ) -> ToolMessage | Command[Any]:
+        """Check the call and its result; a processor may answer in the tool's place.
+
+        After a verdict the call has a result that says so, since providers refuse a conversation with a call that has
+        none. The next model call, or the end of the run, raises the verdict.
+        """
+        guarded = GuardedToolCall(open_request(self.host, request.state).current, request)
+        try:
+            answered = await guarded.before()
+            return answered or await guarded.after(await handler(guarded.request))
+        except BlockedError:
+            if guarded.opened.tripwire is None:  # of another run, which the tool has started
+                raise
+            return guarded.stopped()
+        except Exception:  # the request goes on: other middleware may repeat the tool
+            raise
+        except BaseException as failure:  # cancelled
+            await guarded.opened.close(failure)
+            raise
+
+    def wrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
+    ) -> ToolMessage | Command[Any]:
+        """Do the same without ``await``."""
+        guarded = GuardedToolCall(open_request(self.host, request.state).current, request)
+        try:
+            answered = wait_for(guarded.before())
+            return answered or wait_for(guarded.after(handler(guarded.request)))
+        except BlockedError:
+            if guarded.opened.tripwire is None:  # of another run, which the tool has started
+                raise
+            return guarded.stopped()
+        except Exception:  # the request goes on: other middleware may repeat the tool
+            raise
+        except BaseException as failure:  # interrupted
+            wait_for(guarded.opened.close(failure))
+            raise
+
+    # Behind the last call
+
+    async def aafter_agent(self, state: Mapping[str, Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Judge an answer that is no text, such as an object, and end the request.
+
+        Raises:
+            BlockedError: a guard stopped the run.
+            UsageError: a processor changed the answer, of which the object was made already.
+        """
+        opened = state.get("penstock_request")
+        if not isinstance(opened, OpenRequest):
+            return None
+        request = opened.request
+        try:
+            await _end(request)
+        except BaseException as failure:
+            await request.close(failure)
+            raise
+        await request.close()
+        return None
+
+    def after_agent(self, state: Mapping[str, Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Do the same without ``await``."""
+        return wait_for(self.aafter_agent(state, runtime))
+
+
+async def _end(request: HostRequest) -> None:
+    """Judge an answer that was not judged as a text.
+
+    Raises:
+        BlockedError: a guard stopped the run.
+        UsageError: a processor changed the answer, of which the object was made already.
+    """
+    before = request.answer
+    if not request.closed and await request.end() and request.answer != before:
+        raise UsageError(
+            "a processor changed the answer in process_output_result, after LangChain had made its object; let it "
+            "change the answer in process_output_step or process_tool_call"
+        )
+    request.check()
+
+
+def open_request(host: Host, state: Any) -> OpenRequest:
+    """Return the request of a run; a run that was resumed opens another one."""
+    held = state.get("penstock_request") if is_object(state) else None
+    return held if isinstance(held, OpenRequest) else OpenRequest(host)
+
+
+def _completed(
+    request: ModelRequest[Any], response: ModelResponse[Any], model: GuardedChatModel, opened: OpenRequest
+) -> ModelCallResult[Any]:
+    """Return the response of a model call with the messages that the guards have changed.
+
+    Raises:
+        UsageError: another model answered.
+    """
+    if not model.called:
+        raise UsageError(
+            "another middleware has replaced the model, so its answer was not checked; put as_middleware(…) last in "
+            "middleware=[…]"
+        )
+    update: dict[str, Any] = {}
+    given: Sequence[BaseMessage] = request.state["messages"]
+    said = read(given)
+    changed = changes(given, said, opened.request.current(said))
+    if changed:
+        update["messages"] = changed
+    if request.state.get("penstock_request") is not opened:
+        update["penstock_request"] = opened
+    return ExtendedModelResponse(response, Command(update=update)) if update else response
