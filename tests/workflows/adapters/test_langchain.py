@@ -388,6 +388,114 @@ async def test_no_text_of_an_answer_passes_unread(where: str, streams: bool) -> 
     assert "ada@" not in repr(shown) + repr(kept)
 
 
+CITED: list[Any] = [
+    {
+        "type": "text",
+        "text": "See [1].",
+        "index": 0,
+        "id": "msg_1",
+        "citations": [{"type": "url", "title": f"Ask {MAIL}", "url": "https://x.test/a", "start": 4}],
+    },
+    {"type": "server_tool_call", "id": "s1", "name": "search", "args": {"query": f"who is {MAIL}"}, "index": 1},
+]
+CLEAN: list[Any] = [
+    {**CITED[0], "citations": [{"type": "url", "title": "The manual", "url": "https://x.test/a", "start": 4}]},
+    {**CITED[1], "args": {"query": "manual"}},
+]
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_what_stands_beside_a_text_is_redacted_and_the_rest_stays(streams: bool) -> None:
+    """Citations, blocks of the provider's own tools, fields, and reports."""
+    told = {"model_name": "big", "grounding": {"query": f"who is {MAIL}", "pages": 2}}
+    fields = {"notes": {"said": MAIL, "kind": "odd"}}
+    said = AIMessage(CITED, response_metadata=told, additional_kwargs=fields)
+    if streams:
+        shown, kept = await answered(Says([said]), HIDES)
+    else:
+        agent: Any = create_agent(Says(said), middleware=[as_middleware(HIDES)])
+        shown, kept = [], (await agent.ainvoke({"messages": [("user", "Hi")]}))["messages"][-1]
+    assert "ada@" not in repr(shown) + repr(kept)
+    assert kept.content == [
+        {**CITED[0], "citations": [{"type": "url", "title": "Ask [EMAIL]", "url": "https://x.test/a", "start": 4}]},
+        {**CITED[1], "args": {"query": "who is [EMAIL]"}},
+    ]
+    assert kept.response_metadata == {"model_name": "big", "grounding": {"query": "who is [EMAIL]", "pages": 2}}
+    assert kept.additional_kwargs == {"notes": {"said": "[EMAIL]", "kind": "odd"}}
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_unchanged_citations_arrive_unchanged(streams: bool) -> None:
+    """Whole and streamed, in the state and where the model reads them again."""
+    model = Says([AIMessage(CLEAN)] if streams else AIMessage(CLEAN), AIMessage("Yes"))
+    agent: Any = create_agent(model, middleware=[as_middleware(HIDES)], checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "1"}}
+    asked = {"messages": [("user", "Hi")]}
+    if streams:
+        _ = [one async for one in agent.astream(asked, config, stream_mode="messages")]
+    else:
+        await agent.ainvoke(asked, config)
+    assert agent.get_state(config).values["messages"][-1].content == CLEAN
+    await agent.ainvoke({"messages": [("user", "And?")]}, config)
+    assert model.asked[1][1].content == CLEAN
+
+
+async def test_a_citation_stays_beside_a_text_that_was_redacted() -> None:
+    """Its sign goes: the provider knows another text by it."""
+    blocks: list[Any] = [{**CLEAN[0], "text": f"Ask {MAIL} [1]."}, CLEAN[1]]
+    kept = (await as_chat_model(Says(AIMessage(blocks)), HIDES).ainvoke("Hi")).content
+    assert kept == [{**{k: v for k, v in CLEAN[0].items() if k != "id"}, "text": "Ask [EMAIL] [1]."}, CLEAN[1]]
+
+
+async def test_a_processor_edits_what_stands_beside_an_answer() -> None:
+    """It is a data part; what it takes out goes."""
+
+    @processor("process_output_step")
+    def uncite(ctx: OutputStepContext) -> Any:
+        last = ctx.message_list.response[-1]
+        seen.extend(part for part in last.parts if part.type == "data")
+        return ctx.message_list.replace(last.with_parts([part for part in last.parts if part.type != "data"]))
+
+    seen: list[Any] = []
+    kept = (await as_chat_model(Says(AIMessage(CLEAN)), uncite).ainvoke("Hi")).content
+    assert [part.name for part in seen] == ["langchain-extras"]
+    assert seen[0].data["content"]["0"] == {"citations": tuple(CLEAN[0]["citations"])}
+    assert kept == [{name: item for name, item in CLEAN[0].items() if name != "citations"}]
+
+
+async def test_earlier_answers_of_others_are_read_whole() -> None:
+    """Also what stands beside their texts, which providers get back."""
+    model = Says(AIMessage("Yes"))
+    agent: Any = create_agent(model, middleware=[as_middleware(HIDES)])
+    earlier = [("user", "Hi"), AIMessage(CITED, additional_kwargs={"x": MAIL}), ("user", "And?")]
+    state = await agent.ainvoke({"messages": earlier})
+    assert "ada@" not in repr(state)
+    assert "ada@" not in repr(model.asked)
+    assert model.asked[0][1].content[0]["citations"][0]["title"] == "Ask [EMAIL]"
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_signed_thoughts_reach_the_model_again_between_tool_calls(streams: bool) -> None:
+    """Providers refuse a call of a tool without the thoughts that led to it."""
+
+    @tool
+    def lookup(query: str) -> str:
+        """Look something up."""
+        return f"it is {MAIL}"
+
+    thought = {"type": "thinking", "thinking": "Hm.", "signature": "s1", "index": 0}
+    use = {"type": "tool_use", "id": "c1", "name": "lookup", "input": {"query": "x"}, "index": 1}
+    calls: Any = [{"name": "lookup", "args": {"query": "x"}, "id": "c1"}]
+    model = Says(AIMessage([thought, use], tool_calls=calls), AIMessage("done"))
+    agent: Any = create_agent(model, [lookup], middleware=[as_middleware(HIDES)], checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "1"}}
+    asked = {"messages": [("user", "Hi")]}
+    _ = [one async for one in agent.astream(asked, config)] if streams else await agent.ainvoke(asked, config)
+    assert model.asked[1][1].content == [thought, use]
+    assert model.asked[1][2].text == "it is [EMAIL]"
+    assert agent.get_state(config).values["messages"][1].content == [thought, use]
+
+
 async def test_what_no_guard_of_texts_reads_stays_with_its_text() -> None:
     """Where no guard reads texts, nothing is dropped."""
 

@@ -1,4 +1,4 @@
-"""Blocks of content, and fields of a provider: where texts stand in them, and what stands beside."""
+"""Blocks of an answer's content: where texts stand in them, what they hold beside, and which of them repeat calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.engine.formats.wire import has_text, is_array, is_object
 from penstock.engine.values.frozen import freeze
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from penstock.engine.values.messages import ToolPart
 
@@ -68,35 +68,94 @@ def listed(content: str | list[Any]) -> list[Any]:
     return ([content] if content else []) if isinstance(content, str) else content
 
 
-def is_other(block: Any) -> bool:
-    """Return whether a block is neither a text, nor sealed reasoning, nor a call that ``tool_calls`` repeats."""
-    known = text_places(block, 0) or is_sealed(block)
-    return is_object(block) and not known and block.get("type") not in CALL_BLOCKS
+# What stands beside the texts
+
+
+def extras_of(block: Any) -> dict[str, Any]:
+    """Return what a block holds beside its text, or beside the call that it repeats, and has texts, as JSON.
+
+    Of other blocks, that is all but their type, and what their provider alone can read.
+    """
+    if not is_object(block) or is_sealed(block):
+        return {}
+    places = text_places(block, 0)
+    known = {place.key for _, place, _ in places} | {"type", "index", *SIGNS}
+    if block.get("type") in CALL_BLOCKS:
+        known |= _KEYS_OF_CALLS
+    return texts_of(block, known | ({_body_key(block)} - {None}))
+
+
+def texts_of(values: Mapping[str, Any], known: Collection[str | None] = ()) -> dict[str, Any]:
+    """Return the values that hold texts, as JSON, but for the known names."""
+    return {
+        name: as_json(item)
+        for name, item in values.items()
+        if name not in known and not _is_signed(name, item) and has_text(item)
+    }
+
+
+def with_left(values: Mapping[str, Any], given: Mapping[str, Any], left: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values with what the guards left of the texts among them; what is the same stays as it is.
+
+    Args:
+        values: the values.
+        given: their texts, as the guards were given them.
+        left: these, as the guards left them.
+    """
+    return {
+        name: item if name not in given or left[name] == given[name] else left[name]
+        for name, item in values.items()
+        if name not in given or name in left
+    }
+
+
+def body_of(block: Any) -> str | None:
+    """Return the picture, sound or file in a block, as base64; None for blocks of other kinds."""
+    key = _body_key(block) if is_object(block) else None
+    return block[key] if key is not None else None
+
+
+def _body_key(block: Mapping[str, Any]) -> str | None:
+    if block.get("type") not in ("image", "audio", "video", "file"):
+        return None
+    return next((name for name in ("base64", "data") if isinstance(block.get(name), str)), None)
+
+
+SIGNS = ("signature", "id", "encrypted_content")
+"""What providers put beside a text to know it again, or to read it themselves."""
+
+
+def _is_signed(name: str, item: Any) -> bool:
+    """Return whether a value holds nothing but signs: LangChain keeps those of some providers in ``extras``."""
+    return name == "extras" and is_object(item) and item.keys() <= set(SIGNS)
 
 
 def is_sealed(block: Any) -> bool:
     """Return whether a block is reasoning that its provider alone can read."""
     given: Mapping[str, Any] = block if is_object(block) else {}
     reasons = given.get("type") in ("thinking", "reasoning", "redacted_thinking")
-    return reasons and given.keys() <= {"type", "index", "data", "summary", *SIGNS} and not given.get("summary")
+    rest = {name for name, item in given.items() if not _is_signed(name, item)}
+    return reasons and rest <= {"type", "index", "data", "summary", *SIGNS} and not given.get("summary")
 
 
-SIGNS = ("signature", "id", "encrypted_content", "extras")
+def without_signs(block: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a block without what its provider knows its text by, which was changed."""
+    return {name: item for name, item in block.items() if name not in SIGNS and not _is_signed(name, item)}
 
 
-def beside(block: Any) -> dict[str, Any]:
-    """Return what else stands in a block with a text and holds texts, such as citations."""
-    places = text_places(block, 0)
-    if not places:
-        return {}
-    known = {"type", "index", places[0][1].key, *SIGNS}
-    return {name: item for name, item in cast("dict[str, Any]", block).items() if name not in known and has_text(item)}
+# Calls
+
+
+CALL_BLOCKS = frozenset({"tool_use", "tool_call", "tool_call_chunk", "function_call", "input_json_delta"})
+"""The blocks that repeat calls of ``tool_calls``."""
+_ARGUMENTS = ("input", "args", "arguments", "partial_json")
+_KEYS_OF_CALLS = frozenset({"type", "index", "id", "call_id", "name", "status", *_ARGUMENTS})
 
 
 def repeats(block: Mapping[str, Any], calls: Iterable[ToolPart]) -> bool:
-    """Return whether a block repeats one of these calls and says nothing else."""
+    """Return whether a block repeats one of these calls."""
     call = next((call for call in calls if call.call_id == (block.get("call_id") or block.get("id"))), None)
-    if call is None or block.get("name", call.name) != call.name or not block.keys() <= _KEYS_OF_CALLS:
+    if call is None or block.get("name", call.name) != call.name:
         return False
     said = [block[name] for name in _ARGUMENTS if block.get(name)]
     return all(freeze(_read_arguments(one)) == call.arguments for one in said)
@@ -107,28 +166,6 @@ def _read_arguments(value: Any) -> Any:
         return json.loads(value) if isinstance(value, str) else value
     except (ValueError, RecursionError):
         return value
-
-
-CALL_BLOCKS = frozenset({"tool_use", "tool_call", "tool_call_chunk", "function_call", "input_json_delta"})
-"""The blocks that repeat calls of ``tool_calls``."""
-
-
-_ARGUMENTS = ("input", "args", "arguments", "partial_json")
-
-
-_KEYS_OF_CALLS = frozenset({"type", "index", "id", "call_id", "name", "status", *_ARGUMENTS})
-
-
-REASONING_FIELD = "reasoning_content"
-
-
-READ_FIELDS = frozenset({REASONING_FIELD, "tool_calls"})
-"""The fields whose texts stand elsewhere, too: ``tool_calls`` are those of the message in the provider's form."""
-
-
-def is_other_field(name: str, item: Any) -> bool:
-    """Return whether a field of a provider may hold a text that stands nowhere else."""
-    return name not in READ_FIELDS and has_text(item)
 
 
 def as_json(value: Any) -> Any:

@@ -13,18 +13,17 @@ import anyio.to_thread
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from penstock.engine.formats import langchain as wire
 from penstock.engine.formats.wire import is_object
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import freeze, thaw
 from penstock.engine.values.model import ToolSpec
-from penstock.workflows.adapters.langchain.messages import key_of, message_of, read
+from penstock.workflows.adapters.langchain.messages import Written, read
 from penstock.workflows.adapters.langchain.reading import AnswerReader
 from penstock.workflows.hosting import PLAIN_SETTINGS, ModelCall
 from penstock.workflows.hosting.without_await import in_threads
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
     from langchain_core.messages import BaseMessage
     from langchain_core.outputs import ChatGenerationChunk
@@ -68,17 +67,23 @@ class InnerModel:
         self._awaits = awaits
         self._binds = tools is not None
         self._tools = {spec.name: (tool, spec) for tool in tools or () for spec in [_spec(tool)]}
-        self._originals: dict[str, BaseMessage] = {}
+        self._write: Callable[[], Written] = lambda: Written((), (), ())
 
     @property
     def name(self) -> str:
         return model_name_of(self._model) or self._model._llm_type
 
-    def call(self, messages: Sequence[BaseMessage]) -> ModelCall:
-        """Return the call that LangChain is about to make."""
+    def call(
+        self, messages: Sequence[BaseMessage], left: Callable[[Sequence[Message]], Sequence[Message | None]]
+    ) -> ModelCall:
+        """Return the call that LangChain is about to make.
+
+        Args:
+            messages: the messages that LangChain gives.
+            left: returns what the run holds of them.
+        """
         said = read(messages)
-        for message, one in zip(messages, said, strict=True):
-            self._originals.setdefault(key_of(one), message)
+        self._write = lambda: Written(messages, said, left(said))
         settings = {name: item for name, item in self._options.items() if name in PLAIN_SETTINGS}
         return ModelCall(
             self,
@@ -90,7 +95,7 @@ class InnerModel:
 
     async def stream(self, request: PreparedRequest) -> AsyncGenerator[Chunk]:
         model, options = self._bound(request)
-        messages = self._written(request.messages)
+        messages = self._write()(request.messages)
         reader = self.reader = AnswerReader()
         if not (self.streams and _can_stream(model)):
             if self._awaits:
@@ -136,14 +141,6 @@ class InnerModel:
             if bound is None:
                 raise UsageError(f"{type(self._model).__name__}.bind_tools returned no chat model")
         return bound, options
-
-    def _written(self, messages: Iterable[Message]) -> list[BaseMessage]:
-        """Return messages as LangChain's: those that nothing has changed are the ones that it gave."""
-        written: list[BaseMessage] = []
-        for one in messages:
-            same = self._originals.get(key_of(one))
-            written.extend([same] if same is not None else map(message_of, wire.write([one])))
-        return written
 
 
 def model_name_of(model: BaseChatModel) -> str:

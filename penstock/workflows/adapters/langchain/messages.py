@@ -1,11 +1,11 @@
 """LangChain's messages both ways, and changes of its state.
 
-They go through the JSON in which LangChain dumps them, which keeps what nobody knows.
+Answers are read as the model's are. Other messages go through the JSON in which LangChain dumps them, which keeps what
+nobody knows.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,15 +13,19 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, Remove
 from pydantic_core import to_jsonable_python
 
 from penstock.engine.formats import langchain as wire
-from penstock.engine.formats.wire import is_array, is_object
+from penstock.engine.formats.wire import is_object
 from penstock.engine.values.errors import UsageError
+from penstock.engine.values.messages import Message
 from penstock.workflows.adapters.langchain.blocks import SIGNS
+from penstock.workflows.adapters.langchain.left import Left
+from penstock.workflows.adapters.langchain.reading import parts_of
+from penstock.workflows.agent.results import calls_of
+from penstock.workflows.hosting import as_asked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from penstock.engine.values.messages import Message
-
+    from penstock.engine.values.messages import Part
 
 _CLASSES: dict[str, type[BaseMessage]] = {
     "human": HumanMessage,
@@ -31,33 +35,100 @@ _CLASSES: dict[str, type[BaseMessage]] = {
 }
 
 
+# From LangChain
+
+
 def read(messages: Iterable[BaseMessage]) -> list[Message]:
-    """Return each of LangChain's messages as one of ours."""
+    """Return each of LangChain's messages as one of ours.
+
+    Raises:
+        MessageError: one is of a kind that is not known.
+    """
     return [_read_one(message) for message in messages]
 
 
 def _read_one(message: BaseMessage) -> Message:
-    """Return one of LangChain's messages.
-
-    Raises:
-        MessageError: it is of a kind that is not known.
-    """
+    if isinstance(message, AIMessage):
+        return Message("assistant", tuple(parts_of(message)), name=message.name)
     dumped = to_jsonable_python(message.model_dump(exclude={"artifact"}), fallback=str, bytes_mode="base64")
-    said = {name: item for name, item in dumped.items() if item is not None and name not in _LEFT_OUT}
+    said = {name: item for name, item in dumped.items() if item is not None and name != "response_metadata"}
     [one] = wire.read([said])
     return one
 
 
-_LEFT_OUT = frozenset({"usage_metadata", "response_metadata", "tool_call_chunks", "chunk_position"})
-"""The fields of a message that no provider reads."""
+# To LangChain
 
 
-def message_of(item: Any) -> BaseMessage:
-    """Return one of LangChain's messages for its JSON; reasoning that a provider has signed goes with its signature."""
-    content = item.get("content")
-    if item["type"] == "ai" and is_array(content):
-        blocks: Sequence[Any] = content
-        item = {**item, "content": [block for block in blocks if not _is_unsigned(block)]}
+class Written:
+    """Messages of a run as LangChain's: those that nothing has changed are the ones that it gave.
+
+    Args:
+        given: the messages that LangChain gave.
+        said: the same, as they were read.
+        left: the same, as the run holds them.
+    """
+
+    def __init__(self, given: Sequence[BaseMessage], said: Sequence[Message], left: Sequence[Message | None]) -> None:
+        pairs = zip(given, said, left, strict=True)
+        self._known = {now.id: (message, before) for message, before, now in pairs if now is not None and now.id}
+        self._results = {message.tool_call_id: message for message in given if isinstance(message, ToolMessage)}
+
+    def __call__(self, messages: Iterable[Message]) -> list[BaseMessage]:
+        """Return messages of the run as LangChain's."""
+        return [one for message in messages for one in self._one(message)]
+
+    def _one(self, message: Message) -> Iterator[BaseMessage]:
+        known = self._known.get(message.id)
+        if known is not None and message.role != "assistant":
+            yield _changed(*known, message)
+            return
+        for made in map(_message_of, wire.write([message])):
+            item = made
+            if isinstance(item, AIMessage):
+                answer = known[0] if known is not None else None
+                if isinstance(answer, AIMessage):
+                    item = _changed_answer(answer, as_asked(message).parts)
+                yield _signed(item)
+            elif isinstance(item, ToolMessage):
+                result = self._results.get(item.tool_call_id)
+                same = result is not None and (result.content, result.status) == (item.content, item.status)
+                yield result if result is not None and same else item
+            else:
+                yield item
+
+
+def _changed(message: BaseMessage, before: Message, after: Message) -> BaseMessage:
+    """Return a message of LangChain with other parts; the same if nothing has changed."""
+    if isinstance(message, AIMessage):
+        return _changed_answer(message, after.parts)
+    if after.parts == before.parts:
+        return message
+    [item] = wire.write([replace(before, parts=after.parts)])
+    fields = _message_of(item)
+    update: dict[str, Any] = {"content": fields.content, "additional_kwargs": fields.additional_kwargs}
+    if isinstance(fields, ToolMessage):
+        update |= {"status": fields.status, "artifact": None}
+    return message.model_copy(update=update)
+
+
+def _changed_answer(message: AIMessage, parts: Sequence[Part]) -> AIMessage:
+    left = Left(message, parts)
+    if left.unchanged:
+        return message
+    [item] = wire.write([Message("assistant", tuple(calls_of(Message("assistant", tuple(parts)))))])
+    calls = _message_of(item)
+    return message.model_copy(
+        update={
+            "content": left.content(),
+            "additional_kwargs": left.fields(),
+            "response_metadata": left.reports(),
+            **{name: getattr(calls, name) for name in ("tool_calls", "invalid_tool_calls")},
+        }
+    )
+
+
+def _message_of(item: Any) -> BaseMessage:
+    """Return one of LangChain's messages for its JSON."""
     kind = _CLASSES.get(item["type"])
     if kind is None:
         raise UsageError(
@@ -66,33 +137,29 @@ def message_of(item: Any) -> BaseMessage:
     return kind(**{**item, "content": item.get("content", "")})
 
 
+def _signed(message: AIMessage) -> AIMessage:
+    """Return an answer without reasoning that its provider would refuse, since its text was changed."""
+    content = message.content
+    if isinstance(content, str) or not any(map(_is_unsigned, content)):
+        return message
+    return message.model_copy(update={"content": [block for block in content if not _is_unsigned(block)]})
+
+
 def _is_unsigned(block: Any) -> bool:
-    """Return whether a block is reasoning that its provider would refuse, since its text was changed."""
     given: Mapping[str, Any] = block if is_object(block) else {}
-    return given.get("type") in ("thinking", "reasoning") and not any(given.get(name) for name in SIGNS)
+    return given.get("type") in ("thinking", "reasoning") and not any(given.get(name) for name in (*SIGNS, "extras"))
 
 
-def key_of(message: Message) -> str:
-    """Return what makes a message the same as the one that LangChain gave: its JSON."""
-    return json.dumps(wire.write([message]), sort_keys=True, default=str)
+# The state
 
 
 def changes(given: Sequence[BaseMessage], said: Sequence[Message], left: Sequence[Message | None]) -> list[BaseMessage]:
     """Return what replaces or removes messages of the state, by their ids."""
-    changes: list[BaseMessage] = []
+    made: list[BaseMessage] = []
     for message, before, after in zip(given, said, left, strict=True):
-        if after is None:
-            changes.extend(removed([message]))
-        elif after.parts != before.parts:
-            [item] = wire.write([replace(before, parts=after.parts)])
-            fields = message_of(item)
-            update: dict[str, Any] = {"content": fields.content, "additional_kwargs": fields.additional_kwargs}
-            if isinstance(fields, AIMessage):
-                update |= {"tool_calls": fields.tool_calls, "invalid_tool_calls": fields.invalid_tool_calls}
-            if isinstance(fields, ToolMessage):
-                update |= {"status": fields.status, "artifact": None}
-            changes.append(message.model_copy(update=update))
-    return changes
+        now = None if after is None else _changed(message, before, after)
+        made.extend(removed([message]) if now is None else [now] if now is not message else [])
+    return made
 
 
 def removed(messages: Iterable[BaseMessage]) -> list[BaseMessage]:

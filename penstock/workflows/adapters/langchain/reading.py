@@ -1,4 +1,7 @@
-"""Answers of a chat model as chunks."""
+"""Answers of a chat model as chunks, and as parts.
+
+What an answer holds beside its texts and calls, such as citations, is one data part, which guards can edit.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,17 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.messages.tool import tool_call_chunk
 from pydantic_core import to_jsonable_python
 
+from penstock.engine.formats.wire import is_object, without_empty
 from penstock.engine.values.chunks import Chunk
-from penstock.engine.values.frozen import freeze
-from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
+from penstock.engine.values.frozen import freeze, thaw
+from penstock.engine.values.messages import DataPart, FilePart, ReasoningPart, TextPart, ToolPart
 from penstock.workflows.adapters.langchain.blocks import (
-    REASONING_FIELD,
     TextPlace,
-    as_json,
-    beside,
-    is_other,
-    is_other_field,
+    body_of,
+    extras_of,
     listed,
     text_places,
+    texts_of,
 )
 
 if TYPE_CHECKING:
@@ -28,8 +30,33 @@ if TYPE_CHECKING:
 
     from langchain_core.outputs import ChatGeneration
 
-    from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.frozen import Values
     from penstock.engine.values.messages import Part
+
+EXTRAS = "langchain-extras"
+"""The name of the data part with what stands beside an answer."""
+REASONING_FIELD = "reasoning_content"
+CALLS_FIELD = "tool_calls"
+"""The field with the calls of the message once more, in the provider's form."""
+PLAIN_FACTS = frozenset(
+    {
+        "model_name",
+        "model",
+        "model_provider",
+        "finish_reason",
+        "stop_reason",
+        "done_reason",
+        "id",
+        "created",
+        "created_at",
+        "object",
+        "status",
+        "service_tier",
+        "system_fingerprint",
+        "output_version",
+    }
+)
+"""What providers report that repeats nothing of an answer; logprobs, for example, do."""
 
 
 class AnswerReader:
@@ -53,7 +80,11 @@ class AnswerReader:
             message = _as_chunk(cast("AIMessage", message))
         message = message.model_copy(update={"response_metadata": told})
         self.whole = message if self.whole is None else self.whole + message
-        for kind, id, text in self.texts(message):
+        for kind, id, place, text in texts_in(message):
+            if place is not None:
+                self.places[id] = place
+            if not text:
+                continue
             if id not in self._begun:
                 self._begun[id] = kind
                 yield Chunk(f"{kind}-start", id=id)
@@ -68,37 +99,15 @@ class AnswerReader:
             return
         told = whole.response_metadata
         yield Chunk("response-metadata", payload={"model": told.get("model_name") or told.get("model"), "id": whole.id})
-        for raw in self.others():
-            yield Chunk("raw", payload={"provider_part": freeze(raw)})
-        for call in whole.tool_calls:
-            yield _call(call["id"], call["name"], to_jsonable_python(call["args"], fallback=str))
-        for broken in whole.invalid_tool_calls:
-            yield _call(broken["id"], broken["name"] or "", broken["args"] or "")
+        for file in _files(whole):
+            yield Chunk("file", payload={"data": file.data, "media_type": file.media_type})
+        extras = extras_in(whole)
+        if extras:
+            yield Chunk(f"data-{EXTRAS}", payload={"data": freeze(extras)})
+        for call in _calls(whole):
+            payload = {"call_id": call.call_id, "name": call.name, "arguments": call.arguments}
+            yield Chunk("tool-call", id=call.call_id, payload=payload)
         yield Chunk("finish", payload={"reason": _reason(whole), "usage": _usage(whole)})
-
-    def others(self) -> list[Any]:
-        """Return what the answer holds beside texts and calls, as JSON."""
-        if self.whole is None:
-            return []
-        content = listed(self.whole.content)
-        blocks = [block for block in content if is_other(block)]
-        extras = [{"beside": found} for block in content if (found := beside(block))]
-        fields = {name: item for name, item in self.whole.additional_kwargs.items() if is_other_field(name, item)}
-        return list(map(as_json, [*blocks, *extras, *([fields] if fields else [])]))
-
-    def texts(self, message: AIMessageChunk) -> Iterator[tuple[str, str, str]]:
-        """Yield the kind, the id and the text of each piece."""
-        reasoning = message.additional_kwargs.get(REASONING_FIELD)
-        if isinstance(reasoning, str) and reasoning:
-            yield "reasoning", REASONING_FIELD, reasoning
-        for number, block in enumerate(listed(message.content)):
-            if isinstance(block, str):
-                yield "text", "text", block
-                continue
-            for kind, place, text in text_places(block, number):
-                self.places[place.id] = place
-                if text:
-                    yield kind, place.id, text
 
 
 def _as_chunk(message: AIMessage) -> AIMessageChunk:
@@ -115,36 +124,69 @@ def _as_chunk(message: AIMessage) -> AIMessageChunk:
     return AIMessageChunk(**{name: item for name, item in given.items() if name != "type"})
 
 
-def parts_of(reader: AnswerReader) -> list[Part]:
-    """Return what the model said, as parts."""
-    whole = reader.whole
-    if whole is None:
-        return []
+# What an answer says
+
+
+def parts_of(message: AIMessage) -> list[Part]:
+    """Return what an answer says, as parts."""
     texts: list[Part] = [
-        ReasoningPart(text) if kind == "reasoning" else TextPart(text) for kind, _, text in reader.texts(whole)
+        ReasoningPart(text) if kind == "reasoning" else TextPart(text) for kind, _, _, text in texts_in(message) if text
     ]
-    return [*texts, *_model_calls(whole)]
+    extras = extras_in(message)
+    data = [DataPart(EXTRAS, freeze(extras))] if extras else []
+    return [*texts, *_files(message), *data, *_calls(message)]
 
 
-def _model_calls(whole: AIMessageChunk) -> Iterator[ToolPart]:
-    for call in whole.tool_calls:
-        yield ToolPart(call["id"] or "", call["name"], freeze(to_jsonable_python(call["args"], fallback=str)))
-    for broken in whole.invalid_tool_calls:
-        yield ToolPart(broken["id"] or "", broken["name"] or "", broken["args"] or "")
+def texts_in(message: AIMessage) -> Iterator[tuple[str, str, TextPlace | None, str]]:
+    """Yield the kind, the id of the chunks, the place and the text of each text."""
+    reasoning = message.additional_kwargs.get(REASONING_FIELD)
+    if isinstance(reasoning, str) and reasoning:
+        yield "reasoning", REASONING_FIELD, None, reasoning
+    for number, block in enumerate(listed(message.content)):
+        if isinstance(block, str):
+            yield "text", "text", None, block
+            continue
+        for kind, place, text in text_places(block, number):
+            yield kind, place.id, place, text
+
+
+def extras_in(message: AIMessage) -> dict[str, Any]:
+    """Return the texts that an answer holds beside its own: in blocks by their index, and in fields by their name."""
+    beside = {str(number): extras_of(block) for number, block in enumerate(listed(message.content))}
+    held = {
+        "content": without_empty(beside),
+        "additional_kwargs": texts_of(message.additional_kwargs, {REASONING_FIELD, CALLS_FIELD}),
+        "response_metadata": texts_of(message.response_metadata, {*PLAIN_FACTS, "logprobs"}),
+    }
+    return without_empty(held)
+
+
+def extras_left(parts: Iterable[Part]) -> dict[str, Any]:
+    """Return what the guards left of the data part."""
+    found = next((part.data for part in parts if isinstance(part, DataPart) and part.name == EXTRAS), None)
+    return thaw(found) if is_object(found) else {}
 
 
 def said_in(parts: Iterable[Part]) -> tuple[object, ...]:
-    """Return what parts say, however the text is cut into pieces."""
+    """Return what parts say, however the text is cut into pieces, but for the data part."""
     held = list(parts)
     texts = "".join(part.text for part in held if isinstance(part, TextPart))
     reasoning = "".join(part.text for part in held if isinstance(part, ReasoningPart))
     calls = [(part.call_id, part.name, part.arguments) for part in held if isinstance(part, ToolPart)]
-    return texts, reasoning, calls
+    return texts, reasoning, calls, [part.data for part in held if isinstance(part, FilePart)]
 
 
-def _call(id: str | None, name: str, arguments: Value) -> Chunk:
-    payload = {"call_id": id or "", "name": name, "arguments": freeze(arguments)}
-    return Chunk("tool-call", id=id or "", payload=payload)
+def _files(message: AIMessage) -> Iterator[FilePart]:
+    for block in listed(message.content):
+        if (body := body_of(block)) is not None:
+            yield FilePart(body, media_type=block.get("mime_type"))
+
+
+def _calls(message: AIMessage) -> Iterator[ToolPart]:
+    for call in message.tool_calls:
+        yield ToolPart(call["id"] or "", call["name"], freeze(to_jsonable_python(call["args"], fallback=str)))
+    for broken in message.invalid_tool_calls:
+        yield ToolPart(broken["id"] or "", broken["name"] or "", broken["args"] or "")
 
 
 _REASONS = {

@@ -1,0 +1,188 @@
+"""`Left`: an answer as the guards left it, in the form in which the model gave it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.engine.formats import langchain as wire
+from penstock.engine.formats.wire import has_text, is_object
+from penstock.engine.values.messages import FilePart, ReasoningPart, TextPart, ToolPart
+from penstock.workflows.adapters.langchain.blocks import (
+    CALL_BLOCKS,
+    body_of,
+    is_sealed,
+    listed,
+    repeats,
+    text_places,
+    with_left,
+    without_signs,
+)
+from penstock.workflows.adapters.langchain.reading import (
+    CALLS_FIELD,
+    PLAIN_FACTS,
+    REASONING_FIELD,
+    extras_in,
+    extras_left,
+    parts_of,
+    said_in,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from langchain_core.messages import AIMessage
+
+    from penstock.engine.values.messages import Part
+
+
+class Left:
+    """An answer as the guards left it: what is the same as in the model's stays as it is.
+
+    Args:
+        whole: the answer as the model gave it.
+        parts: the parts of the answer that the guards left.
+
+    Attributes:
+        same: whether texts, calls and files are those of the model.
+        unchanged: whether all is.
+        text: the text.
+    """
+
+    def __init__(self, whole: AIMessage, parts: Sequence[Part]) -> None:
+        self._whole = whole
+        self._parts = parts
+        self._given, self._left = extras_in(whole), extras_left(parts)
+        self.same = said_in(parts) == said_in(parts_of(whole))
+        self.unchanged = self.same and self._given == self._left
+        self.text = "".join(part.text for part in parts if isinstance(part, TextPart))
+        self._reasoning = "".join(part.text for part in parts if isinstance(part, ReasoningPart))
+        self._calls = [part for part in parts if isinstance(part, ToolPart)]
+        self._bodies = {part.data for part in parts if isinstance(part, FilePart)}
+
+    def _extras(self, place: str, key: str | None = None) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """Return what the guards were given of a place, and what they left."""
+        found: list[Mapping[str, Any]] = []
+        for extras in (self._given, self._left):
+            held = extras.get(place)
+            held = held.get(key) if key is not None and is_object(held) else held
+            found.append(held if is_object(held) else {})
+        return found[0], found[1]
+
+    def content(self, *, shown: bool = False) -> Any:
+        """Return the content.
+
+        Args:
+            shown: whether the texts have left already, so that only the rest is wanted.
+        """
+        if isinstance(self._whole.content, str):
+            return "" if shown else self.text
+        texts = {kind: self._texts(kind) for kind in ("text", "reasoning")}
+        made: list[Any] = []
+        for number, block in enumerate(self._whole.content):
+            made.extend(self._block(block, number, texts, shown=shown))
+        rest = [part for kind in ("reasoning", "text") for part in self._unplaced(kind, texts[kind])]
+        return made if shown else [*made, *map(wire.write_part, rest)]
+
+    def _texts(self, kind: str) -> list[str] | None:
+        """Return the texts of the blocks of a kind, last one first; None if nobody can say which is whose."""
+        old = [text for block in self._whole.content for text in _texts_of(block, kind)]
+        new = [part.text for part in self._placed(kind)]
+        if "".join(old) == "".join(new):
+            return old[::-1]
+        return new[::-1] if len(old) == len(new) else None
+
+    def _placed(self, kind: str) -> list[TextPart | ReasoningPart]:
+        """Return the parts that stand in the content."""
+        parts = [part for part in self._parts if isinstance(part, (TextPart, ReasoningPart)) and part.type == kind]
+        return parts[1:] if kind == "reasoning" and self._whole.additional_kwargs.get(REASONING_FIELD) else parts
+
+    def _unplaced(self, kind: str, texts: list[str] | None) -> list[TextPart | ReasoningPart]:
+        """Return the parts of a kind that no block has taken."""
+        return [] if texts is not None else self._placed(kind)
+
+    def _block(
+        self, block: Any, number: int, texts: Mapping[str, list[str] | None], *, shown: bool
+    ) -> Iterator[str | dict[str, Any]]:
+        """Yield what is left of a block; nothing if it goes."""
+        if isinstance(block, str):
+            left = texts["text"]
+            if left and (text := left.pop()) and not shown:
+                yield text
+            return
+        given, left_extras = self._extras("content", str(number))
+        made = with_left(block, given, left_extras)
+        if text_places(block, number):
+            yield from _with_texts(block, made, texts, shown=shown)
+        elif block.get("type") in CALL_BLOCKS:
+            if repeats(block, self._calls):
+                yield made
+        elif is_sealed(block):
+            if self.same:
+                yield block
+        elif given.keys() <= left_extras.keys() and body_of(block) in {None, *self._bodies}:
+            yield made
+
+    def fields(self, *, shown: bool = False) -> dict[str, Any]:
+        """Return the fields of the provider: those without text stay if the answer is as it was."""
+        plain = self._whole.additional_kwargs
+        given, left = self._extras("additional_kwargs")
+        made = {
+            name: item
+            for name, item in with_left(plain, given, left).items()
+            if name in given or (self.same and not has_text(item))
+        }
+        if made.get("audio") != plain.get("audio") or not self.same:  # the sound says what was changed
+            made.pop("audio", None)
+        has_field = isinstance(self._whole.content, str) or REASONING_FIELD in plain
+        reasoning = self._reasoning if isinstance(self._whole.content, str) else self._field_text()
+        if has_field and reasoning and not shown:
+            made[REASONING_FIELD] = reasoning
+        return {name: item for name, item in made.items() if name != CALLS_FIELD}
+
+    def _field_text(self) -> str:
+        """Return the reasoning that stands in a field, beside a content of blocks."""
+        return next((part.text for part in self._parts if isinstance(part, ReasoningPart)), "")
+
+    def reports(self) -> dict[str, Any]:
+        """Return what the provider reports; ``logprobs`` repeat the answer, so they stay with one that is as it was."""
+        told = self._whole.response_metadata
+        given, left = self._extras("response_metadata")
+        return {
+            name: item
+            for name, item in with_left(told, given, left).items()
+            if name in PLAIN_FACTS or name in given or not has_text(item) or (name == "logprobs" and self.same)
+        }
+
+
+def _texts_of(block: Any, kind: str) -> list[str]:
+    if isinstance(block, str):
+        return [block] if kind == "text" else []
+    return [text for found, _, text in text_places(block, 0) if found == kind and text]
+
+
+def _with_texts(
+    block: Mapping[str, Any], made: dict[str, Any], texts: Mapping[str, list[str] | None], *, shown: bool
+) -> Iterator[dict[str, Any]]:
+    """Yield a block with its texts; without them if they were shown, such as a signature."""
+    places = text_places(block, 0)
+    kind, place, _ = places[0]
+    left, key = texts[kind], place.key
+    old = [text for _, _, text in places]
+    new = None if left is None else [left.pop() if text else "" for text in old]
+    if new != old:
+        made = without_signs(made)
+    if shown:
+        rest = {name: item for name, item in made.items() if name != key}
+        if rest.keys() - {"type", "index"} and "index" in rest:
+            yield rest
+    elif new is not None:
+        said = iter(new)
+        made[key] = (
+            next(said)
+            if place.number is None
+            else [
+                {**one, "text": next(said)} if is_object(one) and isinstance(one.get("text"), str) else one
+                for one in listed(block[key])
+            ]
+        )
+        yield made
