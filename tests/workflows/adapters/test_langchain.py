@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import pickle
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any
+from copy import deepcopy
+from typing import Any, NotRequired
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware, ModelRequest, ToolRetryMiddleware
+from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ToolRetryMiddleware
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
-from langchain_core.tools import tool
+from langchain_core.tools import BaseTool, ToolException, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
 from pydantic import ConfigDict
@@ -24,14 +29,18 @@ from penstock import (
     InputStepContext,
     OutputStepContext,
     PIIDetector,
+    Processor,
     ToolCallContext,
     ToolResultContext,
     processor,
 )
 from penstock.engine import Overrides, UsageError
-from penstock.workflows.adapters.langchain import as_chat_model, as_middleware
+from penstock.workflows.adapters.langchain import as_agent, as_chat_model, as_middleware
 
-pytestmark = pytest.mark.anyio
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.filterwarnings("ignore:The v3 streaming protocol", "ignore:astream_events version='v1'"),
+]
 
 MAIL = "ada@example.com"
 HIDES = PIIDetector(redaction_method="placeholder")
@@ -84,7 +93,11 @@ class Says(BaseChatModel):
         for piece in said if isinstance(said, list) else [said]:
             names = ("content", "additional_kwargs", "usage_metadata", "response_metadata")
             fields = {name: getattr(piece, name) for name in names}
-            yield ChatGenerationChunk(message=AIMessageChunk(**fields))
+            calls: Any = [
+                tool_call_chunk(name=call["name"], args=json.dumps(call["args"]), id=call["id"], index=number)
+                for number, call in enumerate(piece.tool_calls)
+            ]
+            yield ChatGenerationChunk(message=AIMessageChunk(**fields, tool_call_chunks=calls))
 
 
 def called(name: str, **arguments: Any) -> AIMessage:
@@ -490,7 +503,10 @@ async def test_signed_thoughts_reach_the_model_again_between_tool_calls(streams:
     agent: Any = create_agent(model, [lookup], middleware=[as_middleware(HIDES)], checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "1"}}
     asked = {"messages": [("user", "Hi")]}
-    _ = [one async for one in agent.astream(asked, config)] if streams else await agent.ainvoke(asked, config)
+    if streams:
+        _ = [one async for one in agent.astream(asked, config, stream_mode="messages")]
+    else:
+        await agent.ainvoke(asked, config)
     assert model.asked[1][1].content == [thought, use]
     assert model.asked[1][2].text == "it is [EMAIL]"
     assert agent.get_state(config).values["messages"][1].content == [thought, use]
@@ -622,3 +638,338 @@ async def test_tools_beside_one_that_waits_for_the_user_go_on() -> None:
     state = await agent.ainvoke(Command(resume="yes"), config)
     assert [one.text for one in state["messages"]] == ["Hi", "", "yes", "it is [EMAIL]", "done"]
     assert set(done) == {"x"}
+
+
+# What tools return
+
+
+class Spy(BaseCallbackHandler):
+    """A handler, as tracers are: notes all that it is called with."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def __getattribute__(self, name: str) -> Any:
+        """Return a function that notes its arguments, for each event."""
+        if name.startswith("on_"):
+            return lambda *given, **named: self.seen.append(f"{name} {given!r} {named!r}")
+        return super().__getattribute__(name)
+
+
+class Remembers(InMemorySaver):
+    """A checkpointer that keeps all that it was ever given, as a data base with a journal does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: list[str] = []
+
+    def put(self, *given: Any) -> Any:
+        """Note a checkpoint."""
+        self.given.append(repr(given))
+        return super().put(*given)
+
+    def put_writes(self, *given: Any) -> None:
+        """Note what a node has written."""
+        self.given.append(repr(given))
+        super().put_writes(*given)
+
+
+@tool
+def mail_of(who: str) -> str:
+    """Return somebody's address."""
+    return f"it is {MAIL}"
+
+
+@tool
+async def mail_of_later(who: str) -> str:
+    """Return somebody's address."""
+    return f"it is {MAIL}"
+
+
+CONFIG: Any = {"configurable": {"thread_id": "1"}}
+
+
+def config_of(spy: Spy) -> Any:
+    """Return a configuration with a handler."""
+    return {**CONFIG, "callbacks": [spy]}
+
+
+@pytest.mark.parametrize("given", [mail_of, mail_of_later])
+@pytest.mark.parametrize("way", ["ainvoke", "invoke", "v1", "v2", "v3", "sync v3", "modes"])
+async def test_callbacks_and_events_of_tools_show_what_the_guards_left(given: Any, way: str) -> None:
+    """The result of a tool, too: handlers and streams hear of it before the hook behind the tool."""
+    if given is mail_of_later and way in ("invoke", "sync v3"):
+        pytest.skip("the tool has no sync function")
+    model = Says(called(given.name, who="Ada"), pieces("Write to ada@ex", "ample.com."))
+    agent: Any = create_agent(model, [given], middleware=[as_middleware(HIDES)], checkpointer=InMemorySaver())
+    spy, asked = Spy(), {"messages": [("user", "Hi")]}
+    if way == "ainvoke":
+        shown: Any = await agent.ainvoke(asked, config_of(spy))
+    elif way == "invoke":
+        shown = agent.invoke(asked, config_of(spy))
+    elif way == "modes":
+        modes = ["messages", "updates", "values", "debug", "tasks", "checkpoints"]
+        shown = [one async for one in agent.astream(asked, config_of(spy), stream_mode=modes, subgraphs=True)]
+    elif way == "sync v3":
+        shown = list(agent.stream_events(asked, config_of(spy), version="v3"))
+    else:
+        events = agent.astream_events(asked, config_of(spy), version=way)
+        shown = [one async for one in (await events if way == "v3" else events)]
+    assert "it is [EMAIL]" in repr(shown)
+    assert any(one.startswith("on_tool_end") for one in spy.seen)
+    assert "ada@" not in repr(shown) + repr(spy.seen)
+
+
+async def test_a_blocked_result_reaches_no_handler() -> None:
+    """Handlers hear that the request was stopped."""
+    model = Says(called("mail_of", who="Ada"), AIMessage("never"))
+    guard = PIIDetector(strategy="block")
+    agent: Any = create_agent(model, [mail_of], middleware=[as_middleware(guard)], checkpointer=InMemorySaver())
+    spy = Spy()
+    with pytest.raises(BlockedError):
+        await agent.ainvoke({"messages": [("user", "Hi")]}, config_of(spy))
+    assert "ada@" not in repr(spy.seen)
+    assert agent.get_state(CONFIG).values["messages"][-1].text == "The request was stopped."
+
+
+def returning(result: Any, **options: Any) -> Any:
+    """Return a tool that returns a value, or raises it."""
+
+    def lookup(query: str) -> Any:
+        """Look something up."""
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    return tool(**options)(lookup) if options else tool(lookup)
+
+
+async def after_tool(result: Any, schema: Any = None, **options: Any) -> Any:
+    """Return the state, and what was shown and stored, of a run with a tool that returns a value."""
+    model = Says(called("lookup", query="x"), AIMessage("done"))
+    made = returning(result, **options)
+    made.handle_tool_error = True
+    saver, spy = Remembers(), Spy()
+    agent: Any = create_agent(model, [made], middleware=[as_middleware(HIDES)], checkpointer=saver, state_schema=schema)
+    shown = [
+        one async for one in agent.astream({"messages": [("user", "Hi")]}, config_of(spy), stream_mode=["updates"])
+    ]
+    seen = repr(shown) + repr(saver.given) + repr(spy.seen) + repr(model.asked)
+    return agent.get_state(CONFIG).values, seen
+
+
+class Notes(AgentState[Any]):
+    """A state with a field of its own."""
+
+    notes: NotRequired[Any]
+
+
+RESULTS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "a text": (f"it is {MAIL}", {}),
+    "an object": ({"mail": MAIL, "n": 1}, {}),
+    "blocks": ([{"type": "text", "text": f"it is {MAIL}"}], {}),
+    "an artifact": (("three rows", {"rows": [MAIL, 3]}), {"response_format": "content_and_artifact"}),
+    "both": ((f"it is {MAIL}", [MAIL]), {"response_format": "content_and_artifact"}),
+    "a message": (ToolMessage("done", tool_call_id="c1", artifact=[MAIL]), {}),
+    "a command": (
+        Command(
+            update={"messages": [ToolMessage("ok", tool_call_id="c1"), HumanMessage(f"I am {MAIL}")], "notes": MAIL}
+        ),
+        {},
+    ),
+    "several": ([ToolMessage(MAIL, tool_call_id="c1"), Command(update={"notes": MAIL})], {}),
+    "an error": (ToolException(f"no {MAIL} here"), {}),
+}
+
+
+@pytest.mark.parametrize("what", RESULTS)
+async def test_all_that_a_tool_returns_is_read(what: str) -> None:
+    """Artifacts, and what it writes into the state; before handlers, streams and checkpoints see it."""
+    result, options = RESULTS[what]
+    state, seen = await after_tool(result, schema=Notes, **options)
+    assert "ada@" not in repr(state) + seen
+    assert state["messages"][-1].text == "done"
+
+
+async def test_an_artifact_is_redacted_and_the_rest_stays() -> None:
+    """An unchanged one is the tool's own object, whatever it is."""
+    state, _ = await after_tool(*RESULTS["an artifact"][:1], response_format="content_and_artifact")
+    assert state["messages"][2].artifact == {"rows": ["[EMAIL]", 3]}
+    rows = {"rows": (1, 2), "name": "x"}
+    state, _ = await after_tool(("one", rows), response_format="content_and_artifact")
+    assert state["messages"][2].artifact["name"] == "x"
+
+
+async def test_each_result_is_judged_once() -> None:
+    """Though it is read inside of the tool, and its message behind it."""
+    seen: list[Any] = []
+
+    @processor("process_tool_result")
+    def look(ctx: ToolResultContext) -> None:
+        seen.append(ctx.result)
+
+    agent: Any = create_agent(
+        Says(called("mail_of", who="Ada"), AIMessage("done")), [mail_of], middleware=[as_middleware(look, HIDES)]
+    )
+    await agent.ainvoke({"messages": [("user", "Hi")]})
+    assert seen == [f"it is {MAIL}"]
+
+
+async def test_a_tool_keeps_what_it_notes_about_itself() -> None:
+    """It runs as itself; only its results pass by the guards."""
+
+    class Counts(BaseTool):
+        name: str = "counts"
+        description: str = "Count."
+        calls: int = 0
+
+        def _run(self, who: str, run_manager: Any = None) -> str:
+            self.calls += 1
+            assert run_manager is not None
+            return str(self.calls)
+
+    counts = Counts()
+    agent: Any = create_agent(
+        Says(called("counts", who="x"), AIMessage("done")), [counts], middleware=[as_middleware(HIDES)]
+    )
+    state = await agent.ainvoke({"messages": [("user", "Hi")]})
+    assert (counts.calls, state["messages"][2].text) == (1, "1")
+
+
+# Input, before LangGraph stores it
+
+
+async def run_of(agent: Any, asked: Any, way: str, spy: Spy) -> Any:
+    """Run an agent in one of LangGraph's ways."""
+    config = config_of(spy)
+    if way == "ainvoke":
+        return await agent.ainvoke(asked, config)
+    if way == "invoke":
+        return agent.invoke(asked, config)
+    if way == "stream":
+        return list(agent.stream(asked, config, stream_mode=["values", "debug"]))
+    if way == "abatch":
+        return await agent.abatch([asked], [config])
+    if way == "v3":
+        return [one async for one in await agent.astream_events(asked, config, version="v3")]
+    return [one async for one in agent.with_config(tags=["x"]).astream(asked, config, stream_mode=["values", "debug"])]
+
+
+WAYS = ["ainvoke", "invoke", "stream", "astream", "abatch", "v3"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_no_checkpoint_and_no_tracer_sees_the_input_as_it_was_sent(way: str) -> None:
+    """The first checkpoint is written before any node runs."""
+    saver, spy, guard = Remembers(), Spy(), as_middleware(HIDES)
+    bare: Any = create_agent(Says(AIMessage("Hello"), AIMessage("Yes")), middleware=[guard], checkpointer=saver)
+    agent = as_agent(bare, guard)
+    shown = await run_of(agent, {"messages": [("user", f"I am {MAIL}")]}, way, spy)
+    await run_of(agent, {"messages": [("user", f"I am still {MAIL}")]}, way, spy)
+    assert "ada@" not in repr(shown) + repr(spy.seen) + repr(saver.given)
+    texts = [one.text for one in agent.get_state(CONFIG).values["messages"]]
+    assert texts == ["I am [EMAIL]", "Hello", "I am still [EMAIL]", "Yes"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_blocked_input_is_not_stored(way: str) -> None:
+    """The verdict is raised before the graph begins, and the thread can go on."""
+    saver, spy, guard = Remembers(), Spy(), as_middleware(PIIDetector(strategy="block"))
+    agent = as_agent(create_agent(Says(AIMessage("Hello")), middleware=[guard], checkpointer=saver), guard)
+    with pytest.raises(BlockedError):
+        await run_of(agent, {"messages": [("user", f"I am {MAIL}")]}, way, spy)
+    assert saver.given == []
+    assert "ada@" not in repr(spy.seen)
+    await run_of(agent, {"messages": [("user", "Hi")]}, way, spy)
+    assert [one.text for one in agent.get_state(CONFIG).values["messages"]] == ["Hi", "Hello"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_what_resumes_a_run_is_checked_before_it_is_stored(way: str) -> None:
+    """It belongs to one request with all that follows, which ends with the run."""
+    ended: list[str] = []
+
+    class Watches(Processor):
+        id = "watches"
+
+        def process_tool_result(self, ctx: ToolResultContext) -> None:
+            ctx.state["results"] = ctx.state.get("results", 0) + 1
+
+        def process_output_step(self, ctx: OutputStepContext) -> None:
+            ctx.on_end(lambda end: ended.append(f"{ctx.state.get('results')}"))
+
+    @tool
+    def ask(question: str) -> str:
+        """Ask the user."""
+        return str(interrupt(question))
+
+    saver, spy, guard = Remembers(), Spy(), as_middleware(HIDES, Watches())
+    model = Says(called("ask", question="Who?"), AIMessage("Welcome"))
+    agent = as_agent(create_agent(model, [ask], middleware=[guard], checkpointer=saver), guard)
+    await run_of(agent, {"messages": [("user", "Hi")]}, way, spy)
+    await run_of(agent, Command(resume={"name": "Ada", "mail": MAIL}), way, spy)
+    assert "ada@" not in repr(spy.seen) + repr(saver.given)
+    assert agent.get_state(CONFIG).values["messages"][2].text == "{'name': 'Ada', 'mail': '[EMAIL]'}"
+    assert ended == ["None", "1"]
+
+
+async def test_callbacks_of_a_run_that_a_tool_ends_with_an_error_are_called() -> None:
+    """As with every run of an agent made by `as_agent`; the state holds what was clean."""
+    ended: list[bool] = []
+
+    @processor("process_input")
+    def watch(ctx: Any) -> None:
+        ctx.on_end(lambda end: ended.append(True))
+
+    guard = as_middleware(watch)
+    made = create_agent(Says(called("lookup", query="x")), [returning(ValueError("down"))], middleware=[guard])
+    with pytest.raises(ValueError, match="down"):
+        await as_agent(made, guard).ainvoke({"messages": [("user", "Hi")]})
+    assert ended == [True]
+
+
+async def test_an_agent_in_a_tool_of_an_agent_has_a_request_of_its_own() -> None:
+    """Even with the same guard: what one has read is no matter of the other."""
+    runs: list[str] = []
+
+    @processor("process_output_result")
+    def note(ctx: Any) -> None:
+        runs.append(ctx.run_id)
+
+    guard = as_middleware(HIDES, note)
+    inner: Any = create_agent(Says(AIMessage(f"Ask {MAIL}")), middleware=[guard])
+
+    @tool
+    async def expert(question: str) -> str:
+        """Ask an expert."""
+        state = await inner.ainvoke({"messages": [("user", question)]})
+        return str(state["messages"][-1].text)
+
+    model = Says(called("expert", question="Who?"), AIMessage("done"))
+    agent = as_agent(create_agent(model, [expert], middleware=[guard]), guard)
+    state = await agent.ainvoke({"messages": [("user", "Hi")]})
+    assert [one.text for one in state["messages"]] == ["Hi", "", "Ask [EMAIL]", "done"]
+    assert len(set(runs)) == 2
+
+
+def test_an_agent_without_the_guard_is_refused() -> None:
+    """Its model would be read by nobody."""
+    agent: Any = create_agent(Says(), middleware=[as_middleware(HIDES)])
+    with pytest.raises(UsageError, match="without the middleware 'other'"):
+        as_agent(agent, as_middleware(HIDES, name="other"))
+
+
+async def test_a_request_in_the_state_can_be_copied_and_stored() -> None:
+    """LangChain's log of events copies states; a checkpointer may store them with pickle."""
+    agent: Any = create_agent(Says(AIMessage("Hi")), middleware=[as_middleware(HIDES), Pickles()])
+    await agent.ainvoke({"messages": [("user", "Hi")]})
+
+
+class Pickles(AgentMiddleware):
+    """Stores the state as some checkpointers do."""
+
+    async def abefore_model(self, state: Any, runtime: Any) -> None:
+        """Copy the state."""
+        copied = pickle.loads(pickle.dumps(state))  # noqa: S301 - our own
+        assert type(copied["penstock_request"]) is str
+        assert deepcopy(state)["penstock_request"] is state["penstock_request"]

@@ -153,11 +153,18 @@ def _is_unsigned(block: Any) -> bool:
 # The state
 
 
+def as_left(
+    given: Sequence[BaseMessage], said: Sequence[Message], left: Sequence[Message | None]
+) -> list[BaseMessage | None]:
+    """Return messages as the guards left them; None for those that they removed."""
+    rows = zip(given, said, left, strict=True)
+    return [None if after is None else _changed(message, before, after) for message, before, after in rows]
+
+
 def changes(given: Sequence[BaseMessage], said: Sequence[Message], left: Sequence[Message | None]) -> list[BaseMessage]:
     """Return what replaces or removes messages of the state, by their ids."""
     made: list[BaseMessage] = []
-    for message, before, after in zip(given, said, left, strict=True):
-        now = None if after is None else _changed(message, before, after)
+    for message, now in zip(given, as_left(given, said, left), strict=True):
         made.extend(removed([message]) if now is None else [now] if now is not message else [])
     return made
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, NotRequired, Self
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, ExtendedModelResponse, hook_config
 from langchain.agents.middleware.types import PrivateStateAttr
 from langgraph.channels import UntrackedValue  # pyright: ignore[reportMissingTypeStubs]
 from langgraph.types import Command
 
-from penstock.engine.formats.wire import is_object
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.tripwire import BlockedError
 from penstock.workflows.adapters.langchain.messages import changes, last_turn, read, removed
 from penstock.workflows.adapters.langchain.model import GuardedChatModel, guarded
+from penstock.workflows.adapters.langchain.running import OpenRequest, request_of
 from penstock.workflows.adapters.langchain.tools import GuardedToolCall
 from penstock.workflows.hosting import Host, HostSupport
 from penstock.workflows.hosting.without_await import wait_for
@@ -52,32 +52,6 @@ def as_middleware(*processors: Item, **options: Unpack[HostOptions]) -> GuardMid
     return GuardMiddleware(Host(SUPPORT, processors, **options))
 
 
-class OpenRequest(str):
-    """The request of a run, in the state of the graph, where it lives as long as the run does.
-
-    It is a str, its id, to whoever streams or stores the state.
-    """
-
-    __slots__ = ("host", "request")
-
-    def __new__(cls, host: Host) -> Self:
-        """Open a request."""
-        request = host.open()
-        made = super().__new__(cls, request.run.run_id)
-        made.host, made.request = host, request
-        return made
-
-    host: Host
-    request: HostRequest
-
-    @property
-    def current(self) -> HostRequest:
-        """The request; another one if it was closed, because the framework repeats what has failed."""
-        if self.request.closed:
-            self.request = self.host.open()
-        return self.request
-
-
 class GuardState(AgentState[Any]):
     """The state of an agent with guards. The request is not stored in checkpoints: a run that is resumed opens one."""
 
@@ -107,12 +81,12 @@ class GuardMiddleware(AgentMiddleware[Any, Any, Any]):
     @hook_config(can_jump_to=["end"])
     async def abefore_agent(self, state: Mapping[str, Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Check the input, and replace it in the state by what the guards left."""
-        opened = OpenRequest(self.host)
+        opened = request_of(self.host)
         with_request: dict[str, Any] = {"penstock_request": opened}
         given: Sequence[BaseMessage] = state["messages"]
         said = read(given)
         try:
-            goes_on = await opened.request.begin(said)
+            goes_on = await opened.current.begin(said)
         except BaseException as failure:
             await opened.request.close(failure)
             raise
@@ -131,7 +105,7 @@ class GuardMiddleware(AgentMiddleware[Any, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelCallResult[Any]:
         """Put the stages around the model, and replace what they have changed in the state."""
-        opened = open_request(self.host, request.state)
+        opened = request_of(self.host, request.state)
         model = guarded(request.model, self.host, opened.current)
         try:
             response = await handler(request.override(model=model))
@@ -144,7 +118,7 @@ class GuardMiddleware(AgentMiddleware[Any, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelCallResult[Any]:
         """Do the same without ``await``."""
-        opened = open_request(self.host, request.state)
+        opened = request_of(self.host, request.state)
         model = guarded(request.model, self.host, opened.current)
         try:
             response = handler(request.override(model=model))
@@ -163,7 +137,7 @@ class GuardMiddleware(AgentMiddleware[Any, Any, Any]):
         After a verdict the call has a result that says so, since providers refuse a conversation with a call that has
         none. The next model call, or the end of the run, raises the verdict.
         """
-        guarded = GuardedToolCall(open_request(self.host, request.state).current, request)
+        guarded = GuardedToolCall(request_of(self.host, request.state).current, request)
         try:
             answered = await guarded.before()
             return answered or await guarded.after(await handler(guarded.request))
@@ -181,7 +155,7 @@ class GuardMiddleware(AgentMiddleware[Any, Any, Any]):
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
     ) -> ToolMessage | Command[Any]:
         """Do the same without ``await``."""
-        guarded = GuardedToolCall(open_request(self.host, request.state).current, request)
+        guarded = GuardedToolCall(request_of(self.host, request.state).current, request)
         try:
             answered = wait_for(guarded.before())
             return answered or wait_for(guarded.after(handler(guarded.request)))
@@ -235,12 +209,6 @@ async def _end(request: HostRequest) -> None:
             "change the answer in process_output_step or process_tool_call"
         )
     request.check()
-
-
-def open_request(host: Host, state: Any) -> OpenRequest:
-    """Return the request of a run; a run that was resumed opens another one."""
-    held = state.get("penstock_request") if is_object(state) else None
-    return held if isinstance(held, OpenRequest) else OpenRequest(host)
 
 
 def _completed(

@@ -114,6 +114,7 @@ class GuardedChatModel(BaseChatModel):
     ) -> Runnable[Any, AIMessage]:
         """Return the model with tools; they are bound to the inner model with each call."""
         options = {**kwargs, **({} if tool_choice is None else {"tool_choice": tool_choice})}
+        options.pop("ls_structured_output_format", None)  # for tracers; LangChain takes it out before it calls a model
         return self.model_copy(update={"bound_tools": tuple(tools), "bound_options": options})
 
     def _inner(

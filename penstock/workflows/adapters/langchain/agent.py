@@ -1,0 +1,150 @@
+"""`as_agent`: an agent of ``create_agent`` whose input is checked before LangGraph stores it."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from langchain_core.messages import RemoveMessage, convert_to_messages
+from langgraph.graph.state import CompiledStateGraph  # pyright: ignore[reportMissingTypeStubs]
+from langgraph.types import Command
+
+from penstock.engine.formats.wire import has_text, is_array, is_object
+from penstock.engine.values.errors import UsageError
+from penstock.engine.values.frozen import freeze, thaw
+from penstock.engine.values.messages import DataPart, Message
+from penstock.workflows.adapters.langchain.blocks import as_json
+from penstock.workflows.adapters.langchain.messages import as_left, read
+from penstock.workflows.adapters.langchain.running import OpenRequest, with_request
+from penstock.workflows.hosting.without_await import wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Sequence
+
+    from langchain_core.messages import BaseMessage
+    from langchain_core.runnables import RunnableConfig
+
+    from penstock.workflows.adapters.langchain.middleware import GuardMiddleware
+    from penstock.workflows.hosting import HostRequest
+
+
+def as_agent(agent: CompiledStateGraph[Any, Any, Any, Any], guard: GuardMiddleware) -> GuardedAgent:
+    """Return an agent that does what the given one does, but checks input before LangGraph stores or traces it.
+
+    Without it, the first checkpoint of a run, and tracers of the graph, hold the input as it was sent.
+
+    Args:
+        agent: the agent; it stays as it is.
+        guard: the middleware that the agent was created with.
+
+    Raises:
+        UsageError: the agent was not created with this middleware.
+    """
+    if f"{guard.name}.before_agent" not in agent.nodes:
+        raise UsageError(
+            f"the agent was created without the middleware {guard.name!r}; pass the same object to both: "
+            "as_agent(create_agent(…, middleware=[guard]), guard)"
+        )
+    given = {name: item for name, item in vars(agent).items() if name != "__orig_class__"}
+    return GuardedAgent(guard=guard, **given)
+
+
+class GuardedAgent(CompiledStateGraph[Any, Any, Any, Any]):
+    """An agent of LangChain that checks its input before LangGraph stores it. Made by `as_agent`.
+
+    All ways to run a graph go through `stream` and `astream`.
+
+    Attributes:
+        guard: the middleware that it was created with.
+    """
+
+    def __init__(self, *, guard: GuardMiddleware, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.guard = guard
+
+    def stream(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        input: Any,  # noqa: A002 - LangGraph's name
+        config: RunnableConfig | None = None,
+        **kwargs: Any,
+    ) -> Iterator[Any]:
+        """Run the agent, and yield what it streams.
+
+        Raises:
+            BlockedError: a guard stopped the run.
+        """
+        opened = OpenRequest(self.guard.host)
+        try:
+            checked = wait_for(_checked(opened.current, input))
+            graph: Any = super()
+            yield from graph.stream(checked, with_request(config, opened), **kwargs)
+        except BaseException as failure:
+            wait_for(opened.request.close(failure))
+            raise
+        wait_for(opened.request.close())
+
+    async def astream(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        input: Any,  # noqa: A002 - LangGraph's name
+        config: RunnableConfig | None = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[Any]:
+        """Run the agent, and yield what it streams.
+
+        Raises:
+            BlockedError: a guard stopped the run.
+        """
+        opened = OpenRequest(self.guard.host)
+        try:
+            checked = await _checked(opened.current, input)
+            graph: Any = super()
+            made: Any = graph.astream(checked, with_request(config, opened), **kwargs)
+            async with aclosing(made) as streamed:
+                async for one in streamed:
+                    yield one
+        except BaseException as failure:
+            await opened.request.close(failure)
+            raise
+        await opened.request.close()
+
+
+async def _checked(request: HostRequest, given: Any) -> Any:
+    """Return the input of a graph as the guards left it.
+
+    Raises:
+        BlockedError: a guard stopped the run.
+    """
+    if isinstance(given, Command):
+        command = cast("Any", given)
+        resume = await _checked_value(request, command.resume)
+        return replace(command, update=await _checked(request, command.update), resume=resume)
+    if not is_object(given) or "messages" not in given:
+        return given
+    listed: Any = given["messages"]
+    messages = convert_to_messages(listed if is_array(listed) else [listed])
+    return {**given, "messages": await _checked_messages(request, messages)}
+
+
+async def _checked_messages(request: HostRequest, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    given = [message for message in messages if not isinstance(message, RemoveMessage)]
+    said = read(given)
+    if not await request.begin(said, whole=False):
+        request.check()
+    left = iter(as_left(given, said, request.current(said)))
+    made = [message if isinstance(message, RemoveMessage) else next(left) for message in messages]
+    return [message for message in made if message is not None]
+
+
+async def _checked_value(request: HostRequest, value: Any) -> Any:
+    """Return what a user answers to an interrupt, as the guards left it."""
+    given = as_json(value)
+    if not has_text(given):
+        return value
+    said = Message("user", (DataPart("resume", freeze(given)),))
+    if not await request.begin([said], whole=False):
+        request.check()
+    [left] = request.current([said])
+    parts = () if left is None else left.parts
+    data = next((part.data for part in parts if isinstance(part, DataPart)), None)
+    return value if data == freeze(given) else thaw(data)

@@ -1,0 +1,78 @@
+"""The request of a run, and where the hooks of the run find it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from langchain_core.runnables import ensure_config
+
+from penstock.engine.formats.wire import is_object
+
+if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
+
+    from penstock.workflows.hosting import Host, HostRequest
+
+
+class OpenRequest(str):
+    """The request of a run, in the state of the graph, where it lives as long as the run does.
+
+    It is a str, its id, to whoever streams or stores the state.
+    """
+
+    __slots__ = ("host", "request")
+
+    def __new__(cls, host: Host) -> Self:
+        """Open a request."""
+        request = host.open()
+        made = super().__new__(cls, request.run.run_id)
+        made.host, made.request = host, request
+        return made
+
+    host: Host
+    request: HostRequest
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return itself: there is one, whoever copies the state."""
+        return self
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        """Return what makes its id: a request is not stored."""
+        return str, (str(self),)
+
+    @property
+    def current(self) -> HostRequest:
+        """The request; another one if it was closed, because the framework repeats what has failed."""
+        if self.request.closed:
+            self.request = self.host.open()
+        return self.request
+
+
+def request_of(host: Host, state: Any = None) -> OpenRequest:
+    """Return the request of a run: from its state, or from its configuration, or else another one.
+
+    Args:
+        host: the processors.
+        state: the state of the graph; None before it holds a request.
+    """
+    held = state.get("penstock_request") if is_object(state) else None
+    if not isinstance(held, OpenRequest):
+        config = ensure_config()
+        held = (config.get("configurable") or {}).get(_key(_depth(config) - 1))
+    return held if isinstance(held, OpenRequest) and held.host is host else OpenRequest(host)
+
+
+def with_request(config: RunnableConfig | None, opened: OpenRequest) -> RunnableConfig:
+    """Return a configuration of a graph that holds a request for the hooks of this graph, not of those within it."""
+    whole = ensure_config(config)
+    return {**whole, "configurable": {**(whole.get("configurable") or {}), _key(_depth(whole)): opened}}
+
+
+def _key(depth: int) -> str:
+    return f"__penstock_request_{depth}"  # LangGraph stores no value with two underscores before its name
+
+
+def _depth(config: RunnableConfig) -> int:
+    """Return in how many nodes something runs that has this configuration."""
+    path: str = (config.get("configurable") or {}).get("checkpoint_ns") or ""
+    return len(path.split("|")) if path else 0
