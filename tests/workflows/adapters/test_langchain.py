@@ -12,7 +12,14 @@ from typing import Any, NotRequired
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ToolRetryMiddleware
+from langchain.agents.middleware import (
+    AgentMiddleware,
+    AgentState,
+    HumanInTheLoopMiddleware,
+    ModelRequest,
+    ToolRetryMiddleware,
+)
+from langchain.agents.structured_output import ProviderStrategy
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
@@ -21,8 +28,9 @@ from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.tools import BaseTool, ToolException, tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
-from pydantic import ConfigDict
+from pydantic import BaseModel, ConfigDict
 
 from penstock import (
     BlockedError,
@@ -239,7 +247,7 @@ async def test_a_run_that_is_resumed_is_guarded() -> None:
     assert [one.text for one in state["messages"]] == ["Hi", "", "yes, [EMAIL]", "So it is [EMAIL]"]
     checkpoint = saver.get(config)
     assert checkpoint is not None
-    assert "penstock_request" not in checkpoint["channel_values"]
+    assert not any(name.startswith("penstock") for name in checkpoint["channel_values"])
 
 
 async def test_results_in_commands_are_read() -> None:
@@ -955,6 +963,8 @@ async def test_an_agent_in_a_tool_of_an_agent_has_a_request_of_its_own() -> None
 def test_an_agent_without_the_guard_is_refused() -> None:
     """Its model would be read by nobody."""
     agent: Any = create_agent(Says(), middleware=[as_middleware(HIDES)])
+    with pytest.raises(UsageError, match="without the middleware of as_agent"):
+        as_agent(agent)
     with pytest.raises(UsageError, match="without the middleware 'other'"):
         as_agent(agent, as_middleware(HIDES, name="other"))
 
@@ -971,5 +981,141 @@ class Pickles(AgentMiddleware):
     async def abefore_model(self, state: Any, runtime: Any) -> None:
         """Copy the state."""
         copied = pickle.loads(pickle.dumps(state))  # noqa: S301 - our own
-        assert type(copied["penstock_request"]) is str
-        assert deepcopy(state)["penstock_request"] is state["penstock_request"]
+        assert type(copied["penstock_request_guard"]) is str
+        assert deepcopy(state)["penstock_request_guard"] is state["penstock_request_guard"]
+
+
+# Beside other middleware, and in other graphs
+
+
+@pytest.mark.parametrize("wraps", [False, True])
+async def test_two_guards_of_one_agent_have_a_request_each(wraps: bool) -> None:
+    """What each keeps in its state is there in all of its stages, also after an interrupt."""
+    runs: dict[str, set[str]] = {"one": set(), "two": set()}
+
+    class Notes(Processor):
+        def __init__(self, id: str) -> None:
+            self.id = id
+
+        def process_input(self, ctx: Any) -> None:
+            runs[self.id].add(ctx.run_id)
+
+        def process_tool_result(self, ctx: ToolResultContext) -> None:
+            runs[self.id].add(ctx.run_id)
+
+        def process_output_result(self, ctx: Any) -> None:
+            runs[self.id].add(ctx.run_id)
+
+    @tool
+    def ask(question: str) -> str:
+        """Ask the user."""
+        return str(interrupt(question))
+
+    guards = [as_middleware(Notes("one"), name="a"), as_middleware(Notes("two"), HIDES, name="b")]
+    model = Says(called("mail_of", who="Ada"), called("ask", question="Who?"), AIMessage(f"It is {MAIL}"))
+    agent: Any = create_agent(model, [ask, mail_of], middleware=guards, checkpointer=InMemorySaver())
+    if wraps:
+        agent = as_agent(as_agent(agent, guards[0]), *guards)
+    await agent.ainvoke({"messages": [("user", f"I am {MAIL}")]}, CONFIG)
+    assert [len(ids) for ids in runs.values()] == [1, 1]
+    assert not runs["one"] & runs["two"]
+    state = await agent.ainvoke(Command(resume=f"yes, {MAIL}"), CONFIG)
+    assert "ada@" not in repr(state)
+    assert state["messages"][-1].text == "It is [EMAIL]"
+
+
+async def test_arguments_that_other_middleware_has_changed_are_read() -> None:
+    """The guards had accepted others."""
+
+    class Changes(AgentMiddleware):
+        async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
+            return await handler(request.override(tool_call={**request.tool_call, "args": {"who": MAIL}}))
+
+    asked: list[str] = []
+
+    @tool
+    def send(who: str) -> str:
+        """Send a message."""
+        asked.append(who)
+        return "sent"
+
+    model = Says(called("send", who="Ada"), AIMessage("done"))
+    agent: Any = create_agent(model, [send], middleware=[Changes(), as_middleware(HIDES)])
+    await agent.ainvoke({"messages": [("user", "Hi")]})
+    assert asked == ["[EMAIL]"]
+
+
+async def test_a_result_that_is_the_answer_is_redacted() -> None:
+    """A tool with return_direct ends the run; its call is the last answer of the model."""
+    agent: Any = create_agent(
+        Says(called("lookup", query="x")),
+        [returning(f"it is {MAIL}", return_direct=True)],
+        middleware=[as_middleware(HIDES)],
+    )
+    state = await agent.ainvoke({"messages": [("user", "Hi")]})
+    assert state["messages"][-1].text == "it is [EMAIL]"
+
+
+@pytest.mark.parametrize("kind", ["approve", "edit", "reject"])
+async def test_decisions_of_a_human_are_read(kind: str) -> None:
+    """HumanInTheLoopMiddleware puts their texts into calls and results."""
+    decision: dict[str, Any] = {
+        "approve": {"type": "approve"},
+        "edit": {"type": "edit", "edited_action": {"name": "send", "args": {"who": MAIL}}},
+        "reject": {"type": "reject", "message": f"not to {MAIL}"},
+    }[kind]
+    asked: list[str] = []
+
+    @tool
+    def send(who: str) -> str:
+        """Send a message."""
+        asked.append(who)
+        return "sent"
+
+    saver, guard = Remembers(), as_middleware(HIDES)
+    reviews = HumanInTheLoopMiddleware(interrupt_on={"send": True})
+    model = Says(called("send", who=MAIL), AIMessage("done"))
+    agent = as_agent(create_agent(model, [send], middleware=[reviews, guard], checkpointer=saver), guard)
+    first = await agent.ainvoke({"messages": [("user", "Hi")]}, CONFIG)
+    assert "[EMAIL]" in repr(first["__interrupt__"])
+    state = await agent.ainvoke(Command(resume={"decisions": [decision]}), CONFIG)
+    assert "ada@" not in repr(state) + repr(saver.given) + repr(model.asked) + repr(asked)
+    assert state["messages"][-1].text == "done"
+
+
+@pytest.mark.parametrize("wraps", [False, True])
+async def test_an_agent_in_a_graph_streams_and_stores_what_the_guards_left(wraps: bool) -> None:
+    """As a node of it; the input of the graph itself is the graph's own matter."""
+    guard = as_middleware(HIDES)
+    agent: Any = create_agent(Says(pieces("It is ada@ex", "ample.com.")), middleware=[guard])
+    graph: Any = StateGraph(MessagesState)
+    graph.add_node("agent", as_agent(agent, guard) if wraps else agent)
+    graph.add_edge(START, "agent")
+    saver = Remembers()
+    modes = ["messages", "updates", "values", "debug"]
+    streamed = graph.compile(checkpointer=saver).astream(
+        {"messages": [("user", "Hi")]}, CONFIG, stream_mode=modes, subgraphs=True
+    )
+    shown = [one async for one in streamed]
+    assert "[EMAIL]" in repr(shown)
+    assert "ada@" not in repr(shown) + repr(saver.given)
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_an_object_of_the_provider_is_made_of_what_the_guards_left(streams: bool) -> None:
+    """With ProviderStrategy, the answer is the object as JSON."""
+
+    class Person(BaseModel):
+        mail: str
+
+    agent: Any = create_agent(
+        Says(AIMessage(json.dumps({"mail": MAIL}))),
+        middleware=[as_middleware(HIDES)],
+        response_format=ProviderStrategy(Person),
+    )
+    asked = {"messages": [("user", "Hi")]}
+    modes = ["messages", "updates", "values"]
+    shown = [one async for one in agent.astream(asked, stream_mode=modes)] if streams else [await agent.ainvoke(asked)]
+    assert "ada@" not in repr(shown)
+    last = [one for mode, one in shown if mode == "values"][-1] if streams else shown[-1]
+    assert last["structured_response"] == Person(mail="[EMAIL]")

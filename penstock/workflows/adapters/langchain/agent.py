@@ -16,7 +16,7 @@ from penstock.engine.values.frozen import freeze, thaw
 from penstock.engine.values.messages import DataPart, Message
 from penstock.workflows.adapters.langchain.blocks import as_json
 from penstock.workflows.adapters.langchain.messages import as_left, read
-from penstock.workflows.adapters.langchain.running import OpenRequest, with_request
+from penstock.workflows.adapters.langchain.running import OpenRequest, with_requests
 from penstock.workflows.hosting.without_await import wait_for
 
 if TYPE_CHECKING:
@@ -29,25 +29,26 @@ if TYPE_CHECKING:
     from penstock.workflows.hosting import HostRequest
 
 
-def as_agent(agent: CompiledStateGraph[Any, Any, Any, Any], guard: GuardMiddleware) -> GuardedAgent:
+def as_agent(agent: CompiledStateGraph[Any, Any, Any, Any], *guards: GuardMiddleware) -> GuardedAgent:
     """Return an agent that does what the given one does, but checks input before LangGraph stores or traces it.
 
     Without it, the first checkpoint of a run, and tracers of the graph, hold the input as it was sent.
 
     Args:
         agent: the agent; it stays as it is.
-        guard: the middleware that the agent was created with.
+        guards: the middleware of `as_middleware` that the agent was created with.
 
     Raises:
-        UsageError: the agent was not created with this middleware.
+        UsageError: the agent was not created with one of them, or there is none.
     """
-    if f"{guard.name}.before_agent" not in agent.nodes:
+    missing = [guard.name for guard in guards if f"{guard.name}.before_agent" not in agent.nodes]
+    if missing or not guards:
         raise UsageError(
-            f"the agent was created without the middleware {guard.name!r}; pass the same object to both: "
-            "as_agent(create_agent(…, middleware=[guard]), guard)"
+            f"the agent was created without the middleware {', '.join(map(repr, missing)) or 'of as_agent'}; pass the "
+            "same object to both: as_agent(create_agent(…, middleware=[guard]), guard)"
         )
     given = {name: item for name, item in vars(agent).items() if name != "__orig_class__"}
-    return GuardedAgent(guard=guard, **given)
+    return GuardedAgent(**{**given, "guards": guards})
 
 
 class GuardedAgent(CompiledStateGraph[Any, Any, Any, Any]):
@@ -56,12 +57,12 @@ class GuardedAgent(CompiledStateGraph[Any, Any, Any, Any]):
     All ways to run a graph go through `stream` and `astream`.
 
     Attributes:
-        guard: the middleware that it was created with.
+        guards: the middleware that it was created with.
     """
 
-    def __init__(self, *, guard: GuardMiddleware, **kwargs: Any) -> None:
+    def __init__(self, *, guards: Sequence[GuardMiddleware], **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.guard = guard
+        self.guards = guards
 
     def stream(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
@@ -74,15 +75,15 @@ class GuardedAgent(CompiledStateGraph[Any, Any, Any, Any]):
         Raises:
             BlockedError: a guard stopped the run.
         """
-        opened = OpenRequest(self.guard.host)
+        opened = [OpenRequest(guard.host) for guard in self.guards]
         try:
-            checked = wait_for(_checked(opened.current, input))
+            checked = wait_for(_checked_by(opened, input))
             graph: Any = super()
-            yield from graph.stream(checked, with_request(config, opened), **kwargs)
+            yield from graph.stream(checked, with_requests(config, opened), **kwargs)
         except BaseException as failure:
-            wait_for(opened.request.close(failure))
+            wait_for(_close(opened, failure))
             raise
-        wait_for(opened.request.close())
+        wait_for(_close(opened))
 
     async def astream(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
@@ -95,18 +96,29 @@ class GuardedAgent(CompiledStateGraph[Any, Any, Any, Any]):
         Raises:
             BlockedError: a guard stopped the run.
         """
-        opened = OpenRequest(self.guard.host)
+        opened = [OpenRequest(guard.host) for guard in self.guards]
         try:
-            checked = await _checked(opened.current, input)
+            checked = await _checked_by(opened, input)
             graph: Any = super()
-            made: Any = graph.astream(checked, with_request(config, opened), **kwargs)
+            made: Any = graph.astream(checked, with_requests(config, opened), **kwargs)
             async with aclosing(made) as streamed:
                 async for one in streamed:
                     yield one
         except BaseException as failure:
-            await opened.request.close(failure)
+            await _close(opened, failure)
             raise
-        await opened.request.close()
+        await _close(opened)
+
+
+async def _checked_by(opened: Sequence[OpenRequest], given: Any) -> Any:
+    for one in opened:
+        given = await _checked(one.request, given)
+    return given
+
+
+async def _close(opened: Sequence[OpenRequest], failure: BaseException | None = None) -> None:
+    for one in opened:
+        await one.request.close(failure)
 
 
 async def _checked(request: HostRequest, given: Any) -> Any:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict
 
-from langchain.agents.middleware import AgentMiddleware, AgentState, ExtendedModelResponse, hook_config
+from langchain.agents.middleware import AgentMiddleware, ExtendedModelResponse, hook_config
 from langchain.agents.middleware.types import PrivateStateAttr
 from langgraph.channels import UntrackedValue  # pyright: ignore[reportMissingTypeStubs]
 from langgraph.types import Command
@@ -15,7 +15,7 @@ from penstock.workflows.adapters.langchain.messages import changes, last_turn, r
 from penstock.workflows.adapters.langchain.model import GuardedChatModel, guarded
 from penstock.workflows.adapters.langchain.running import OpenRequest, request_of
 from penstock.workflows.adapters.langchain.tools import GuardedToolCall
-from penstock.workflows.hosting import Host, HostSupport
+from penstock.workflows.hosting import Host, HostSupport, as_asked
 from penstock.workflows.hosting.without_await import wait_for
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from langgraph.runtime import Runtime
     from typing_extensions import Unpack
 
+    from penstock.engine.values.messages import Message
     from penstock.engine.workflow import Item
     from penstock.workflows.hosting import HostOptions, HostRequest
 
@@ -52,12 +53,6 @@ def as_middleware(*processors: Item, **options: Unpack[HostOptions]) -> GuardMid
     return GuardMiddleware(Host(SUPPORT, processors, **options))
 
 
-class GuardState(AgentState[Any]):
-    """The state of an agent with guards. The request is not stored in checkpoints: a run that is resumed opens one."""
-
-    penstock_request: NotRequired[Annotated[str, UntrackedValue, PrivateStateAttr]]
-
-
 class GuardMiddleware(AgentMiddleware[Any, Any, Any]):
     """A workflow in LangChain's agents. Made by `as_middleware`.
 
@@ -65,11 +60,14 @@ class GuardMiddleware(AgentMiddleware[Any, Any, Any]):
         host: the processors.
     """
 
-    state_schema = GuardState
-
     def __init__(self, host: Host) -> None:
         super().__init__()
         self.host = host
+        self._key = f"penstock_request_{self.name}"
+        # A request is not stored in checkpoints: a run that is resumed opens another one.
+        fields: Any = {self._key: NotRequired[Annotated[str, UntrackedValue, PrivateStateAttr]]}
+        made: Any = TypedDict
+        self.state_schema = made("GuardState", fields)
 
     @property
     def name(self) -> str:
@@ -82,7 +80,7 @@ class GuardMiddleware(AgentMiddleware[Any, Any, Any]):
     async def abefore_agent(self, state: Mapping[str, Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Check the input, and replace it in the state by what the guards left."""
         opened = request_of(self.host)
-        with_request: dict[str, Any] = {"penstock_request": opened}
+        with_request: dict[str, Any] = {self._key: opened}
         given: Sequence[BaseMessage] = state["messages"]
         said = read(given)
         try:
@@ -105,11 +103,11 @@ class GuardMiddleware(AgentMiddleware[Any, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelCallResult[Any]:
         """Put the stages around the model, and replace what they have changed in the state."""
-        opened = request_of(self.host, request.state)
+        opened = request_of(self.host, request.state.get(self._key))
         model = guarded(request.model, self.host, opened.current)
         try:
             response = await handler(request.override(model=model))
-            return _completed(request, response, model, opened)
+            return _completed(request, response, model, opened, self._key)
         except BaseException as failure:
             await opened.request.close(failure)
             raise
@@ -118,11 +116,11 @@ class GuardMiddleware(AgentMiddleware[Any, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelCallResult[Any]:
         """Do the same without ``await``."""
-        opened = request_of(self.host, request.state)
+        opened = request_of(self.host, request.state.get(self._key))
         model = guarded(request.model, self.host, opened.current)
         try:
             response = handler(request.override(model=model))
-            return _completed(request, response, model, opened)
+            return _completed(request, response, model, opened, self._key)
         except BaseException as failure:
             wait_for(opened.request.close(failure))
             raise
@@ -137,7 +135,7 @@ class GuardMiddleware(AgentMiddleware[Any, Any, Any]):
         After a verdict the call has a result that says so, since providers refuse a conversation with a call that has
         none. The next model call, or the end of the run, raises the verdict.
         """
-        guarded = GuardedToolCall(request_of(self.host, request.state).current, request)
+        guarded = GuardedToolCall(request_of(self.host, request.state.get(self._key)).current, request)
         try:
             answered = await guarded.before()
             return answered or await guarded.after(await handler(guarded.request))
@@ -155,7 +153,7 @@ class GuardMiddleware(AgentMiddleware[Any, Any, Any]):
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
     ) -> ToolMessage | Command[Any]:
         """Do the same without ``await``."""
-        guarded = GuardedToolCall(request_of(self.host, request.state).current, request)
+        guarded = GuardedToolCall(request_of(self.host, request.state.get(self._key)).current, request)
         try:
             answered = wait_for(guarded.before())
             return answered or wait_for(guarded.after(handler(guarded.request)))
@@ -178,7 +176,7 @@ class GuardMiddleware(AgentMiddleware[Any, Any, Any]):
             BlockedError: a guard stopped the run.
             UsageError: a processor changed the answer, of which the object was made already.
         """
-        opened = state.get("penstock_request")
+        opened = state.get(self._key)
         if not isinstance(opened, OpenRequest):
             return None
         request = opened.request
@@ -203,7 +201,7 @@ async def _end(request: HostRequest) -> None:
         UsageError: a processor changed the answer, of which the object was made already.
     """
     before = request.answer
-    if not request.closed and await request.end() and request.answer != before:
+    if not request.closed and await request.end() and _asked(request.answer) != _asked(before):
         raise UsageError(
             "a processor changed the answer in process_output_result, after LangChain had made its object; let it "
             "change the answer in process_output_step or process_tool_call"
@@ -211,8 +209,13 @@ async def _end(request: HostRequest) -> None:
     request.check()
 
 
+def _asked(answer: Message | None) -> Message | None:
+    """Return an answer without the results of its calls, which were checked as such."""
+    return None if answer is None else as_asked(answer)
+
+
 def _completed(
-    request: ModelRequest[Any], response: ModelResponse[Any], model: GuardedChatModel, opened: OpenRequest
+    request: ModelRequest[Any], response: ModelResponse[Any], model: GuardedChatModel, opened: OpenRequest, key: str
 ) -> ModelCallResult[Any]:
     """Return the response of a model call with the messages that the guards have changed.
 
@@ -230,6 +233,6 @@ def _completed(
     changed = changes(given, said, opened.request.current(said))
     if changed:
         update["messages"] = changed
-    if request.state.get("penstock_request") is not opened:
-        update["penstock_request"] = opened
+    if request.state.get(key) is not opened:
+        update[key] = opened
     return ExtendedModelResponse(response, Command(update=update)) if update else response

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from langchain_core.runnables import ensure_config
 
-from penstock.engine.formats.wire import is_object
-
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from langchain_core.runnables import RunnableConfig
 
     from penstock.workflows.hosting import Host, HostRequest
@@ -48,22 +48,17 @@ class OpenRequest(str):
         return self.request
 
 
-def request_of(host: Host, state: Any = None) -> OpenRequest:
-    """Return the request of a run: from its state, or from its configuration, or else another one.
-
-    Args:
-        host: the processors.
-        state: the state of the graph; None before it holds a request.
-    """
-    held = state.get("penstock_request") if is_object(state) else None
-    if not isinstance(held, OpenRequest):
-        config = ensure_config()
-        held = (config.get("configurable") or {}).get(_key(_depth(config) - 1))
-    return held if isinstance(held, OpenRequest) and held.host is host else OpenRequest(host)
+def request_of(host: Host, held: Any = None) -> OpenRequest:
+    """Return the request of a run: the one that its state holds, or its configuration, or else another one."""
+    if isinstance(held, OpenRequest):
+        return held
+    config = ensure_config()
+    given: Sequence[OpenRequest] = (config.get("configurable") or {}).get(_key(_depth(config) - 1)) or ()
+    return next((one for one in given if one.host is host), None) or OpenRequest(host)
 
 
-def with_request(config: RunnableConfig | None, opened: OpenRequest) -> RunnableConfig:
-    """Return a configuration of a graph that holds a request for the hooks of this graph, not of those within it."""
+def with_requests(config: RunnableConfig | None, opened: Sequence[OpenRequest]) -> RunnableConfig:
+    """Return a configuration of a graph that holds requests for the hooks of this graph, not of those within it."""
     whole = ensure_config(config)
     return {**whole, "configurable": {**(whole.get("configurable") or {}), _key(_depth(whole)): opened}}
 

@@ -20,6 +20,7 @@ from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import freeze, thaw
 from penstock.engine.values.tripwire import BlockedError
 from penstock.workflows.adapters.langchain.blocks import as_json
+from penstock.workflows.agent.results import calls_of
 from penstock.workflows.hosting.without_await import wait_for
 
 if TYPE_CHECKING:
@@ -59,7 +60,9 @@ class GuardedToolCall:
             BlockedError: a guard stopped the run.
         """
         given = as_json(self._call["args"])
-        checked = await self.opened.tool_call(self._call["name"], given, self._id)
+        asked = next((call for call in calls_of(self.opened.answer) if call.call_id == self._id), None)
+        same = asked is None or asked.arguments == freeze(given)  # else other middleware has changed them
+        checked = await self.opened.tool_call(self._call["name"], given, self._id if same else f"{self._id}-changed")
         if checked.answered:
             return self._message(checked.answer, is_error=checked.is_error)
         if checked.arguments != freeze(given):
