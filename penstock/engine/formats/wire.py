@@ -328,9 +328,9 @@ def notes_of(value: Message | Part, fmt: str) -> Json:
 
 
 def has_text(value: object) -> bool:
-    """Return whether a value holds any text; what is no JSON counts as text, since nobody can tell."""
+    """Return whether a value holds any text, keys included; what is no JSON counts as text, since nobody can tell."""
     if is_object(value):
-        return any(map(has_text, value.values()))
+        return bool(value)
     if is_array(value):
         return any(map(has_text, value))
     return not (value is None or isinstance(value, (bool, int, float))) and value != ""

@@ -177,7 +177,7 @@ async def test_an_unchanged_answer_is_the_models_own() -> None:
     said = AIMessage(
         blocks,
         id="m1",
-        response_metadata={"model_name": "big", "logprobs": [1]},
+        response_metadata={"model_name": "big", "logprobs": [1], "token_usage": {"prompt_tokens": 3}},
         additional_kwargs={"refusal": None},
         usage_metadata={"input_tokens": 3, "output_tokens": 2, "total_tokens": 5},
     )
@@ -186,7 +186,7 @@ async def test_an_unchanged_answer_is_the_models_own() -> None:
     assert answer.content == blocks
     assert answer.id == "m1"
     assert answer.additional_kwargs == {"refusal": None}
-    assert answer.response_metadata == {"model_name": "big", "logprobs": [1]}
+    assert answer.response_metadata == said.response_metadata
     assert answer.usage_metadata["total_tokens"] == 5
 
 
@@ -391,6 +391,13 @@ HIDDEN: dict[str, Any] = {
     },
     "in a field": {"content": "Hello", "additional_kwargs": {"function_call": {"name": "f", "arguments": MAIL}}},
     "in the provider's copy of calls": {"content": "Hello", "additional_kwargs": {"tool_calls": [{"function": MAIL}]}},
+    "in a key": {"content": [{"type": "text", "text": "Hello", "scores": {MAIL: 1}, "index": 0}]},
+    "in a name": {"content": [{"type": "text", "text": "Hello", MAIL: 1, "index": 0}]},
+    "in a key of a field": {"content": "Hello", "additional_kwargs": {"scores": {MAIL: 1}, MAIL: 2}},
+    "in a key of a report": {"content": "Hello", "response_metadata": {"scores": {MAIL: 1}}},
+    "in what a provider adds to a block": {
+        "content": [{"type": "text", "text": "Hello", "extras": {"signature": "s", "said": MAIL}, "index": 0}]
+    },
     "in a report": {"content": "Hello", "response_metadata": {"model_name": "big", "grounding": {"query": MAIL}}},
 }
 

@@ -90,7 +90,7 @@ def texts_of(values: Mapping[str, Any], known: Collection[str | None] = ()) -> d
     return {
         name: as_json(item)
         for name, item in values.items()
-        if name not in known and not _is_signed(name, item) and has_text(item)
+        if name not in known and not _is_signed(name, item) and (has_text(item) or not name.isidentifier())
     }
 
 
@@ -123,6 +123,13 @@ def _body_key(block: Mapping[str, Any]) -> str | None:
 
 SIGNS = ("signature", "id", "encrypted_content")
 """What providers put beside a text to know it again, or to read it themselves."""
+
+
+def are_counts(value: Any) -> bool:
+    """Return whether a value holds numbers only, such as tokens that were used, under the provider's names."""
+    if is_object(value):
+        return all(map(are_counts, value.values()))
+    return value is None or isinstance(value, (int, float))
 
 
 def _is_signed(name: str, item: Any) -> bool:

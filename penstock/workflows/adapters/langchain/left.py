@@ -9,6 +9,7 @@ from penstock.engine.formats.wire import has_text, is_object
 from penstock.engine.values.messages import FilePart, ReasoningPart, TextPart, ToolPart
 from penstock.workflows.adapters.langchain.blocks import (
     CALL_BLOCKS,
+    are_counts,
     body_of,
     is_sealed,
     listed,
@@ -129,7 +130,7 @@ class Left:
         made = {
             name: item
             for name, item in with_left(plain, given, left).items()
-            if name in given or (self.same and not has_text(item))
+            if name in given or (self.same and _says_nothing(item))
         }
         if made.get("audio") != plain.get("audio") or not self.same:  # the sound says what was changed
             made.pop("audio", None)
@@ -150,8 +151,12 @@ class Left:
         return {
             name: item
             for name, item in with_left(told, given, left).items()
-            if name in PLAIN_FACTS or name in given or not has_text(item) or (name == "logprobs" and self.same)
+            if name in {*PLAIN_FACTS, *given} or _says_nothing(item) or (name == "logprobs" and self.same)
         }
+
+
+def _says_nothing(item: Any) -> bool:
+    return not has_text(item) or are_counts(item)
 
 
 def _texts_of(block: Any, kind: str) -> list[str]:

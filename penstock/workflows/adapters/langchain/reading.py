@@ -18,6 +18,7 @@ from penstock.engine.values.frozen import freeze, thaw
 from penstock.engine.values.messages import DataPart, FilePart, ReasoningPart, TextPart, ToolPart
 from penstock.workflows.adapters.langchain.blocks import (
     TextPlace,
+    are_counts,
     body_of,
     extras_of,
     listed,
@@ -156,9 +157,14 @@ def extras_in(message: AIMessage) -> dict[str, Any]:
     held = {
         "content": without_empty(beside),
         "additional_kwargs": texts_of(message.additional_kwargs, {REASONING_FIELD, CALLS_FIELD}),
-        "response_metadata": texts_of(message.response_metadata, {*PLAIN_FACTS, "logprobs"}),
+        "response_metadata": texts_of(message.response_metadata, {*PLAIN_FACTS, "logprobs", *_counts(message)}),
     }
     return without_empty(held)
+
+
+def _counts(message: AIMessage) -> set[str]:
+    told = message.response_metadata
+    return {name for name in ("token_usage", "usage") if name in told and are_counts(told[name])}
 
 
 def extras_left(parts: Iterable[Part]) -> dict[str, Any]:
