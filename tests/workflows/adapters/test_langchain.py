@@ -321,7 +321,8 @@ async def test_a_failed_run_is_repeated_by_other_middleware() -> None:
                 raise ValueError("down")
             return super()._generate(messages, **kwargs)
 
-    agent: Any = create_agent(Fails(AIMessage(f"It is {MAIL}")), middleware=[Repeats(), as_middleware(HIDES)])
+    model = Fails(AIMessage(f"It is {MAIL}"))  # type: ignore[call-arg, arg-type]
+    agent: Any = create_agent(model, middleware=[Repeats(), as_middleware(HIDES)])
     assert (await agent.ainvoke({"messages": [("user", "Hi")]}))["messages"][-1].text == "It is [EMAIL]"
 
 
@@ -468,6 +469,28 @@ async def test_unchanged_citations_arrive_unchanged(streams: bool) -> None:
     assert model.asked[1][1].content == CLEAN
 
 
+@pytest.mark.parametrize("streams", [False, True])
+async def test_blocks_between_texts_keep_their_place(streams: bool) -> None:
+    """In the state, and in what the model reads again between tool calls; a changed call keeps its block."""
+    blocks: list[Any] = [
+        {"type": "text", "text": "First.", "index": 0},
+        {"type": "server_tool_call", "id": "s1", "name": "search", "args": {"query": "x"}, "index": 1},
+        {"type": "tool_use", "id": "c1", "name": "mail_of", "input": {"who": MAIL}, "index": 2},
+        {"type": "text", "text": "Then.", "citations": [{"title": "The manual"}], "index": 3},
+    ]
+    said = AIMessage(blocks, tool_calls=[{"name": "mail_of", "args": {"who": MAIL}, "id": "c1"}])
+    model = Says([said] if streams else said, AIMessage("done"))
+    agent: Any = create_agent(model, [mail_of], middleware=[as_middleware(HIDES)], checkpointer=InMemorySaver())
+    asked = {"messages": [("user", "Hi")]}
+    if streams:
+        _ = [one async for one in agent.astream(asked, CONFIG, stream_mode="messages")]
+    else:
+        await agent.ainvoke(asked, CONFIG)
+    left = [*blocks[:2], {**blocks[2], "input": {"who": "[EMAIL]"}}, blocks[3]]
+    assert agent.get_state(CONFIG).values["messages"][1].content == left
+    assert model.asked[1][1].content == left
+
+
 async def test_a_citation_stays_beside_a_text_that_was_redacted() -> None:
     """Its sign goes: the provider knows another text by it."""
     blocks: list[Any] = [{**CLEAN[0], "text": f"Ask {MAIL} [1]."}, CLEAN[1]]
@@ -590,13 +613,11 @@ async def test_a_thread_goes_on_after_a_blocked_result(waits: bool) -> None:
     model = Says(called("lookup", query="x"), AIMessage("Yes"))
     agent: Any = create_agent(model, [lookup], middleware=[as_middleware(no_mail)], checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "1"}}
-    for text in ("Hi", "And now?"):
-        asked = {"messages": [("user", text)]}
-        if text == "Hi":
-            with pytest.raises(BlockedError):
-                _ = await agent.ainvoke(asked, config) if waits else agent.invoke(asked, config)
-        else:
-            state = await agent.ainvoke(asked, config) if waits else agent.invoke(asked, config)
+    asked: Any = {"messages": [("user", "Hi")]}
+    with pytest.raises(BlockedError):
+        _ = await agent.ainvoke(asked, config) if waits else agent.invoke(asked, config)
+    asked = {"messages": [("user", "And now?")]}
+    state = await agent.ainvoke(asked, config) if waits else agent.invoke(asked, config)
     assert [one.text for one in state["messages"]] == ["Hi", "", "The request was stopped.", "And now?", "Yes"]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic_core import to_jsonable_python
 
 from penstock.engine.formats.wire import has_text, is_array, is_object
-from penstock.engine.values.frozen import freeze
+from penstock.engine.values.frozen import freeze, thaw
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -66,6 +66,19 @@ def text_places(block: Any, number: int) -> list[tuple[str, TextPlace, str]]:
 def listed(content: str | list[Any]) -> list[Any]:
     """Return a content as a list of texts and blocks."""
     return ([content] if content else []) if isinstance(content, str) else content
+
+
+def key_of(block: Any, number: int) -> str:
+    """Return what names a block in its content: its index, which it keeps wherever it is, or else where it stands."""
+    return str(block.get("index", number) if is_object(block) else number)
+
+
+def in_order(content: str | list[Any]) -> str | list[Any]:
+    """Return blocks in the order of their indexes, if each has one: in a stream, texts leave before other blocks."""
+    blocks = listed(content)
+    if all(is_object(block) and isinstance(block.get("index"), int) for block in blocks) and blocks:
+        return sorted(blocks, key=lambda block: block["index"])
+    return content
 
 
 # What stands beside the texts
@@ -159,13 +172,17 @@ _ARGUMENTS = ("input", "args", "arguments", "partial_json")
 _KEYS_OF_CALLS = frozenset({"type", "index", "id", "call_id", "name", "status", *_ARGUMENTS})
 
 
-def repeats(block: Mapping[str, Any], calls: Iterable[ToolPart]) -> bool:
-    """Return whether a block repeats one of these calls."""
+def repeating(block: dict[str, Any], calls: Iterable[ToolPart]) -> dict[str, Any] | None:
+    """Return a block with the arguments of the call that it repeats, as the guards left them; None if there is none."""
     call = next((call for call in calls if call.call_id == (block.get("call_id") or block.get("id"))), None)
     if call is None or block.get("name", call.name) != call.name:
-        return False
-    said = [block[name] for name in _ARGUMENTS if block.get(name)]
-    return all(freeze(_read_arguments(one)) == call.arguments for one in said)
+        return None
+    said = {name: block[name] for name in _ARGUMENTS if block.get(name)}
+    if all(freeze(_read_arguments(one)) == call.arguments for one in said.values()):
+        return block
+    arguments = thaw(call.arguments)
+    written = {name: json.dumps(arguments) if isinstance(one, str) else arguments for name, one in said.items()}
+    return {**block, **written}
 
 
 def _read_arguments(value: Any) -> Any:

@@ -12,8 +12,9 @@ from penstock.workflows.adapters.langchain.blocks import (
     are_counts,
     body_of,
     is_sealed,
+    key_of,
     listed,
-    repeats,
+    repeating,
     text_places,
     with_left,
     without_signs,
@@ -110,13 +111,14 @@ class Left:
             if left and (text := left.pop()) and not shown:
                 yield text
             return
-        given, left_extras = self._extras("content", str(number))
+        given, left_extras = self._extras("content", key_of(block, number))
         made = with_left(block, given, left_extras)
         if text_places(block, number):
             yield from _with_texts(block, made, texts, shown=shown)
         elif block.get("type") in CALL_BLOCKS:
-            if repeats(block, self._calls):
-                yield made
+            call = repeating(made, self._calls)
+            if call is not None:
+                yield call
         elif is_sealed(block):
             if self.same:
                 yield block

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict
 
 from langchain.agents.middleware import AgentMiddleware, ExtendedModelResponse, hook_config
 from langchain.agents.middleware.types import PrivateStateAttr
+from langchain_core.messages import AIMessage
 from langgraph.channels import UntrackedValue  # pyright: ignore[reportMissingTypeStubs]
 from langgraph.types import Command
 
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.tripwire import BlockedError
+from penstock.workflows.adapters.langchain.blocks import in_order
 from penstock.workflows.adapters.langchain.messages import changes, last_turn, read, removed
 from penstock.workflows.adapters.langchain.model import GuardedChatModel, guarded
 from penstock.workflows.adapters.langchain.running import OpenRequest, request_of
@@ -235,4 +238,9 @@ def _completed(
         update["messages"] = changed
     if request.state.get(key) is not opened:
         update[key] = opened
+    answers = [
+        one.model_copy(update={"content": in_order(one.content)}) if isinstance(one, AIMessage) else one
+        for one in response.result
+    ]
+    response = replace(response, result=answers)
     return ExtendedModelResponse(response, Command(update=update)) if update else response

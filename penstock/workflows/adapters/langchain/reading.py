@@ -21,6 +21,7 @@ from penstock.workflows.adapters.langchain.blocks import (
     are_counts,
     body_of,
     extras_of,
+    key_of,
     listed,
     text_places,
     texts_of,
@@ -153,7 +154,7 @@ def texts_in(message: AIMessage) -> Iterator[tuple[str, str, TextPlace | None, s
 
 def extras_in(message: AIMessage) -> dict[str, Any]:
     """Return the texts that an answer holds beside its own: in blocks by their index, and in fields by their name."""
-    beside = {str(number): extras_of(block) for number, block in enumerate(listed(message.content))}
+    beside = {key_of(block, number): extras_of(block) for number, block in enumerate(listed(message.content))}
     held = {
         "content": without_empty(beside),
         "additional_kwargs": texts_of(message.additional_kwargs, {REASONING_FIELD, CALLS_FIELD}),
