@@ -617,7 +617,7 @@ async def test_a_thread_goes_on_after_a_blocked_result(waits: bool) -> None:
     with pytest.raises(BlockedError):
         _ = await agent.ainvoke(asked, config) if waits else agent.invoke(asked, config)
     asked = {"messages": [("user", "And now?")]}
-    state = await agent.ainvoke(asked, config) if waits else agent.invoke(asked, config)
+    state: Any = await agent.ainvoke(asked, config) if waits else agent.invoke(asked, config)
     assert [one.text for one in state["messages"]] == ["Hi", "", "The request was stopped.", "And now?", "Yes"]
 
 
@@ -1087,11 +1087,11 @@ async def test_a_result_that_is_the_answer_is_redacted() -> None:
 @pytest.mark.parametrize("kind", ["approve", "edit", "reject"])
 async def test_decisions_of_a_human_are_read(kind: str) -> None:
     """HumanInTheLoopMiddleware puts their texts into calls and results."""
-    decision: dict[str, Any] = {
+    decisions: dict[str, Any] = {
         "approve": {"type": "approve"},
         "edit": {"type": "edit", "edited_action": {"name": "send", "args": {"who": MAIL}}},
         "reject": {"type": "reject", "message": f"not to {MAIL}"},
-    }[kind]
+    }
     asked: list[str] = []
 
     @tool
@@ -1106,7 +1106,7 @@ async def test_decisions_of_a_human_are_read(kind: str) -> None:
     agent = as_agent(create_agent(model, [send], middleware=[reviews, guard], checkpointer=saver), guard)
     first = await agent.ainvoke({"messages": [("user", "Hi")]}, CONFIG)
     assert "[EMAIL]" in repr(first["__interrupt__"])
-    state = await agent.ainvoke(Command(resume={"decisions": [decision]}), CONFIG)
+    state = await agent.ainvoke(Command(resume={"decisions": [decisions[kind]]}), CONFIG)
     assert "ada@" not in repr(state) + repr(saver.given) + repr(model.asked) + repr(asked)
     assert state["messages"][-1].text == "done"
 
@@ -1145,5 +1145,5 @@ async def test_an_object_of_the_provider_is_made_of_what_the_guards_left(streams
     modes = ["messages", "updates", "values"]
     shown = [one async for one in agent.astream(asked, stream_mode=modes)] if streams else [await agent.ainvoke(asked)]
     assert "ada@" not in repr(shown)
-    last = [one for mode, one in shown if mode == "values"][-1] if streams else shown[-1]
+    last: Any = [one for mode, one in shown if mode == "values"][-1] if streams else shown[-1]
     assert last["structured_response"] == Person(mail="[EMAIL]")
