@@ -6,30 +6,14 @@ guarded run it behaves as before.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, cast
 
-from agents import (
-    Agent,
-    FunctionTool,
-    GuardrailFunctionOutput,
-    Handoff,
-    Model,
-    OutputGuardrail,
-    ToolGuardrailFunctionOutput,
-    ToolInputGuardrail,
-    ToolInputGuardrailData,
-    ToolOutputGuardrail,
-    ToolOutputGuardrailData,
-)
-from pydantic_core import to_jsonable_python
+from agents import Agent, GuardrailFunctionOutput, Handoff, Model, OutputGuardrail
 
-from penstock.engine.formats.parts import read_arguments
 from penstock.engine.values.errors import UsageError
-from penstock.engine.values.frozen import freeze, thaw
 from penstock.workflows.adapters.openai_agents.model import GuardedModel, GuardedProvider, guarded
-from penstock.workflows.adapters.openai_agents.running import Guarding, guarding_now, running_now
-from penstock.workflows.adapters.openai_agents.verdicts import raised_here
+from penstock.workflows.adapters.openai_agents.running import guarding_now, running_now
+from penstock.workflows.adapters.openai_agents.tools import guard_computer, guard_tool
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -62,6 +46,8 @@ def _guarded_class(kind: Any) -> Any:
             if config is not None:  # an agent that runs as a tool may have a configuration of its own
                 guard_config(config)
             guard_parts(cast("Agent[Any]", self), tools)
+            for tool in tools:
+                await guard_computer(tool, run_context)
             guarding_now.set(running.of(run_context))
             return tools
 
@@ -74,7 +60,16 @@ _classes: dict[type, Any] = {}
 
 
 def guard(agent: Agent[Any]) -> None:
-    """Let an agent, and those that it may hand over to or run as tools, pass the guards of the run that they are in."""
+    """Let an agent, and those that it may hand over to or run as tools, pass the guards of the run that they are in.
+
+    Raises:
+        UsageError: it is no `agents.Agent`, such as an agent for realtime sessions.
+    """
+    if not isinstance(cast("object", agent), Agent):
+        raise UsageError(
+            f"openai_agents.as_runner cannot guard {type(agent).__name__}, only Agent; in place of a realtime agent, "
+            "use an Agent in a voice workflow of your own that calls run_streamed of the runner"
+        )
     kind = type(agent)
     if kind in _classes.values():
         return
@@ -88,8 +83,10 @@ def guard(agent: Agent[Any]) -> None:
 def guard_parts(agent: Agent[Any], tools: list[Tool]) -> None:
     """Guard the tools of an agent, and the agents that it may hand over to."""
     for tool in tools:
-        if isinstance(tool, FunctionTool):
-            _guard_tool(tool)
+        guard_tool(tool)
+        inner: Any = getattr(tool, "_agent_instance", None)
+        if inner is not None:  # the tool is an agent
+            guard(inner)
     for other in agent.handoffs:
         if isinstance(other, Agent):
             guard(other)
@@ -98,7 +95,8 @@ def guard_parts(agent: Agent[Any], tools: list[Tool]) -> None:
 
 
 def guard_config(config: RunConfig) -> None:
-    """Let a configuration give guarded models."""
+    """Let a configuration give guarded models, and keep what guards have not read out of the SDK's traces."""
+    config.trace_include_sensitive_data = False
     if isinstance(config.model, Model):
         config.model = guarded(config.model)
     if not isinstance(config.model_provider, GuardedProvider):
@@ -123,17 +121,6 @@ def _guard_handoff(handoff: Handoff[Any, Any]) -> None:
         handoff.on_invoke_handoff = _Handing(handoff.on_invoke_handoff)
 
 
-def _guard_tool(tool: FunctionTool) -> None:
-    given, after = tool.tool_input_guardrails or [], tool.tool_output_guardrails or []
-    if _BEFORE not in given:
-        tool.tool_input_guardrails = [*given, _BEFORE]
-    if _AFTER not in after:
-        tool.tool_output_guardrails = [*after, _AFTER]
-    inner: Any = tool._agent_instance  # pyright: ignore[reportPrivateUsage]
-    if inner is not None:  # the tool is an agent
-        guard(inner)
-
-
 async def _judge(context: RunContextWrapper[Any], _agent: Agent[Any], _output: Any) -> GuardrailFunctionOutput:
     """Judge a result that is no answer of the model, such as that of a tool which ends the run.
 
@@ -149,57 +136,3 @@ async def _judge(context: RunContextWrapper[Any], _agent: Agent[Any], _output: A
 
 RESULT = OutputGuardrail[Any](_judge, name="penstock")
 """Runs the last stage where it has not run with the answer."""
-
-
-# Tools, by the SDK's own guardrails
-
-
-def _guarding(data: ToolInputGuardrailData) -> Guarding | None:
-    """Return the guarding of the run that calls a tool; that of a tool which is an agent is another one."""
-    running = running_now.get()
-    if running is None:
-        return None
-    known = running.tools.get(id(data.context))
-    if known is None:
-        known = running.tools[id(data.context)] = (data.context, guarding_now.get() or running.root)
-    return known[1]
-
-
-async def _before(data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
-    guarding = _guarding(data)
-    if guarding is None:
-        return ToolGuardrailFunctionOutput.allow()
-    context = data.context
-    given, _ = read_arguments(context.tool_arguments)
-    with raised_here():
-        checked = await guarding.request.tool_call(context.tool_name, given, context.tool_call_id)
-    if checked.answered:
-        return ToolGuardrailFunctionOutput.reject_content(_text(thaw(checked.answer)))
-    if checked.arguments != freeze(given):
-        raise UsageError(
-            f"a processor changed the arguments of {context.tool_name!r}, a call that no answer of this run has made; "
-            "the OpenAI Agents SDK cannot take changed arguments here"
-        )
-    return ToolGuardrailFunctionOutput.allow()
-
-
-async def _after(data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:
-    guarding = _guarding(data)
-    if guarding is None:
-        return ToolGuardrailFunctionOutput.allow()
-    context = data.context
-    given, _ = read_arguments(context.tool_arguments)
-    said = to_jsonable_python(data.output, fallback=str)
-    with raised_here():
-        left = await guarding.request.tool_result(context.tool_name, said, context.tool_call_id, arguments=given)
-    if left == freeze(said):
-        return ToolGuardrailFunctionOutput.allow()
-    return ToolGuardrailFunctionOutput.reject_content(_text(thaw(left)))
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-_BEFORE = ToolInputGuardrail[Any](_before, name="penstock")
-_AFTER = ToolOutputGuardrail[Any](_after, name="penstock")

@@ -16,6 +16,7 @@ from penstock.engine.values.model import ToolSpec
 from penstock.workflows.adapters.openai_agents.answers import AnswerReader, as_output, items_of
 from penstock.workflows.adapters.openai_agents.events import EventWriter
 from penstock.workflows.adapters.openai_agents.items import plain
+from penstock.workflows.adapters.openai_agents.prompts import PromptVariables
 from penstock.workflows.adapters.openai_agents.running import cleaned, guarding_now, running_now
 from penstock.workflows.adapters.openai_agents.verdicts import raised_here
 from penstock.workflows.hosting import PLAIN_SETTINGS, ModelCall
@@ -110,6 +111,8 @@ def _guarding() -> Guarding | None:
     guarding = guarding_now.get()
     if guarding is None:
         raise UsageError("openai_agents.as_runner cannot tell which run calls this model; run the agent by the runner")
+    if guarding.failure is not None:
+        raise guarding.failure
     return guarding
 
 
@@ -123,6 +126,7 @@ class _Called:
     streams: bool
     usage: Usage = field(default_factory=Usage)
     reader: AnswerReader = field(default_factory=AnswerReader)
+    variables: PromptVariables = field(default_factory=PromptVariables)
     id: str | None = None
     request_id: str | None = None
     _objects: Sequence[Any] = ()
@@ -146,6 +150,7 @@ class _Called:
             )
         said = given["system_instructions"]
         own = [Message.system(said)] if said else []
+        self.variables = PromptVariables.of(given.get("prompt"))
         settings = {
             name: value
             for name in PLAIN_SETTINGS
@@ -153,7 +158,7 @@ class _Called:
         }
         return ModelCall(
             self,
-            [*own, *self.guarding.items.read(given["input"])],
+            [*own, *self.variables.messages(), *self.guarding.items.read(given["input"])],
             list(self._specs().values()),
             settings=freeze(settings),
             live=self.streams,
@@ -205,7 +210,7 @@ class _Called:
         """Return the arguments of the call as the stages left them."""
         given = self.given
         own = [message.text for message in request.messages if message.role == "system"]
-        said = [message for message in request.messages if message.role != "system"]
+        said = [message for message in self.variables.others(request.messages) if message.role != "system"]
         changed = {
             name: thaw(value)
             for name, value in request.settings.items()
@@ -215,6 +220,7 @@ class _Called:
         tracing = given["tracing"]
         return {
             **given,
+            **self.variables.asked(request.messages),
             "system_instructions": "\n\n".join(own) or None,
             "input": self.guarding.items.written(said),
             "model_settings": replace(given["model_settings"], **changed) if changed else given["model_settings"],

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import copy
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import anyio
-from agents import OutputGuardrailTripwireTriggered, RunConfig, Runner
+from agents import AgentsException, RunConfig, Runner, RunResultStreaming
 
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import is_mapping
 from penstock.workflows.adapters.openai_agents.guarding import RESULT, guard, guard_config
 from penstock.workflows.adapters.openai_agents.running import Running, guarding_now, running_now
 from penstock.workflows.adapters.openai_agents.sessions import GuardedSession
-from penstock.workflows.adapters.openai_agents.verdicts import OutputBlockedError
 from penstock.workflows.hosting import Host, HostSupport
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import AsyncGenerator, Generator
 
-    from agents import Agent, RunResult, RunResultStreaming, RunState, TResponseInputItem
+    from agents import Agent, RunResult, RunState, StreamEvent, TResponseInputItem
     from agents.run_config import RunOptions
     from typing_extensions import Unpack
 
@@ -87,20 +86,21 @@ class GuardRunner:
             UsageError: the provider is to keep the conversation, which cannot be guarded.
         """
         prepared = _Prepared.of(self.host, starting_agent, input, options)
+        running = prepared.running
         try:
             with prepared.active():
                 result = await Runner.run(starting_agent, input, **prepared.options)
+            running.root.check()
         except BaseException as error:
             await prepared.end(error)
             if getattr(error, "run_data", None) is not None:
-                prepared.running.clean(error.run_data)  # type: ignore[attr-defined]
-            verdict = prepared.running.root.request.tripwire
-            own = isinstance(error, OutputGuardrailTripwireTriggered) and not isinstance(error, OutputBlockedError)
-            if own and verdict is not None:  # the SDK has taken the verdict out of its error
-                raise OutputBlockedError(verdict) from None
+                running.clean(error.run_data)  # type: ignore[attr-defined]
+            told = running.told(error)
+            if told is not error:
+                raise told from None
             raise
         await prepared.end()
-        prepared.running.clean(result)
+        running.clean(result)
         return result
 
     def run_sync(
@@ -136,6 +136,39 @@ class GuardRunner:
             result = Runner.run_streamed(starting_agent, input, **prepared.options)
         prepared.ends_with(result)
         return result
+
+
+class GuardedStreaming(RunResultStreaming):
+    """The result of a streamed run, which raises what a guard has ended the run with.
+
+    Attributes:
+        running: the run.
+    """
+
+    running: Running
+
+    async def stream_events(self) -> AsyncGenerator[StreamEvent]:
+        """Yield the events of the run.
+
+        Raises:
+            BlockedError: a guard stopped the run.
+        """
+        try:
+            async with aclosing(cast("AsyncGenerator[StreamEvent]", super().stream_events())) as events:
+                async for event in events:
+                    yield event
+        except AgentsException as error:
+            told = self.running.told(error)
+            if told is not error:
+                raise told from None
+            raise
+        self.running.root.check()
+
+    @property
+    def run_loop_exception(self) -> BaseException | None:
+        """What the run has ended with."""
+        error = super().run_loop_exception
+        return None if error is None else self.running.told(error)
 
 
 @dataclass
@@ -192,6 +225,8 @@ class _Prepared:
         if task is None:
             raise UsageError("openai_agents.as_runner does not know this version of the SDK: a run has no task")
         self.running.result = result
+        result.__class__ = GuardedStreaming
+        cast("GuardedStreaming", result).running = self.running
         loop = task.get_loop()
 
         def done(ended: Any) -> None:

@@ -6,8 +6,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+from agents import AgentsException
+
+from penstock.engine.values.tripwire import BlockedError
 from penstock.workflows.adapters.openai_agents.items import Items
-from penstock.workflows.adapters.openai_agents.verdicts import INPUT_STAGES
+from penstock.workflows.adapters.openai_agents.verdicts import INPUT_STAGES, blocked_error, raised_here
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -23,12 +26,44 @@ class Guarding:
     Attributes:
         request: the request.
         items: its items, both ways.
+        failure: what a guard ended the run with where the SDK would make a text of it; None so far.
     """
 
     def __init__(self, host: Host) -> None:
         self.request: HostRequest = host.open()
         self.items = Items()
+        self.failure: Exception | None = None
         self._begun = False
+
+    @contextmanager
+    def noted(self) -> Generator[None]:
+        """Raise a verdict as one of the SDK's errors, and note it.
+
+        Raises:
+            BlockedError: a guard stopped the run.
+        """
+        try:
+            with raised_here():
+                yield
+        except Exception as error:
+            self.failure = self.failure or error
+            raise
+
+    def verdict(self) -> Exception | None:
+        """Return what a guard has ended the run with; None if it may go on."""
+        if self.failure is None and self.request.tripwire is not None:
+            return blocked_error(self.request.tripwire)
+        return self.failure
+
+    def check(self) -> None:
+        """Raise what a guard has ended the run with, if the SDK has not: it calls no model after some tools.
+
+        Raises:
+            BlockedError: a guard stopped the run.
+        """
+        verdict = self.verdict()
+        if verdict is not None:
+            raise verdict
 
     def input_left(self, given: str | Sequence[TResponseInputItem]) -> Any:
         """Return the input of the run as the guards left it; nothing if it was blocked."""
@@ -89,9 +124,24 @@ class Running:
         told = self.result if result is None else result
         if told is not None:
             told.input = self.root.input_left(told.input)
+            first = getattr(told, "_original_input", None)  # what a state of the run, and its JSON, holds
+            if first is not None:
+                told._original_input = self.root.input_left(first)
         for context, guarding in self._of.values():
             if context.turn_input:
                 context.turn_input = guarding.input_left(context.turn_input)
+
+    def told(self, error: BaseException) -> BaseException:
+        """Return what a run that has ended with an error is to raise.
+
+        That is the verdict of a guard, if the SDK has made an error of its own of it, or failed after it.
+        """
+        verdict = self.root.verdict()
+        if verdict is None or not isinstance(error, AgentsException) or isinstance(error, BlockedError):
+            return error
+        if isinstance(verdict, AgentsException):
+            verdict.run_data = error.run_data
+        return verdict
 
     async def close(self, error: BaseException | None = None) -> None:
         """Close all requests."""

@@ -74,5 +74,9 @@ def raised_here() -> Generator[None]:
     except (InputBlockedError, OutputBlockedError):
         raise
     except BlockedError as blocked:
-        kind = InputBlockedError if blocked.tripwire.stage in INPUT_STAGES else OutputBlockedError
-        raise kind(blocked.tripwire) from blocked.__cause__
+        raise blocked_error(blocked.tripwire) from blocked.__cause__
+
+
+def blocked_error(tripwire: Tripwire) -> InputBlockedError | OutputBlockedError:
+    """Return a verdict as one of the SDK's errors."""
+    return (InputBlockedError if tripwire.stage in INPUT_STAGES else OutputBlockedError)(tripwire)

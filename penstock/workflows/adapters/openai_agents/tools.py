@@ -1,0 +1,383 @@
+"""Tools of the SDK whose calls and results pass the guards of the run that calls them.
+
+Function tools are guarded by the SDK's own tool guardrails. Other tools have none, so the functions that they call are
+wrapped. Both are done once, in place; outside of a guarded run a tool behaves as before.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import uuid
+from dataclasses import asdict, dataclass
+from functools import partial, update_wrapper
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from agents import (
+    ApplyPatchResult,
+    ApplyPatchTool,
+    ComputerTool,
+    CustomTool,
+    FunctionTool,
+    LocalShellTool,
+    ShellResult,
+    ShellTool,
+    ToolGuardrailFunctionOutput,
+    ToolInputGuardrail,
+    ToolInputGuardrailData,
+    ToolOutputGuardrail,
+    ToolOutputGuardrailData,
+    UserError,
+    resolve_computer,
+)
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_jsonable_python
+
+from penstock.engine.formats.parts import read_arguments
+from penstock.engine.values.errors import UsageError
+from penstock.engine.values.frozen import freeze, is_mapping, thaw
+from penstock.engine.values.tripwire import BlockedError
+from penstock.workflows.adapters.openai_agents.running import guarding_now, running_now
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from agents import (
+        ApplyPatchOperation,
+        LocalShellCommandRequest,
+        RunContextWrapper,
+        ShellCommandRequest,
+        Tool,
+    )
+    from agents.tool_context import ToolContext
+
+    from penstock.engine.values.frozen import Value
+    from penstock.workflows.adapters.openai_agents.running import Guarding
+
+T = TypeVar("T")
+
+
+def guard_tool(tool: Tool) -> None:
+    """Let the calls and the results of a tool pass the guards. Tools that the provider runs are left as they are."""
+    if isinstance(tool, FunctionTool):
+        _guard_function(tool)
+    elif isinstance(tool, CustomTool):
+        tool.on_invoke_tool = _once(tool.on_invoke_tool, _CustomWork, tool)
+    elif isinstance(tool, ShellTool):
+        if tool.executor is not None:  # else the provider runs it
+            tool.executor = _once(tool.executor, _ShellWork, tool)
+    elif isinstance(tool, LocalShellTool):
+        tool.executor = _once(tool.executor, _LocalShellWork, tool)
+    elif isinstance(tool, ApplyPatchTool):
+        tool.editor = _once(tool.editor, _GuardedEditor, tool)
+
+
+async def guard_computer(tool: Tool, context: RunContextWrapper[Any]) -> None:
+    """Let the screenshots of a computer pass the guards. The SDK makes some computers for each run."""
+    if isinstance(tool, ComputerTool):
+        computer: Any = await resolve_computer(tool=tool, run_context=context)
+        computer.screenshot = _once(computer.screenshot, _Screenshots, tool)
+
+
+def _once(inner: Any, kind: Callable[[Any, Any], Any], tool: Any) -> Any:
+    """Return what a tool calls, guarded; it is guarded once."""
+    return inner if isinstance(inner, _Wrapped) else kind(inner, tool)
+
+
+def _guarding_here() -> Guarding | None:
+    """Return the guarding of the run that this code is in."""
+    running = running_now.get()
+    return None if running is None else guarding_now.get() or running.root
+
+
+# Function tools
+
+
+def _guard_function(tool: FunctionTool) -> None:
+    given, after = tool.tool_input_guardrails or [], tool.tool_output_guardrails or []
+    every: list[Any] = [*given, *after]
+    for guardrail in every:
+        if guardrail not in (_BEFORE, _AFTER) and not isinstance(guardrail.guardrail_function, _Rejecting):
+            guardrail.guardrail_function = _Rejecting(guardrail.guardrail_function)
+    if _BEFORE not in given:
+        tool.tool_input_guardrails = [*given, _BEFORE]
+    if _AFTER not in after:
+        tool.tool_output_guardrails = [*after, _AFTER]
+
+
+class _Rejecting:
+    """A guardrail function of the user: the text that it puts in the place of a result is read as the result."""
+
+    def __init__(self, inner: Callable[[Any], Any]) -> None:
+        self._inner = inner
+        update_wrapper(self, inner)
+
+    async def __call__(self, data: Any) -> ToolGuardrailFunctionOutput:
+        guarding = _guarding_of(data)
+        made: ToolGuardrailFunctionOutput = await _awaited(self._inner(data))
+        behavior = made.behavior
+        if guarding is None or behavior["type"] != "reject_content":
+            return made
+        left = await _result_left(guarding, data, behavior["message"])
+        return made if left == behavior["message"] else ToolGuardrailFunctionOutput.reject_content(left)
+
+
+def _guarding_of(data: ToolInputGuardrailData) -> Guarding | None:
+    """Return the guarding of the run that calls a tool; that of a tool which is an agent is another one."""
+    running = running_now.get()
+    if running is None:
+        return None
+    known = running.tools.get(id(data.context))
+    if known is None:
+        known = running.tools[id(data.context)] = (data.context, guarding_now.get() or running.root)
+    return known[1]
+
+
+async def _before(data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
+    guarding = _guarding_of(data)
+    if guarding is None:
+        return ToolGuardrailFunctionOutput.allow()
+    context = data.context
+    given, _ = read_arguments(context.tool_arguments)
+    call = _Call(context.tool_name, context.tool_call_id, given)
+    answer = await call.answered(guarding)
+    return ToolGuardrailFunctionOutput.allow() if answer is None else ToolGuardrailFunctionOutput.reject_content(answer)
+
+
+async def _after(data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:
+    guarding = _guarding_of(data)
+    if guarding is None:
+        return ToolGuardrailFunctionOutput.allow()
+    said = to_jsonable_python(data.output, fallback=str)
+    left = await _result_left(guarding, data, said)
+    return (
+        ToolGuardrailFunctionOutput.allow() if left == said else ToolGuardrailFunctionOutput.reject_content(_text(left))
+    )
+
+
+async def _result_left(guarding: Guarding, data: ToolInputGuardrailData, said: Any) -> Any:
+    context = data.context
+    given, _ = read_arguments(context.tool_arguments)
+    return await _Call(context.tool_name, context.tool_call_id, given).result_left(guarding, said)
+
+
+_BEFORE = ToolInputGuardrail[Any](_before, name="penstock")
+_AFTER = ToolOutputGuardrail[Any](_after, name="penstock")
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+# Other tools
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call of a tool.
+
+    Attributes:
+        name: the name of the tool.
+        id: the id of the call.
+        arguments: a JSON value.
+    """
+
+    name: str
+    id: str
+    arguments: Any
+
+    async def answered(self, guarding: Guarding) -> str | None:
+        """Check the call; return what a processor answered in the tool's place, or None.
+
+        Raises:
+            BlockedError: a guard stopped the run.
+            UsageError: a processor changed the arguments where the SDK cannot take them.
+        """
+        with guarding.noted():
+            checked = await guarding.request.tool_call(self.name, self.arguments, self.id)
+            if checked.answered:
+                return _text(thaw(checked.answer))
+            if checked.arguments != freeze(self.arguments):
+                raise UsageError(
+                    f"a processor changed the arguments of {self.name!r}, a call that no answer of this run has made; "
+                    "the OpenAI Agents SDK cannot take changed arguments here"
+                )
+        return None
+
+    async def result_left(self, guarding: Guarding, said: Any, *, is_error: bool = False) -> Any:
+        """Return a result, a JSON value, as the guards left it.
+
+        Raises:
+            BlockedError: a guard stopped the run.
+        """
+        with guarding.noted():
+            left: Value = await guarding.request.tool_result(
+                self.name, freeze(said), self.id, arguments=freeze(self.arguments), is_error=is_error
+            )
+        return said if left == freeze(said) else thaw(left)
+
+
+class _Wrapped:
+    """What a tool calls, guarded. All but the call is its own.
+
+    Attributes:
+        inner: what the tool called.
+        tool: the tool.
+    """
+
+    def __init__(self, inner: Any, tool: Any) -> None:
+        self.inner = inner
+        self.tool = tool
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the wrapped object has."""
+        return getattr(self.inner, name)
+
+
+async def _passed(call: _Call, work: Callable[[], Any], write: Callable[[Any], T]) -> T:
+    """Do the work of a call, and return its result as the guards left it.
+
+    Args:
+        call: the call.
+        work: makes the result, or a coroutine that does.
+        write: makes a result from what the guards left, if they changed it.
+
+    Raises:
+        BlockedError: a guard stopped the run.
+        UserError: the work failed; its text is what the guards left of the error's text.
+    """
+    guarding = _guarding_here()
+    if guarding is None:
+        bare: T = await _awaited(work())
+        return bare
+    answer = await call.answered(guarding)
+    if answer is not None:
+        return write(answer)
+    try:
+        made: T = await _awaited(work())
+    except Exception as error:
+        said = str(error) or type(error).__name__
+        left = await call.result_left(guarding, said, is_error=True)
+        if left == said:
+            raise
+        raise UserError(_text(left)) from None
+    told = to_jsonable_python(made, fallback=str)
+    left = await call.result_left(guarding, told)
+    return made if left == told else write(left)
+
+
+async def _awaited(value: Any) -> Any:
+    return await value if inspect.isawaitable(value) else value
+
+
+async def _told_later(work: Awaitable[T]) -> T:
+    """Do work whose errors the SDK makes a text of: of a guard's error, that text says nothing.
+
+    The error itself is raised when the model is called next, or when the run ends.
+
+    Raises:
+        UserError: a guard stopped the run, or failed; it says no more.
+    """
+    guarding = _guarding_here()
+    try:
+        return await work
+    except Exception as error:
+        if not isinstance(error, BlockedError) and (guarding is None or guarding.failure is not error):
+            raise
+        raise UserError("a guard stopped the run here") from None
+
+
+class _CustomWork(_Wrapped):
+    """What a custom tool calls."""
+
+    async def __call__(self, context: ToolContext[Any], given: str) -> Any:
+        call = _Call(self.tool.name, context.tool_call_id, given)
+        return await _told_later(_passed(call, partial(self._said, context, given), _text))
+
+    async def _said(self, context: ToolContext[Any], given: str) -> str:
+        made = await _awaited(self.inner(context, given))
+        return made if isinstance(made, str) else str(made)  # as the SDK does
+
+
+_SHELL_RESULT: TypeAdapter[ShellResult] = TypeAdapter(ShellResult)
+
+
+class _ShellWork(_Wrapped):
+    """What a shell tool calls."""
+
+    async def __call__(self, request: ShellCommandRequest) -> str | ShellResult:
+        call = _Call(self.tool.name, request.data.call_id, to_jsonable_python(asdict(request.data.action)))
+        return await _told_later(_passed(call, partial(self.inner, request), _shell_result))
+
+
+def _shell_result(left: Any) -> str | ShellResult:
+    if is_mapping(left):
+        try:
+            return _SHELL_RESULT.validate_python(left)
+        except ValidationError:  # a processor made something else of it
+            pass
+    return _text(left)
+
+
+class _LocalShellWork(_Wrapped):
+    """What a local shell tool calls. Errors end the run."""
+
+    async def __call__(self, request: LocalShellCommandRequest) -> str:
+        action = to_jsonable_python(request.data.action, fallback=str)
+        call = _Call(self.tool.name, request.data.call_id, action)
+        return await _passed(call, partial(self.inner, request), _text)
+
+
+class _GuardedEditor(_Wrapped):
+    """The editor of a patch tool. It is not told which call an operation is of, so each one is a call."""
+
+    async def create_file(self, operation: ApplyPatchOperation) -> Any:
+        """Create a file."""
+        return await self._edited(operation, self.inner.create_file)
+
+    async def update_file(self, operation: ApplyPatchOperation) -> Any:
+        """Change a file."""
+        return await self._edited(operation, self.inner.update_file)
+
+    async def delete_file(self, operation: ApplyPatchOperation) -> Any:
+        """Delete a file."""
+        return await self._edited(operation, self.inner.delete_file)
+
+    async def _edited(self, operation: ApplyPatchOperation, work: Callable[[Any], Any]) -> Any:
+        said = {name: getattr(operation, name) for name in ("type", "path", "diff", "move_to")}
+        arguments = {name: value for name, value in said.items() if value is not None}
+        call = _Call(self.tool.name, f"patch_{uuid.uuid4().hex}", arguments)
+        return await _told_later(_passed(call, partial(work, operation), _patch_result))
+
+
+def _patch_result(left: Any) -> ApplyPatchResult:
+    if not is_mapping(left):
+        return ApplyPatchResult(output=None if left is None else _text(left))
+    status, output = left.get("status"), left.get("output")
+    known = status if status in ("completed", "failed") else None
+    return ApplyPatchResult(status=known, output=None if output is None else _text(output))
+
+
+class _Screenshots(_Wrapped):
+    """What a computer makes screenshots with. Errors end the run."""
+
+    async def __call__(self) -> str:
+        call = _Call(self.tool.name, f"screenshot_{uuid.uuid4().hex}", {"type": "screenshot"})
+        image = await _passed(call, self._said, _image)
+        return image["image_url"].removeprefix(_IMAGE)
+
+    async def _said(self) -> dict[str, str]:
+        return {"type": "computer_screenshot", "image_url": f"{_IMAGE}{await _awaited(self.inner())}"}
+
+
+_IMAGE = "data:image/png;base64,"
+
+
+def _image(left: Any) -> dict[str, str]:
+    url = left.get("image_url") if is_mapping(left) else None
+    if not isinstance(url, str) or not url.startswith(_IMAGE):
+        raise UsageError(
+            "a processor made something else of a screenshot; the OpenAI Agents SDK takes images only, as "
+            f'{{"type": "computer_screenshot", "image_url": "{_IMAGE}…"}}'
+        )
+    return {"image_url": url}
