@@ -6,9 +6,11 @@ guarded run it behaves as before.
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any, cast
 
 from agents import Agent, GuardrailFunctionOutput, Handoff, Model, OutputGuardrail
+from agents.run_config import ModelInputData
 
 from penstock.engine.values.errors import UsageError
 from penstock.workflows.adapters.openai_agents.model import GuardedModel, GuardedProvider, guarded
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from agents import RunConfig, RunContextWrapper, Tool
+    from agents.run_config import CallModelData
 
 
 def _guarded_class(kind: Any) -> Any:
@@ -97,10 +100,31 @@ def guard_parts(agent: Agent[Any], tools: list[Tool]) -> None:
 def guard_config(config: RunConfig) -> None:
     """Let a configuration give guarded models, and keep what guards have not read out of the SDK's traces."""
     config.trace_include_sensitive_data = False
+    if not isinstance(config.call_model_input_filter, _InputLeft):
+        config.call_model_input_filter = _InputLeft(config.call_model_input_filter)
     if isinstance(config.model, Model):
         config.model = guarded(config.model)
     if not isinstance(config.model_provider, GuardedProvider):
         config.model_provider = GuardedProvider(config.model_provider)
+
+
+class _InputLeft:
+    """What the SDK calls before hooks get the input of a model call: they get it as the guards left it."""
+
+    def __init__(self, inner: Callable[[CallModelData[Any]], Any] | None) -> None:
+        self.inner = inner
+
+    async def __call__(self, data: CallModelData[Any]) -> Any:
+        told: Any = data.model_data
+        if self.inner is not None:
+            told = self.inner(data)
+            told = await told if inspect.isawaitable(told) else told
+        running, guarding = running_now.get(), guarding_now.get()
+        if running is None or guarding is None or not isinstance(told, ModelInputData):
+            return told
+        if running.hears or guarding is not running.root or data.agent.hooks is not None:
+            told.input = await guarding.asked(told.instructions, told.input)
+        return told
 
 
 class _Handing:

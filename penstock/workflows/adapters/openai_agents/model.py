@@ -66,7 +66,7 @@ class GuardedModel(Model):
         if guarding is None:
             return await self.inner.get_response(**given)
         called = _Called(self.inner, given, guarding, streams=False)
-        with raised_here():
+        with raised_here(), cleaned():
             answer = await guarding.request.whole_answer(called.call())
         return ModelResponse(
             output=called.output(answer), usage=called.usage, response_id=called.id, request_id=called.request_id

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -19,10 +20,11 @@ from penstock.workflows.adapters.openai_agents.sessions import GuardedSession
 from penstock.workflows.hosting import Host, HostSupport
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator
+    from collections.abc import AsyncGenerator, Callable, Generator
 
     from agents import Agent, RunResult, RunState, StreamEvent, TResponseInputItem
     from agents.run_config import RunOptions
+    from agents.run_error_handlers import RunErrorHandlerInput
     from typing_extensions import Unpack
 
     from penstock.engine.workflow import Item
@@ -195,11 +197,14 @@ class _Prepared:
         current: Any = getattr(given_input, "_current_agent", None)
         if current is not None:  # a run that was interrupted goes on with that agent
             guard(current)
-        running = Running(host)
+        running = Running(host, hears=options.get("hooks") is not None)
         made = {**options, "run_config": config}
         session = options.get("session")
         if session is not None:
             made["session"] = GuardedSession(session, running.root)
+        handlers: Any = options.get("error_handlers")
+        if handlers:
+            made["error_handlers"] = {kind: _Handler(handler, running) for kind, handler in handlers.items()}
         return cls(running, made, None if given else config.model_provider)
 
     @contextmanager
@@ -235,6 +240,20 @@ class _Prepared:
             closing.add_done_callback(_ending.discard)
 
         task.add_done_callback(done)
+
+
+class _Handler:
+    """What handles an error of the SDK: it gets the input of the run as the guards left it."""
+
+    def __init__(self, inner: Callable[[Any], Any], running: Running) -> None:
+        self._inner = inner
+        self._running = running
+
+    async def __call__(self, given: RunErrorHandlerInput[Any]) -> Any:
+        self._running.clean(given.run_data)
+        given.run_data.history = self._running.root.input_left(given.run_data.history)
+        made = self._inner(given)
+        return await made if inspect.isawaitable(made) else made
 
 
 _ending: set[Any] = set()

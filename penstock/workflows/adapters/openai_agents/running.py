@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents import AgentsException
 
+from penstock.engine.values.messages import Message
 from penstock.engine.values.tripwire import BlockedError
 from penstock.workflows.adapters.openai_agents.items import Items
 from penstock.workflows.adapters.openai_agents.verdicts import INPUT_STAGES, blocked_error, raised_here
@@ -78,6 +79,20 @@ class Guarding:
             return now[0].text
         return self.items.left(said, now)
 
+    async def asked(self, instructions: str | None, items: Sequence[TResponseInputItem]) -> list[Any]:
+        """Check the input of a model call that is about to be made, and return it as the guards left it.
+
+        Raises:
+            BlockedError: a guard stopped the run.
+        """
+        said = self.items.read(items)
+        own = [Message.system(instructions)] if instructions else []
+        self._begun = True
+        with raised_here():
+            await self.request.begin([*own, *said])
+            self.check()
+        return self.items.left(said, self.request.current(said))
+
     async def left(self, items: Sequence[TResponseInputItem]) -> list[Any]:
         """Return items that a session is about to keep as the guards left them.
 
@@ -98,12 +113,14 @@ class Running:
     Attributes:
         host: the processors.
         root: the guarding of the run itself; agents that are its tools have their own.
+        hears: whether hooks of the run get what it does.
         result: the streamed result; None if nothing is streamed.
         tools: the guarding of each call of a tool, by the identity of its context, which is kept with it.
     """
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, *, hears: bool = False) -> None:
         self.host = host
+        self.hears = hears
         self.root = Guarding(host)
         self.result: Any = None
         self.tools: dict[int, tuple[object, Guarding]] = {}

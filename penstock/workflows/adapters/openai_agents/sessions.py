@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
+from penstock.engine.values.errors import UsageError
 from penstock.workflows.adapters.openai_agents.running import cleaned
 from penstock.workflows.adapters.openai_agents.verdicts import raised_here
 
 if TYPE_CHECKING:
-    from agents import TResponseInputItem
+    from collections.abc import Callable
+
+    from agents import RunContextWrapper, TResponseInputItem
     from agents.memory import Session
 
     from penstock.workflows.adapters.openai_agents.running import Guarding
@@ -20,11 +24,20 @@ class GuardedSession:
     Attributes:
         session_id: the id of the session.
         session_settings: its settings.
+
+    Raises:
+        UsageError: the provider shortens what the session holds from its own copy of the answers.
     """
 
     def __init__(self, inner: Session, guarding: Guarding) -> None:
+        if callable(getattr(inner, "run_compaction", None)) and getattr(inner, "compaction_mode", None) != "input":
+            raise UsageError(
+                f"openai_agents.as_runner cannot guard {type(inner).__name__} unless its compaction_mode is 'input': "
+                "the provider would shorten its own copy of the answers, which holds what guards have removed"
+            )
         self._inner = inner
         self._guarding = guarding
+        self._takes_context = all(_takes_context(getattr(inner, name)) for name in _METHODS)
         self.session_id = inner.session_id
         self.session_settings = getattr(inner, "session_settings", None)
 
@@ -32,11 +45,20 @@ class GuardedSession:
         """Return what the session has beyond the protocol."""
         return getattr(self._inner, name)
 
-    async def get_items(self, *args: Any, **kwargs: Any) -> list[TResponseInputItem]:
-        """Return the items of the session."""
-        return await self._inner.get_items(*args, **kwargs)
+    def _with(self, wrapper: RunContextWrapper[Any] | None) -> Any:
+        """Return the context of the run as an argument, for sessions that take it; the SDK does the same."""
+        return {"wrapper": wrapper} if wrapper is not None and self._takes_context else {}
 
-    async def add_items(self, items: list[TResponseInputItem], **kwargs: Any) -> None:
+    async def get_items(
+        self, limit: int | None = None, *, wrapper: RunContextWrapper[Any] | None = None
+    ) -> list[TResponseInputItem]:
+        """Return the items of the session."""
+        limited: Any = {} if limit is None else {"limit": limit}
+        return await self._inner.get_items(**limited, **self._with(wrapper))
+
+    async def add_items(
+        self, items: list[TResponseInputItem], *, wrapper: RunContextWrapper[Any] | None = None
+    ) -> None:
         """Keep items as the guards left them.
 
         Raises:
@@ -44,12 +66,20 @@ class GuardedSession:
         """
         with raised_here(), cleaned():
             left = await self._guarding.left(items)
-        await self._inner.add_items(left, **kwargs)
+        await self._inner.add_items(left, **self._with(wrapper))
 
-    async def pop_item(self) -> TResponseInputItem | None:
+    async def pop_item(self, *, wrapper: RunContextWrapper[Any] | None = None) -> TResponseInputItem | None:
         """Remove and return the last item."""
-        return await self._inner.pop_item()
+        return await self._inner.pop_item(**self._with(wrapper))
 
-    async def clear_session(self) -> None:
+    async def clear_session(self, *, wrapper: RunContextWrapper[Any] | None = None) -> None:
         """Remove all items."""
-        await self._inner.clear_session()
+        await self._inner.clear_session(**self._with(wrapper))
+
+
+_METHODS = ("get_items", "add_items", "pop_item", "clear_session")
+
+
+def _takes_context(method: Callable[..., Any]) -> bool:
+    """Return whether a method of a session takes the context of the run."""
+    return "wrapper" in inspect.signature(method).parameters
