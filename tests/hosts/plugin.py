@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import platform
+import sys
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -128,19 +129,25 @@ class Results:
             "package": driver.PACKAGE,
             "version": version(driver.PACKAGE),
             "python": platform.python_version(),
-            "stages": _offered(self._host),
+            "stages": offered(self._host),
             "cases": {case: dict(sorted(ways.items(), reverse=True)) for case, ways in sorted(self._cases.items())},
         }
         self._path.write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
-def _offered(host: str) -> dict[str, dict[str, object]]:
-    """Return what the adapter of a framework says that it offers: for each function its stages, and retries."""
+def offered(host: str) -> dict[str, dict[str, object]]:
+    """Return what the adapter of a framework says that it offers: for each function its stages, and retries.
+
+    An adapter that is a package says so in the module of each function.
+    """
     from penstock.engine.processor.stages import STAGES
     from penstock.workflows.hosting import HostSupport
 
-    adapter = importlib.import_module(f"penstock.workflows.adapters.{host}")
-    supports = {each.adapter: each for each in vars(adapter).values() if isinstance(each, HostSupport)}
+    name = f"penstock.workflows.adapters.{host}"
+    importlib.import_module(name)
+    modules = [module for path, module in list(sys.modules.items()) if path == name or path.startswith(f"{name}.")]
+    found = [each for module in modules for each in vars(module).values() if isinstance(each, HostSupport)]
+    supports = {each.adapter: each for each in found}
     return {
         name: {"stages": [stage for stage in STAGES if stage in each.stages], "retries": each.retries}
         for name, each in sorted(supports.items())

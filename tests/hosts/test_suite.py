@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.hosts import cases, contract, hard_cases  # noqa: F401 - adds its cases
-from tests.hosts.plugin import LACKS, LEFT, reason_of
+from tests.hosts.plugin import LACKS, LEFT, offered, reason_of
 
 NAMES = sorted(path.stem for path in (Path(__file__).parent / "drivers").glob("[a-z]*.py"))
 WAYS = {"whole": False, "streamed": True}
@@ -79,3 +79,12 @@ def test_a_case_that_is_lacking_exists(name: str) -> None:
         version(found.PACKAGE)
     except PackageNotFoundError:
         pytest.fail(f"{found.PACKAGE} is not the name of a distribution")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_adapter_says_which_stages_it_offers(name: str) -> None:
+    """The table of stages would lack its functions."""
+    driver(name)
+    found = offered(name)
+    assert found
+    assert all(function.startswith(f"{name}.") and each["stages"] for function, each in found.items())

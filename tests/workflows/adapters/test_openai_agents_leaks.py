@@ -413,6 +413,7 @@ async def test_a_session_of_the_users_own_keeps_what_guards_left(way: str) -> No
 @both
 async def test_a_sealed_session_keeps_what_guards_left(way: str) -> None:
     """The SDK's own, around another one."""
+    pytest.importorskip("cryptography", reason="the SDK's encrypt extra is not installed")
     from agents.extensions.memory import EncryptedSession
 
     session = EncryptedSession("s", SQLiteSession("s"), "a key")
