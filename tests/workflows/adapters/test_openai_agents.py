@@ -283,11 +283,11 @@ async def test_a_model_that_is_named_is_guarded() -> None:
 
 async def test_with_the_own_runner_an_agent_behaves_as_before() -> None:
     """The agent is changed in place, but only guarded runs guard."""
-    agent = Agent[Any](
-        name="a", model=script(*[assistant_message(SECRET)] * 3), model_settings=ModelSettings(temperature=1)
-    )
+    model = script(*[assistant_message(SECRET)] * 3)
+    agent = Agent[Any](name="a", model=model, model_settings=ModelSettings(temperature=1))
     assert (await as_runner(CLEAN).run(agent, "Hi")).final_output == "[EMAIL]"
     assert (await Runner.run(agent, "Hi")).final_output == SECRET
+    assert agent.model is model
     assert (await as_runner(CLEAN).run(agent.clone(name="b"), "Hi")).final_output == "[EMAIL]"
 
 

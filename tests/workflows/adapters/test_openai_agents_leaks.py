@@ -42,6 +42,7 @@ from pydantic import TypeAdapter
 
 from penstock import PIIDetector, Processor
 from penstock.engine.values.errors import UsageError
+from penstock.engine.values.tripwire import BlockedError
 from penstock.workflows.adapters.openai_agents import InputBlockedError, as_runner
 
 if TYPE_CHECKING:
@@ -127,12 +128,15 @@ async def test_traces_of_the_sdk_hold_nothing_that_guards_have_hidden(way: str) 
         set_tracing_disabled(disabled=False)
         try:
             calls = [function_call(name, {"q": "x"}, call_id=name) for name in ("look", "fail")]
-            agent = Agent[Any](name="a", model=script(calls, assistant_message(SECRET)), tools=[look, fail])
+            inner = Agent[Any](name="inner", model=script(calls, assistant_message(SECRET)), tools=[look, fail])
+            asks = function_call("ask", {"input": SECRET}, call_id="ask")
+            model = script([*calls, asks], assistant_message(SECRET))
+            agent = Agent[Any](name="a", model=model, tools=[look, fail, inner.as_tool("ask", "Ask")])
             await ran(runner, agent, way, SECRET)
         finally:
             set_tracing_disabled(disabled=True)
             set_trace_processors([])
-        assert len(exports.told) > 3
+        assert len(exports.told) > 8
         assert (SECRET not in repr(exports.told)) == clean
 
 
@@ -183,12 +187,51 @@ async def test_the_state_of_a_run_that_waits_holds_what_guards_left(way: str) ->
     state = result.to_state()
     assert SECRET not in json.dumps(state.to_json())
     again = await RunState.from_json(agent, state.to_json())
-    again.reject(again.get_interruptions()[0])
+    again.reject(again.get_interruptions()[0], rejection_message=f"ask {SECRET}")
     session = SQLiteSession("s")
     result, shown = await ran(as_runner(CLEAN), agent, way, again, session=session)
-    told = [result.to_input_list(), shown, await session.get_items(), model.calls[1].input, result.to_state().to_json()]
+    told = [result.to_input_list(), shown, await session.get_items(), model.calls[1].input]
     assert result.final_output == "[EMAIL]"
+    assert all("ask [EMAIL]" in repr(place) for place in told if place)
     assert SECRET not in repr(told)
+
+
+@both
+async def test_a_blocked_text_of_a_rejection_ends_the_run(way: str) -> None:
+    """It is read as the result that it stands for."""
+    tool = function_tool(lambda q: q, name_override="ask", description_override="Ask.", needs_approval=True)
+    model = script(function_call("ask", {"q": "x"}, call_id="c1"), assistant_message("Fine."))
+    agent = Agent[Any](name="a", model=model, tools=[tool])
+    runner = as_runner(PIIDetector(strategy="block"))
+    waits, _ = await ran(runner, agent, way)
+    state = waits.to_state()
+    state.reject(state.get_interruptions()[0], rejection_message=f"ask {SECRET}")
+    with pytest.raises(BlockedError) as said:
+        await ran(runner, agent, way, state)
+    assert SECRET not in repr(said.value)
+
+
+@both
+async def test_a_waiting_agent_that_is_a_tool_goes_on_guarded(way: str) -> None:
+    """In the same process, and from JSON."""
+    for stored in (False, True):
+        tool = function_tool(
+            lambda q: f"{q}: {SECRET}", name_override="find", description_override="Find.", needs_approval=True
+        )
+        inner_model = script(function_call("find", {"q": SECRET}, call_id="i1"), assistant_message(SECRET))
+        inner = Agent[Any](name="inner", model=inner_model, tools=[tool])
+        model = script(function_call("ask", {"input": SECRET}, call_id="c1"), assistant_message(SECRET))
+        agent = Agent[Any](name="a", model=model, tools=[inner.as_tool("ask", "Ask")])
+        waits, _ = await ran(as_runner(CLEAN), agent, way, f"I am {SECRET}")
+        state = waits.to_state()
+        told = json.dumps(state.to_json())
+        if stored:
+            state = await RunState.from_json(agent, state.to_json())
+        state.approve(state.get_interruptions()[0])
+        result, shown = await ran(as_runner(CLEAN), agent, way, state)
+        asked = [call.input for call in (*model.calls, *inner_model.calls)]
+        assert result.final_output == "[EMAIL]"
+        assert SECRET not in told + repr([result.to_input_list(), shown, asked])
 
 
 class Hears(RunHooks[Any]):

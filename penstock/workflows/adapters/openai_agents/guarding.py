@@ -30,9 +30,9 @@ def _guarded_class(kind: Any) -> Any:
     class Guarded(kind):  # type: ignore[misc]
         @property
         def model(self) -> Any:
-            """The agent's model, guarded; a name is looked up in the guarded provider of the run."""
+            """The agent's model, guarded in a guarded run; a name is looked up in the provider of the run."""
             own = self.__dict__.get("model")
-            return guarded(own) if isinstance(own, Model) else own
+            return guarded(own) if isinstance(own, Model) and running_now.get() is not None else own
 
         @model.setter
         def model(self, value: Any) -> None:

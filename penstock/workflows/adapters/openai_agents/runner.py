@@ -10,11 +10,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import anyio
-from agents import AgentsException, RunConfig, Runner, RunResultStreaming
+from agents import AgentsException, RunConfig, RunItemStreamEvent, Runner, RunResultStreaming
 
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import is_mapping
 from penstock.workflows.adapters.openai_agents.guarding import RESULT, guard, guard_config
+from penstock.workflows.adapters.openai_agents.rejections import read_results
 from penstock.workflows.adapters.openai_agents.running import Running, guarding_now, running_now
 from penstock.workflows.adapters.openai_agents.sessions import GuardedSession
 from penstock.workflows.hosting import Host, HostSupport
@@ -93,6 +94,7 @@ class GuardRunner:
             with prepared.active():
                 result = await Runner.run(starting_agent, input, **prepared.options)
             running.root.check()
+            await read_results(running.root, result.new_items)
         except BaseException as error:
             await prepared.end(error)
             if getattr(error, "run_data", None) is not None:
@@ -158,7 +160,10 @@ class GuardedStreaming(RunResultStreaming):
         try:
             async with aclosing(cast("AsyncGenerator[StreamEvent]", super().stream_events())) as events:
                 async for event in events:
+                    if isinstance(event, RunItemStreamEvent):
+                        await read_results(self.running.root, [*self.new_items, event.item])
                     yield event
+                await read_results(self.running.root, self.new_items)
         except AgentsException as error:
             told = self.running.told(error)
             if told is not error:

@@ -27,12 +27,14 @@ class Guarding:
     Attributes:
         request: the request.
         items: its items, both ways.
+        read: the ids of the calls whose results were checked.
         failure: what a guard ended the run with where the SDK would make a text of it; None so far.
     """
 
     def __init__(self, host: Host) -> None:
         self.request: HostRequest = host.open()
         self.items = Items()
+        self.read: set[str] = set()
         self.failure: Exception | None = None
         self._begun = False
 

@@ -193,6 +193,7 @@ class _Call:
             BlockedError: a guard stopped the run.
             UsageError: a processor changed the arguments where the SDK cannot take them.
         """
+        guarding.read.add(self.id)
         with guarding.noted():
             checked = await guarding.request.tool_call(self.name, self.arguments, self.id)
             if checked.answered:
@@ -210,6 +211,7 @@ class _Call:
         Raises:
             BlockedError: a guard stopped the run.
         """
+        guarding.read.add(self.id)
         with guarding.noted():
             left: Value = await guarding.request.tool_result(
                 self.name, freeze(said), self.id, arguments=freeze(self.arguments), is_error=is_error
