@@ -442,3 +442,18 @@ async def test_requests_of_one_agent_at_the_same_time_stay_apart() -> None:
 
     agent = Agent[Any](name="a", tools=[look])
     assert await asyncio.gather(*map(ask, range(8))) == [f"{number} [EMAIL]" for number in range(8)]
+
+
+async def test_items_that_share_an_id_have_places_of_their_own() -> None:
+    """The SDK's models for chat completions give all items the same one."""
+    same = "__fake_id__"
+    calls = [function_call("look", {"q": str(number)}, call_id=f"c{number}") for number in range(2)]
+    for call in calls:
+        call.id = same
+    model = script([assistant_message("I look.", item_id=same), *calls], assistant_message("Fine."))
+    _, shown = await streamed(as_runner(CLEAN), Agent[Any](name="a", model=model, tools=[look]), "Hi")
+    events = [event.data for event in shown if event.type == "raw_response_event"]
+    places = [event.output_index for event in events if event.type == "response.output_item.added"]
+    assert places[:3] == [0, 1, 2]
+    told = {event.output_index: event.item_id for event in events if event.type.endswith("arguments.done")}
+    assert told == {1: same, 2: same}

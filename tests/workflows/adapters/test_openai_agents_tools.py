@@ -326,6 +326,22 @@ async def test_changed_arguments_that_the_sdk_cannot_take_end_the_run(kind: str)
     assert did.names == []
 
 
+async def test_changed_input_of_a_custom_tool_reaches_it() -> None:
+    """Its call is checked with the answer."""
+    heard: list[str] = []
+
+    async def look(_context: Any, given: str) -> str:
+        heard.append(given)
+        return given
+
+    tool = CustomTool(name="look", description="Look.", on_invoke_tool=look)
+    _, call = _custom(Ran(), "x")
+    call.input = f"ask {SECRET}"
+    model = Scripted([[call], [assistant_message("Fine.")]])
+    await as_runner(CLEAN).run(Agent[Any](name="a", model=model, tools=[tool]), "Hi")
+    assert heard == ["ask [EMAIL]"]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_processor_can_answer_in_the_tools_place(kind: str) -> None:
     """The tool does not run."""

@@ -44,9 +44,10 @@ class EventWriter:
     def __init__(self) -> None:
         self._number = -1
         self._id = f"resp_{uuid.uuid4().hex}"
-        self._items: dict[str, int] = {}  # the places of the items that were announced, by their ids
+        self._items: dict[tuple[str, str], int] = {}  # the places of the items that were announced, by their keys
         self._open: tuple[str, str] | None = None  # the kind and the id of the chunks that are being written
         self._item = ""
+        self._key = ("", "")
         self._text = ""
 
     def events(self, chunk: Chunk, reader: AnswerReader) -> Iterator[Any]:
@@ -59,7 +60,7 @@ class EventWriter:
             yield from self._close()
             yield from self._begin(kind, chunk.id, reader.item_ids.get(chunk.id) or f"msg_{uuid.uuid4().hex}")
         self._text += chunk.text
-        at: Any = {"item_id": self._item, "output_index": self._items[self._item], "delta": chunk.text}
+        at: Any = {"item_id": self._item, "output_index": self._items[self._key], "delta": chunk.text}
         if kind == "reasoning":
             yield ResponseReasoningSummaryTextDeltaEvent(
                 **at, summary_index=0, sequence_number=self._next(), type="response.reasoning_summary_text.delta"
@@ -85,14 +86,15 @@ class EventWriter:
             if kind == "reasoning"
             else ResponseOutputMessage(id=item_id, content=[], role="assistant", status="in_progress", type="message")
         )
-        yield from self._added(item_id, item)
+        self._key = key_of(item)
+        yield from self._added(self._key, item)
         if kind != "reasoning":
             yield ResponseContentPartAddedEvent(
                 **self._at(), part=self._part(""), sequence_number=self._next(), type="response.content_part.added"
             )
 
     def _at(self) -> Any:
-        return {"item_id": self._item, "output_index": self._items[self._item], "content_index": 0}
+        return {"item_id": self._item, "output_index": self._items[self._key], "content_index": 0}
 
     def _part(self, text: str) -> Any:
         if self._open is not None and self._open[0] == "refusal":
@@ -105,12 +107,12 @@ class EventWriter:
                 response=self._response((), None, None, ""), sequence_number=self._next(), type="response.created"
             )
 
-    def _added(self, id: str, item: Any) -> Iterator[Any]:
-        if id not in self._items:
-            self._items[id] = len(self._items)
+    def _added(self, key: tuple[str, str], item: Any) -> Iterator[Any]:
+        if key not in self._items:
+            self._items[key] = len(self._items)
             yield ResponseOutputItemAddedEvent(
                 item=item,
-                output_index=self._items[id],
+                output_index=self._items[key],
                 sequence_number=self._next(),
                 type="response.output_item.added",
             )
@@ -122,7 +124,7 @@ class EventWriter:
         if kind == "reasoning":
             yield ResponseReasoningSummaryTextDoneEvent(
                 item_id=self._item,
-                output_index=self._items[self._item],
+                output_index=self._items[self._key],
                 summary_index=0,
                 text=text,
                 sequence_number=self._next(),
@@ -147,11 +149,11 @@ class EventWriter:
         yield from self._created()
         yield from self._close()
         for item in output:
-            key = getattr(item, "id", None) or f"item-{len(self._items)}"
+            key = key_of(item)
             yield from self._added(key, item)
             place = self._items[key]
             if item.type == "function_call":
-                at: Any = {"item_id": key, "output_index": place}
+                at: Any = {"item_id": item.id or key[1], "output_index": place}
                 yield ResponseFunctionCallArgumentsDeltaEvent(
                     **at,
                     delta=item.arguments,
@@ -190,3 +192,8 @@ class EventWriter:
                 output_tokens_details=usage.output_tokens_details,
             ),
         )
+
+
+def key_of(item: Any) -> tuple[str, str]:
+    """Return what makes an item another one than those beside it: some models of the SDK give all the same id."""
+    return item.type, str(getattr(item, "call_id", None) or getattr(item, "id", None))
