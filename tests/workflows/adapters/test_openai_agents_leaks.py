@@ -163,6 +163,21 @@ async def test_a_stored_prompts_variables_are_read(way: str) -> None:
         await ran(as_runner(PIIDetector(strategy="block")), agent, way)
 
 
+@both
+async def test_a_stored_prompts_variables_are_no_memory(way: str) -> None:
+    """They are new in each run, also where the session counts as checked."""
+    session = SQLiteSession("s")
+    runner = as_runner(CLEAN, history="memory")
+    for number in range(2):
+        model = script(function_call("look", {"q": "x"}, call_id=f"c{number}"), assistant_message("Fine."))
+        prompt: Any = {"id": "p1", "variables": {"who": f"{number} {SECRET}"}}
+        agent = Agent[Any](name="a", model=model, prompt=prompt, tools=[look])
+        await ran(runner, agent, way, f"Hi {number}", session=session)
+        asked: Any = [call.prompt for call in model.calls]
+        assert [one["variables"]["who"] for one in asked] == [f"{number} [EMAIL]"] * 2
+        assert f"{number} [EMAIL]" not in repr([call.input for call in model.calls])
+
+
 async def test_a_processor_that_drops_a_variable_is_an_error() -> None:
     """Nothing says then which variable is which."""
 

@@ -158,7 +158,7 @@ class _Called:
         }
         return ModelCall(
             self,
-            [*own, *self.variables.messages(), *self.guarding.items.read(given["input"])],
+            [*own, *self.variables.among(self.guarding.items.read(given["input"]))],
             list(self._specs().values()),
             settings=freeze(settings),
             live=self.streams,

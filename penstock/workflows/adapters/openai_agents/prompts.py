@@ -38,8 +38,17 @@ class PromptVariables:
         held = [name for name, value in variables.items() if value] if is_object(variables) else []
         return cls(prompt, tuple(sorted(held)))
 
-    def messages(self) -> list[Message]:
-        """Return the variables as a message of the user with a part for each; none if there are no variables."""
+    def among(self, messages: Sequence[Message]) -> list[Message]:
+        """Return messages with one more for the variables, a part for each, if there are any.
+
+        It stands in the last turn of the user, so that it is read where earlier turns count as checked.
+        """
+        at = len(messages)
+        while at and messages[at - 1].role == "user":
+            at -= 1
+        return [*messages[:at], *self._message(), *messages[at:]]
+
+    def _message(self) -> list[Message]:
         if not self.names or self.prompt is None:
             return []
         given: Any = self.prompt["variables"]
