@@ -358,6 +358,7 @@ class Screen(AsyncComputer):
 
     def __init__(self) -> None:
         self.shots = 0
+        self.done: list[str] = []
 
     @property
     def environment(self) -> Any:
@@ -371,10 +372,14 @@ class Screen(AsyncComputer):
         self.shots += 1
         return "c2VjcmV0"
 
-    async def click(self, x: int, y: int, button: Any) -> None: ...
+    async def click(self, x: int, y: int, button: Any) -> None:
+        self.done.append("click")
+
     async def double_click(self, x: int, y: int) -> None: ...
     async def scroll(self, x: int, y: int, scroll_x: int, scroll_y: int) -> None: ...
-    async def type(self, text: str) -> None: ...
+    async def type(self, text: str) -> None:
+        self.done.append("type")
+
     async def wait(self) -> None: ...
     async def move(self, x: int, y: int) -> None: ...
     async def keypress(self, keys: list[str]) -> None: ...
@@ -390,12 +395,12 @@ class Covers(Processor):
         return {"type": "computer_screenshot", "image_url": "data:image/png;base64,Y292ZXI="}
 
 
-def _clicks() -> ResponseComputerToolCall:
+def _clicks(*actions: Any) -> ResponseComputerToolCall:
     return ResponseComputerToolCall.model_validate(
         {
             "id": "cu_1",
             "call_id": "c1",
-            "action": {"type": "screenshot"},
+            "actions": list(actions or [{"type": "screenshot"}]),
             "pending_safety_checks": [],
             "status": "completed",
             "type": "computer_call",
@@ -421,6 +426,29 @@ async def test_screenshots_pass_the_guards(made: str) -> None:
         blocked = Agent[Any](name="a", model=Scripted([[_clicks()]]), tools=[ComputerTool(computer=computer)])
         with pytest.raises(OutputBlockedError, match="because of the result"):
             await as_runner(Refuses("result")).run(blocked, "Hi")
+
+
+async def test_actions_of_a_computer_pass_the_guards() -> None:
+    """A guard that knows the tool's name, or its arguments, stops them before they are done."""
+    seen: list[Any] = []
+
+    class Watches(Processor):
+        id = "watches"
+
+        def process_tool_call(self, ctx: ToolCallContext) -> None:
+            seen.append(dict(ctx.arguments))
+            if ctx.arguments["type"] == "type":
+                ctx.abort("no typing")
+
+    clicks = _clicks(
+        {"type": "click", "x": 1, "y": 2, "button": "left", "keys": ["ctrl"]}, {"type": "type", "text": "rm"}
+    )
+    screen = Screen()
+    agent = Agent[Any](name="a", model=Scripted([[clicks]]), tools=[ComputerTool(computer=screen)])
+    with pytest.raises(OutputBlockedError, match="no typing"):
+        await as_runner(Watches()).run(agent, "Hi")
+    assert seen == [{"type": "click", "x": 1, "y": 2, "button": "left"}, {"type": "type", "text": "rm"}]
+    assert screen.done == ["click"]
 
 
 async def test_a_screenshot_that_is_no_image_any_more_is_refused() -> None:

@@ -73,9 +73,11 @@ def guard_tool(tool: Tool) -> None:
 
 
 async def guard_computer(tool: Tool, context: RunContextWrapper[Any]) -> None:
-    """Let the screenshots of a computer pass the guards. The SDK makes some computers for each run."""
+    """Let the actions and screenshots of a computer pass the guards. The SDK makes some computers for each run."""
     if isinstance(tool, ComputerTool):
         computer: Any = await resolve_computer(tool=tool, run_context=context)
+        for action in _ACTIONS:
+            setattr(computer, action, _once(getattr(computer, action), _Action, tool))
         computer.screenshot = _once(computer.screenshot, _Screenshots, tool)
 
 
@@ -358,6 +360,27 @@ def _patch_result(left: Any) -> ApplyPatchResult:
     status, output = left.get("status"), left.get("output")
     known = status if status in ("completed", "failed") else None
     return ApplyPatchResult(status=known, output=None if output is None else _text(output))
+
+
+_ACTIONS = ("click", "double_click", "scroll", "type", "wait", "move", "keypress", "drag")
+
+
+class _Action(_Wrapped):
+    """An action of a computer. Errors end the run."""
+
+    def __init__(self, inner: Any, tool: Any) -> None:
+        super().__init__(inner, tool)
+        self.__signature__ = inspect.signature(inner)  # the SDK passes on what the method takes
+
+    async def __call__(self, *args: Any, **kwargs: Any) -> None:
+        given = self.__signature__.bind(*args, **kwargs).arguments
+        said = to_jsonable_python({"type": self.inner.__name__, **given}, fallback=str)
+        call = _Call(self.tool.name, f"action_{uuid.uuid4().hex}", said)
+        await _passed(call, partial(self.inner, *args, **kwargs), _nothing)
+
+
+def _nothing(_left: Any) -> None:
+    """Make nothing of what a processor answered in an action's place: the SDK takes screenshots only."""
 
 
 class _Screenshots(_Wrapped):
