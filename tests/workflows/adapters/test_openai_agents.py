@@ -384,6 +384,27 @@ def test_it_runs_without_a_loop() -> None:
     assert as_runner(CLEAN).run_sync(agent, "Hi").final_output == "[EMAIL]"
 
 
+async def test_it_runs_in_a_cell_of_a_notebook() -> None:
+    """A loop runs in the thread there; the SDK's own ``run_sync`` refuses that."""
+    agent = Agent[Any](name="a", model=script(assistant_message(SECRET)))
+    assert as_runner(CLEAN).run_sync(agent, "Hi").final_output == "[EMAIL]"
+
+
+def test_sync_runs_share_an_event_loop() -> None:
+    """Connections that a client keeps open belong to the loop that opened them."""
+    loops: list[Any] = []
+
+    async def noted_loop(context: Any, agent: Any) -> str:
+        loops.append(asyncio.get_running_loop())
+        return "Be brief."
+
+    runner = as_runner(CLEAN)
+    for _ in range(2):
+        runner.run_sync(Agent[Any](name="a", instructions=noted_loop, model=script(assistant_message("Hi."))), "Hi")
+    assert len(loops) == 2
+    assert loops[0] is loops[1]
+
+
 async def test_the_usage_of_rejected_attempts_counts() -> None:
     """They were paid for."""
     from agents import Usage

@@ -6,7 +6,6 @@ import copy
 import inspect
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import anyio
@@ -19,6 +18,7 @@ from penstock.workflows.adapters.openai_agents.rejections import read_results
 from penstock.workflows.adapters.openai_agents.running import Running, guarding_now, running_now
 from penstock.workflows.adapters.openai_agents.sessions import GuardedSession
 from penstock.workflows.hosting import Host, HostSupport
+from penstock.workflows.hosting.without_await import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
@@ -113,14 +113,16 @@ class GuardRunner:
         input: str | list[TResponseInputItem] | RunState[C],  # noqa: A002 - the SDK's name
         **options: Unpack[RunOptions[C]],
     ) -> RunResult:
-        """Run an agent where no event loop runs, as ``Runner.run_sync`` does. See `run`.
+        """Run an agent, and wait for it; see `run`.
+
+        All such runs share an event loop in a thread of its own, so connections that a client of a model keeps open
+        serve the next run, too. Where an event loop runs already, as in a notebook, it stands still meanwhile.
 
         Raises:
             BlockedError: a guard stopped the run.
-            UsageError: the provider is to keep the conversation.
-            RuntimeError: an event loop runs here.
+            UsageError: the provider is to keep the conversation; or the caller is itself part of such a run.
         """
-        return anyio.run(partial(self.run, starting_agent, input, **options))
+        return wait_for(self.run(starting_agent, input, **options))
 
     def run_streamed(
         self,
