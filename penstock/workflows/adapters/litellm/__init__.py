@@ -1,0 +1,17 @@
+"""A workflow in LiteLLM: ``as_completion(guard)`` for its calls, ``as_guardrail(guard)`` for its proxy.
+
+Needs the extra ``litellm``. Its hooks for guardrails run in its proxy, so code that calls LiteLLM itself is guarded
+around the call: there, answers can also be requested again.
+"""
+
+from __future__ import annotations
+
+from penstock.workflows.adapters.litellm.completion import (
+    SUPPORT,
+    GuardedCompletion,
+    GuardedRequest,
+    as_completion,
+)
+from penstock.workflows.adapters.litellm.verdicts import GuardBlockedError
+
+__all__ = ["SUPPORT", "GuardBlockedError", "GuardedCompletion", "GuardedRequest", "as_completion"]

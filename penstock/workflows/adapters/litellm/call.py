@@ -1,0 +1,174 @@
+"""`Called`: one completion that LiteLLM is about to make, as the stages see it, and as they left it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from penstock.engine.formats.wire import is_array, is_object
+from penstock.engine.values.errors import MessageError, UsageError
+from penstock.engine.values.frozen import EMPTY, freeze, thaw
+from penstock.engine.values.model import ModelRequest, ToolSpec
+from penstock.models.openai.providers import ANY
+from penstock.models.openai.requests import body_of
+from penstock.models.openai.wire import strict_json
+from penstock.workflows.adapters.litellm.messages import Forms, plain
+from penstock.workflows.hosting import PLAIN_SETTINGS, ModelCall
+from penstock.workflows.web.client_request import read_response_format, read_tool_choice
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.engine.formats.wire import Json
+    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.model import ResponseFormat
+    from penstock.engine.values.protocols import Model
+    from penstock.workflows.hosting import HostRequest
+
+
+class Called:
+    """One completion, given as LiteLLM's keyword arguments.
+
+    Args:
+        given: the arguments.
+        forms: the messages of the request, both ways.
+        from_client: whether the messages are a client's word.
+
+    Attributes:
+        model: the name of the model.
+        streams: whether the answer is streamed.
+
+    Raises:
+        UsageError: the arguments ask for what guards cannot read.
+    """
+
+    def __init__(self, given: Mapping[str, Any], forms: Forms, *, from_client: bool = False) -> None:
+        self.given = given
+        self.model = str(given.get("model") or "")
+        self.streams = bool(given.get("stream"))
+        self._forms = forms
+        self._from_client = from_client
+        if given.get("n") not in (None, 1):
+            raise UsageError("several answers are asked for, and guards judge one: use n=1")
+        tools: list[Json] = plain(given.get("tools") or [])
+        if any(tool.get("type") == "mcp" for tool in tools):
+            raise UsageError(
+                "LiteLLM would run tools of an MCP server within the call, where no guard reads their results; list "
+                "the tools as functions, and run them yourself"
+            )
+        self._tools = {name: (tool, spec) for tool in tools for name, spec in _specs(tool)}
+        self._others = [tool for tool in tools if not list(_specs(tool))]
+
+    def call(self, model: Model) -> ModelCall:
+        """Return the call for the stages.
+
+        Raises:
+            MessageError: a message is malformed.
+        """
+        given = self.given
+        settings = {name: given[name] for name in PLAIN_SETTINGS if given.get(name) is not None}
+        return ModelCall(
+            model,
+            self._forms.read(given.get("messages") or [], from_client=self._from_client),
+            [spec for _, spec in self._tools.values()],
+            tool_choice=self._tool_choice(),
+            settings=freeze(settings),
+            response_format=self._response_format(),
+            live=self.streams,
+        )
+
+    def _tool_choice(self) -> Any:
+        try:
+            return read_tool_choice(plain(self.given.get("tool_choice")), self._specs()) or "auto"
+        except MessageError:  # a provider's own; it is sent as it is
+            return "auto"
+
+    def _response_format(self) -> ResponseFormat | None:
+        form = self.given.get("response_format")
+        try:
+            return read_response_format(form, "response_format", nested=True) if is_object(form) else None
+        except MessageError:  # see above
+            return None
+
+    def _specs(self) -> list[ToolSpec]:
+        return [spec for _, spec in self._tools.values()]
+
+    def left(self, request: ModelRequest) -> Json:
+        """Return the arguments as the stages left them; what they did not change is what was given."""
+        made: Json = {**self.given, "messages": self._forms.written(request.messages)}
+        for name, value in thaw(dict(request.settings)).items():
+            if self.given.get(name) != value:
+                made[name] = value
+        body = body_of(replace(request, messages=(), settings=EMPTY, provider_options=EMPTY), self.model, ANY)
+        names = [tool.name for tool in request.tools]
+        if names != list(self._tools):
+            known = {name: tool for name, (tool, _) in self._tools.items()}
+            added: Mapping[str, Json] = {tool["function"]["name"]: tool for tool in body.get("tools", ())}
+            made["tools"] = [*(known.get(name) or added[name] for name in names), *self._others]
+            if not made["tools"]:
+                made.pop("tools")
+                made.pop("tool_choice", None)
+        if request.tool_choice != self._tool_choice():
+            made["tool_choice"] = body.get("tool_choice", "auto")
+        if request.response_format != self._response_format():
+            made["response_format"] = body.get("response_format")
+        return {**made, **thaw(dict(request.provider_options))}
+
+
+def _specs(tool: Json) -> list[tuple[str, ToolSpec]]:
+    """Return a function as a tool of ours, by its name; nothing for what a provider runs itself."""
+    function = tool.get("function")
+    if not is_object(function) or not isinstance(function.get("name"), str):
+        return []
+    schema = function.get("parameters")
+    spec = ToolSpec(function["name"], description=str(function.get("description") or ""))
+    return [(spec.name, replace(spec, parameters=freeze(schema)) if is_object(schema) else spec)]
+
+
+async def with_checked_results(request: HostRequest, messages: list[Any], known: frozenset[str]) -> list[Any]:
+    """Return messages in which the results after the last answer are as the guards left them.
+
+    Each is judged as the result of a tool, as it would be in an agent.
+
+    Args:
+        request: the request.
+        messages: the messages.
+        known: the ids of calls that this request has made itself: it judges their results when it gets the messages.
+
+    Raises:
+        BlockedError: a guard stopped the request.
+    """
+    items = [plain(message) for message in messages]
+    roles = [item.get("role") if is_object(item) else None for item in items]
+    start = max((at + 1 for at, role in enumerate(roles) if role == "assistant"), default=len(items))
+    if not any(role == "tool" for role in roles[start:]):
+        return messages
+    calls: dict[Any, Json] = {call.get("id"): call for call in items[start - 1].get("tool_calls") or ()}
+    left = list(messages)
+    for at in range(start, len(items)):
+        id = items[at].get("tool_call_id")
+        if roles[at] == "tool" and id not in known:
+            function: Json = calls.get(id, {}).get("function") or {}
+            content = items[at].get("content")
+            checked = await request.tool_result(
+                str(function.get("name") or items[at].get("name") or ""),
+                content,
+                str(id or ""),
+                arguments=arguments_of(function.get("arguments")),
+            )
+            if thaw(checked) != content:
+                left[at] = {**items[at], "content": content_of(thaw(checked))}
+    return left
+
+
+def arguments_of(text: Any) -> Value:
+    """Return the arguments of a call as an object; what is none stays as it is."""
+    found = strict_json(text) if isinstance(text, str) else text
+    return freeze(found if is_object(found) else text or {})
+
+
+def content_of(value: Any) -> Any:
+    """Return a result as the content of a tool's message: a text, or parts of content."""
+    parts = is_array(value) and bool(value) and all(is_object(item) and "type" in item for item in value)
+    return value if isinstance(value, str) or parts else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,206 @@
+"""Messages of a request, both ways, in OpenAI's chat format. What a message has beyond that format is kept, and read.
+
+LiteLLM's users write messages as dictionaries, and put its own objects between them: the answers of earlier calls.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic import BaseModel
+
+from penstock.engine.formats import openai_chat
+from penstock.engine.formats.wire import has_text, is_array, is_object
+from penstock.engine.values.errors import MessageError
+from penstock.engine.values.frozen import thaw
+from penstock.engine.values.messages import DataPart, Message, ReasoningPart, StepStartPart, TextPart, ToolPart
+from penstock.workflows.hosting import as_asked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from penstock.engine.formats.wire import Json
+    from penstock.engine.values.messages import Part
+    from penstock.workflows.hosting import HostRequest
+
+BESIDE = "litellm"
+"""The name of the data part for what a message has beyond OpenAI's format."""
+
+FORMAT_KEYS = frozenset(
+    {
+        "role",
+        "content",
+        "name",
+        "refusal",
+        "audio",
+        "reasoning_content",
+        "reasoning",
+        "reasoning_details",
+        "tool_calls",
+        "function_call",
+        "tool_call_id",
+    }
+)
+"""The keys of a message that `openai_chat` reads."""
+
+_THINKING = "thinking_blocks"
+_SEALED = frozenset({"signature", "thought_signature", "thought_signatures", "encrypted_content"})
+"""The keys of what only its provider can read, and needs back."""
+
+
+def plain(value: Any) -> Any:
+    """Return a value of LiteLLM as JSON; what its models leave empty is left out."""
+    if isinstance(value, BaseModel):
+        return plain(value.model_dump(exclude_none=True))
+    if is_object(value):
+        return {str(name): plain(item) for name, item in value.items()}
+    return [plain(item) for item in value] if is_array(value) else value
+
+
+# What stands beside the format
+
+
+def beside_of(item: Json) -> tuple[Json, Json]:
+    """Return what of a message guards read beside its format, and what they do not.
+
+    Thinking that its reasoning repeats is read there. The second holds no text for anybody but a provider.
+    """
+    more = {name: value for name, value in item.items() if name not in FORMAT_KEYS}
+    apart = {_THINKING: more.pop(_THINKING)} if thinking_of(more) == (item.get("reasoning_content") or "") else {}
+    read = {name: value for name, value in more.items() if name != "cache_control" and has_text(readable(value))}
+    return read, {name: value for name, value in more.items() if name not in read} | apart
+
+
+def thinking_of(item: Json) -> str | None:
+    """Return the text of a message's blocks of thinking; None if it has none."""
+    blocks = item.get(_THINKING)
+    if not is_array(blocks):
+        return None
+    return "".join(str(block.get("thinking") or "") for block in blocks if is_object(block))
+
+
+def readable(value: Any) -> Any:
+    """Return a JSON value without what only a provider can read."""
+    if is_object(value):
+        return {name: readable(item) for name, item in value.items() if name not in _SEALED}
+    return [readable(item) for item in value] if is_array(value) else value
+
+
+def restored(given: Any, left: Any) -> Any:
+    """Return what guards left of a readable value, with what only a provider can read."""
+    if is_object(given) and is_object(left):
+        return {
+            name: restored(item, left[name]) if name in left else item
+            for name, item in given.items()
+            if name in left or name in _SEALED
+        }
+    if is_array(given) and is_array(left) and len(given) == len(left):
+        return [restored(item, other) for item, other in zip(given, left, strict=True)]
+    return left
+
+
+def data_of(parts: Iterable[Part], name: str = BESIDE) -> Json:
+    """Return what is left of a data part; empty if nothing."""
+    found = next((part.data for part in parts if isinstance(part, DataPart) and part.name == name), None)
+    return thaw(found) if is_object(found) else {}
+
+
+def texts_of(parts: Iterable[Part], kind: type[TextPart | ReasoningPart]) -> str:
+    """Return the texts of a kind, joined."""
+    return "".join([part.text for part in parts if isinstance(part, kind)])
+
+
+def written(message: Message) -> list[Json]:
+    """Return a message in OpenAI's format: with its calls after its texts, and behind it the results of these calls."""
+    parts = [part for part in message.parts if not isinstance(part, (DataPart, StepStartPart))]
+    parts.sort(key=lambda part: isinstance(part, ToolPart))
+    return openai_chat.write([message.with_parts(parts)])
+
+
+class Forms:
+    """The messages of one request, both ways. What nobody has changed is written as it was given."""
+
+    def __init__(self) -> None:
+        self._given: dict[int, tuple[Message, Json]] = {}
+        self._answers: dict[str, tuple[Sequence[Part], Json]] = {}
+
+    def read(self, given: Sequence[Any], *, from_client: bool) -> list[Message]:
+        """Return each message as one of ours.
+
+        Args:
+            given: the messages, as dictionaries or LiteLLM's objects.
+            from_client: whether they are a client's word.
+
+        Raises:
+            MessageError: one is malformed.
+        """
+        if isinstance(given, (str, bytes)) or not is_array(given):
+            raise MessageError("messages", f"expected a list of messages, not {type(given).__name__}")
+        items = [_as_message(plain(item), f"messages[{at}]") for at, item in enumerate(given)]
+        read = openai_chat.read([_in_format(item) for item in items])
+        made = [_with_beside(message, item) for message, item in zip(read, items, strict=True)]
+        if from_client:
+            made = [message.as_from_client() for message in made]
+        return made
+
+    def written(self, messages: Iterable[Message]) -> list[Json]:
+        """Return messages as LiteLLM gets them."""
+        return [item for message in messages for item in self._written(message)]
+
+    def _written(self, message: Message) -> list[Json]:
+        items = written(message)
+        if not items or items[0]["role"] == "tool":
+            return items
+        asked = as_asked(message)
+        parts, noted = self._answers.get(message.id, ((), {}))
+        first = noted if noted and tuple(parts) == asked.parts else {**items[0], **_beside_left(asked)}
+        return [first, *items[1:]]
+
+    def note(self, answer: Message, item: Json) -> None:
+        """Note what an answer was given to LiteLLM's user as."""
+        self._answers[answer.id] = (as_asked(answer).parts, item)
+
+    def current(self, given: Sequence[Any], request: HostRequest, *, from_client: bool) -> list[Any]:
+        """Return messages as the guards left them; those that nobody changed are the objects that were given."""
+        read = self.read(given, from_client=from_client)
+        made: list[Any] = []
+        for item, said, left in zip(given, read, request.current(read), strict=True):
+            if left is not None:
+                made += [item] if said.parts == left.parts else self._written(left)
+        return made
+
+
+def _as_message(item: Any, place: str) -> Json:
+    if not is_object(item):
+        raise MessageError(place, f"expected a message, not {type(item).__name__}")
+    return item
+
+
+def _in_format(item: Json) -> Json:
+    """Return a message without what it has beyond the format."""
+    return {"content": None, **{name: value for name, value in item.items() if name in FORMAT_KEYS}}
+
+
+_APART = "apart"
+
+
+def _with_beside(message: Message, item: Json) -> Message:
+    if message.role == "tool":
+        return message
+    read, apart = beside_of(item)
+    if apart or read:
+        message = message.with_metadata(**{BESIDE: {_APART: apart, "read": read, "thought": _thought(message.parts)}})
+    return message.with_parts([*message.parts, DataPart(BESIDE, readable(read))]) if read else message
+
+
+def _thought(parts: Sequence[Part]) -> str:
+    return texts_of(parts, ReasoningPart)
+
+
+def _beside_left(message: Message) -> Json:
+    """Return what a message has beyond the format, as guards left it; no thinking of which they changed the text."""
+    notes = cast("Mapping[str, Any]", message.metadata.get(BESIDE, {}))
+    apart: Json = thaw(notes.get(_APART, {}))
+    if notes.get("thought", "") != _thought(message.parts):
+        apart.pop(_THINKING, None)
+    return {**apart, **restored(thaw(notes.get("read", {})), data_of(message.parts))}
