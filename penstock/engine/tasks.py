@@ -380,6 +380,29 @@ def _new_task(work: Coroutine[object, None, None]) -> asyncio.Task[None]:
     return asyncio.get_running_loop().create_task(work)
 
 
+_ending: set[asyncio.Task[None]] = set()
+"""Tasks of `when_task_ends`: an event loop holds its tasks weakly."""
+
+
+def when_task_ends(work: Callable[[], Coroutine[object, None, None]]) -> None:
+    """Run a coroutine when the current task has ended, however it ends. It must handle its own errors.
+
+    Raises:
+        UsageError: asyncio does not run here.
+    """
+    import asyncio
+
+    def run(_: object) -> None:
+        task = _new_task(work())
+        _ending.add(task)
+        task.add_done_callback(_ending.discard)
+
+    current = asyncio.current_task() if on_asyncio() else None
+    if current is None:
+        raise UsageError("this needs a task of asyncio")
+    current.add_done_callback(run)
+
+
 async def _end_task(task: asyncio.Task[None]) -> None:
     """Cancel a task and wait for its end; what it raises is not raised here."""
     import asyncio

@@ -117,6 +117,7 @@ class Driver(Protocol):
         PACKAGE: its distribution, for its version.
         EXTRA: the extra of penstock that installs it, whose bound is the lowest version; default: the module's name,
             with dashes.
+        ADAPTER: the module of the adapter; default: the driver's name.
         REQUIRES: further requirements of the driver, such as ``litellm[proxy]``; default: none.
         LACKS: the cases that the framework cannot offer, with the reason, by the name of the case.
     """

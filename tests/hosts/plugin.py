@@ -129,7 +129,7 @@ class Results:
             "package": driver.PACKAGE,
             "version": version(driver.PACKAGE),
             "python": platform.python_version(),
-            "stages": offered(self._host),
+            "stages": offered(getattr(driver, "ADAPTER", self._host)),
             "cases": {case: dict(sorted(ways.items(), reverse=True)) for case, ways in sorted(self._cases.items())},
         }
         self._path.write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n", "utf-8")

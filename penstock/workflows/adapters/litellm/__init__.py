@@ -12,6 +12,24 @@ from penstock.workflows.adapters.litellm.completion import (
     GuardedRequest,
     as_completion,
 )
-from penstock.workflows.adapters.litellm.verdicts import GuardBlockedError
+from penstock.workflows.adapters.litellm.guardrail import GUARDRAIL_SUPPORT, GuardrailOfProxy, as_guardrail
+from penstock.workflows.adapters.litellm.verdicts import (
+    GuardBlockedError,
+    RefusalError,
+    RequestRefusedError,
+    StreamRefusedError,
+)
 
-__all__ = ["SUPPORT", "GuardBlockedError", "GuardedCompletion", "GuardedRequest", "as_completion"]
+__all__ = [
+    "GUARDRAIL_SUPPORT",
+    "SUPPORT",
+    "GuardBlockedError",
+    "GuardedCompletion",
+    "GuardedRequest",
+    "GuardrailOfProxy",
+    "RefusalError",
+    "RequestRefusedError",
+    "StreamRefusedError",
+    "as_completion",
+    "as_guardrail",
+]

@@ -166,12 +166,11 @@ def _joined(before: Any, value: Any) -> Any:
 def _add(items: list[Any], item: Any) -> None:
     """Add an item to a list; a piece of thinking continues the block before it."""
     last: Any = items[-1] if items else None
-    if is_object(last) and is_object(item) and last.get("type") == item.get("type") == "thinking":
-        if not last.get("signature"):
-            text = thinking_of({"thinking_blocks": [last, item]})
-            items[-1] = {**last, **item, "thinking": text}
-            return
-    items.append(item)
+    thinks = is_object(last) and is_object(item) and last.get("type") == item.get("type") == "thinking"
+    if thinks and not last.get("signature"):
+        items[-1] = {**last, **item, "thinking": thinking_of({"thinking_blocks": [last, item]})}
+    else:
+        items.append(item)
 
 
 def _in_fields(item: Json) -> Json:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.engine.formats.wire import is_array, is_object
 from penstock.engine.values.errors import MessageError, UsageError
 from penstock.engine.values.frozen import EMPTY, freeze, thaw
+from penstock.engine.values.messages import ToolPart
 from penstock.engine.values.model import ModelRequest, ToolSpec
 from penstock.models.openai.providers import ANY
 from penstock.models.openai.requests import body_of
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.formats.wire import Json
     from penstock.engine.values.frozen import Value
+    from penstock.engine.values.messages import Message
     from penstock.engine.values.model import ResponseFormat
     from penstock.engine.values.protocols import Model
     from penstock.workflows.hosting import HostRequest
@@ -93,6 +95,24 @@ class Called:
 
     def _specs(self) -> list[ToolSpec]:
         return [spec for _, spec in self._tools.values()]
+
+    def refuse_answered(self, answer: Message) -> None:
+        """Refuse an answer in a tool's place: whoever runs the tools would run this one, too.
+
+        Calls of unknown tools are left to whoever runs the tools.
+
+        Raises:
+            UsageError: there is one.
+        """
+        for part in answer.parts:
+            if isinstance(part, ToolPart) and (part.state == "result" or (part.state == "error" and self._runs(part))):
+                raise UsageError(
+                    f"a processor answered in the place of the tool {part.name!r}, and a completion cannot keep the "
+                    "tool from running; use as_completion(…).request() and its arun_tool"
+                )
+
+    def _runs(self, call: ToolPart) -> bool:
+        return call.name in self._tools
 
     def left(self, request: ModelRequest) -> Json:
         """Return the arguments as the stages left them; what they did not change is what was given."""

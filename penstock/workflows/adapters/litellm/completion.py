@@ -7,8 +7,8 @@ from functools import partial
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Self
 
+import anyio
 import anyio.to_thread
-
 
 from penstock.engine.values.frozen import freeze, thaw
 from penstock.engine.values.messages import Message, ToolPart
@@ -21,7 +21,7 @@ from penstock.workflows.hosting import Host, HostRequest, HostSupport, raised_as
 from penstock.workflows.hosting.without_await import each, in_threads, wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
     from types import TracebackType
 
     from typing_extensions import Unpack
@@ -81,7 +81,7 @@ class GuardedCompletion:
             GuardBlockedError: a guard stopped the request; of a stream, when it is read.
             UsageError: the call asks for what guards cannot read.
         """
-        request = self.request()
+        request = GuardedRequest(self.host, self.target, runs_tools=False)
         if kwargs.get("stream"):
             return _streamed_alone(request, model, messages, kwargs)
         async with request:
@@ -97,7 +97,7 @@ class GuardedCompletion:
             GuardBlockedError: a guard stopped the request; of a stream, when it is read.
             UsageError: the call asks for what guards cannot read.
         """
-        request = self.request()
+        request = GuardedRequest(self.host, self.target, runs_tools=False)
         if kwargs.get("stream"):
             return each(_streamed_alone(request, model, messages, kwargs, awaits=False))
         with request:
@@ -121,9 +121,9 @@ class GuardedRequest:
         run: the run of the request, with its records and its trace.
     """
 
-    def __init__(self, host: Host, target: Any) -> None:
-        self._host = host
+    def __init__(self, host: Host, target: Any, *, runs_tools: bool = True) -> None:
         self._target = target
+        self._runs_tools = runs_tools
         self._request: HostRequest = host.open()
         self._forms = Forms()
         self._asked: frozenset[str] = frozenset()
@@ -175,6 +175,8 @@ class GuardedRequest:
         }
 
     def _note(self, answer: Message, message: Json, called: _Inner) -> None:
+        if not self._runs_tools:
+            called.refuse_answered(answer)
         if answer.id:
             self._forms.note(answer, message)
         self._asked |= {part.call_id for part in answer.parts if isinstance(part, ToolPart)}
@@ -226,7 +228,8 @@ class GuardedRequest:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End the request: callbacks of `Context.on_end` are called, and shadow steps are waited for."""
-        await self._request.close(error)
+        with anyio.CancelScope(shield=error is not None):
+            await self._request.close(error)
 
     def __enter__(self) -> Self:
         """Begin the request."""

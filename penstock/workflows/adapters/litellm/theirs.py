@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.engine.values.errors import MissingExtraError
 
@@ -14,3 +14,28 @@ except ImportError as error:
 
 types: Any = import_module("litellm.types.utils")
 """The classes of its answers: `ModelResponse`, `ModelResponseStream` …"""
+
+if TYPE_CHECKING:
+
+    class CustomGuardrail:
+        """LiteLLM's base class of guardrails."""
+
+        guardrail_name: str
+
+        def __init__(self, *, guardrail_name: str, event_hook: object, default_on: bool, **kwargs: object) -> None: ...
+
+    class GuardrailRaisedError(Exception):
+        """LiteLLM's error for guardrails."""
+
+    class HTTPError(Exception):
+        """FastAPI's error for clients."""
+
+else:
+    CustomGuardrail = import_module("litellm.integrations.custom_guardrail").CustomGuardrail
+    GuardrailRaisedError = litellm.exceptions.GuardrailRaisedException
+    try:
+        HTTPError = import_module("fastapi").HTTPException
+    except ImportError:  # the extra of LiteLLM's proxy is not installed, so no proxy runs
+
+        class HTTPError(Exception):
+            """Stands for FastAPI's error."""
