@@ -46,6 +46,7 @@ LACKS: dict[str, str] = {
 CONFIG = """
 model_list: [{model_name: "scripted/*", litellm_params: {model: "scripted/*"}}]
 general_settings: {cancel_on_disconnect: true}
+router_settings: {num_retries: 0}
 """
 for name in ("LiteLLM", "LiteLLM Proxy", "LiteLLM Router"):
     logging.getLogger(name).setLevel(logging.CRITICAL)

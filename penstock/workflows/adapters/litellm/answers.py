@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine.formats.wire import has_text, is_array, is_object
+from penstock.engine.formats.wire import has_text, is_array, is_empty, is_object
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
 from penstock.models.openai import reading
+from penstock.models.openai.wire import strict_json
 from penstock.workflows.adapters.litellm.messages import (
     BESIDE,
     FORMAT_KEYS,
@@ -62,6 +63,8 @@ class AnswerReader:
         self._message: Json = {}
         self._beside: Json = {}
         self._apart: Json = {}
+        self._in_older_field = False
+        self._arguments: dict[str, str] = {}
         self._said = {"text": "", "reasoning": ""}
 
     def read(self, piece: Any) -> Iterator[Chunk]:
@@ -88,6 +91,7 @@ class AnswerReader:
         gather(self._report["choice"], _without(choice, _CHOICE))
         name = "delta" if "delta" in choice else "message"
         message: Json = choice.get(name) or {}
+        self._in_older_field = self._in_older_field or bool(message.get("function_call"))
         own = {key: value for key, value in message.get("provider_specific_fields", {}).items() if key not in _REPEATED}
         more = _without(message, _MESSAGE | {"provider_specific_fields"})
         gather(self._message, {**more, "provider_specific_fields": own} if own else more)
@@ -102,6 +106,8 @@ class AnswerReader:
     def _note(self, chunk: Chunk) -> None:
         if chunk.type in ("text-delta", "reasoning-delta"):
             self._said[chunk.type.removesuffix("-delta")] += chunk.text
+        elif chunk.type == "tool-input-delta":
+            self._arguments[chunk.id] = self._arguments.get(chunk.id, "") + chunk.text
 
     def end(self) -> Iterator[Chunk]:
         """Yield what is left when the answer has ended: what stands beside its message, and the finish.
@@ -125,10 +131,21 @@ class AnswerReader:
         items = written(as_asked(answer))
         item: Json = items[0] if items else {"role": "assistant", "content": None}
         item.pop("id", None)
+        for call in item.get("tool_calls", ()):
+            self._write_as_given(call)
+        if self._in_older_field and item.get("tool_calls"):
+            item["function_call"] = item.pop("tool_calls")[0]["function"]
         apart = dict(self._apart)
         if texts_of(answer.parts, ReasoningPart) != self._said["reasoning"]:
             apart.pop("thinking_blocks", None)
         return {**apart, **restored(self._beside, data_of(answer.parts)), **_in_fields(item)}
+
+    def _write_as_given(self, call: Json) -> None:
+        """Write the arguments of a call as the model did, if they say the same."""
+        function, text = call.get("function"), self._arguments.get(call.get("id", ""))
+        value = None if text is None else strict_json(text)
+        if is_object(function) and value is not None and value == strict_json(function["arguments"]):
+            function["arguments"] = text
 
     def report(self, answer: Message) -> tuple[Json, Json]:
         """Return further fields of the response and of its choice; what repeats a text that was changed is left out."""
@@ -199,16 +216,29 @@ def usage_of(reader: AnswerReader, request: HostRequest, attempts: int) -> Json 
 
 
 def response_of(answer: Message, reader: AnswerReader, request: HostRequest, attempts: int) -> tuple[Any, Json]:
-    """Return LiteLLM's response with an answer as the guards left it, and the message in it."""
+    """Return LiteLLM's response with an answer as the guards left it, and the message in it.
+
+    It is the response of the model, if it says the same.
+    """
     message = reader.message(answer)
     response, choice = reader.report(answer)
     ended = {"index": 0, "finish_reason": finish_reason(answer, reader, request), "message": message}
     usage = usage_of(reader, request, attempts)
     made = types.ModelResponse(**{**response, **reader.base, "choices": [{**choice, **ended}], "usage": usage})
+    if _says(plain(made)) == _says(plain(reader.raw)):
+        return reader.raw, message
     hidden: Json = getattr(reader.raw, "_hidden_params", None) or {}
     made._hidden_params = {name: item for name, item in hidden.items() if name != "original_response"}
     made._response_headers = getattr(reader.raw, "_response_headers", None)
     return made, message
+
+
+def _says(value: Any) -> Any:
+    """Return a value without what is empty, which LiteLLM writes in several ways."""
+    if is_object(value):
+        said = {name: _says(item) for name, item in value.items()}
+        return {name: item for name, item in said.items() if not is_empty(item)}
+    return [_says(item) for item in value] if is_array(value) else value
 
 
 class StreamWriter:

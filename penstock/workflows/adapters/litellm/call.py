@@ -72,7 +72,7 @@ class Called:
         settings = {name: given[name] for name in PLAIN_SETTINGS if given.get(name) is not None}
         return ModelCall(
             model,
-            self._forms.read(given.get("messages") or [], from_client=self._from_client),
+            self._forms.read(given.get("messages"), from_client=self._from_client),
             [spec for _, spec in self._tools.values()],
             tool_choice=self._tool_choice(),
             settings=freeze(settings),
@@ -146,7 +146,7 @@ def _specs(tool: Json) -> list[tuple[str, ToolSpec]]:
     return [(spec.name, replace(spec, parameters=freeze(schema)) if is_object(schema) else spec)]
 
 
-async def with_checked_results(request: HostRequest, messages: list[Any], known: frozenset[str]) -> list[Any]:
+async def with_checked_results(request: HostRequest, messages: Any, known: frozenset[str]) -> Any:
     """Return messages in which the results after the last answer are as the guards left them.
 
     Each is judged as the result of a tool, as it would be in an agent.
@@ -159,6 +159,8 @@ async def with_checked_results(request: HostRequest, messages: list[Any], known:
     Raises:
         BlockedError: a guard stopped the request.
     """
+    if not is_array(messages):
+        return messages
     items = [plain(message) for message in messages]
     roles = [item.get("role") if is_object(item) else None for item in items]
     start = max((at + 1 for at, role in enumerate(roles) if role == "assistant"), default=len(items))

@@ -168,11 +168,9 @@ class GuardedRequest:
             yield piece
 
     async def _check_results(self, called: _Inner) -> None:
-        messages = list(called.given["messages"])
-        called.given = {
-            **called.given,
-            "messages": await with_checked_results(self._request, messages, self._asked),
-        }
+        given = called.given
+        messages = await with_checked_results(self._request, given["messages"], self._asked)
+        called.given = {**given, "messages": messages}
 
     def _note(self, answer: Message, message: Json, called: _Inner) -> None:
         if not self._runs_tools:
@@ -187,7 +185,7 @@ class GuardedRequest:
         Raises:
             MessageError: one is malformed.
         """
-        return self._forms.current(messages, self._request, from_client=False)
+        return self._forms.current(messages, self._request)
 
     async def arun_tool(self, call: Any, function: Callable[..., Any]) -> Json:
         """Run a function for a tool call of an answer, unless a processor has answered in its place.

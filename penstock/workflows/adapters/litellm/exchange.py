@@ -71,10 +71,8 @@ class Exchange:
         self._data.update(left)
 
     async def _prepared(self) -> ModelRequest | None:
-        given = self._data.get("messages")
-        if is_array(given):
-            items = await with_checked_results(self._request, list(given), frozenset())
-            self._called.given = {**self._data, "messages": items}
+        messages = await with_checked_results(self._request, self._data.get("messages"), frozenset())
+        self._called.given = {**self._data, "messages": messages}
         outside = self._outside = self._request.outside_call(self._called.call(self))
         asked = await outside.prepared()
         self._answered = asked is None

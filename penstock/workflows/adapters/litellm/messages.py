@@ -5,7 +5,7 @@ LiteLLM's users write messages as dictionaries, and put its own objects between 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
@@ -17,7 +17,7 @@ from penstock.engine.values.messages import DataPart, Message, ReasoningPart, St
 from penstock.workflows.hosting import as_asked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from penstock.engine.formats.wire import Json
     from penstock.engine.values.messages import Part
@@ -121,26 +121,32 @@ class Forms:
     """The messages of one request, both ways. What nobody has changed is written as it was given."""
 
     def __init__(self) -> None:
-        self._given: dict[int, tuple[Message, Json]] = {}
+        self._given: list[tuple[Message, Json]] = []
         self._answers: dict[str, tuple[Sequence[Part], Json]] = {}
 
-    def read(self, given: Sequence[Any], *, from_client: bool) -> list[Message]:
+    def read(self, given: Any, *, from_client: bool) -> list[Message]:
         """Return each message as one of ours.
 
         Args:
-            given: the messages, as dictionaries or LiteLLM's objects.
+            given: a list of messages: dictionaries, or LiteLLM's objects.
             from_client: whether they are a client's word.
 
         Raises:
             MessageError: one is malformed.
         """
-        if isinstance(given, (str, bytes)) or not is_array(given):
+        if not is_array(given):
             raise MessageError("messages", f"expected a list of messages, not {type(given).__name__}")
         items = [_as_message(plain(item), f"messages[{at}]") for at, item in enumerate(given)]
         read = openai_chat.read([_in_format(item) for item in items])
-        made = [_with_beside(message, item) for message, item in zip(read, items, strict=True)]
-        if from_client:
-            made = [message.as_from_client() for message in made]
+        made = [self._noted(message, item) for message, item in zip(read, items, strict=True)]
+        return [message.as_from_client() for message in made] if from_client else made
+
+    def _noted(self, message: Message, item: Json) -> Message:
+        """Return a message with what it has beyond the format, and note which it is."""
+        message = message.with_metadata(**{BESIDE: len(self._given)})
+        beside: Json = {} if message.role == "tool" else readable(beside_of(item)[0])
+        made = message.with_parts([*message.parts, DataPart(BESIDE, beside)]) if beside else message
+        self._given.append((made, item))
         return made
 
     def written(self, messages: Iterable[Message]) -> list[Json]:
@@ -149,20 +155,41 @@ class Forms:
 
     def _written(self, message: Message) -> list[Json]:
         items = written(message)
-        if not items or items[0]["role"] == "tool":
-            return items
-        asked = as_asked(message)
-        parts, noted = self._answers.get(message.id, ((), {}))
-        first = noted if noted and tuple(parts) == asked.parts else {**items[0], **_beside_left(asked)}
-        return [first, *items[1:]]
+        asked = as_asked(message) if message.role == "assistant" else message
+        first = self._as_it_was(asked)
+        if first is None and items and message.role != "tool":
+            first = {**items[0], **self._beside_left(asked)}
+        return items if first is None else [first, *items[1:]]
+
+    def _as_it_was(self, message: Message) -> Json | None:
+        """Return what a message was given as, or what its user got; None if somebody has changed it."""
+        if message.id in self._answers:
+            parts, item = self._answers[message.id]
+            return item if tuple(parts) == message.parts else None
+        given = self._original(message)
+        return given[1] if given is not None and given[0].parts == message.parts else None
+
+    def _original(self, message: Message) -> tuple[Message, Json] | None:
+        at: Any = message.metadata.get(BESIDE)
+        return self._given[at] if isinstance(at, int) else None
+
+    def _beside_left(self, message: Message) -> Json:
+        """Return what a changed message has beyond the format; no thinking of which guards have changed the text."""
+        given = self._original(message)
+        if given is None:
+            return {}
+        read, apart = beside_of(given[1])
+        if texts_of(given[0].parts, ReasoningPart) != texts_of(message.parts, ReasoningPart):
+            apart.pop(_THINKING, None)
+        return {**apart, **restored(read, data_of(message.parts))}
 
     def note(self, answer: Message, item: Json) -> None:
         """Note what an answer was given to LiteLLM's user as."""
         self._answers[answer.id] = (as_asked(answer).parts, item)
 
-    def current(self, given: Sequence[Any], request: HostRequest, *, from_client: bool) -> list[Any]:
+    def current(self, given: Any, request: HostRequest) -> list[Any]:
         """Return messages as the guards left them; those that nobody changed are the objects that were given."""
-        read = self.read(given, from_client=from_client)
+        read = self.read(given, from_client=False)
         made: list[Any] = []
         for item, said, left in zip(given, read, request.current(read), strict=True):
             if left is not None:
@@ -179,28 +206,3 @@ def _as_message(item: Any, place: str) -> Json:
 def _in_format(item: Json) -> Json:
     """Return a message without what it has beyond the format."""
     return {"content": None, **{name: value for name, value in item.items() if name in FORMAT_KEYS}}
-
-
-_APART = "apart"
-
-
-def _with_beside(message: Message, item: Json) -> Message:
-    if message.role == "tool":
-        return message
-    read, apart = beside_of(item)
-    if apart or read:
-        message = message.with_metadata(**{BESIDE: {_APART: apart, "read": read, "thought": _thought(message.parts)}})
-    return message.with_parts([*message.parts, DataPart(BESIDE, readable(read))]) if read else message
-
-
-def _thought(parts: Sequence[Part]) -> str:
-    return texts_of(parts, ReasoningPart)
-
-
-def _beside_left(message: Message) -> Json:
-    """Return what a message has beyond the format, as guards left it; no thinking of which they changed the text."""
-    notes = cast("Mapping[str, Any]", message.metadata.get(BESIDE, {}))
-    apart: Json = thaw(notes.get(_APART, {}))
-    if notes.get("thought", "") != _thought(message.parts):
-        apart.pop(_THINKING, None)
-    return {**apart, **restored(thaw(notes.get("read", {})), data_of(message.parts))}
