@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,10 +12,9 @@ from typing import Any
 
 import pytest
 
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # read when litellm is imported
 pytest.importorskip("litellm", reason="litellm is not installed")
 pytest.importorskip("fastapi", reason="litellm's proxy is not installed")
-
-from tests.hosts.drivers.litellm_proxy import FAILURES, proxy  # isort: skip - sets what litellm reads
 
 import httpx
 import litellm
@@ -26,6 +26,7 @@ from penstock.engine.values.errors import OptionError, UsageError
 from penstock.testing.provider import FakeProvider, Gate, Sent, Wire, failing
 from penstock.testing.turns import Turn
 from penstock.workflows.adapters.litellm import as_guardrail
+from tests.hosts.drivers.litellm_proxy import FAILURES, proxy
 
 SECRET = "ada@example.com"
 CLEAN = PIIDetector(redaction_method="placeholder")
@@ -290,6 +291,45 @@ async def test_fields_that_only_a_client_knows_are_read() -> None:
         response = await it.ask(messages=[*messages, {"role": "user", "content": "Hi"}])
     assert response.status_code == 400
     assert it.provider.requests == []
+
+
+PARAMETERS: list[dict[str, Any]] = [
+    {"extra_body": {"messages": [{"role": "user", "content": f"I am {SECRET}"}]}},
+    {"system": f"I am {SECRET}"},
+    {"documents": [{"text": f"I am {SECRET}"}]},
+    {"prediction": {"type": "content", "content": f"I am {SECRET}"}},
+    {"assistant_continue_message": {"role": "assistant", "content": f"I am {SECRET}"}},
+]
+
+
+@pytest.mark.parametrize("more", PARAMETERS, ids=lambda more: next(iter(more)))
+async def test_parameters_that_reach_the_model_are_read(more: dict[str, Any]) -> None:
+    """LiteLLM sends on what it does not know; ``extra_body`` takes the place of the messages."""
+    async with served(
+        ["Yes."] * 2,
+        as_guardrail(CLEAN)(guardrail_name="a", default_on=False),
+        as_guardrail(BLOCKS)(guardrail_name="b", default_on=False),
+    ) as it:
+        cleaned = await it.ask(guardrails=["a"], **more)
+        refused = await it.ask(guardrails=["b"], **more)
+    assert (cleaned.status_code, refused.status_code) == (200, 400)
+    assert len(it.provider.requests) == 1
+    assert "ada@" not in it.asked
+    if "assistant_continue_message" not in more:  # which is used for some providers only
+        assert "I am [EMAIL]" in it.asked
+
+
+async def test_what_stands_beside_a_result_is_dropped() -> None:
+    """A tool's message holds its result and nothing else."""
+    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    messages = [
+        {"role": "user", "content": "Whom?"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "42", "note": SECRET},
+    ]
+    async with served(["Yes."], as_guardrail(CLEAN)()) as it:
+        await it.ask(messages=messages)
+    assert it.provider.requests[0].json["messages"][2] == {"role": "tool", "tool_call_id": "c1", "content": "42"}
 
 
 @pytest.mark.parametrize(

@@ -6,15 +6,15 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine.formats.wire import is_array, is_object
+from penstock.engine.formats.wire import has_text, is_array, is_object
 from penstock.engine.values.errors import MessageError, UsageError
 from penstock.engine.values.frozen import EMPTY, freeze, thaw
-from penstock.engine.values.messages import ToolPart
+from penstock.engine.values.messages import DataPart, Message, ToolPart
 from penstock.engine.values.model import ModelRequest, ToolSpec
 from penstock.models.openai.providers import ANY
 from penstock.models.openai.requests import body_of
 from penstock.models.openai.wire import strict_json
-from penstock.workflows.adapters.litellm.messages import Forms, plain
+from penstock.workflows.adapters.litellm.messages import PARAMETERS, Forms, data_of, plain, readable, restored
 from penstock.workflows.hosting import PLAIN_SETTINGS, ModelCall
 from penstock.workflows.web.client_request import read_response_format, read_tool_choice
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from penstock.engine.formats.wire import Json
     from penstock.engine.values.frozen import Value
-    from penstock.engine.values.messages import Message
     from penstock.engine.values.model import ResponseFormat
     from penstock.engine.values.protocols import Model
     from penstock.workflows.hosting import HostRequest
@@ -61,6 +60,7 @@ class Called:
             )
         self._tools = {name: (tool, spec) for tool in tools for name, spec in _specs(tool)}
         self._others = [tool for tool in tools if not list(_specs(tool))]
+        self._parameters = _texts_beside(given) if from_client else {}
 
     def call(self, model: Model) -> ModelCall:
         """Return the call for the stages.
@@ -70,9 +70,13 @@ class Called:
         """
         given = self.given
         settings = {name: given[name] for name in PLAIN_SETTINGS if given.get(name) is not None}
+        said = self._forms.read(given.get("messages"), from_client=self._from_client)
+        if self._parameters:
+            data = DataPart(PARAMETERS, readable(self._parameters))
+            said.insert(0, Message("user", (data,), metadata={PARAMETERS: True}, from_client=True))
         return ModelCall(
             model,
-            self._forms.read(given.get("messages"), from_client=self._from_client),
+            said,
             [spec for _, spec in self._tools.values()],
             tool_choice=self._tool_choice(),
             settings=freeze(settings),
@@ -117,6 +121,9 @@ class Called:
     def left(self, request: ModelRequest) -> Json:
         """Return the arguments as the stages left them; what they did not change is what was given."""
         made: Json = {**self.given, "messages": self._forms.written(request.messages)}
+        made = {name: value for name, value in made.items() if name not in self._parameters}
+        parts = [part for message in request.messages if PARAMETERS in message.metadata for part in message.parts]
+        made |= restored(self._parameters, data_of(parts, PARAMETERS))
         for name, value in thaw(dict(request.settings)).items():
             if self.given.get(name) != value:
                 made[name] = value
@@ -134,6 +141,36 @@ class Called:
         if request.response_format != self._response_format():
             made["response_format"] = body.get("response_format")
         return {**made, **thaw(dict(request.provider_options))}
+
+
+_NO_PROMPT = frozenset(
+    {
+        *("model", "messages", "metadata", "litellm_metadata", "user", "guardrails", "tags"),
+        *("tools", "tool_choice", "functions", "function_call", "response_format"),
+        *("stop", "audio", "modalities", "reasoning_effort", "thinking", "service_tier", "verbosity", "stream_options"),
+        *("prompt_cache_key", "prompt_cache_retention", "safety_identifier", "web_search_options"),
+        *("headers", "extra_headers", "default_headers", "api_base", "base_url", "api_key", "api_version"),
+        *("organization", "deployment_id", "num_retries", "cache", "ttl", "prompt_id", "prompt_variables"),
+        *("proxy_server_request", "secret_fields", "litellm_logging_obj", "litellm_call_id", "litellm_trace_id"),
+        *("litellm_session_id", "model_info", "litellm_params", "allowed_openai_params", "additional_drop_params"),
+    }
+)
+"""The parameters of a request to the proxy that are no part of the prompt, or its own. It sends others to models, also
+those that it does not know; ``extra_body`` may even hold other messages."""
+
+
+def _texts_beside(given: Mapping[str, Any]) -> Json:
+    """Return what a client says beside its messages, and what may reach the model."""
+    others = {name: plain(value) for name, value in given.items() if name not in _NO_PROMPT and _is_json(value)}
+    return {name: value for name, value in others.items() if has_text(readable(value))}
+
+
+def _is_json(value: Any) -> bool:
+    if is_object(value):
+        return all(map(_is_json, value.values()))
+    if is_array(value):
+        return all(map(_is_json, value))
+    return value is None or isinstance(value, (str, int, float))
 
 
 def _specs(tool: Json) -> list[tuple[str, ToolSpec]]:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 BESIDE = "litellm"
 """The name of the data part for what a message has beyond OpenAI's format."""
 
+PARAMETERS = "litellm-parameters"
+"""The name of the data part for what a client says beside its messages, and the key that marks its message."""
+
 FORMAT_KEYS = frozenset(
     {
         "role",
@@ -144,14 +147,18 @@ class Forms:
     def _noted(self, message: Message, item: Json) -> Message:
         """Return a message with what it has beyond the format, and note which it is."""
         message = message.with_metadata(**{BESIDE: len(self._given)})
-        beside: Json = {} if message.role == "tool" else readable(beside_of(item)[0])
-        made = message.with_parts([*message.parts, DataPart(BESIDE, beside)]) if beside else message
-        self._given.append((made, item))
-        return made
+        beside, apart = beside_of(item)
+        if beside and message.role == "tool":  # it holds results and nothing else
+            item = {**{name: value for name, value in item.items() if name in FORMAT_KEYS}, **apart}
+        elif beside:
+            message = message.with_parts([*message.parts, DataPart(BESIDE, readable(beside))])
+        self._given.append((message, item))
+        return message
 
     def written(self, messages: Iterable[Message]) -> list[Json]:
-        """Return messages as LiteLLM gets them."""
-        return [item for message in messages for item in self._written(message)]
+        """Return messages as LiteLLM gets them, without the one of parameters."""
+        said = (message for message in messages if PARAMETERS not in message.metadata)
+        return [item for message in said for item in self._written(message)]
 
     def _written(self, message: Message) -> list[Json]:
         items = written(message)
