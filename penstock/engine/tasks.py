@@ -390,6 +390,8 @@ def when_task_ends(work: Callable[[], Coroutine[object, None, None]]) -> None:
     Raises:
         UsageError: asyncio does not run here.
     """
+    if not on_asyncio():
+        raise UsageError("this needs asyncio: other event loops do not say when a task ends")
     import asyncio
 
     def run(_: object) -> None:
@@ -397,10 +399,7 @@ def when_task_ends(work: Callable[[], Coroutine[object, None, None]]) -> None:
         _ending.add(task)
         task.add_done_callback(_ending.discard)
 
-    current = asyncio.current_task() if on_asyncio() else None
-    if current is None:
-        raise UsageError("this needs a task of asyncio")
-    current.add_done_callback(run)
+    cast("asyncio.Task[object]", asyncio.current_task()).add_done_callback(run)
 
 
 async def _end_task(task: asyncio.Task[None]) -> None:

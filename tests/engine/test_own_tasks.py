@@ -10,7 +10,7 @@ from contextlib import aclosing, asynccontextmanager
 import pytest
 
 from penstock.engine import UsageError
-from penstock.engine.tasks import Handover, HeldOpen, read_in_task
+from penstock.engine.tasks import Handover, HeldOpen, read_in_task, when_task_ends
 
 
 @pytest.fixture
@@ -140,6 +140,33 @@ async def test_a_context_that_cannot_be_entered_raises_its_error() -> None:
         await HeldOpen(manager()).__aenter__()
 
 
+@pytest.mark.parametrize("how", ["ends", "fails", "cancelled"])
+async def test_something_runs_when_a_task_has_ended(how: str) -> None:
+    """However it ends, and in a task of its own."""
+    ended, waits = asyncio.Event(), asyncio.Event()
+
+    async def note() -> None:
+        await asyncio.sleep(0)
+        ended.set()
+
+    async def work() -> None:
+        when_task_ends(note)
+        waits.set()
+        if how == "fails":
+            raise ValueError(how)
+        if how == "cancelled":
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(work())
+    await waits.wait()
+    assert not ended.is_set()
+    if how == "cancelled":
+        task.cancel()
+    await asyncio.wait([task])
+    await asyncio.wait_for(ended.wait(), 5)
+    assert task.cancelled() or (task.exception() is not None) == (how == "fails")
+
+
 @pytest.mark.parametrize("anyio_backend", ["trio"])
 async def test_elsewhere_the_error_says_what_is_needed() -> None:
     """Before anything runs."""
@@ -147,3 +174,5 @@ async def test_elsewhere_the_error_says_what_is_needed() -> None:
         await anext(read_in_task(Counted(1).numbers()))
     with pytest.raises(UsageError, match="needs asyncio"):
         await Handover[str, int, int]().begin(Counted(1).numbers())
+    with pytest.raises(UsageError, match="needs asyncio"):
+        when_task_ends(Counted(1).numbers)  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ import litellm
 from litellm.integrations.custom_guardrail import CustomGuardrail
 
 from penstock import InputContext, LLMRequestContext, OutputStepContext, PIIDetector, Processor, processor
-from penstock.engine import Answer
+from penstock.engine import Answer, Retry
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.testing.provider import FakeProvider, Gate, Sent, Wire, failing
 from penstock.testing.turns import Turn
@@ -434,3 +434,33 @@ async def test_code_that_calls_litellm_is_told_to_use_the_other_function(monkeyp
                 guardrails=["ours"],
             )
         assert provider.requests == []
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_verdict_that_asks_for_a_retry_is_final(streamed: bool) -> None:
+    """A guardrail has no place to call the model again."""
+
+    @processor("process_output_step", role="guard")
+    def no_bad(ctx: OutputStepContext) -> None:
+        ctx.abort("it is bad", retry=True)
+
+    async with served(["bad", "good"], as_guardrail(no_bad)()) as it:
+        response = await it.ask(stream=streamed)
+    assert response.status_code == 400
+    assert "blocked by a guard" in response.text
+    assert "bad" not in response.text
+    assert len(it.provider.requests) == 1
+
+
+async def test_a_repetition_that_a_processor_wants_is_left_to_litellm() -> None:
+    """The client gets the error of the model."""
+
+    @processor("process_api_error")
+    def again(ctx: Any) -> Retry:
+        return Retry()
+
+    async with served([failing(400, "too long"), "never"], as_guardrail(again)()) as it:
+        response = await it.ask()
+    assert response.status_code == 400
+    assert "too long" in response.text
+    assert len(it.provider.requests) == 1
