@@ -139,7 +139,11 @@ RICH: dict[str, Any] = {
     "thinking_blocks": [{"type": "thinking", "thinking": "Let me think.", "signature": "c2lnbmVk"}],
     "annotations": [{"type": "url_citation", "url_citation": {"url": "https://a.example", "title": "A"}}],
     "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"who":  "Ada"}'}}],
-    "provider_specific_fields": {"citations": [["cited"]], "thought_signatures": ["c2ln"]},
+    "provider_specific_fields": {
+        "citations": [["cited"]],
+        "thought_signatures": ["c2ln"],
+        "reasoning_content": "Let me think.",
+    },
 }
 
 
@@ -180,6 +184,11 @@ async def test_a_stream_that_nobody_changes_builds_the_same_answer(fixed: Fixed)
 BESIDE: dict[str, dict[str, Any]] = {
     "annotations": {"annotations": [{"type": "url_citation", "url_citation": {"url": "https://a", "title": SECRET}}]},
     "a field of the provider": {"provider_specific_fields": {"note": SECRET}},
+    "a field that repeats": {
+        "reasoning_content": f"It is {SECRET}",
+        "provider_specific_fields": {"reasoning_content": f"It is {SECRET}"},
+    },
+    "a field that only seems to repeat": {"provider_specific_fields": {"reasoning_content": f"It is {SECRET}"}},
     "a field deep within": {"provider_specific_fields": {"citations": [[{"cited_text": SECRET}]]}},
     "an unknown field": {"notes_of_mine": {"text": SECRET}},
     "the refusal": {"refusal": f"I will not write to {SECRET}"},

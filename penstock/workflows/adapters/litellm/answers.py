@@ -39,8 +39,9 @@ REPORT = "litellm-response"
 _RESPONSE = frozenset({"id", "created", "model", "object", "system_fingerprint", "service_tier", "choices", "usage"})
 _CHOICE = frozenset({"index", "delta", "message", "finish_reason"})
 _MESSAGE = FORMAT_KEYS | {"images"}
-_REPEATED = frozenset({"reasoning_content", "reasoning", "thinking_blocks", "refusal", "content"})
-"""The fields that LiteLLM puts into ``provider_specific_fields`` once more."""
+_PROVIDERS = "provider_specific_fields"
+_REPEATED = {"content": "text", "refusal": "text", "reasoning_content": "reasoning", "reasoning": "reasoning"}
+"""The fields of a message that its provider's fields repeat, and the kind of their text."""
 
 
 class AnswerReader:
@@ -65,6 +66,8 @@ class AnswerReader:
         self._apart: Json = {}
         self._in_older_field = False
         self._arguments: dict[str, str] = {}
+        self._repeats: Json = {}
+        self._pieces: dict[str, list[str]] = {"text": [], "reasoning": []}
         self._said = {"text": "", "reasoning": ""}
 
     def read(self, piece: Any) -> Iterator[Chunk]:
@@ -92,9 +95,7 @@ class AnswerReader:
         name = "delta" if "delta" in choice else "message"
         message: Json = choice.get(name) or {}
         self._in_older_field = self._in_older_field or bool(message.get("function_call"))
-        own = {key: value for key, value in message.get("provider_specific_fields", {}).items() if key not in _REPEATED}
-        more = _without(message, _MESSAGE | {"provider_specific_fields"})
-        gather(self._message, {**more, "provider_specific_fields": own} if own else more)
+        gather(self._message, _without(message, _MESSAGE))
         return {**choice, name: {key: value for key, value in message.items() if key in _MESSAGE}}
 
     def _noted(self, item: Json) -> Iterator[Chunk]:
@@ -105,7 +106,7 @@ class AnswerReader:
 
     def _note(self, chunk: Chunk) -> None:
         if chunk.type in ("text-delta", "reasoning-delta"):
-            self._said[chunk.type.removesuffix("-delta")] += chunk.text
+            self._pieces[chunk.type.removesuffix("-delta")].append(chunk.text)
         elif chunk.type == "tool-input-delta":
             self._arguments[chunk.id] = self._arguments.get(chunk.id, "") + chunk.text
 
@@ -118,11 +119,25 @@ class AnswerReader:
         for chunk in self._reader.end():
             self._note(chunk)
             if chunk.type == "finish":
-                self._beside, self._apart = beside_of({**self._message, "reasoning_content": self._said["reasoning"]})
+                self._said = {kind: "".join(pieces) for kind, pieces in self._pieces.items()}
+                self._beside, self._apart = beside_of({**self._without_repeats(), **self._as_read()})
                 for name, data in ((BESIDE, readable(self._beside)), (REPORT, readable(self._report))):
                     if has_text(data):
                         yield Chunk(f"data-{name}", payload={"data": data})
             yield chunk
+
+    def _as_read(self) -> Json:
+        return {"reasoning_content": self._said["reasoning"]}
+
+    def _without_repeats(self) -> Json:
+        """Return what stands beside the message's own fields, without what only repeats these; that is kept."""
+        own: Json = self._message.get(_PROVIDERS, {})
+        repeats = {name: own[name] for name, kind in _REPEATED.items() if own.get(name) == self._said[kind] != ""}
+        if thinking_of(own) == self._said["reasoning"]:
+            repeats["thinking_blocks"] = own["thinking_blocks"]
+        self._repeats = repeats
+        more = {name: value for name, value in own.items() if name not in repeats}
+        return {**self._message, _PROVIDERS: more} if repeats else self._message
 
     # What the guards left
 
@@ -135,10 +150,14 @@ class AnswerReader:
             self._write_as_given(call)
         if self._in_older_field and item.get("tool_calls"):
             item["function_call"] = item.pop("tool_calls")[0]["function"]
-        apart = dict(self._apart)
+        apart, repeats = dict(self._apart), self._repeats
         if texts_of(answer.parts, ReasoningPart) != self._said["reasoning"]:
             apart.pop("thinking_blocks", None)
-        return {**apart, **restored(self._beside, data_of(answer.parts)), **_in_fields(item)}
+            repeats = {}
+        made: Json = {**apart, **restored(self._beside, data_of(answer.parts)), **_in_fields(item)}
+        if repeats and texts_of(answer.parts, TextPart) == self._said["text"]:
+            made[_PROVIDERS] = {**made.get(_PROVIDERS, {}), **repeats}
+        return made
 
     def _write_as_given(self, call: Json) -> None:
         """Write the arguments of a call as the model did, if they say the same."""
@@ -168,15 +187,15 @@ def gather(kept: Json, item: Json) -> None:
 
 
 def _joined(before: Any, value: Any) -> Any:
+    """Return both in one; objects and lists grow in place."""
     if is_object(before) and is_object(value):
-        made = dict(before)
-        gather(made, value)
-        return made
-    if is_array(before) and is_array(value):
-        made_list = list(before)
+        gather(before, value)
+        return before
+    if isinstance(before, list) and is_array(value):
+        kept: list[Any] = before
         for item in value:
-            _add(made_list, item)
-        return made_list
+            _add(kept, item)
+        return kept
     return before + value if isinstance(before, str) and isinstance(value, str) and before != value else value
 
 
