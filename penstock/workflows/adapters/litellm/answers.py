@@ -27,7 +27,7 @@ from penstock.workflows.hosting import as_asked
 from penstock.workflows.web.chat_completions import FINISH_REASONS, write_usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from penstock.engine.formats.wire import Json
     from penstock.engine.values.messages import Message
@@ -191,12 +191,15 @@ def _joined(before: Any, value: Any) -> Any:
     if is_object(before) and is_object(value):
         gather(before, value)
         return before
-    if isinstance(before, list) and is_array(value):
-        kept: list[Any] = before
-        for item in value:
-            _add(kept, item)
-        return kept
+    if is_array(before) and is_array(value):
+        return _with_each(before, value)
     return before + value if isinstance(before, str) and isinstance(value, str) and before != value else value
+
+
+def _with_each(items: Any, more: Iterable[Any]) -> Any:
+    for item in more:
+        _add(items, item)
+    return items
 
 
 def _add(items: list[Any], item: Any) -> None:
