@@ -7,12 +7,11 @@ around the call: there, answers can also be requested again.
 from __future__ import annotations
 
 from penstock.workflows.adapters.litellm.completion import (
-    SUPPORT,
     GuardedCompletion,
     GuardedRequest,
     as_completion,
 )
-from penstock.workflows.adapters.litellm.guardrail import GUARDRAIL_SUPPORT, GuardrailOfProxy, as_guardrail
+from penstock.workflows.adapters.litellm.guardrail import GuardrailOfProxy, as_guardrail
 from penstock.workflows.adapters.litellm.verdicts import (
     GuardBlockedError,
     RefusalError,
@@ -21,8 +20,6 @@ from penstock.workflows.adapters.litellm.verdicts import (
 )
 
 __all__ = [
-    "GUARDRAIL_SUPPORT",
-    "SUPPORT",
     "GuardBlockedError",
     "GuardedCompletion",
     "GuardedRequest",
