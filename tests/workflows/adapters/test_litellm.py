@@ -430,7 +430,7 @@ def test_calls_without_await_work_alike(fixed: Fixed) -> None:
         kept = request.current(messages)
     assert "".join(texts) == "Done."
     assert messages[2]["content"] == fixed.asked[3]["messages"][2]["content"] == "Ada is [EMAIL]"
-    assert kept == messages
+    assert all(one is other for one, other in zip(kept, messages, strict=True))
 
 
 async def test_a_call_without_await_works_within_an_event_loop(fixed: Fixed) -> None:
@@ -548,6 +548,7 @@ async def test_an_observer_alone_changes_nothing_over_http() -> None:
 @pytest.mark.parametrize("name", ["litellm.md", "coming-from-litellm.md"])
 def test_its_pages_are_true(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The tests of all pages leave them out where LiteLLM is not installed."""
+    pytest.importorskip("fastapi", reason="litellm's proxy is not installed")
     monkeypatch.chdir(tmp_path)
     page = ROOT / "docs" / "hosts" / name
     run_page(page.read_text("utf-8"), page)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine.formats.wire import has_text, is_array, is_empty, is_object
+from penstock.engine.formats.wire import has_text, is_array, is_object
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
@@ -18,6 +18,7 @@ from penstock.workflows.adapters.litellm.messages import (
     plain,
     readable,
     restored,
+    said_of,
     texts_of,
     thinking_of,
     written,
@@ -247,20 +248,12 @@ def response_of(answer: Message, reader: AnswerReader, request: HostRequest, att
     ended = {"index": 0, "finish_reason": finish_reason(answer, reader, request), "message": message}
     usage = usage_of(reader, request, attempts)
     made = types.ModelResponse(**{**response, **reader.base, "choices": [{**choice, **ended}], "usage": usage})
-    if _says(plain(made)) == _says(plain(reader.raw)):
+    if said_of(plain(made)) == said_of(plain(reader.raw)):
         return reader.raw, message
     hidden: Json = getattr(reader.raw, "_hidden_params", None) or {}
     made._hidden_params = {name: item for name, item in hidden.items() if name != "original_response"}
     made._response_headers = getattr(reader.raw, "_response_headers", None)
     return made, message
-
-
-def _says(value: Any) -> Any:
-    """Return a value without what is empty, which LiteLLM writes in several ways."""
-    if is_object(value):
-        said = {name: _says(item) for name, item in value.items()}
-        return {name: item for name, item in said.items() if not is_empty(item)}
-    return [_says(item) for item in value] if is_array(value) else value
 
 
 class StreamWriter:

@@ -10,7 +10,7 @@ from uuid import uuid4
 from penstock.engine.execution.boundary import log
 from penstock.engine.formats.wire import is_array, is_object
 from penstock.engine.tasks import when_task_ends
-from penstock.engine.values.errors import MissingExtraError, OptionError, UsageError
+from penstock.engine.values.errors import OptionError, UsageError
 from penstock.workflows.adapters.litellm.exchange import Exchange, check_input
 from penstock.workflows.adapters.litellm.theirs import CustomGuardrail, types
 from penstock.workflows.adapters.litellm.verdicts import (
@@ -56,12 +56,12 @@ def as_guardrail(
 
     Raises:
         OptionError: an option is not allowed, or there is no processor.
-        UsageError: an option does not exist, or retries are wanted and ``strict=False`` is not set.
+        UsageError: an option does not exist, LiteLLM's extra for its proxy is not installed, or retries are wanted and
+            ``strict=False`` is not set.
         WorkflowError: the processors cannot run together.
-        MissingExtraError: LiteLLM's extra for its proxy is not installed.
     """
     if find_spec("fastapi") is None:
-        raise MissingExtraError("litellm's proxy", "litellm[proxy]")
+        raise UsageError("litellm.as_guardrail needs LiteLLM's proxy: pip install 'litellm[proxy]'")
     known = {kind.value for kind in types.CallTypes}
     for name in [unguarded] if isinstance(unguarded, str) else unguarded:
         if name not in known or name in _COMPLETIONS:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from penstock.engine.formats import openai_chat
-from penstock.engine.formats.wire import has_text, is_array, is_object
+from penstock.engine.formats.wire import has_text, is_array, is_empty, is_object
 from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import thaw
 from penstock.engine.values.messages import DataPart, Message, ReasoningPart, StepStartPart, TextPart, ToolPart
@@ -58,6 +58,14 @@ def plain(value: Any) -> Any:
     if is_object(value):
         return {str(name): plain(item) for name, item in value.items()}
     return [plain(item) for item in value] if is_array(value) else value
+
+
+def said_of(value: Any) -> Any:
+    """Return a JSON value without what is empty, which LiteLLM writes in several ways."""
+    if is_object(value):
+        said = {name: said_of(item) for name, item in value.items()}
+        return {name: item for name, item in said.items() if not is_empty(item)}
+    return [said_of(item) for item in value] if is_array(value) else value
 
 
 # What stands beside the format
@@ -199,8 +207,10 @@ class Forms:
         read = self.read(given, from_client=False)
         made: list[Any] = []
         for item, said, left in zip(given, read, request.current(read), strict=True):
-            if left is not None:
-                made += [item] if said.parts == left.parts else self._written(left)
+            if left is None:
+                continue
+            items = [item] if said.parts == left.parts else self._written(left)
+            made += [item] if len(items) == 1 and said_of(plain(items[0])) == said_of(plain(item)) else items
         return made
 
 
