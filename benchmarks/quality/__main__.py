@@ -1,4 +1,4 @@
-"""Measures how well the embedded detectors find what they are for: ``python -m benchmarks.quality --data DIR``."""
+"""Measures how well the guards find what they are for, without a model: ``python -m benchmarks.quality --data DIR``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Protocol
 
 from rich.console import Console
 
+from benchmarks.quality.contestants.plugged import PlugError, Plugs, load as load_plugs
 from benchmarks.quality.goals import results
 from benchmarks.quality.report import as_json, as_markdown, show
 from benchmarks.quality.rows import Data, DataError, load
@@ -43,15 +44,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         data = load(given.data, given.split)
     except DataError as error:
-        told.print(str(error), markup=False)
+        told.print(str(error), markup=False, emoji=False)
+        return 2
+    try:
+        plugs = load_plugs(given.plug)
+    except PlugError as error:
+        told.print(str(error), markup=False, emoji=False)
         return 2
     names = [name for name in MODULES if name in (given.only or MODULES)]
     sections: list[Section] = []
     for name in names:
         with told.status(f"measuring {name} …"):
-            sections.append(section(name)(data, peers=not given.alone))
-    measured = {key: figure for each in sections for key, figure in each.measured.items()}
-    goals = results(measured, names)
+            sections.append(section(name)(data, peers=not given.alone, plugs=plugs))
+    goals = results(sections)
     notes = [*data.notes, *([FLATTERED] if given.split == "dev" and names != ["leaks"] else [])]
     if given.json:
         print(json.dumps(as_json(sections, goals, notes, given.split), indent=2, ensure_ascii=False))
@@ -72,14 +77,21 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--alone", action="store_true", help="without other packages, installed or not: ours and the floor"
     )
+    parser.add_argument(
+        "--plug",
+        action="append",
+        default=[],
+        metavar="MODULE:FACTORY",
+        help="measure a detector of yours, too: a function that returns what guards take as detector=; may be repeated",
+    )
     return parser
 
 
 class Measure(Protocol):
     """How a guardrail is measured."""
 
-    def __call__(self, data: Data, *, peers: bool) -> Section:
-        """Return the figures of all contestants; without ``peers``, of ours and the floor."""
+    def __call__(self, data: Data, *, peers: bool, plugs: Plugs = ...) -> Section:
+        """Return the figures of all contestants; without ``peers``, of ours, the floor, and what was plugged in."""
         ...
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from benchmarks.quality import pools
+from benchmarks.quality.contestants.plugged import Plugs
 from benchmarks.quality.contestants.ports import FLOOR, Candidate, Finder, Scorer, flags, line_up
 from benchmarks.quality.figures import share
 from benchmarks.quality.moderation import flag_of, has_any
@@ -15,6 +16,7 @@ from benchmarks.quality.rows import Data, Row, pooled
 from benchmarks.quality.tables import Line, Section, Table
 from penstock.detection.spans import Span
 from penstock.detection.unicode.disguises import read
+from penstock.engine.values.frozen import EMPTY
 
 MOST = 300
 """How many texts of a kind are read at most; evenly taken from all."""
@@ -29,14 +31,14 @@ FORMS: Mapping[str, Callable[[str], str]] = {
 }
 """What is done to a whole text."""
 PRESET = "preset"
-ALONE = "detector alone"
+ALONE = "guard alone"
 Stops = Callable[[str], bool]
 Hides = Callable[[str], str]
 
 
-def measure(data: Data, *, peers: bool) -> Section:
+def measure(data: Data, *, peers: bool, plugs: Plugs = EMPTY) -> Section:
     """Return what share of positives is stopped or hidden in each form, and of ordinary prompts."""
-    del peers
+    del peers, plugs  # the presets
     section = Section("disguises")
     attacks = pooled(pools.attacks(data))
     harmful = [row for row in pooled(data.sets) if has_any(row) or flag_of("hate", row)]
@@ -62,7 +64,7 @@ def _sample(rows: Sequence[Row]) -> Sequence[Row]:
 
 
 def _stopping(preset: str, floor: str, notes: list[str]) -> dict[str, Stops]:
-    """Return who stops a text: the preset, our detector without it, and the floor, if there is one."""
+    """Return who stops a text: the preset, our guard without it, and the floor, if there is one."""
     candidates = [Candidate(PRESET, "presets", maker=preset), Candidate(ALONE, "ours", maker=preset)]
     candidates += [Candidate(FLOOR, floor)] if floor else []
     there = line_up(candidates, notes, peers=False)

@@ -1,18 +1,30 @@
-"""The arithmetic of the figures: matches, precision and recall, ROC-AUC, average precision. Pure; it knows no data."""
+"""The arithmetic of the figures: matches, precision and recall, ROC-AUC, average precision, intervals. Pure."""
 
 from __future__ import annotations
 
+import random
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import fsum
+from typing import TypeVar
 
 from penstock.detection.spans import Span
 
+T = TypeVar("T")
+
+ROUNDS = 200
+"""How often texts are drawn anew for an interval."""
+OUTSIDE = 0.025
+"""The part of the rounds that lies below an interval, and above it: 95 % lie within."""
 ENOUGH = 0.5
 """How far two stretches must overlap to be one: what they share, by what they cover together."""
+
+
+Interval = tuple[float, float]
+"""The lower and the upper end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +104,25 @@ def _pairs(found: Sequence[Span], labelled: Sequence[Span]) -> Counts:
             taken[1].add(j)
     right = len(taken[0])
     return Counts(right, len(found) - right, len(labelled) - right)
+
+
+def interval(figure: Callable[[Sequence[Sequence[T]]], float | None], *heaps: Sequence[T]) -> Interval | None:
+    """Return between which values a figure lies in 95 of 100 samples of such texts (a percentile bootstrap).
+
+    Texts are drawn with replacement, from each heap as many as it has. The generator is seeded, so that the same texts
+    give the same interval.
+
+    Args:
+        figure: the figure of heaps of texts; None if it has none.
+        heaps: what is known of each text, in heaps that are drawn from apart, such as positives and negatives.
+    """
+    draw = random.Random(0)  # noqa: S311 - no secret
+    drawn = (figure([draw.choices(heap, k=len(heap)) for heap in heaps]) for _ in range(ROUNDS) if all(heaps))
+    known = sorted(value for value in drawn if value is not None)
+    if not known:
+        return None
+    outside = int(OUTSIDE * len(known))
+    return known[outside], known[-1 - outside]
 
 
 def auc(positives: Sequence[float], negatives: Sequence[float]) -> float | None:

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import cast
 
 from benchmarks.quality import pools
+from benchmarks.quality.contestants.plugged import Plugs, scorers as plugged
 from benchmarks.quality.contestants.ports import FLOOR, OURS, Candidate, Identifier, line_up
-from benchmarks.quality.figures import Counts, macro_accuracy, share
+from benchmarks.quality.figures import Counts, Interval, interval, macro_accuracy, share
 from benchmarks.quality.rows import Data, DataSet, Row, pooled
 from benchmarks.quality.speed import speed
 from benchmarks.quality.tables import Line, Section, Table
+from penstock.engine.values.frozen import EMPTY
 
 CANDIDATES = (
     Candidate(OURS, "ours", maker="language"),
@@ -37,13 +39,15 @@ MACRO: Mapping[str, str] = {
 }
 """Languages that are compared as one: their written forms are mutually intelligible and short texts fit several."""
 SHOWN_WORST = 8
+SHORT, ENOUGH = 20, 30
+"""Texts of fewer characters are short; the least number of texts that says something."""
 FEW = 3
 """How many of the thirty a set may lack."""
 GOALS = {"tatoeba": "tatoeba", "xquad": "xquad", "pud": "pud"}
 """The part of a set's name, and the goal about it."""
 
 
-def measure(data: Data, *, peers: bool) -> Section:
+def measure(data: Data, *, peers: bool, plugs: Plugs = EMPTY) -> Section:
     """Return the figures of every contestant over the sets with languages."""
     section = Section("language")
     sets = pools.multilingual(data)
@@ -51,15 +55,49 @@ def measure(data: Data, *, peers: bool) -> Section:
         section.notes.append("No row tells its language: languages are not measured.")
         return section
     there = line_up(CANDIDATES, section.notes, peers=peers)
+    there |= plugged(plugs, {row.lang or "" for row in pooled(sets)})
     identifiers = {name: Read(cast("Identifier", each)) for name, each in there.items()}
     accuracy = Table("Language, by set", ("macro accuracy", "macro-languages", "not known"))
     worst = Table(f"Language, the {SHOWN_WORST} that we recognise least", ("recall",))
     for dataset in sets:
         accuracy.lines += _accuracies(dataset, identifiers)
         worst.lines += _worst(dataset, identifiers)
-    section.tables += [accuracy, worst, _english(data, sets, identifiers), _speeds(sets, identifiers)]
+    short = _short(sets, identifiers)
+    section.tables += [accuracy, short, worst, _english(data, sets, identifiers), _speeds(sets, identifiers)]
     section.measured.update(_measured(accuracy))
+    section.measured["language.short"] = next((line.figures[RESTRICTED][2] for line in short.lines), None)
+    section.intervals.update(_intervals(sets))
     return section
+
+
+def _short(sets: Iterable[DataSet], identifiers: Mapping[str, Read]) -> Table:
+    """Return how often short texts are recognised, and how often that, or that nothing is known, is right."""
+    table = Table(f"Language, texts under {SHORT} characters", ("accuracy", "not known", "right or not known"))
+    for dataset in sets:
+        rows = [row for row in dataset.rows if len(row.text) < SHORT]
+        if len(rows) >= ENOUGH and OURS in identifiers:
+            guesses = _all_guesses(rows, {row.lang or "" for row in dataset.rows}, identifiers)
+            table.lines.append(Line(dataset.name, "", len(rows), {who: _said(each) for who, each in guesses.items()}))
+    return table
+
+
+def _said(guesses: Guesses) -> tuple[float | None, ...]:
+    right = sum(guess is not None and macro(guess) == macro(lang) for lang, guess in guesses)
+    unknown = sum(guess is None for _, guess in guesses)
+    return share(right, len(guesses)), share(unknown, len(guesses)), share(right + unknown, len(guesses))
+
+
+def _intervals(sets: Iterable[DataSet]) -> dict[str, Interval | None]:
+    """Return how certain our figures are."""
+    found: dict[str, Interval | None] = {}
+    for dataset in sets:
+        guesses = _told(dataset.rows, {row.lang or "" for row in dataset.rows})
+        for part, goal in GOALS.items():
+            if part in dataset.name:
+                found[f"language.{goal}"] = interval(lambda heaps: macro_accuracy(recalls(heaps[0])), guesses)
+                if part == "tatoeba":
+                    found["language.macro"] = interval(lambda heaps: macro_accuracy(recalls(heaps[0], macro)), guesses)
+    return found
 
 
 Guesses = list[tuple[str, "str | None"]]
@@ -186,6 +224,9 @@ def _measured(table: Table) -> dict[str, float | None]:
         for part, goal in GOALS.items():
             if part in line.data and "most spoken" not in line.of:
                 measured[f"language.{goal}"] = figure
-        if "tatoeba" in line.data and "most spoken" in line.of:
-            measured["language.top"] = figure
+        if "tatoeba" in line.data:
+            if "most spoken" in line.of:
+                measured["language.top"] = figure
+            else:
+                measured["language.macro"] = line.figures.get(RESTRICTED, (None, None))[1]
     return measured

@@ -1,6 +1,6 @@
 """Excerpts of system prompts, hidden in clean answers in several forms: what they are, and where they are put.
 
-Everything is drawn from hashes of the rows' ids, so the same rows give the same texts. It knows no detector.
+Everything is drawn from hashes of the rows' ids, so the same rows give the same texts.
 """
 
 from __future__ import annotations
@@ -8,11 +8,15 @@ from __future__ import annotations
 import base64
 import codecs
 import hashlib
+import itertools
 import random
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from benchmarks.quality.rows import Row
+from penstock.detection.words import cut, small
 
 Form = Callable[[str], str]
 
@@ -71,6 +75,9 @@ def planted(
 ) -> Iterator[Planted]:
     """Yield an answer for each prompt that is long enough: an excerpt of so many words stands somewhere in it.
 
+    Words are counted as the index of prompts counts them: numbers and lone marks are none, and an excerpt ends with
+    whatever stands between two spaces.
+
     Args:
         prompts: the rows that are system prompts.
         answers: the rows that are clean answers.
@@ -80,15 +87,25 @@ def planted(
     """
     for row in prompts:
         spelled = row.text.split()
-        if len(spelled) < words:
+        before = [0.0, *itertools.accumulate(map(counted, spelled))]
+        begins = [at for at in range(len(spelled)) if before[-1] - before[at] >= words and before[at] < before[at + 1]]
+        if not begins:
             continue
         draw = random.Random(hashlib.sha256(f"{row.id} {words} {changed}".encode()).digest())  # noqa: S311 - no secret
-        begin = draw.randrange(len(spelled) - words + 1)
-        taken = [_changed(word, answers, draw, changed) for word in spelled[begin : begin + words]]
+        begin = draw.choice(begins)
+        end = bisect_left(before, before[begin] + words)
+        taken = [_changed(word, answers, draw, changed) for word in spelled[begin:end]]
         host = draw.choice(answers).text
         at = draw.choice([0, *(place + 1 for place, char in enumerate(host) if char.isspace())])
         excerpt = form(" ".join(taken))
         yield Planted(row.text, f"{host[:at]}{excerpt} {host[at:]}", at, at + len(excerpt))
+
+
+@cache
+def counted(spelled: str) -> float:
+    """Return how many words the index of prompts counts in what stands between two spaces."""
+    words = cut(small(spelled)).lettered()
+    return sum(words.counts) if words.counts else len(words.words)
 
 
 def _changed(word: str, answers: Sequence[Row], draw: random.Random, share: float) -> str:

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from functools import partial
 
 from benchmarks.quality import pools
+from benchmarks.quality.contestants.plugged import Plugs, scorers as plugged
 from benchmarks.quality.contestants.ports import FLOOR, OURS, Candidate
 from benchmarks.quality.rows import Data, DataSet, Row, pooled
 from benchmarks.quality.scored import RANKED, Readings, figure, readings, split
 from benchmarks.quality.tables import Section, Table
+from penstock.engine.values.frozen import EMPTY
 
 CANDIDATES = (
     Candidate(OURS, "ours", maker="moderation"),
@@ -47,14 +49,14 @@ OPENAI = "openai"
 GOALS = ("sexual", "self-harm", "hate", "harassment", "violence")
 
 
-def measure(data: Data, *, peers: bool) -> Section:
+def measure(data: Data, *, peers: bool, plugs: Plugs = EMPTY) -> Section:
     """Return the figures of every contestant over the rows with labels of moderation."""
     section = Section("moderation")
     sets = tuple(each for each in data.sets if any(map(is_moderated, each.rows)))
     if not sets:
         section.notes.append("No row has a label of moderation: it is not measured.")
         return section
-    scored = readings(CANDIDATES, section.notes, peers=peers)
+    scored = readings(CANDIDATES, section.notes, plugged(plugs, (*CATEGORIES, *WHOLE, "any")), peers=peers)
     ranked = Table("Moderation, by set and label", RANKED)
     recall = Table("Moderation, sets of nothing but hazards: what is flagged", ("R",))
     for dataset in sets:
@@ -68,6 +70,10 @@ def measure(data: Data, *, peers: bool) -> Section:
     section.measured["moderation.ap"] = figure([ranked], OURS, openai, "any", 1)
     section.measured |= {f"moderation.{each}": figure([ranked], OURS, openai, each) for each in GOALS}
     section.measured["moderation.xstest"] = figure([benign], OURS, "XSTest, safe", "")
+    if openai and OURS in scored.scorers:
+        rows = next(each.rows for each in sets if each.name == openai)
+        sure = scored.intervals(OURS, *split(rows, has_any))
+        section.intervals |= {f"moderation.{key}": sure[key] for key in ("auc", "ap")}
     return section
 
 

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import cast
 
 from benchmarks.quality import pools
-from benchmarks.quality.contestants.ports import FLOOR, OURS, Candidate, Finder, line_up
-from benchmarks.quality.figures import Counts, matches, mean
+from benchmarks.quality.contestants.plugged import Plugs, finders as plugged
+from benchmarks.quality.contestants.ports import FLOOR, OURS, Candidate, Finder, line_up, reader
+from benchmarks.quality.figures import Counts, Interval, interval, matches, mean
 from benchmarks.quality.rows import Data, DataSet, Row, pooled
 from benchmarks.quality.speed import speed
 from benchmarks.quality.tables import Figures, Line, Section, Table
 from penstock.detection.spans import Span
+from penstock.engine.values.frozen import EMPTY
 
 CANDIDATES = (
     Candidate(OURS, "ours", maker="personal"),
@@ -27,6 +29,7 @@ RECALL_TYPES = ("email", "credit-card", "iban", "ip-address")
 """The types whose recall over all sets has a goal."""
 FALSE_TYPES = ("phone", "credit-card", "ssn", "iban", "crypto-wallet")
 """The types whose finds in ordinary texts are counted as false."""
+LONG, LONG_SIZE, LONG_TEXTS = "documents of 100,000 characters", 100_000, 5
 TYPES: Mapping[str, str] = {
     **{kind: kind for kind in (*GOAL_TYPES, "crypto-wallet", "mac", "uuid", "api-key", "date-of-birth")},
     "card": "credit-card",
@@ -50,13 +53,18 @@ class Read:
 
     Attributes:
         partly: whether the set labels only some of what is there.
-        by_type: how often each type was right.
-        complete: the same, in the rows that speak of every type.
+        texts: how often each type was right in each text.
+        complete: the same, of the texts whose rows speak of every type.
     """
 
     partly: bool
-    by_type: ByType
-    complete: ByType
+    texts: Sequence[ByType]
+    complete: Sequence[ByType]
+
+    @property
+    def by_type(self) -> ByType:
+        """How often each type was right in all texts."""
+        return _sum(self.texts)
 
 
 def type_of(label: str) -> str | None:
@@ -64,7 +72,7 @@ def type_of(label: str) -> str | None:
     return TYPES.get(label.lower().replace("_", "-"))
 
 
-def measure(data: Data, *, peers: bool) -> Section:
+def measure(data: Data, *, peers: bool, plugs: Plugs = EMPTY) -> Section:
     """Return the figures of every contestant over the sets with spans."""
     section = Section("personal")
     sets = data.where(lambda row: row.spans is not None)
@@ -72,23 +80,22 @@ def measure(data: Data, *, peers: bool) -> Section:
         section.notes.append("No row has spans: personal data is not measured.")
         return section
     there = line_up(CANDIDATES, section.notes, peers=peers)
-    finders = {name: cast("Finder", each) for name, each in there.items()}
+    finders: dict[str, Finder] = {name: cast("Finder", each) for name, each in there.items()}
+    finders |= plugged(plugs, TYPES.values())
     read = {name: {each.name: read_set(finder, each) for each in sets} for name, finder in finders.items()}
     section.tables += [_by_set(sets, read), *_pooled(read), _false(data, finders), _speeds(data, sets, finders)]
     section.notes += _unscored(sets)
     if OURS in finders:
         section.measured.update(_measured(section.tables, read[OURS]))
+        section.intervals.update(_intervals(read[OURS].values()))
     return section
 
 
 def read_set(finder: Finder, dataset: DataSet) -> Read:
     """Compare what is found with what is labelled, type by type."""
-    totals: tuple[ByType, ByType] = ({}, {})
-    for row in dataset.rows:
-        counted = matches(*_asked(finder, row))
-        for total in totals if pools.speaks_of_all(row) else totals[:1]:
-            _add(total, counted)
-    return Read(pools.is_partly_labelled(dataset), *totals)
+    counted = [(row, matches(*_asked(finder, row))) for row in dataset.rows]
+    complete = [each for row, each in counted if pools.speaks_of_all(row)]
+    return Read(pools.is_partly_labelled(dataset), [each for _, each in counted], complete)
 
 
 def _asked(finder: Finder, row: Row) -> tuple[list[Span], list[Span]]:
@@ -134,7 +141,10 @@ def _figures(counts: Counts, *, partly: bool = False) -> Figures:
 
 def _pooled(read: Mapping[str, Mapping[str, Read]]) -> list[Table]:
     """Return the sets that label everything as one, and the recall over all sets."""
-    full = {name: _sum(each.complete for each in sets.values() if not each.partly) for name, sets in read.items()}
+    full = {
+        name: _sum(text for each in sets.values() if not each.partly for text in each.complete)
+        for name, sets in read.items()
+    }
     every = {name: _sum(each.by_type for each in sets.values()) for name, sets in read.items()}
     table = Table("Personal data, sets that label every type, as one", ("P", "R", "F1"), _lines(full, "fully labelled"))
     macro = {name: (None, None, macro_f1(by_type)) for name, by_type in full.items()}
@@ -204,10 +214,18 @@ def _speeds(data: Data, sets: Iterable[DataSet], finders: Mapping[str, Finder]) 
     for name, texts in (
         ("labelled sentences", [row.text for row in pooled(sets)]),
         ("prompts, answers", ordinary(data)),
+        (LONG, long_texts(ordinary(data))),
     ):
-        figures = {contestant: speed(finder.find, texts) or (None, None) for contestant, finder in finders.items()}
+        figures = {name: speed(reader(finder), texts) or (None, None) for name, finder in finders.items()}
         table.lines.append(Line(name, "", len(texts), figures))
     return table
+
+
+def long_texts(texts: Iterable[str]) -> list[str]:
+    """Return the first texts as documents of `LONG_SIZE` characters, `LONG_TEXTS` at most; none if they are too few."""
+    whole = "\n\n".join(texts)
+    ends = range(LONG_SIZE, min(len(whole), LONG_SIZE * LONG_TEXTS) + 1, LONG_SIZE)
+    return [whole[end - LONG_SIZE : end] for end in ends]
 
 
 def _unscored(sets: Iterable[DataSet]) -> list[str]:
@@ -231,7 +249,27 @@ def _measured(tables: Sequence[Table], read: Mapping[str, Read]) -> dict[str, fl
         "personal.false": _last(ours, "prompts, answers", "numbers and wallets"),
         "personal.speed": _last(ours, "labelled sentences", ""),
         "personal.prose": _last(ours, "prompts, answers", ""),
+        "personal.long": _last(ours, LONG, ""),
     }
+
+
+def _intervals(read: Iterable[Read]) -> dict[str, Interval | None]:
+    """Return how certain our figures are."""
+    every = [*read]
+    full = [text for each in every if not each.partly for text in each.complete]
+    texts = [text for each in every for text in each.texts]
+    return {
+        "personal.f1": interval(lambda heaps: macro_f1(_sum(heaps[0])), full),
+        "personal.phone": interval(lambda heaps: _sum(heaps[0]).get("phone", Counts()).f1, full),
+        "personal.recall": interval(lambda heaps: _whole(_sum(heaps[0]), RECALL_TYPES).recall, texts),
+        "personal.least": interval(_least, texts),
+    }
+
+
+def _least(heaps: Sequence[Sequence[ByType]]) -> float | None:
+    total = _sum(heaps[0])
+    recalls = [total[kind].recall for kind in RECALL_TYPES if kind in total]
+    return min((each for each in recalls if each is not None), default=None)
 
 
 def _last(figures: Mapping[tuple[str, str], Figures], data: str, of: str) -> float | None:

@@ -7,13 +7,15 @@ from functools import cache
 from statistics import fmean
 
 from benchmarks.quality import pools
+from benchmarks.quality.contestants.ours import Leaks
+from benchmarks.quality.contestants.plugged import Plugs
 from benchmarks.quality.contestants.ports import FLOOR, OURS
-from benchmarks.quality.figures import share
+from benchmarks.quality.figures import interval, share
 from benchmarks.quality.leaks import ENCODINGS, FORMATS, MORE, Planted, planted
 from benchmarks.quality.rows import Data, Row, pooled
 from benchmarks.quality.tables import Line, Section, Table
-from penstock.detection.leaks.prompt_index import PromptIndex
 from penstock.detection.spans import Span
+from penstock.engine.values.frozen import EMPTY
 
 LENGTHS = (8, 12, 20, 40)
 CHANGES = (0.1, 0.2, 0.3)
@@ -23,9 +25,9 @@ _VERBATIM = 40  # characters that the floor wants to see again as they are
 Find = Callable[[str, str], Sequence[Span]]
 
 
-def measure(data: Data, *, peers: bool) -> Section:
-    """Return the figures of our detector, and of a search for long pieces of the prompt as they are written."""
-    del peers
+def measure(data: Data, *, peers: bool, plugs: Plugs = EMPTY) -> Section:
+    """Return the figures of our guard, and of a search for long pieces of the prompt as they are written."""
+    del peers, plugs  # no detector takes prompts
     section = Section("leaks")
     prompts = pooled(data.where(lambda row: row.flag("system_prompt") is True))
     answers = pooled(pools.answers(data))
@@ -46,6 +48,8 @@ def measure(data: Data, *, peers: bool) -> Section:
         (line.figures[OURS][0] for line in swapped.lines if (line.data, line.of) == ("20 % changed", "20 words")), None
     )
     section.measured["leaks.false"] = clean.lines[0].figures[OURS][0]
+    hits = [bool(_ours(each.prompt, each.text)) for each in planted(prompts, answers, 20, changed=0.2)]
+    section.intervals["leaks.changed"] = interval(lambda heaps: share(sum(heaps[0]), len(heaps[0])), hits)
     return section
 
 
@@ -95,13 +99,11 @@ def _clean(prompts: Sequence[Row], answers: Sequence[Row], finders: Mapping[str,
     return table
 
 
-@cache
-def _index(prompt: str) -> PromptIndex:
-    return PromptIndex([prompt])
+_guard = cache(Leaks)
 
 
 def _ours(prompt: str, text: str) -> Sequence[Span]:
-    return _index(prompt).find(text)
+    return _guard(prompt).find(text)
 
 
 def _verbatim(prompt: str, text: str) -> Sequence[Span]:

@@ -82,9 +82,16 @@ def _goals(results: Iterable[Result]) -> Drawn:
     drawn.add_column("met", no_wrap=True)
     for result in results:
         goal = result.goal
-        measured = "" if result.measured is None else f"{result.measured:.4f}"
-        drawn.add_row(goal.guardrail, goal.metric, *_limits(goal), measured, MARKS[result.verdict])
+        drawn.add_row(goal.guardrail, goal.metric, *_limits(goal), _measured(result), MARKS[result.verdict])
     return drawn
+
+
+def _measured(result: Result) -> str:
+    """Return a figure with its interval."""
+    if result.measured is None:
+        return ""
+    sure = "" if result.interval is None else f" [{shown(result.interval[0])}, {shown(result.interval[1])}]"
+    return f"{result.measured:.4f}{sure}"
 
 
 def _limits(goal: Goal) -> list[str]:
@@ -97,7 +104,7 @@ def as_markdown(sections: Iterable[Section], results: Sequence[Result]) -> str:
     parts = [_page_table(table) for section in sections for table in section.tables if table.lines]
     if results:
         rows = [
-            [one.goal.guardrail, one.goal.metric, *_limits(one.goal), shown(one.measured), one.verdict]
+            [one.goal.guardrail, one.goal.metric, *_limits(one.goal), _measured(one) or "–", one.verdict]
             for one in results
         ]
         parts.append(_markdown(["guardrail", "metric", "acceptable", "ambitious", "measured", "met"], rows))
@@ -144,6 +151,7 @@ def as_json(
                 "ambitious": result.goal.ambitious,
                 "at_most": result.goal.at_most,
                 "measured": result.measured,
+                "interval": result.interval,
                 "verdict": result.verdict,
             }
             for result in results

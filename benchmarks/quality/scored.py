@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from benchmarks.quality.contestants.ports import Candidate, Scorer, flags, line_up
-from benchmarks.quality.figures import auc, average_precision, recall_at, share
+from benchmarks.quality.figures import Interval, auc, average_precision, interval, recall_at, share
 from benchmarks.quality.rows import Row
 from benchmarks.quality.speed import speed
 from benchmarks.quality.tables import Figures, Line, Table
@@ -66,6 +66,23 @@ class Readings:
         figures = {name: _ranked(self.of(name, positives), self.of(name, negatives), category) for name in self.scorers}
         return Line(data, of, len(positives) + len(negatives), figures)
 
+    def intervals(
+        self, name: str, positives: Sequence[Row], negatives: Sequence[Row], category: str = "any"
+    ) -> dict[str, Interval | None]:
+        """Return how certain the figures of `ranked` are: ``auc``, ``ap``, ``recall`` and ``flagged``."""
+        high, low = (
+            [(each.of(category), each.is_flagged(category)) for each in self.of(name, rows)]
+            for rows in (positives, negatives)
+        )
+        scores = [score for score, _ in high], [score for score, _ in low]
+        flagged = [flag for _, flag in high], [flag for _, flag in low]
+        return {
+            "auc": interval(lambda heaps: auc(heaps[0], heaps[1]), *scores),
+            "ap": interval(lambda heaps: average_precision(heaps[0], heaps[1]), *scores),
+            "recall": interval(_share, flagged[0]),
+            "flagged": interval(_share, flagged[1]),
+        }
+
     def shares(self, data: str, of: str, rows: Sequence[Row]) -> Line:
         """Return the part of rows that each contestant flags by default."""
         figures: dict[str, Figures] = {
@@ -86,6 +103,10 @@ class Readings:
         return table
 
 
+def _share(heaps: Sequence[Sequence[bool]]) -> float | None:
+    return share(sum(heaps[0]), len(heaps[0]))
+
+
 def _ranked(positives: Sequence[Scored], negatives: Sequence[Scored], category: str) -> Figures:
     high, low = ([each.of(category) for each in heap] for heap in (positives, negatives))
     return (
@@ -97,10 +118,12 @@ def _ranked(positives: Sequence[Scored], negatives: Sequence[Scored], category: 
     )
 
 
-def readings(candidates: Iterable[Candidate], notes: list[str], *, peers: bool) -> Readings:
-    """Return the readings of those contestants that are there."""
+def readings(
+    candidates: Iterable[Candidate], notes: list[str], plugs: Mapping[str, Scorer], *, peers: bool
+) -> Readings:
+    """Return the readings of those contestants that are there, and of those that were plugged in."""
     there = line_up(candidates, notes, peers=peers)
-    return Readings({name: cast("Scorer", each) for name, each in there.items()})
+    return Readings({**{name: cast("Scorer", each) for name, each in there.items()}, **plugs})
 
 
 def figure(tables: Iterable[Table], who: str, data: str, of: str, at: int = 0) -> float | None:

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 
 from benchmarks.quality import pools
+from benchmarks.quality.contestants.plugged import Plugs, finders as plugged
 from benchmarks.quality.contestants.ports import FLOOR, OURS, Candidate, Finder, line_up
-from benchmarks.quality.figures import Counts, share
+from benchmarks.quality.figures import Counts, interval, share
 from benchmarks.quality.rows import Data, DataSet, Row, pooled
 from benchmarks.quality.tables import Line, Section, Table
+from penstock.engine.values.frozen import EMPTY
 
 CANDIDATES = (
     Candidate(OURS, "ours", maker="personal"),
@@ -19,18 +21,25 @@ CANDIDATES = (
 Flag = Callable[[str], bool]
 
 
-def measure(data: Data, *, peers: bool) -> Section:
+def measure(data: Data, *, peers: bool, plugs: Plugs = EMPTY) -> Section:
     """Return the figures of every contestant over the rows that say whether they hold a secret."""
     section = Section("secrets")
     sets = data.where(lambda row: row.flag("secret") is not None)
     if not sets:
         section.notes.append("No row says whether it holds a secret: keys are not measured.")
         return section
-    there = line_up(CANDIDATES, section.notes, peers=peers)
+    there: dict[str, object] = {**line_up(CANDIDATES, section.notes, peers=peers), **plugged(plugs, ("api-key",))}
     flags = {name: holds_key(cast("Finder", each)) for name, each in there.items()}
     section.tables += [_by_set(sets, flags), recalls := _recalls(sets, flags), benign := _benign(data, flags)]
     section.measured["secrets.recall"] = _ours(recalls, "API")
     section.measured["secrets.flagged"] = _ours(benign, "benign prompts")
+    section.measured["secrets.answers"] = _ours(benign, "clean answers")
+    if OURS in flags:
+        texts = {"recall": _secret(sets, api=True), "flagged": _texts(pools.benign_prompts(data))}
+        texts["answers"] = _texts(pools.answers(data))
+        for key, each in texts.items():
+            hits = [flags[OURS](text) for text in each]
+            section.intervals[f"secrets.{key}"] = interval(lambda heaps: share(sum(heaps[0]), len(heaps[0])), hits)
     return section
 
 
@@ -59,9 +68,8 @@ def _counts(rows: Iterable[Row], flag: Flag) -> Counts:
 def _recalls(sets: Iterable[DataSet], flags: Mapping[str, Flag]) -> Table:
     """Return the recall of keys of APIs, and of what else is secret, where the rows tell them apart."""
     table = Table("Secrets that are found", ("R",))
-    secret = [row for row in pooled(sets) if row.flag("secret") and row.flag("api") is not None]
     for name, wanted in (("API", True), ("other", False)):
-        texts = [row.text for row in secret if row.flag("api") is wanted]
+        texts = _secret(sets, api=wanted)
         if texts:
             table.lines.append(Line(name, "", len(texts), _shares(texts, flags)))
     return table
@@ -70,10 +78,19 @@ def _recalls(sets: Iterable[DataSet], flags: Mapping[str, Flag]) -> Table:
 def _benign(data: Data, flags: Mapping[str, Flag]) -> Table:
     table = Table("Texts without secrets that are flagged", ("share",))
     for name, sets in (("benign prompts", pools.benign_prompts(data)), ("clean answers", pools.answers(data))):
-        texts = [row.text for row in pooled(sets)]
+        texts = _texts(sets)
         if texts:
             table.lines.append(Line(name, "", len(texts), _shares(texts, flags)))
     return table
+
+
+def _secret(sets: Iterable[DataSet], *, api: bool) -> list[str]:
+    """Return the texts with secrets of which it is known whether they are keys of an API, and which are, or are not."""
+    return [row.text for row in pooled(sets) if row.flag("secret") and row.flag("api") is api]
+
+
+def _texts(sets: Iterable[DataSet]) -> list[str]:
+    return [row.text for row in pooled(sets)]
 
 
 def _shares(texts: list[str], flags: Mapping[str, Flag]) -> dict[str, tuple[float | None]]:

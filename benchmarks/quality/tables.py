@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from benchmarks.quality.figures import Interval
+
 Figures = tuple[float | None, ...]
 
 
@@ -59,10 +61,12 @@ class Section:
         name: as ``--only`` takes it.
         tables: its tables.
         measured: our figures that there are goals for, by the goals' keys.
+        intervals: between which values they lie in 95 of 100 samples of such texts, as far as that was computed.
         notes: what to know about the figures, a line each.
     """
 
     name: str
     tables: list[Table] = field(default_factory=list[Table])
     measured: dict[str, float | None] = field(default_factory=dict[str, "float | None"])
+    intervals: dict[str, Interval | None] = field(default_factory=dict[str, "Interval | None"])
     notes: list[str] = field(default_factory=list[str])

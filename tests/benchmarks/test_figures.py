@@ -1,15 +1,25 @@
 """The arithmetic behind the quality figures, on made-up rows small enough to count by hand."""
 
 import random
+from collections.abc import Sequence
 
 import pytest
 
-from benchmarks.quality.contestants.ours import highest
-from benchmarks.quality.figures import Counts, auc, average_precision, macro_accuracy, matches, overlap, recall_at
+from benchmarks.quality.figures import (
+    Counts,
+    auc,
+    average_precision,
+    interval,
+    macro_accuracy,
+    matches,
+    overlap,
+    recall_at,
+)
 from benchmarks.quality.goals import GOALS, Goal, results
 from benchmarks.quality.language import macro, recalls
 from benchmarks.quality.personal import macro_f1, type_of
 from benchmarks.quality.report import shown
+from benchmarks.quality.tables import Section
 from penstock.detection.spans import Span
 
 
@@ -121,11 +131,6 @@ def test_types_of_the_data_have_a_name_of_ours_or_are_not_scored() -> None:
     ]
 
 
-def test_a_long_text_has_the_highest_score_of_its_windows() -> None:
-    """Category by category."""
-    assert highest([{"a": 0.1, "b": 0.9}, {"a": 0.4}]) == {"a": 0.4, "b": 0.9}
-
-
 def test_goals_are_met_at_their_limit_and_in_their_direction() -> None:
     """At least, or at most; one that was not set is not met."""
     least = Goal("a.b", "a", "b", 0.7, 0.9)
@@ -143,7 +148,7 @@ def test_goals_are_met_at_their_limit_and_in_their_direction() -> None:
 def test_every_goal_belongs_to_a_section_and_is_told_once() -> None:
     """By the part of its key before the point; only the goals of what ran are told."""
     assert len({goal.key for goal in GOALS}) == len(GOALS)
-    told = results({"leaks.false": 0.0}, ["leaks"])
+    told = results([Section("leaks", measured={"leaks.false": 0.0})])
     assert {result.goal.key for result in told} == {"leaks.recall", "leaks.false", "leaks.changed"}
     assert {result.verdict for result in told} == {"ambitious", "not measured"}
 
@@ -152,3 +157,18 @@ def test_figures_are_shown_with_three_decimals_and_speeds_with_none() -> None:
     """A dash stands where there is no figure."""
     assert [shown(each) for each in (None, 0.5, 1.0, 12.345)] == ["–", ".500", "1.000", "12.3"]
     assert shown(6600.4, "texts/s") == "6,600"
+
+
+def test_an_interval_holds_the_figure_and_is_the_same_each_time() -> None:
+    """More texts make it narrower; without texts there is none."""
+    few, many = [True, False] * 10, [True, False] * 500
+
+    def part(heaps: Sequence[Sequence[bool]]) -> float:
+        return sum(heaps[0]) / len(heaps[0])
+
+    wide, narrow = interval(part, few), interval(part, many)
+    assert wide is not None
+    assert narrow is not None
+    assert wide[0] < narrow[0] < 0.5 < narrow[1] < wide[1]
+    assert interval(part, few) == wide
+    assert interval(part, []) is None

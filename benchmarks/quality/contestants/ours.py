@@ -1,123 +1,141 @@
-"""Our detectors, as the guards use them: with their defaults, a long text in windows, its score the highest of them."""
+"""Our guards, as an application uses them: a whole workflow is run for each text, with the guards' defaults.
+
+What a guard found is read from what everybody gets: the edits of its record, and the scores that it reports.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, cast
 
 from penstock.detection.spans import Span
 from penstock.engine.values.errors import OptionError
 
 if TYPE_CHECKING:
-    from penstock.detection.windows import Windows
+    from penstock import LanguageDetector, Workflow
+    from penstock.engine.execution.outcome import Outcome
+    from penstock.processors.guards.score_guard import ScoreGuard
 
 
-class _Detector(Protocol):
-    @property
-    def thresholds(self) -> Mapping[str, float]: ...
+def edited(outcome: Outcome, name: Callable[[str], str]) -> list[Span]:
+    """Return what the only step of a workflow has replaced in the message's text.
 
-    def scores(self, text: str) -> Mapping[str, float]: ...
+    Args:
+        outcome: how the workflow ended, with records.
+        name: returns the type of what stood there, from what stands there now.
+    """
+    [record] = outcome.records
+    return [Span(edit.start, edit.end, name(edit.text)) for place, edit in record.edits if place.path == ("text",)]
 
 
-class Windowed:
-    """A detector that reads one window at a time."""
+class Personal:
+    """`PIIDetector`, which looks for every type that it finds without a model."""
 
-    def __init__(self, detector: _Detector, windows: Windows) -> None:
-        detector.scores("")  # its tables are loaded now, so that one without them is left out
-        self._detector = detector
-        self._windows = windows
+    def __init__(self) -> None:
+        from penstock import PIIDetector, Workflow
+        from penstock.detection.personal_data.detector import EMBEDDED
+
+        guard = PIIDetector(detection_types=EMBEDDED, redaction_method="placeholder")
+        self._workflow = Workflow("quality").then(guard)
+
+    def find(self, text: str) -> Sequence[Span]:
+        """Return what it hides."""
+        outcome = self._workflow.check_sync(text, records=True)
+        return edited(outcome, lambda placeholder: placeholder.strip("[]").lower())
+
+    def read(self, text: str) -> object:
+        """Do the same without a record, as an application does, to be timed."""
+        return self._workflow.check_sync(text, records=False)
+
+
+def personal() -> Personal:
+    """Return `PIIDetector`."""
+    return Personal()
+
+
+class Scoring:
+    """A guard that scores texts. Its scores are those of its fact or, where it stops the run, of its tripwire."""
+
+    def __init__(self, guard: ScoreGuard[object]) -> None:
+        from penstock import Workflow
+
+        self._guard = guard
+        self._workflow = Workflow("quality").then(guard)
+        self.scores("What is the weather like?")  # its tables are loaded now, so that one without them is left out
 
     @property
     def thresholds(self) -> Mapping[str, float]:
-        """The detector's."""
-        return self._detector.thresholds
+        """From which score on it flags a category."""
+        return {name: self._guard.limit(name, judged=False) for name in self._guard.categories}
 
     def scores(self, text: str) -> Mapping[str, float]:
-        """Return the highest score of each category."""
-        return highest(self._detector.scores(view) for view in self._windows.views(text))
+        """Return the score of each category."""
+        outcome = self._workflow.check_sync(text, records=False)
+        if outcome.tripwire is not None:
+            return cast("Mapping[str, float]", outcome.tripwire.metadata["scores"])
+        return outcome.facts.get(self._guard.scores) or {}
 
 
-def highest(all_scores: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Return the highest score of each category."""
-    top: dict[str, float] = {}
-    for scores in all_scores:
-        for category, score in scores.items():
-            top[category] = max(score, top.get(category, 0.0))
-    return top
+def injection() -> Scoring:
+    """Return `PromptInjectionDetector`."""
+    from penstock import PromptInjectionDetector
+
+    return Scoring(cast("ScoreGuard[object]", PromptInjectionDetector()))
 
 
-class _Personal:
-    """Every type that is found without a model."""
+def moderation() -> Scoring:
+    """Return `ModerationProcessor`, which blocks: a warning for each text would be in the log."""
+    from penstock import ModerationProcessor
 
-    def __init__(self) -> None:
-        from penstock.detection.personal_data.detector import PersonalData
-
-        self._detector = PersonalData()
-
-    def find(self, text: str) -> Sequence[Span]:
-        """Return what it finds."""
-        return self._detector.find(text)
+    return Scoring(cast("ScoreGuard[object]", ModerationProcessor(strategy="block")))
 
 
-def personal() -> _Personal:
-    """Return `PersonalData`."""
-    return _Personal()
-
-
-class _Language:
-    """The identifier; ``languages`` None for its default set, ``threshold`` None for its default."""
+class Language:
+    """`LanguageDetector`; ``languages`` None for its default set."""
 
     def __init__(self, languages: Sequence[str] | None = None) -> None:
-        from penstock.detection.language import LanguageIdentifier
+        from penstock import LanguageDetector, Workflow
 
-        self._detector = LanguageIdentifier(languages) if languages else LanguageIdentifier()
+        self._guard: LanguageDetector = LanguageDetector(languages=languages or None)
+        self._workflow: Workflow = Workflow("quality").then(self._guard)
 
     def identify(self, text: str) -> str | None:
-        """Return its guess; None below its threshold."""
-        return self._detector.identify(text).code
+        """Return the language that it notes; None if it does not know."""
+        from penstock.processors.guards.language_detector import LANGUAGE
+
+        code = self._workflow.check_sync(text, records=False).facts.get(LANGUAGE)
+        return None if code in (None, "und") else code
 
 
-def language() -> _Language:
-    """Return `LanguageIdentifier` with its defaults."""
-    return _Language()
+def language() -> Language:
+    """Return `LanguageDetector` with its defaults."""
+    return Language()
 
 
-def language_among(languages: Sequence[str]) -> _Language:
-    """Return `LanguageIdentifier` for those languages only that it knows; for its default set if they are too few."""
+def language_among(languages: Sequence[str]) -> Language:
+    """Return `LanguageDetector` for those languages only that it knows; for its default set if they are too few."""
     known = [code for code in languages if _is_known(code)]
-    return _Language(known if len(known) > 1 else None)
+    return Language(known if len(known) > 1 else None)
 
 
 def _is_known(code: str) -> bool:
     try:
-        _Language(["de" if code == "en" else "en", code])
+        Language(["de" if code == "en" else "en", code])
     except OptionError:
         return False
     return True
 
 
-def injection() -> Windowed:
-    """Return `InjectionScorer`, and windows as the guards cut what goes to a model."""
-    from penstock.detection.injection import InjectionScorer
-    from penstock.processors.guards.score_guard import ScoreGuard
+class Leaks:
+    """`SystemPromptScrubber` for one system prompt."""
 
-    return Windowed(InjectionScorer(), ScoreGuard.input_windows)
+    def __init__(self, prompt: str) -> None:
+        from penstock import SystemPromptScrubber, Workflow
 
+        guard = SystemPromptScrubber(prompts=[prompt], redaction_method="placeholder")
+        self._workflow = Workflow("quality").then(guard)
 
-class _Moderation(Windowed):
-    """Moderation; ``any`` is what the scorer says of all categories together."""
-
-    def scores(self, text: str) -> Mapping[str, float]:
-        """Return the highest score of each category, and how likely one of them at least applies."""
-        from penstock.detection.moderation import ModerationScorer
-
-        found = super().scores(text)
-        return {**found, "any": ModerationScorer.overall(found)}
-
-
-def moderation() -> Windowed:
-    """Return `ModerationScorer`, and windows as the guards cut what goes to a model."""
-    from penstock.detection.moderation import ModerationScorer
-    from penstock.processors.guards.score_guard import ScoreGuard
-
-    return _Moderation(ModerationScorer(), ScoreGuard.input_windows)
+    def find(self, text: str) -> Sequence[Span]:
+        """Return what it hides of an answer."""
+        outcome = self._workflow.check_sync(text, stage="process_output_result", records=True)
+        return edited(outcome, lambda _: "system-prompt")
