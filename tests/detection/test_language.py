@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -11,12 +12,14 @@ import pytest
 from penstock import OptionError
 from penstock.detection.language import (
     DEFAULT_LANGUAGES,
+    LanguageGuess,
     LanguageIdentifier,
     language_code,
     language_name,
     same_language,
 )
-from penstock.detection.language.identifier import KNOWN, only_language, prose
+from penstock.detection.language.common_words import CommonWords, WordEvidence, distinct_words, pack, unpack
+from penstock.detection.language.identifier import KNOWN, LEAST, LEAST_SHORT, only_language, prose
 from penstock.engine import MissingExtraError
 
 LONG = {
@@ -133,6 +136,68 @@ def test_languages_that_are_compared_as_one_are_believed_together() -> None:
     both = LanguageIdentifier(["hr", "sr", "en"]).identify("Dobar dan, kako ste?")
 
     assert both.confidence == pytest.approx(alone.confidence, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("text", "languages"),
+    [
+        ("To je dobra ideja.", {"hr", "sr"}), ("Det er min bror.", {"da", "no"}),
+        ("Jeg er her i dag.", {"da", "no"}), ("Tko je uzeo mlijeko?", {"hr"}), ("Hvad er det?", {"da"}),
+        ("Kan du hjelpe meg med dette?", {"no"}), (LONG["de"], {"de"}),
+    ],
+)  # fmt: skip
+def test_a_text_that_fits_several_languages_has_rivals(
+    identifier: LanguageIdentifier, text: str, languages: set[str]
+) -> None:
+    """Croatian or Serbian, Danish or Norwegian; where the text shows which one it is, that one stands alone."""
+    guess = identifier.identify(text)
+
+    assert {guess.code, *guess.rivals} == languages
+    assert guess.code not in guess.rivals
+
+
+def test_a_guess_is_a_pair_with_rivals_beside_it() -> None:
+    """Whoever unpacks or compares the code and the probability need not know of them; a copy keeps them."""
+    guess = LanguageGuess("hr", 0.9, ("sr",))
+
+    assert guess == ("hr", 0.9)
+    assert tuple(guess) == ("hr", 0.9)
+    assert repr(guess) == "LanguageGuess(code='hr', confidence=0.9, rivals=('sr',))"
+    assert pickle.loads(pickle.dumps(guess)).rivals == ("sr",)  # noqa: S301 - our own
+
+
+def test_a_short_text_needs_a_higher_probability(identifier: LanguageIdentifier) -> None:
+    """Below 20 characters the language is unknown below `LEAST_SHORT`; a ``least`` of the caller's counts as it is."""
+    texts = ["Saaa!", "Bon lo to", "Mi to na", "Oh la la", "Ze no mo", "Ka li pe ra", "Sa ve di lu"]
+    guesses = [identifier.identify(text) for text in texts]
+
+    assert all(guess.confidence >= LEAST_SHORT for guess in guesses if guess.code)
+    assert any(guess.code is None and guess.confidence > LEAST for guess in guesses)
+    assert all(LanguageIdentifier(least=0.0).identify(text).code for text in texts)
+
+
+def test_common_words_count_only_against_languages_that_lack_them() -> None:
+    """By their counts; a language without counts is spared, and one that counts as the same shares them."""
+    words = WordEvidence(CommonWords(("da", "de", "hr"), {"og": {"da": 9}, "ja": {"da": 1, "de": 9, "hr": 9}}))
+    factors = words.against("Ja og ja, qwe", ["da", "de", "hr", "bs", "cy"])
+
+    assert factors["da"] > factors["cy"] > factors["de"] == factors["hr"] == factors["bs"] > 0
+    assert words.against("nothing known", ["da", "de"]) == words.against("", ["da"]) == {}
+
+
+def test_only_the_first_words_of_a_long_text_are_looked_up() -> None:
+    """A long text needs no help, and would take long."""
+    assert distinct_words("a b A " * 40 + "c") == ["a", "b"]
+
+
+def test_a_file_of_common_words_is_read_as_it_was_written() -> None:
+    """Words, counts and languages; a file of another format is refused."""
+    words = CommonWords(("da", "de"), {"og": {"da": 9}, "ja": {"da": 1, "de": 9}})
+    packed = pack(words, {"least": 2})
+
+    assert unpack(packed) == words
+    with pytest.raises(ValueError, match="format"):
+        unpack(packed.replace(b'"format":1', b'"format":0'))
 
 
 def test_fewer_languages_are_told_more_surely() -> None:

@@ -8,5 +8,6 @@ from penstock.detection.language.identifier import (
 from penstock.detection.language.names import (
     language_code as language_code,
     language_name as language_name,
+    neighbours_of as neighbours_of,
     same_language as same_language,
 )

@@ -13,11 +13,13 @@ import unicodedata
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from penstock.detection.language import rivals as _rivals
-from penstock.detection.language.names import language_code, macro_of
+from penstock.detection.language.common_words import word_evidence
+from penstock.detection.language.names import language_code, neighbours_of
 from penstock.engine.values.errors import MissingExtraError, OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Self
 
 
 MOST = 16_384
@@ -147,20 +149,45 @@ accuracy (Malay beside Indonesian, Bosnian, Nynorsk, Cantonese, Latin, Esperanto
 LEAST = 0.05
 """The probability below which a language is unknown; text in no language at all stays below it."""
 
+SHORT = 20
+"""A text with fewer characters is short."""
+
+LEAST_SHORT = 0.15
+"""The probability below which the language of a short text is unknown."""
+
+_FAR = 0.001  # of the most probable language; no words lift what is below
+_CLEAR = 0.8  # the share from which a language stands without its rivals: 37 of 38 such guesses were right, and more
 _SURE = 0.7  # from here on, no guess about the development texts was wrong but for languages that are one
 _FEWEST_ASCII, _FEWEST = 4, 2  # letters; those beyond ASCII say more
 
 
-class LanguageGuess(NamedTuple):
-    """The language that a text seems to be in.
+class _Pair(NamedTuple):
+    code: str | None
+    confidence: float
+
+
+class LanguageGuess(_Pair):
+    """The language that a text seems to be in: a pair of its code and its probability, with its rivals beside them.
 
     Attributes:
         code: the two-letter code of the language (three letters if it has no such code); None for unknown.
-        confidence: the probability from 0 to 1, together with languages that are compared as the same (`MACROS`).
+        confidence: the probability from 0 to 1 that it is this language or one that is hard to tell from it
+            (`MACROS` and `NEIGHBOURS` in `penstock.detection.language.names`).
+        rivals: the codes of such languages that the text may be in as well, the most probable first; empty if it shows
+            which one it is in.
     """
 
-    code: str | None
-    confidence: float
+    rivals: tuple[str, ...]
+
+    def __new__(cls, code: str | None, confidence: float, rivals: tuple[str, ...] = ()) -> Self:
+        """Return a guess; without ``rivals`` it is a language that the text shows clearly, or unknown."""
+        made = super().__new__(cls, code, confidence)
+        made.rivals = rivals
+        return made
+
+    def __repr__(self) -> str:
+        """Show the rivals, too."""
+        return f"LanguageGuess(code={self.code!r}, confidence={self.confidence!r}, rivals={self.rivals!r})"
 
 
 UNKNOWN = LanguageGuess(None, 0.0)
@@ -176,20 +203,23 @@ class LanguageIdentifier:
         languages: the languages to tell apart, as codes, tags or English names; None (the default) for
             `DEFAULT_LANGUAGES`. With fewer languages, short texts are told apart more surely; a text in none of them
             counts as the nearest one.
-        least: the probability below which the language is unknown, 0 to 1; `LEAST` by default.
+        least: the probability below which the language is unknown, 0 to 1; None (the default) for `LEAST`, and
+            `LEAST_SHORT` for texts of fewer than `SHORT` characters.
 
     Raises:
         MissingExtraError: py3langid is not installed.
         OptionError: the model does not know a language, there are fewer than two, or ``least`` is not such a number.
     """
 
-    def __init__(self, languages: Iterable[str] | None = None, *, least: float = LEAST) -> None:
+    def __init__(self, languages: Iterable[str] | None = None, *, least: float | None = None) -> None:
         if importlib.util.find_spec("py3langid") is None:
             raise MissingExtraError("the embedded identification of languages", "language")
-        if isinstance(least, bool) or not isinstance(_any(least), (int, float)) or not 0 <= least <= 1:
-            raise OptionError("LanguageIdentifier", "least", least, "a number from 0 to 1")
+        if least is not None and (
+            isinstance(least, bool) or not isinstance(_any(least), (int, float)) or not 0 <= least <= 1
+        ):
+            raise OptionError("LanguageIdentifier", "least", least, "a number from 0 to 1, or None")
         self.languages = _chosen(languages)
-        self.least = float(least)
+        self.least = None if least is None else float(least)
         self._known = frozenset(self.languages)
 
     def __eq__(self, other: object) -> bool:
@@ -206,6 +236,11 @@ class LanguageIdentifier:
         """Load the model now. This takes half a second to a second, so do not call it in an event loop."""
         _model()
 
+    @property
+    def loaded(self) -> bool:
+        """Whether the model is loaded, so that no text waits for it."""
+        return bool(_LOADED)
+
     def prepare(self) -> None:
         """Start to load the model in a thread, so that the first text waits less."""
         if not _LOADED and not _THREADS:
@@ -217,11 +252,17 @@ class LanguageIdentifier:
 
         A text that is marked as code from end to end is read all the same, and the result counts only if it is sure.
         """
+        least = self._least(text)
         words = prose(text)
         if not _is_short(words):
-            return self._guess(words, self.least)
+            return self._guess(words, least)
         words = prose(text, fenced=True)
-        return UNKNOWN if _is_short(words) else self._guess(words, max(self.least, _SURE))
+        return UNKNOWN if _is_short(words) else self._guess(words, max(least, _SURE))
+
+    def _least(self, text: str) -> float:
+        if self.least is not None:
+            return self.least
+        return LEAST_SHORT if len(text.strip()) < SHORT else LEAST
 
     def _guess(self, words: str, least: float) -> LanguageGuess:
         script = only_language(words)
@@ -231,19 +272,33 @@ class LanguageIdentifier:
         if not shares:
             return UNKNOWN
         code = max(shares, key=lambda each: shares[each])
-        confidence = min(sum(shares.get(each, 0.0) for each in macro_of(code)), 1.0)
-        return LanguageGuess(code, confidence) if confidence >= least else LanguageGuess(None, confidence)
+        near = {each: shares[each] for each in neighbours_of(code) & shares.keys()}
+        confidence = min(sum(near.values()), 1.0)
+        if confidence < least:
+            return LanguageGuess(None, confidence)
+        return LanguageGuess(code, confidence, _rivals_of(code, near))
 
     def _shares(self, words: str) -> dict[str, float]:
         """Return the probability of each language; they add up to 1. Empty if none is probable at all."""
-        weights = _rivals.weights(words)
-        shares = {code: share * weights.get(code, 1.0) for code, share in _model().rank(words) if code in self._known}
+        ranked = [(code, share) for code, share in _model().rank(words) if code in self._known]
+        likely = [code for code, share in ranked if share >= _FAR * ranked[0][1]]
+        weights, against = _rivals.weights(words), word_evidence().against(words, likely)
+        shares = {code: share * weights.get(code, 1.0) * against.get(code, 1.0) for code, share in ranked}
         total = sum(shares.values())
         return {code: share / total for code, share in shares.items()} if total > 0 else {}
 
     def __repr__(self) -> str:
         """Show how many languages it tells apart."""
         return f"LanguageIdentifier({len(self.languages)} languages)"
+
+
+def _rivals_of(code: str, shares: Mapping[str, float]) -> tuple[str, ...]:
+    """Return the languages that a text may be in instead of the most probable of some; none if that one is sure."""
+    total = sum(shares.values())
+    if shares[code] >= _CLEAR * total:
+        return ()
+    others = (each for each in shares if each != code and shares[each] >= (1 - _CLEAR) * shares[code])
+    return tuple(sorted(others, key=lambda each: (-shares[each], each)))
 
 
 def _is_short(words: str) -> bool:
@@ -271,6 +326,7 @@ def _model() -> _FastTextModel:
     if not _LOADED:
         with _LOCK:
             if not _LOADED:
+                word_evidence()
                 module = importlib.import_module("py3langid.langid")
                 _LOADED.append(
                     cast("_Maker", module.LanguageIdentifier).from_model_file(module.MODEL_FILE, norm_probs=True)

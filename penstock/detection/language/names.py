@@ -221,11 +221,14 @@ MACROS: tuple[frozenset[str], ...] = (
 )
 """Languages that count as the same.
 
-Bosnian, Croatian and Serbian; Indonesian and Malay; both forms of Norwegian; languages in Chinese characters. Danish is
-none of them: it is told from Norwegian in 19 of 20 short texts.
+Bosnian, Croatian and Serbian; Indonesian and Malay; both forms of Norwegian; languages in Chinese characters.
 """
 
+NEIGHBOURS: tuple[frozenset[str], ...] = (frozenset({"da", "nb", "nn", "no"}),)
+"""Languages that do not count as the same, but that a short text can be in equally: Danish and Norwegian."""
+
 _GROUPS = {code: members for members in MACROS for code in members}
+_NEAR = {code: members for members in NEIGHBOURS for code in members}
 
 
 class _Names(NamedTuple):
@@ -269,6 +272,11 @@ def language_name(tag: str) -> str:
 def macro_of(code: str) -> frozenset[str]:
     """Return the codes that count as the same language as a code, itself included."""
     return _GROUPS.get(code, frozenset({code}))
+
+
+def neighbours_of(code: str) -> frozenset[str]:
+    """Return the codes of the languages that a text in a language may be in as well, itself included."""
+    return macro_of(code) | _NEAR.get(code, frozenset())
 
 
 def same_language(one: str, other: str) -> bool:

@@ -10,16 +10,23 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal, NoReturn, Protocol, Unpack, cast, get_args, runtime_checkable
 
-from penstock.detection.language import LanguageIdentifier, language_code, language_name, same_language
+from penstock.detection.language import (
+    LanguageIdentifier,
+    language_code,
+    language_name,
+    neighbours_of,
+    same_language,
+)
 from penstock.detection.windows import Windows
 from penstock.engine.processor.processor import flag
 from penstock.engine.processor.stages import STAGES
-from penstock.engine.tasks import gather
+from penstock.engine.tasks import gather, runs_without_loop
 from penstock.engine.text_guards.text_guard import by_message
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import EMPTY, freeze, is_mapping
+from penstock.engine.workers import run_in_worker
 from penstock.models.judges.scores import Score  # noqa: TC001 - pydantic reads it at run time
 from penstock.models.judges.spoken import SpokenVerdict
 from penstock.processors.guards.judged_guard import check_score
@@ -128,6 +135,22 @@ def known_details(tag: str, confidence: float | None, source: str) -> dict[str, 
     return {"detected_language": language_name(tag), "iso_code": tag, **sure, "source": source}
 
 
+def possible_tags(details: Mapping[str, Value]) -> tuple[str, ...]:
+    """Return the tags of the languages that a window may be in, the most probable first; none if it is unknown."""
+    return (details["iso_code"], *details.get("rivals", ())) if "iso_code" in details else ()
+
+
+def _with_rivals(scored: WindowScores, guess: LanguageGuess) -> WindowScores:
+    """Return the scores of a window whose language is known with those of its rivals, which are as probable."""
+    rivals: tuple[str, ...] = getattr(guess, "rivals", ())  # an identifier of the user's own may return any pair
+    if not rivals or "iso_code" not in scored.details:
+        return scored
+    tags = (scored.details["iso_code"], *rivals)
+    named = " or ".join(map(language_name, tags))
+    details = {**scored.details, "detected_language": named, "rivals": list(rivals)}
+    return WindowScores(dict.fromkeys(tags, guess.confidence), details=details)
+
+
 UNKNOWN: Mapping[str, Value] = {"source": "unknown"}
 """The details of a window whose language is not known."""
 
@@ -152,7 +175,9 @@ def text_summary(verdicts: Sequence[WindowVerdict], targets: Sequence[str]) -> d
     total = sum(sizes.values())
     shares = {each: round(sizes[each] / total, 3) for each in sorted(sizes)}
     several = {"languages": sorted(sizes), "shares": shares} if len(sizes) > 1 else {}
-    return {**surest, **about_target, "is_target_language": all(is_among(each, targets) for each in sizes), **several}
+    known = [tags for verdict in seen if (tags := possible_tags(verdict.scored.details))]
+    target = all(any(is_among(tag, targets) for tag in tags) for tags in known)
+    return {**surest, **about_target, "is_target_language": target, **several}
 
 
 def _tag(verdict: WindowVerdict) -> str:
@@ -342,8 +367,9 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         """Return what the embedded detector finds in a window; None if it is not used, or the text is too short."""
         if self._own is None or self._is_short(text):
             return None
-        code, confidence = self._own.identify(text)
-        return self.apply_limits(self._reading(code, confidence, "embedded"))
+        guess = self._own.identify(text)
+        code, confidence = guess
+        return self.apply_limits(_with_rivals(self._reading(code, confidence, "embedded"), guess))
 
     def judge_scores(self, judged: Judged[LanguageVerdict], text: str) -> WindowScores:
         """Return what a judge says; a tag that is none counts as unknown."""
@@ -364,11 +390,17 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         return WindowScores({tag: confidence}, details=details)
 
     def apply_limits(self, scored: WindowScores) -> WindowScores:
-        """Return scores with the language flagged if it is known and not a target."""
-        tag: str | None = scored.details.get("iso_code")
-        if tag is None or is_among(tag, self.target_languages):
+        """Return scores with the language flagged if it is known, and neither it nor a rival of it is a target."""
+        tags = possible_tags(scored.details)
+        if any(is_among(tag, self.target_languages) for tag in tags):
             return scored._replace(flagged=())
-        return scored._replace(flagged=(tag,))
+        return scored._replace(flagged=tags)
+
+    async def detected(self, text: str) -> WindowScores | None:
+        """Return what `detect` does; until the model is loaded a thread waits for it, and not the event loop."""
+        if isinstance(self._own, LanguageIdentifier) and not self._own.loaded and not runs_without_loop():
+            await run_in_worker(self._own.load, in_turn=False)
+        return await super().detected(text)
 
     async def score_window(self, text: str, ctx: AnyContext) -> WindowScores:
         """Return what is found out about a window; the judge is asked only where the embedded detector is in doubt."""
@@ -418,14 +450,16 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         made: list[WindowVerdict] = []
         for low, high in itertools.pairwise([0, *cuts]):
             read = self.detect(window[low:high]) if high - low >= _STRETCHES.least else None
-            other = read is not None and self._is_other(read, _tag(verdict))
+            other = read is not None and self._is_other(read, verdict.scored)
             scored = read if read is not None and other else verdict.scored
             made.append(WindowVerdict(verdict.start + low, verdict.start + high, scored))
         return made
 
-    def _is_other(self, read: WindowScores, own: str) -> bool:
-        tag: str = read.details.get("iso_code", "")
-        return bool(tag) and read.details["confidence"] >= _SURE and not (own and same_language(tag, own))
+    def _is_other(self, read: WindowScores, window: WindowScores) -> bool:
+        """Return whether a stretch is surely in none of the languages that its window may be in."""
+        tags, own = possible_tags(read.details), possible_tags(window.details)
+        sure = bool(tags) and read.details["confidence"] >= _SURE
+        return sure and not any(same_language(tag, other) for tag in tags for other in own)
 
     # Translating
 
@@ -531,7 +565,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         self, ctx: AnyContext, categories: Iterable[str], metadata: Mapping[str, Value], why: str = ""
     ) -> NoReturn:
         """Stop the run; the reason has the language of the text and the allowed languages."""
-        named = ", ".join(f"{language_name(tag)} ({tag})" for tag in dict.fromkeys(categories))
+        named = _named(dict.fromkeys(categories))
         allowed = ", ".join(self.target_languages) or "none"
         metadata = {**metadata, "target_languages": list(self.target_languages)}
         self._reporter.stop(ctx, f"{why}the text is in {named}; allowed: {allowed}", metadata)
@@ -586,6 +620,15 @@ def _joined(window: TextWindow) -> str:
     places = [part.start for part in window.parts]
     ends = [*places[1:], len(window.text)]
     return " ".join(window.text[low:high] for low, high in zip(places, ends, strict=True)).strip()
+
+
+def _named(tags: Iterable[str]) -> str:
+    """Return the names of languages, with their tags, and "or" between those that are hard to tell apart."""
+    named, last = "", ""
+    for tag in tags:
+        joint = "" if not last else " or " if tag in neighbours_of(last) else ", "
+        named, last = f"{named}{joint}{language_name(tag)} ({tag})", tag
+    return named
 
 
 def _length(name: str, given: object) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from typing import Any
 
 import anyio
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from penstock import Message, OptionError, Workflow
-from penstock.detection.language import LanguageGuess
+from penstock.detection.language import LanguageGuess, LanguageIdentifier
 from penstock.engine import MissingExtraError
 from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
 from penstock.processors.guards.language_detector import ANSWER_LANGUAGE, LANGUAGE, METADATA, LanguageDetector
@@ -39,6 +40,12 @@ def says(code: str | None, confidence: float | None, translated: str | None = No
 def about(message: Message) -> Any:
     """Return what a message's metadata say of its language."""
     return message.metadata.get(METADATA)
+
+
+DANISH_OR_NORWEGIAN = "Jeg er her i dag."
+NORWEGIAN = "Kan du hjelpe meg med dette?"
+CROATIAN = "Tko je uzeo mlijeko? Ne znam što se dogodilo."
+SERBIAN = "Ko je uzeo mleko? Ne znam šta se dogodilo."
 
 
 def test_by_default_it_notes_the_language_and_changes_no_text() -> None:
@@ -128,6 +135,57 @@ def test_targets_are_codes_tags_and_names(targets: Any, text: str) -> None:
 
     assert not outcome.blocked
     assert about(outcome.messages[0])["is_target_language"] is True
+
+
+@pytest.mark.parametrize(
+    ("targets", "text", "blocked"),
+    [
+        (["da"], DANISH_OR_NORWEGIAN, False), (["no"], DANISH_OR_NORWEGIAN, False),
+        (["nb"], DANISH_OR_NORWEGIAN, False),
+        (["da"], NORWEGIAN, True), (["no"], NORWEGIAN, False), (["hr"], SERBIAN, False), (["sr"], CROATIAN, False),
+        (["en"], DANISH_OR_NORWEGIAN, True),
+    ],
+)  # fmt: skip
+def test_a_text_that_may_be_in_a_target_language_is_let_in(targets: list[str], text: str, blocked: bool) -> None:
+    """Danish where Norwegian is as probable, and no clear Norwegian; Croatian and Serbian always count as one."""
+    outcome = run_stage(LanguageDetector(strategy="block", target_languages=targets), "process_input", text)
+
+    assert outcome.blocked is blocked
+    if not blocked:
+        assert about(outcome.messages[0])["is_target_language"] is True
+
+
+def test_languages_that_a_text_may_be_in_are_all_named() -> None:
+    """In the reason, in the scores, and in the metadata; the fact holds the most probable one."""
+    noted = run_stage(LanguageDetector(), "process_input", DANISH_OR_NORWEGIAN)
+    found = about(noted.messages[0])
+
+    assert (found["detected_language"], found["iso_code"]) == ("Danish or Norwegian", "da")
+    assert tuple(found["rivals"]) == ("no",)
+    assert noted.facts[LANGUAGE] == "da"
+
+    tripwire = run_stage(LanguageDetector(strategy="block"), "process_input", DANISH_OR_NORWEGIAN).tripwire
+    assert tripwire is not None
+    assert tripwire.reason == "the text is in Danish (da) or Norwegian (no); allowed: en"
+    assert set(tripwire.metadata["categories"]) == {"da", "no"}
+
+
+def test_the_model_is_loaded_in_a_thread_and_not_on_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a judge, whose detector is awaited: the first text waits for it, and the event loop does not."""
+    loading: list[threading.Thread] = []
+    load = LanguageIdentifier.load
+
+    def watched(identifier: LanguageIdentifier) -> None:
+        loading.append(threading.current_thread())
+        load(identifier)
+
+    guard = LanguageDetector(ScriptedModel([]))
+    monkeypatch.setattr(LanguageIdentifier, "load", watched)
+    monkeypatch.setattr(LanguageIdentifier, "loaded", property(lambda _: bool(loading)))
+    outcome = anyio.run(Workflow("w").then(guard).check, FRENCH)
+
+    assert outcome.facts[LANGUAGE] == "fr"
+    assert [thread is threading.main_thread() for thread in loading] == [False]
 
 
 def test_a_message_of_several_languages_is_told_by_most_of_it_and_blocked_by_any() -> None:
