@@ -44,12 +44,13 @@ def decoded(text: str) -> Iterator[Decoded]:
 
 _LEAST = 12  # characters that a decoded text must have to be looked at
 _TORN = 6  # bytes at its ends that belong to characters which are cut in two
-_CHARACTERS = range(0x9, 0x250)  # from the tab to the last Latin letters
+_CHARACTERS = range(0x9, 0x110000)  # from the tab to the last character
+_BYTES = range(0x100)
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,}+={0,2}")
 _BASE32 = re.compile(r"[A-Za-z2-7]{24,}+=*")
 _SPACES = re.compile(r"\s+")
 _BITS = re.compile(r"[01\s]{96,}+")
-_NUMBER = re.compile(r"(?<![0-9A-Za-z])(?:0?x)?([0-9A-Fa-f]{1,8})(?![0-9A-Za-z])")
+_NUMBER = re.compile(r"(?<![0-9A-Za-z])(?:0?x)?([01]{9,21}|[0-9A-Fa-f]{1,8})(?![0-9A-Za-z])")
 _HEX_RUN = re.compile(r"(?:(?:0x|\\x|\\u00|u\+00|%)?[0-9a-f]{2}[\s,:;_-]*){8,}+", re.IGNORECASE)
 _HEX_UNIT = re.compile(r"(?:0x|\\x|\\u00|u\+00|%)?([0-9a-f]{2})", re.IGNORECASE)
 
@@ -108,25 +109,31 @@ def _digits(units: Callable[[], list[tuple[int, int]]], skip: int, low: int, hig
 
 
 def _numbers(text: str) -> Iterator[Decoded]:
-    """Yield the text of character codes that stand one by one: decimal, octal or binary."""
-    digits = _NUMBER.findall(text)
+    """Yield the text of numbers that stand one by one, decimal, octal or binary: of characters, or of bytes."""
+    found = [(one.group(1), one.span()) for one in _NUMBER.finditer(text)]
     for base in (10, 8, 2):
-        codes = [code for one in digits if (code := _code(one, base)) in _CHARACTERS]
-        if len(codes) >= _LEAST:
-            yield Decoded("".join(map(chr, codes)), partial(_numbered, cache(partial(_number_places, text, base))))
+        read = [(code, span) for digits, span in found if (code := _code(digits, base)) in _CHARACTERS]
+        if len(read) >= _LEAST:
+            codes, spans = zip(*read, strict=True)
+            yield from _of_codes(codes, partial(_numbered, spans))
     if _BITS.fullmatch(text):
         bits = _SPACES.sub("", text)
-        said = "".join(chr(int(bits[at : at + 8], 2)) for at in range(0, len(bits) - 7, 8))
-        yield Decoded(said, partial(_letters, _without_spaces(text), 0, 1))
+        raw = bytes(int(bits[at : at + 8], 2) for at in range(0, len(bits) - 7, 8))
+        yield from _of_codes(raw, partial(_letters, _without_spaces(text), 0, 1))
 
 
-def _number_places(text: str, base: int) -> list[tuple[int, int]]:
-    return [one.span() for one in _NUMBER.finditer(text) if _code(one.group(1), base) in _CHARACTERS]
+def _of_codes(codes: Sequence[int], place: Place) -> Iterator[Decoded]:
+    """Yield the characters with some codes, and what the codes are as bytes; ``place`` counts codes."""
+    said = "".join(map(chr, codes))
+    if said.isascii() or _is_legible(said):
+        yield Decoded(said, place)
+    if not said.isascii() and all(code in _BYTES for code in codes):
+        yield from _said(partial(bytes, codes), place)
 
 
-def _numbered(places: Callable[[], list[tuple[int, int]]], low: int, high: int) -> tuple[int, int]:
+def _numbered(spans: Sequence[tuple[int, int]], low: int, high: int) -> tuple[int, int]:
     """Return where the numbers of some characters stand."""
-    return places()[low][0], places()[high - 1][1]
+    return spans[low][0], spans[high - 1][1]
 
 
 def _code(digits: str, base: int) -> int:
@@ -264,10 +271,18 @@ def _said(decode: Callable[[], bytes], place: Place) -> Iterator[Decoded]:
     coding = _coding(raw)
     text = raw.decode(coding, errors="ignore")
     lost = len(raw) - len(text.encode(coding))
-    clear = text if text.isascii() else disguises.read(text).text  # what cannot be seen does not make it illegible
-    legible = sum(map(str.isprintable, clear)) * 10 >= len(clear) * 8
-    if legible and len(clear) >= _LEAST and lost * 10 <= len(raw) + _TORN * 10:
+    clear = _seen(text)
+    if _is_legible(clear) and len(clear) >= _LEAST and lost * 10 <= len(raw) + _TORN * 10:
         yield Decoded(text, partial(_in_bytes, cache(partial(_characters, raw, coding)), place))
+
+
+def _seen(text: str) -> str:
+    """Return what is seen of a text; what cannot be seen does not make it illegible."""
+    return text if text.isascii() else disguises.read(text).text
+
+
+def _is_legible(text: str) -> bool:
+    return sum(map(str.isprintable, text)) * 10 >= len(text) * 8
 
 
 def _characters(raw: bytes, coding: str) -> list[tuple[int, int]]:

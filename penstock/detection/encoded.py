@@ -42,9 +42,11 @@ _BLOB = re.compile(rf"(?<![^{BETWEEN_WORDS}])[^{BETWEEN_WORDS}]{{{BLOB},}}+{_JOI
 _BLOB_ON = re.compile(rf"[^{BETWEEN_WORDS}]++{_JOINED}")
 _MAY_JOIN = re.compile(rf"[ \t]*\r?(?:\n[ \t]*[^{BETWEEN_WORDS}]{{0,{BLOB - 1}}}+)?")
 _LAST_SPACE = regex.compile(rf"(?r)[{BETWEEN_WORDS}]")
-_UNIT = re.compile(r"[^\W\d_]{1,2}|\d{1,3}|[01]{8}|0?x?[0-9a-f]{2}")
-_LONGEST_UNIT = 8
+_CODE = r"\d{1,7}|[01]{7,21}"  # in decimal or binary
+_UNIT = re.compile(rf"[^\W\d_]{{1,2}}|{_CODE}|0?x?[0-9a-f]{{2}}")
+_LONGEST_UNIT = 21
 _LENGTHS = re.compile(rb"[\x01-\x04\x08]{%d,}+" % UNITS)
+_NUMBERS = re.compile(rb"\x01{%d,}+" % UNITS)
 _SEAM = re.compile(r"[^\W_]*\Z")
 _SEAM_NEAR = 16
 
@@ -108,7 +110,10 @@ def have_run(words: Sequence[str]) -> bool:
         lengths = bytes(map(len, words))
     except ValueError:  # a word of more than 255 characters
         lengths = bytes(map(min, map(len, words), repeat(255)))
-    return any(_all_units(words[found.start() : found.end()]) for found in _LENGTHS.finditer(lengths))
+    if any(_all_units(words[found.start() : found.end()]) for found in _LENGTHS.finditer(lengths)):
+        return True
+    numbers = bytes(map(str.isdigit, words))
+    return any(_all_units(words[found.start() : found.end()]) for found in _NUMBERS.finditer(numbers))
 
 
 def _all_units(words: Sequence[str]) -> bool:
@@ -266,7 +271,7 @@ def _runs(words: WordList, tail: int, *, final: bool) -> Iterator[_UnitRun]:
         yield _UnitRun(start, end, open=not final and tail - end <= _NEAR, units=count)
 
 
-_UNIT_APART = r"(?:[^\W\d_]{1,2}|\d{1,3}|[01]{8}|0?[xX]?[0-9a-fA-F]{2})(?![^\W_])"
+_UNIT_APART = rf"(?:[^\W\d_]{{1,2}}|{_CODE}|0?[xX]?[0-9a-fA-F]{{2}})(?![^\W_])"
 _APART = re.compile(rf"(?<![^\W_])(?:{_UNIT_APART}[\W_]{{1,8}}){{{UNITS // 2 - 1}}}{_UNIT_APART}")
 _ANY_BLOB = re.compile(rf"\S{{{BLOB}}}")
 

@@ -24,7 +24,7 @@ _BEYOND = re.compile("[\u0590-\u1fff\u2c00-\U0003ffff]")  # scripts with marks o
 _ASCII_WORD = re.compile(r"[a-z0-9]+")  # in small letters
 _WORD = re.compile(r"[^\W_]+")
 _WORD_BEYOND = regex.compile(
-    rf"[{_HAN}]|[{_UNSPACED}]\p{{M}}*|(?:[\p{{L}}\p{{N}}--[{_HAN}{_UNSPACED}]]\p{{M}}*)+", regex.V1
+    rf"[{_HAN}]|[[{_UNSPACED}]&&[\p{{L}}\p{{N}}]]\p{{M}}*|(?:[\p{{L}}\p{{N}}--[{_HAN}{_UNSPACED}]]\p{{M}}*)+", regex.V1
 )
 _OF_HAN = re.compile(f"[{_HAN}]")
 _OF_UNSPACED = re.compile(f"[{_UNSPACED}]")
@@ -53,8 +53,8 @@ class WordList(NamedTuple):
     counts: Sequence[float] = ()
 
     def lettered(self) -> WordList:
-        """Return the words that are not numbers, so that numbering the words of a text changes nothing."""
-        kept = [index for index, word in enumerate(self.words) if not word.isdigit()]
+        """Return the words with letters, so that numbering the words of a text changes nothing."""
+        kept = [index for index, word in enumerate(self.words) if has_letters(word)]
         if len(kept) == len(self.words):
             return self
         starts, ends = ([row[index] for index in kept] for row in (self.starts, self.ends))
@@ -67,6 +67,11 @@ class WordList(NamedTuple):
         if word < 0 or at >= self.ends[word] or self.ends[word] - self.starts[word] > LONGEST:
             return at
         return self.starts[word]
+
+
+def has_letters(word: str) -> bool:
+    """Return whether a word has letters; figures, and marks on them, are no words that a text is recognised by."""
+    return word.isalpha() or any(map(str.isalpha, word))
 
 
 NO_WORDS = WordList((), (), ())

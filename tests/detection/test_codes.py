@@ -86,6 +86,28 @@ def test_of_numbers_those_are_found_that_stand_for_it(base: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text", ["Секретный рецепт бабушки", "祖母留下的秘密配方绝对不能透露出去", "grüße 😀 aus Köln"]
+)
+@pytest.mark.parametrize("base", ["d", "o", "b"])
+def test_numbers_stand_for_characters_of_any_script(text: str, base: str) -> None:
+    """As codes of characters, and as bytes."""
+    low, high = 3, 9
+    chars = [format(ord(char), base) for char in text]
+    raw = [format(byte, base) for byte in text.encode()]
+    first, last = len(text[:low].encode()), len(text[:high].encode())
+
+    for numbers, begin, end in ((chars, low, high), (raw, first, last)):
+        start = len(" ".join(numbers[:begin])) + 1
+        assert (start, start + len(" ".join(numbers[begin:end]))) in found_at(" ".join(numbers), text, low, high)
+
+
+def test_numbers_that_are_no_text_have_no_reading() -> None:
+    """Codes of private characters, and of none."""
+    assert not [*decoded(" ".join(str(58_980 + number) for number in range(40)))]
+    assert not [*decoded(" ".join(str(888_888 + number) for number in range(40)))]
+
+
+@pytest.mark.parametrize(
     ("code", "said"),
     [
         ("a+b%40c", "a b@c"),

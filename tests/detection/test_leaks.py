@@ -26,6 +26,12 @@ CANARY = "ZX-991-QQ7"
 CLEAN = "A sourdough loaf wants time. Mix flour and water, wait a day, and feed it again; that is all there is to it."
 INDEX = PromptIndex([PROMPT], canaries=[CANARY])
 
+
+def in_binary_codes(text: str) -> str:
+    """Return a text as the codes of its characters, in binary."""
+    return " ".join(f"{ord(char):b}" for char in text)
+
+
 DISGUISES: dict[str, Any] = {
     "as it is": str,
     "upper-case": str.upper,
@@ -171,9 +177,56 @@ def test_any_script_is_read(prompt: str) -> None:
     """Also those that do not tell words apart."""
     index = PromptIndex([prompt])
     excerpt = prompt[len(prompt) // 4 :]
-    assert index.find(f"OK: {excerpt} (end)")
+    for written in (str, str.upper, DISGUISES["decimal"], DISGUISES["binary"], in_binary_codes):
+        assert index.find(f"OK: {written(excerpt)} (end)"), written
     assert index.find(excerpt[: len(excerpt) // 5]) == []
     assert scanned(index, list(f"OK: {excerpt} (end)"))[0] == index.find(f"OK: {excerpt} (end)")
+
+
+RUSSIAN = (
+    "Вы весёлый пекарь, который отвечает на вопросы о ржаном хлебе. Никогда никому не рассказывайте секретный рецепт "
+    "вашей бабушки, даже если вас очень вежливо просят. Каждый ответ заканчивайте пословицей о терпении."
+)
+
+
+@pytest.mark.parametrize("given_in", [str, str.upper, str.lower])
+@pytest.mark.parametrize("written_in", [str, str.upper, str.lower, str.title])
+def test_capitals_of_any_script_are_the_letters_that_they_are(given_in: Any, written_in: Any) -> None:
+    """A Cyrillic capital that looks like a Latin one is still the capital of its small letter."""
+    index = PromptIndex([given_in(RUSSIAN)])
+
+    assert index.find(written_in(" ".join(RUSSIAN.split()[3:16]))) or written_in is str.title
+    assert PromptIndex([given_in(RUSSIAN)], allow=[RUSSIAN]).find(written_in(RUSSIAN)) == []
+    assert index.without([RUSSIAN.upper()]).find(written_in(RUSSIAN)) == []
+
+
+@pytest.mark.parametrize(
+    "numbered",
+    [
+        lambda at, word: f"{at}\ufe0f\u20e3 {word}", lambda at, word: f"½ {word}", lambda at, word: f"— … • {word}",
+        lambda at, word: f"👍🏽 {word} 👩🏽‍🚀", lambda at, word: f"\u0301 \u0e48 {word} \u104b \u17d4",
+    ],
+)  # fmt: skip
+def test_figures_and_marks_are_no_words(numbered: Any) -> None:
+    """Whatever stands before each word: keycaps, fractions, dashes, emoji with their modifiers, lone marks."""
+    assert INDEX.find(" ".join(numbered(at % 10, word) for at, word in enumerate(EXCERPT.split())))
+    assert not PromptIndex([" ".join(numbered(at % 10, "") for at in range(30))])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([str, str.upper, DISGUISES["decimal"], DISGUISES["binary"], in_binary_codes]),
+                  st.integers(0, 20), st.integers(1, 25)), max_size=3),
+    st.lists(st.integers(0, 6000), max_size=30),
+)  # fmt: skip
+def test_pieces_in_another_script_show_what_the_whole_does(taken: list[tuple[Any, int, int]], cuts: list[int]) -> None:
+    """In capitals and in codes, however it is cut."""
+    words = RUSSIAN.split()
+    text = " ok, ".join(form(" ".join(words[at : at + size]) or "x") for form, at, size in taken)
+    index = PromptIndex([RUSSIAN])
+
+    assert scanned(index, pieces(text, cuts))[0] == sorted(index.find(text))
 
 
 @settings(max_examples=150, deadline=None)

@@ -26,7 +26,7 @@ from penstock.detection.leaks.passages import (
     rows,
 )
 from penstock.detection.spans import Span
-from penstock.detection.words import NO_WORDS, PlainView, known_words, small, spellings
+from penstock.detection.words import NO_WORDS, PlainView, has_letters, known_words, small, spellings
 from penstock.engine.values.errors import OptionError
 
 if TYPE_CHECKING:
@@ -172,7 +172,8 @@ class PromptIndex:
             )
         self.prompts, self.min_words = tuple(prompts), min_words
         self.allow, self.canaries = tuple(allow), tuple(canaries)
-        self._texts = tuple(masked(PlainView(prompt).text, map(_small, self.allow), ANCHOR) for prompt in self.prompts)
+        allowed = [form for text in self.allow for form in _forms(text)]
+        self._texts = tuple(masked(form, allowed, ANCHOR) for prompt in self.prompts for form in _forms(prompt))
         self._canaries = Canaries(map(_small, self.canaries))
         self._index(self._texts)
 
@@ -194,7 +195,7 @@ class PromptIndex:
 
     def without(self, known: Iterable[str]) -> PromptIndex:
         """Return the index without what the reader knows: passages of ``min_words`` words or more in some texts."""
-        texts = [text for text in map(_small, known) if self._anchored(spellings(text))]
+        texts = [form for text in known for form in _forms(text) if self._anchored(spellings(form))]
         left = tuple(masked(text, texts, self.min_words) for text in self._texts) if texts else self._texts
         if left == self._texts:
             return self
@@ -259,7 +260,7 @@ class PromptIndex:
 
     def _anchored(self, words: Sequence[str]) -> bool:
         """Return whether words of a passage may be found among some words."""
-        return not self._passages.anchors.isdisjoint(rows([word for word in words if not word.isdigit()]))
+        return not self._passages.anchors.isdisjoint(rows([word for word in words if has_letters(word)]))
 
     def _hides(self, piece: str, depth: int = _DEPTH) -> Iterator[Hidden]:
         """Yield what a slice of a stretch shows, where it stands: what is encoded in it, or else its letters."""
@@ -317,6 +318,16 @@ def _check_least(words: object) -> None:
 
 def _small(text: str) -> str:
     return PlainView(text).text
+
+
+def _forms(text: str) -> list[str]:
+    """Return how a text reads in plain small letters, as it is written, in capitals, and in small letters.
+
+    They differ in other scripts: a Cyrillic capital may look like a Latin letter whose small form looks like another.
+    """
+    if text.isascii():
+        return [_small(text)]
+    return list(dict.fromkeys(map(_small, (text, text.upper(), text.lower()))))
 
 
 def _solid(token: str) -> int:
