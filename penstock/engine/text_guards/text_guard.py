@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 MAX_HOLD = 4096
 """Characters of a stream that a guard may hold back by default; a guard that needs more has failed.
 
-The longest key block that `penstock.detection.secrets` finds follows from it.
+The longest key block that `penstock.detection.secrets.shapes` finds follows from it.
 """
 
 

@@ -5,8 +5,8 @@ from time import process_time
 
 import pytest
 
-from penstock.detection import secrets as labels
 from penstock.detection.patterns.matching import Finder
+from penstock.detection.secrets import labelled as labels
 from penstock.detection.unicode.normalizing import Profile, normalize
 from penstock.processors.text.regex_filter import PRESETS, preset
 
@@ -19,6 +19,18 @@ HURTFUL = [
     *(":", "f:", "1.", "DE44 ", "4111 ", "ssn 123456789 ", "tel 1234567 "),
     *("=", "=x", "token=", "key=", 'password="', "password:   ", "secret", "api_key", "bearer ", "basic "),
     *("sk-", "xsk-", "key-", "pul-.", "dp.pt.", "ghp_", "AKIA", "eyJ", "eyJaaaaaaaa.", "éeyJ", "-us1", ".aaaaaa"),
+    *(
+        "password is ",
+        "password for ",
+        "key is a1",
+        "-p ",
+        " -u a:",
+        "mysql -p",
+        'login("a", ',
+        "a('",
+        "password 7 ",
+        "Key>",
+    ),
     *("-", "-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----AAAAAAAAAAAAAAAAAAAA "),
     *("://", "a://b:", "http://", "www.", "www.a."),
     *(" ", "\n", " \n", "```\n", '"', "\x1b[", "\x1b]a"),

@@ -1,0 +1,283 @@
+"""Secrets without a separator: on command lines, in configuration, in calls, and in sentences.
+
+``mysql -pSECRET``, ``curl -u name:secret``, ``--password secret``; ``login joe password secret``; ``login("joe",
+"secret")``; ``the password is "secret"``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from penstock.detection.patterns.built_in import BuiltInRule, pattern_rule
+from penstock.detection.patterns.open_matches import StreamPattern, Trace
+from penstock.detection.secrets import values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.detection.patterns.open_matches import Scan
+
+_REACH = 100  # characters before a value that are looked at; less than `LOOKBACK`
+_DIGIT_OR_SIGN = re.compile(r"[\d!@#%^*?~+=&]")
+_NUMBERS = re.compile(r"[\d.,:/-]*(?:/tcp|/udp)?")
+# A value on a command line: what stands in quotes, or what ends at a space. Variables and templates are none.
+_ARGUMENT = (
+    r"""(?:'(?P<one>[^'\n]{4,128})'|"(?P<two>[^"\n]{4,128})"|(?P<bare>[^\s"'`$<{\[(*|&;,\\-][^\s"'`<>|;]{3,128}))"""
+)
+
+
+def _rule(
+    name: str,
+    pattern: str,
+    trigger: str,
+    counts: Callable[[str, str, str, bool], bool],
+    replacement: str = "[PASSWORD]",
+    end: str = "",
+) -> BuiltInRule:
+    """Return a rule for a value that has the form of an `_ARGUMENT`, and may have a group ``option`` before it.
+
+    ``counts`` decides from the text before, the option, the value, and whether that stands in quotes. The characters of
+    ``end`` do not belong to a value if it ends with them and has no quotes.
+    """
+    shape = StreamPattern(pattern)
+
+    def search(text: str, start: int, *, final: bool) -> Scan:
+        matches, hold = shape.walk(text, start, final=final)
+        traces: list[Trace] = []
+        for found in matches:
+            group = next(each for each in ("one", "two", "bare") if found.group(each) is not None)
+            value, low = found.group(group), found.start(group)
+            if group == "bare":
+                value = value.rstrip(end)
+            before = text[max(found.start() - _REACH, 0) : found.start()]
+            option = found.groupdict().get("option") or ""
+            secret = len(value) >= _SHORTEST and counts(before, option, value, group != "bare")
+            traces.append(Trace(found.start(), found.end(), low, low + len(value), secret))
+        return traces, hold
+
+    return BuiltInRule(name, replacement, trigger, search)
+
+
+_SHORTEST = 4
+
+
+def _is_argument(found: str) -> bool:
+    """Return whether a value behind an option that takes a password is one."""
+    return values.password(found) and not _NUMBERS.fullmatch(found)
+
+
+def _has_sign(found: str) -> bool:
+    return _DIGIT_OR_SIGN.search(found.rstrip(".,:!?)")) is not None
+
+
+_SECRET_OPTION = re.compile(
+    r"(?i)-?(?:[\w.-]*[-_.])?(?:\w*password|passwd|pass|\w*passphrase|pwd|storepass|keypass|srcstorepass|deststorepass"
+    r"|srckeypass|token|secret|\w*api-?key|access-?key|secret-?key|auth-?key|auth-?token|psk)"
+)
+_LONG_TOKEN = re.compile(r"(?i)token|key")
+_LEAST_TOKEN = 12
+# Commands whose option takes a password, by the option.
+_TAKES = {
+    option: re.compile(rf"(?i)(?:^|[\s/\\\"'`(;|&])(?:{commands})\b[^\n|;]*$")
+    for option, commands in {
+        "p": r"sshpass|docker\s+login|podman\s+login|helm\s+(?:registry\s+login|repo)|mysql\w*|mariadb\w*|psexec\w*"
+        r"|az\s+login|oc\s+login|crackmapexec|cme|nxc|netexec|evil-winrm|twine|mongo\w*|wmiexec\w*|smb\w+|7z\w*|rar"
+        r"|unrar|tsh|cadaver|ftp|lftp|winrs|sqlplus|expect|hydra|vncviewer|xfreerdp|rdesktop|rcon|mcrcon|ibmcloud",
+        "P": r"sqlcmd|bcp|osql|isql|zip|unzip|mosquitto_\w+|ipmitool|kinit|ssh-keygen|tsql|pg\w*",
+        "a": r"redis-cli|valkey-cli|keydb-cli|ipmitool|memcached",
+        "w": r"ldap\w+|vncpasswd",
+        "k": r"openssl|gpg",
+        "pw": r"plink|pscp|psftp|putty|bw",
+        "hp": r"rar|unrar|winrar",
+        "authpasswd": r"mpc|nmap",
+    }.items()
+}
+_ATTACHED = ("p", "hp", "P", "a")
+_NAME_GIVEN = re.compile(r"\s(?:-[uUl]|--?(?:user|username|login|name))[ =]?[\"']?[^\s\"']+[\"']?\s+$", re.IGNORECASE)
+_LOGIN = re.compile(r"""["']?(?:[\w.@/\\-]{1,64})(?:%|:)(?P<secret>[^\s"']{4,128})""")
+
+
+def _follows(before: str, option: str, found: str, quoted: bool) -> bool:  # noqa: FBT001 - see `_rule`
+    """Return whether a value behind an option is a secret."""
+    if option in _TAKES and _TAKES[option].search(before):
+        return _is_argument(found) and (quoted or _has_sign(found) or len(found) >= _LEAST_TOKEN)
+    if option in ("p", "P") and _NAME_GIVEN.search(before):
+        return _is_argument(found) and _has_sign(found)
+    if not _SECRET_OPTION.fullmatch(option):
+        return False
+    if _LONG_TOKEN.search(option):
+        return len(found) >= _LEAST_TOKEN and values.token(found)
+    return _is_argument(found) and (quoted or _has_sign(found))
+
+
+def _attached(before: str, option: str, found: str, quoted: bool) -> bool:  # noqa: FBT001 - see `_rule`
+    """Return whether what stands behind the letter of an option, without a space, is a password."""
+    return _TAKES[option].search(before) is not None and _is_argument(found) and (quoted or _has_sign(found))
+
+
+def _login(found: str) -> bool:
+    """Return whether it is the password of ``name:password``; ``1000:1000`` and ``Some::Module`` are none."""
+    return values.password(found) and not _NUMBERS.fullmatch(found) and found[0] != ":"
+
+
+_OPTION = "-(?<![A-Za-z0-9_-]-)"
+_ANY_OPTION = f"{_OPTION}-?[A-Za-z]"
+_COMMAND_LINES = (
+    _rule(
+        "command-password",
+        rf"{_OPTION}(?P<option>-?[A-Za-z][A-Za-z._-]{{0,32}})\s{{1,4}}{_ARGUMENT}",
+        _ANY_OPTION,
+        _follows,
+    ),
+    _rule("command-password", rf"{_OPTION}(?P<option>{'|'.join(_ATTACHED)}){_ARGUMENT}", _ANY_OPTION, _attached),
+    pattern_rule(
+        "command-password",
+        "[PASSWORD]",
+        r"""-(?:u|U|-user)(?<=\s-u|\s-U|-user)[ =]{1,2}["']?[\w.@/\\-]{1,64}[:%](?P<secret>[^\s"'$<{*]{4,128})""",
+        trigger="-(?:[uU]|-user)(?=[ =])",
+        check=_login,
+    ),
+    pattern_rule(
+        "command-password",
+        "[PASSWORD]",
+        r"""/p:(?<=\s/p:)["']?(?P<secret>[^\s"'$<{*]{4,128})""",
+        trigger="/p:",
+        check=_is_argument,
+    ),
+    pattern_rule(
+        "command-password",
+        "[PASSWORD]",
+        r"""ConvertTo-SecureString\s{1,4}(?:-String\s{1,4})?["'](?P<secret>[^"'$\n]{4,128})["']""",
+        trigger="-SecureString",
+        check=_is_argument,
+    ),
+)
+
+_CONFIGURATION = (
+    pattern_rule(  # netrc
+        "password",
+        "[PASSWORD]",
+        r"password\s{1,8}(?P<secret>[^\s\"'`<>(){}]{4,128})(?!\S)",
+        trigger=r"wor(?:d|t)(?=\s)",
+        near="login ",
+        check=lambda found: values.password(found) and (_has_sign(found) or not values.wordy(found)),
+    ),
+    pattern_rule(  # routers and switches
+        "password",
+        "[PASSWORD]",
+        r"password\s[0-9]\s(?P<secret>[^\s\"'<>]{6,128})(?!\S)",
+        trigger=r"wor(?:d|t)(?=\s)",
+        check=lambda found: values.password(found) and not _NUMBERS.fullmatch(found) and _has_sign(found),
+    ),
+    pattern_rule(
+        "password",
+        "[PASSWORD]",
+        r"""(?:pre-shared-key|ike-key|key-string|snmp-server\scommunity|authentication-key)\s{1,4}"""
+        r"""(?:(?:ascii-text|local|remote|address)\s{1,4})?["']?(?P<secret>[^\s"'<>$(]{5,128})""",
+        trigger=r"-(?:shared-key|key|string|server)(?=\s)",
+        check=lambda found: values.password(found) and _has_sign(found),
+    ),
+    pattern_rule(
+        "password",
+        "[PASSWORD]",
+        r"key\s{1,4}(?P<secret>[^\s\"'<>$(]{5,128})\s{1,4}address\s",
+        trigger=r"ke(?:y|n)(?=\s)",
+        check=lambda found: values.password(found) and _has_sign(found),
+    ),
+    pattern_rule(  # ipsec.secrets
+        "password",
+        "[PASSWORD]",
+        r"""PSK\s{1,4}"(?P<secret>[^"\n]{4,128})\"""",
+        trigger=r"PSK(?=\s)",
+        check=lambda found: not values.placeholder(found),
+    ),
+    pattern_rule(
+        "secret-value",
+        "[SECRET]",
+        r">(?<=(?:(?i:password|passwd)|[Pp]wd|[Ss]ecret|[Tt]oken|[kK]ey)>)\s{0,8}(?P<secret>[^<>\s]{5,256})\s{0,8}</",
+        trigger=">(?<=[dDtnyYT]>)",
+        check=lambda found: values.password(found) and not values.identifier(found) and _has_sign(found),
+    ),
+)
+
+_CALLEE = r"(?:[Cc]redentials?|[Bb]asic_?[Aa]uth|[Aa]uthentication|\.login|\.auth|_connect|\.connect|getConnection|PDO)"
+_QUOTED = r"""["'][^"'\n]{0,80}["']"""
+_CALLS = (
+    pattern_rule(
+        "password",
+        "[PASSWORD]",
+        rf"""\((?<={_CALLEE}\()\s{{0,8}}(?:[\w.$]{{1,40}},\s{{0,8}})?{_QUOTED}(?:,\s{{0,16}}{_QUOTED})?,\s{{0,16}}"""
+        r"""["'](?P<secret>[^"'\s<>${]{5,128})["']\s{0,4}[,)]""",
+        trigger=r"\((?<=[A-Za-z]\()",
+        check=lambda found: (
+            values.password(found) and (_has_sign(found) or not values.wordy(found)) and "." not in found
+        ),
+    ),
+    pattern_rule(
+        "password",
+        "[PASSWORD]",
+        r"""\((?<=[sg]et_?(?i:password|passphrase)\()\s{0,4}["'](?P<secret>[^"'\s<>${]{5,128})["']\s{0,4}\)""",
+        trigger=r"\((?<=[de]\()",
+        check=lambda found: values.password(found) and _has_sign(found),
+    ),
+)
+
+# Words of a sentence between the name of a secret and its value.
+_IS = (
+    r"(?:\s{1,3}(?:for|to|of|на|für|de|pour|para|per|voor)\s[^\n.:;!?=]{1,40}?)?"
+    r"\s{1,3}(?:is|was|are|will\sbe|should\sbe|set\sto|changed\sto|reset\sto|ist|lautet|war|est|es|é|è|era|sera)"
+    r"(?:\s(?:now|simply|just|currently|still|jetzt|ahora|agora|ora))?:?\s{1,3}"
+)
+_SAID = (
+    r"""(?:["'`“„«‘](?P<one>[^"'`”“»’\n]{4,128})["'`”“»’]|(?P<two>(?!)x)"""
+    r"""|(?P<bare>[^\s"'`“„«<>${\[(*][^\s"'`<>]{3,128}))"""
+)
+_END = ".,:;?)"
+
+
+def _said_password(before: str, option: str, found: str, quoted: bool) -> bool:  # noqa: ARG001, FBT001 - see `_rule`
+    """Return whether a sentence gives a password; ``the password is wrong`` does not."""
+    if not values.password(found):
+        return False
+    if quoted:
+        return " " not in found and (_has_sign(found) or not _STATE.fullmatch(found))
+    kinds = any(map(str.isdigit, found)), any(map(str.isalpha, found)), _PUNCTUATION.search(found[1:]) is not None
+    return kinds[0] and kinds[1] and (kinds[2] or not _MEASURE.fullmatch(found))
+
+
+_STATE = re.compile(r"(?i)\w*(?:ed|ing|valid|rrect|wrong|weak|strong|short|long|empty|blank|none|null|same|quired)")
+_PUNCTUATION = re.compile(r"[!@#$%^&*?~+=]")
+_MEASURE = re.compile(r"(?i)\d+[a-z-]+|[a-z]+-?\d{1,2}|\d+(?:st|nd|rd|th)|.*\d+\+?\)?|[A-Z]+-\d+", re.ASCII)
+
+
+def _said_token(before: str, option: str, found: str, quoted: bool) -> bool:  # noqa: ARG001, FBT001 - see `_rule`
+    """Return whether a sentence gives a token; ``the key is customer_id`` does not."""
+    return len(found) >= _LEAST_TOKEN and values.token(found) and any(map(str.isdigit, found))
+
+
+# Triggers with a letter that is rare in other texts are quicker.
+_SENTENCES = (
+    *(
+        _rule("password", rf"{name}{_IS}{_SAID}", trigger, _said_password, end=_END)
+        for name, trigger in (
+            ("[Pp]assword", r"wor(?:d|t)(?=\s)"),
+            ("(?:[Pp]ass|[Kk]enn)wort", r"wor(?:d|t)(?=\s)"),
+            ("passe", r"passe(?=\s)"),
+            ("[Cc]ontrase(?:ñ|n)a", "ontrase"),
+            ("[Ss]enha", r"enha(?=\s)"),
+        )
+    ),
+    *(
+        _rule("secret-value", rf"{name}{_IS}{_SAID}", trigger, _said_token, "[SECRET]", _END)
+        for name, trigger in (
+            ("key", r"ke(?:y|n)(?=\s)"),
+            ("Key", r"Key(?=\s)"),
+            ("[Tt]oken", r"ke(?:y|n)(?=\s)"),
+            ("[Ss]ecret", r"cret(?=\s)"),
+        )
+    ),
+)
+
+COMMANDS: tuple[BuiltInRule, ...] = (*_COMMAND_LINES, *_CONFIGURATION, *_CALLS, *_SENTENCES)
+"""Secrets on command lines, in configuration, in calls and in sentences."""

@@ -1,0 +1,184 @@
+"""Values after a label and a separator: ``api_key=``, ``"password": "…"``, ``Passwort: …``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import regex
+
+from penstock.detection.patterns.built_in import BuiltInRule
+from penstock.detection.patterns.open_matches import StreamPattern, Trace
+from penstock.detection.secrets import values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from penstock.detection.patterns.open_matches import Scan
+
+
+_SEPARATOR = r"[:=!](?<![:=!].)(?:(?<=[:=])[:=]{0,2}+>?|(?<=!)==?)(?![:=])"  # more of them are a line that is drawn
+_QUOTE = re.compile(r"""\s{0,12}+(["'`]?)""")
+_BEHIND = r"""["'\])]{0,2}\s{0,12}"""  # what may part a label from its separator
+_WINDOW = 72  # how far before its separator a label may begin
+_LONGEST = 128  # characters of a value that are looked at
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledValue:
+    """How a value after a label must look.
+
+    Attributes:
+        bare: the characters of a value without quotes, as the inside of a character class.
+        quoted: the characters of a value in quotes.
+        least: how many characters it must have.
+        check: decides whether a value counts; its second argument says whether the value stood in quotes.
+    """
+
+    bare: str
+    quoted: str
+    least: int
+    check: Callable[[str, bool], bool]
+
+
+class _Labelled:
+    """Searches for the values of one label.
+
+    ``whole`` is searched for at the end of a text, if the label is part of the finding.
+    """
+
+    def __init__(self, label: str, value: LabelledValue, whole: StreamPattern | None, stems: Sequence[str]) -> None:
+        self._stems = stems
+        self._label = re.compile(rf"(?i)(?:{label}){_BEHIND}$", re.ASCII)
+        self._bare = re.compile(f"[{value.bare}]{{0,{_LONGEST}}}+")
+        self._quoted = re.compile(f"[{value.quoted}]{{0,{_LONGEST}}}+")
+        self._rest = re.compile(f"[{value.bare}]*")
+        enough = f"[{value.bare}]{{{value.least}}}|[\"'`][{value.quoted}]{{{value.least}}}"
+        few = f"[\"'`]?[{value.bare}]{{0,{value.least}}}|[\"'`][{value.quoted}]{{0,{value.least}}}"
+        self._separator = re.compile(rf"{_SEPARATOR}(?=\s{{0,12}}+(?:{enough}|(?:{few})\Z))")
+        self._value = value
+        self._whole = whole
+
+    def search(self, text: str, start: int, *, final: bool) -> Scan:
+        """Return the traces of assignments, and the place from which on they may change."""
+        traces: list[Trace] = []
+        hold = len(text) if final or self._whole is None else self._whole.open_at(text, start)
+        if self._separator.search(text, start) is None:  # the cheaper questions come first
+            return traces, hold
+        plain = text[max(start - _WINDOW, 0) :].lower()
+        if not any(stem in plain for stem in self._stems):
+            return traces, hold
+        reach = 0
+        for separator in self._separator.finditer(text, start):
+            at = separator.start()
+            found = self._behind(text, separator.end(), final=final) if at >= reach else None
+            label = self._label.search(text, max(at - _WINDOW, 0), at) if found else None
+            if found is None or label is None:
+                continue
+            begin, end, bare = found
+            reach = _end(self._rest, text, end) if bare else end  # read once for each value: it may be long
+            low = at if self._whole is None else label.start()
+            if reach > len(text) or (reach == len(text) and not final):
+                return traces, min(hold, low)
+            traces.append(Trace(low, reach, begin if self._whole is None else low, reach))
+        return traces, hold
+
+    def _behind(self, text: str, at: int, *, final: bool) -> tuple[int, int, bool] | None:
+        """Return where a value after a separator begins and ends, and whether it has no quotes.
+
+        The end lies beyond the text if more of it must be seen.
+        """
+        opening = _QUOTE.match(text, at)
+        mark, begin = (opening.group(1), opening.end()) if opening else ("", at)
+        end = _end(self._quoted if mark else self._bare, text, begin)
+        if end == len(text) and not final:
+            return begin, end + 1, False
+        if end - begin < self._value.least or (mark and text[end : end + 1] not in (mark, "")):
+            if not mark or self._whole is None:
+                return None
+            end = _end(self._bare, text, begin)
+            if end - begin < self._value.least:
+                return None
+        if not self._value.check(text[begin:end], bool(mark)) or text[end : end + 1] in ("(", "["):
+            return None
+        return begin, end, not mark
+
+
+def _end(run: re.Pattern[str], text: str, at: int) -> int:
+    found = run.match(text, at)
+    return found.end() if found else at
+
+
+def labelled(
+    name: str, replacement: str, label: str, value: LabelledValue, stems: str, *, whole: str = ""
+) -> BuiltInRule:
+    """Return the rule for a value after a label and a separator.
+
+    Args:
+        name: the name of what it finds.
+        replacement: what replaces it.
+        label: a pattern, in any case.
+        value: how the value must look.
+        stems: words, separated by spaces; each label contains one of them.
+        whole: the trigger with which a label begins, if the label is part of the finding; empty otherwise.
+    """
+    before = StreamPattern(rf"(?:{label}){_BEHIND}(?:[:=]|!=)", regex.ASCII | regex.IGNORECASE) if whole else None
+    trigger = f"[:=]|{whole}" if whole else "[:=]"
+    return BuiltInRule(name, replacement, trigger, _Labelled(label, value, before, stems.split()).search)
+
+
+_UNQUOTED = r"""^\s"'`,;<>(){}\[\]$&|"""
+_KEY_CHARACTERS = "A-Za-z0-9_.+/=~-"
+API_KEY = labelled(
+    "api-key",
+    "[API_KEY]",
+    r"(?<![a-z0-9])(?:api|app|access|auth|secret|private|client)[ _-]?(?:key|token|secret)(?:[ _-]?id)?",
+    LabelledValue(_KEY_CHARACTERS, _KEY_CHARACTERS, 20, lambda found, _: values.api_key(found)),
+    "key token secret",
+    whole="[Aa](?<![A-Za-z0-9].)(?i:pi|pp|ccess|uth)|[CPScps](?<![A-Za-z0-9].)(?i:lient|rivate|ecret)",
+)
+"""Keys of APIs; the label belongs to the finding, as in the reference."""
+
+# What may stand between a name and the separator of its value, in XML and in lists of variables.
+_NAMED = r"""(?:["']?\s{1,24}["']?(?:value|content|default))?"""
+_OWNERS = (
+    "access account admin api app application auth bot client connect consumer crypto customer deploy encryption env "
+    "function hmac host hook ingest ingestion install instrumentation integration license licence login master "
+    "merchant preshared private project publish recovery rest root routing sdk seal server service session shared "
+    "signature signing site storage stream subscription team tenant unseal user webhook write"
+)
+_VALUE = labelled(
+    "secret-value",
+    "[SECRET]",
+    rf"(?:secret|token(?!iz)|(?:{'|'.join(_OWNERS.split())})[ _-]?key|(?<!public)(?<!cache)[_-]key|credential|[_-]auth"
+    r"|[_-]s?sid|sess(?:ion)?[ _-]?(?:id|cookie)|connect\.sid|[_-]salt|[_-]signing|pin[_-]?code"
+    rf"|cookie:[^\n]{{0,24}}(?:sess|sid|auth|jwt))(?: \d{{1,2}}|[\w-]{{0,24}})(?: \([\w ]{{1,24}}\))?{_NAMED}",
+    LabelledValue(_UNQUOTED, _UNQUOTED, 12, lambda found, _: values.token(found)),
+    "secret token key credential auth sid sess salt signing pin cookie",
+)
+_MOST_SPACES = 3  # more words than that are a command or a sentence
+_SIGN = re.compile(r"[\d!@#%^*?~+=]")
+_STEMS = (
+    "pass pwd contraseña wachtwoord kennwort senha palavra-chave hasło heslo jelszó lösenord lösenordet adgangskode "
+    "salasana parola şifre sifre пароль 密码 密碼 パスワード 비밀번호 psk shared"
+)
+
+
+def _is_password(found: str, quoted: bool) -> bool:  # noqa: FBT001 - the second argument of `LabelledValue.check`
+    if not values.password(found):
+        return False
+    return found.count(" ") <= _MOST_SPACES if quoted else _SIGN.search(found[:-1]) is not None
+
+
+_PASSWORD = labelled(
+    "password",
+    "[PASSWORD]",
+    r"(?:(?:password|passwd|passphrase|passwort|kennwort|pwd|[_-]pass|\bpass)[\w-]{0,24}|mot de passe|\bpw|\bpsk"
+    r"|pre[ _-]?shared[ _-]?(?:key|secret)|contraseña|wachtwoord|senha|hasło|heslo|jelszó|lösenord(?:et)?|adgangskode"
+    rf"|salasana|parola|[şs]ifre|пароль|密[码碼]|パスワード|비밀번호){_NAMED}",
+    LabelledValue(_UNQUOTED, r"""^"'`\n""", 6, _is_password),
+    _STEMS,
+)
+LABELLED: tuple[BuiltInRule, ...] = (_VALUE, _PASSWORD)
+"""Other secrets and passwords."""
