@@ -73,7 +73,7 @@ class Fixed(litellm.CustomLLM):
             return litellm.ModelResponse(model="fixed", choices=answer)
         choice = answer.pop("choice", {})
         top = answer.pop("top", {})
-        usage = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
+        usage = top.pop("usage", {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7})
         return litellm.ModelResponse(
             model="fixed",
             choices=[{"index": 0, "finish_reason": "stop", **choice, "message": {"role": "assistant", **answer}}],
@@ -205,6 +205,13 @@ BESIDE: dict[str, dict[str, Any]] = {
         "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": f'{{"to":{SECRET}'}}]
     },
     "the older call": {"function_call": {"name": "f", "arguments": f'{{"to":"{SECRET}"}}'}},
+    "other text between thinking": {
+        "reasoning_content": "Hm.",
+        "thinking_blocks": [{"type": "thinking", "thinking": "Hm.", "note": SECRET}],
+    },
+    "a text in the place of thinking": {"thinking_blocks": [{"type": "thinking", "text": SECRET}]},
+    "a text in the place of a code": {"thinking_blocks": [{"type": "redacted_thinking", "data": SECRET}]},
+    "a text in the place of a signature": {"provider_specific_fields": {"thought_signatures": [f"It is {SECRET}"]}},
     "what was said": {"audio": {"id": "a", "data": "AA==", "expires_at": 1, "transcript": SECRET}},
     "the choice": {"choice": {"provider_specific_fields": {"note": SECRET}}},
     "the response": {"top": {"citations": [SECRET]}},
@@ -246,19 +253,44 @@ async def test_texts_in_pieces_are_read_whole(fixed: Fixed) -> None:
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_tokens_of_a_changed_text_are_dropped(fixed: Fixed, streamed: bool) -> None:
-    """They would spell it."""
-    logprobs = {"content": [{"token": "ada", "logprob": -0.1, "bytes": None, "top_logprobs": []}]}
-    text = f"Ask {SECRET}."
-    fixed.answers = [
-        [{"content": text, "_choice": {"logprobs": logprobs}}]
-        if streamed
-        else {"content": text, "choice": {"logprobs": logprobs}}
-    ]
+@pytest.mark.parametrize("place", ["content", "reasoning_content", "tool_calls", "function_call"])
+async def test_tokens_of_a_changed_answer_are_dropped(fixed: Fixed, place: str, streamed: bool) -> None:
+    """They would spell it: its text, its reasoning, and its calls."""
+    token = {"token": "@exam", "logprob": -0.1, "bytes": None, "top_logprobs": []}
+    tokens = {"logprobs": {"content": [token]}, "provider_specific_fields": {"token_ids": [424242]}}
+    function = {"name": "f", "arguments": f'{{"to":"{SECRET}"}}'}
+    message = {
+        "content": {"content": f"Ask {SECRET}."},
+        "reasoning_content": {"content": "Yes.", "reasoning_content": f"It is {SECRET}."},
+        "tool_calls": {"tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": function}]},
+        "function_call": {"function_call": function},
+    }[place]
+    fixed.answers = [[{**message, "_choice": tokens}] if streamed else {**message, "choice": tokens}]
     made = await as_completion(CLEAN).acompletion("fixed/x", ASK, stream=streamed)
     dumped = "".join([one.model_dump_json() async for one in made]) if streamed else made.model_dump_json()
     assert "[EMAIL]" in dumped
+    assert not [word for word in ("ada@", "@exam", "424242") if word in dumped]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_key_that_stands_twice_in_arguments_leaves_once(fixed: Fixed, streamed: bool) -> None:
+    """A reader keeps the last of the two, so guards never saw the first."""
+    function = {"name": "f", "arguments": f'{{"to":"{SECRET}","to":"me"}}'}
+    message = {"tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": function}]}
+    fixed.answers = [[message] if streamed else message]
+    made = await as_completion(CLEAN).acompletion("fixed/x", ASK, stream=streamed)
+    dumped = "".join([one.model_dump_json() async for one in made]) if streamed else made.model_dump_json()
+    assert "me" in dumped
     assert "ada@" not in dumped
+
+
+async def test_texts_between_the_counts_of_a_usage_are_dropped(fixed: Fixed) -> None:
+    """Those that no provider is known to write."""
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2, "service_tier": "standard", "note": SECRET}
+    fixed.answers = [{"content": "Yes.", "top": {"usage": litellm.Usage(**usage)}}]
+    answer = await as_completion(CLEAN).acompletion("fixed/x", ASK)
+    assert (answer.usage.total_tokens, answer.usage.service_tier) == (2, "standard")
+    assert "ada@" not in answer.model_dump_json()
 
 
 async def test_several_answers_are_refused(fixed: Fixed) -> None:

@@ -286,10 +286,16 @@ async def test_system_messages_are_the_clients() -> None:
 
 async def test_fields_that_only_a_client_knows_are_read() -> None:
     """LiteLLM might send them on."""
-    messages = [{"role": "assistant", "content": "Hm.", "thinking_blocks": [{"thinking": SECRET}]}]
+    fields: list[dict[str, Any]] = [
+        {"thinking_blocks": [{"thinking": SECRET}]},
+        {"thinking_blocks": [{"type": "text", "text": SECRET}]},
+        {"cache_control": {"type": SECRET}},
+        {"signature": f"I am {SECRET}"},
+    ]
+    asked = [[{"role": "assistant", "content": "Hm.", **more}, {"role": "user", "content": "Hi"}] for more in fields]
     async with served(["Yes."], as_guardrail(BLOCKS)()) as it:
-        response = await it.ask(messages=[*messages, {"role": "user", "content": "Hi"}])
-    assert response.status_code == 400
+        responses = [await it.ask(messages=messages) for messages in asked]
+    assert [response.status_code for response in responses] == [400] * 4
     assert it.provider.requests == []
 
 
@@ -298,11 +304,17 @@ PARAMETERS: list[dict[str, Any]] = [
     {"system": f"I am {SECRET}"},
     {"documents": [{"text": f"I am {SECRET}"}]},
     {"prediction": {"type": "content", "content": f"I am {SECRET}"}},
+    {"extra_body": {"signature": f"I am {SECRET}"}},
+    {"stop": [f"I am {SECRET}"]},
+    {"web_search_options": {"user_location": {"approximate": {"city": f"I am {SECRET}"}}}},
+    {"safety_identifier": f"I am {SECRET}"},
+    {"stream_options": {"note": f"I am {SECRET}"}},
+    {f"I am {SECRET}": 1},
     {"assistant_continue_message": {"role": "assistant", "content": f"I am {SECRET}"}},
 ]
 
 
-@pytest.mark.parametrize("more", PARAMETERS, ids=lambda more: next(iter(more)))
+@pytest.mark.parametrize("more", PARAMETERS, ids=str)
 async def test_parameters_that_reach_the_model_are_read(more: dict[str, Any]) -> None:
     """LiteLLM sends on what it does not know; ``extra_body`` takes the place of the messages."""
     async with served(
@@ -315,7 +327,7 @@ async def test_parameters_that_reach_the_model_are_read(more: dict[str, Any]) ->
     assert (cleaned.status_code, refused.status_code) == (200, 400)
     assert len(it.provider.requests) == 1
     assert "ada@" not in it.asked
-    if "assistant_continue_message" not in more:  # which is used for some providers only
+    if not {"assistant_continue_message", "stream_options", f"I am {SECRET}"} & more.keys():  # which LiteLLM drops
         assert "I am [EMAIL]" in it.asked
 
 
@@ -337,6 +349,10 @@ async def test_what_stands_beside_a_result_is_dropped() -> None:
     [
         {"n": 2},
         {"tools": [{"type": "mcp", "server_url": "litellm_proxy"}]},
+        {"tools": "all"},
+        {"tools": ["look"]},
+        {"messages": [{"role": "assistant", "tool_calls": ["look"]}, {"role": "tool", "content": "42"}]},
+        {"messages": [{"role": "assistant", "tool_calls": [{"id": ["c"]}]}, {"role": "tool", "content": "42"}]},
         {"messages": [{"role": "nobody", "content": "Hi"}]},
         {"messages": "Hi"},
     ],

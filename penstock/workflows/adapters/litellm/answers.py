@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock.engine.formats.parts import read_arguments
 from penstock.engine.formats.wire import has_text, is_array, is_object
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
 from penstock.models.openai import reading
-from penstock.models.openai.wire import strict_json
 from penstock.workflows.adapters.litellm.messages import (
     BESIDE,
     FORMAT_KEYS,
@@ -41,6 +41,12 @@ _RESPONSE = frozenset({"id", "created", "model", "object", "system_fingerprint",
 _CHOICE = frozenset({"index", "delta", "message", "finish_reason"})
 _MESSAGE = FORMAT_KEYS | {"images"}
 _PROVIDERS = "provider_specific_fields"
+_TOKENS = frozenset({"logprobs", "token_ids"})
+"""The fields that spell the whole answer: its text, its reasoning, and its calls."""
+
+_USAGE_TEXTS = frozenset({"service_tier", "inference_geo", "speed"})
+"""The texts that providers write between their counts."""
+
 _REPEATED = {"content": "text", "refusal": "text", "reasoning_content": "reasoning", "reasoning": "reasoning"}
 """The fields of a message that its provider's fields repeat, and the kind of their text."""
 
@@ -82,7 +88,7 @@ class AnswerReader:
         if self.raw is None:
             self.raw = piece
             self.base = {name: item[name] for name in _RESPONSE - {"choices", "usage", "object"} if name in item}
-        self.usage = item.get("usage") or self.usage
+        self.usage = _counts(item.get("usage")) or self.usage
         choices: list[Json] = item.get("choices") or []
         if len(choices) > 1 or any(choice.get("index") for choice in choices):
             raise UsageError("the model gave several answers; guards judge one: use n=1")
@@ -158,27 +164,46 @@ class AnswerReader:
         made: Json = {**apart, **restored(self._beside, data_of(answer.parts)), **_in_fields(item)}
         if repeats and texts_of(answer.parts, TextPart) == self._said["text"]:
             made[_PROVIDERS] = {**made.get(_PROVIDERS, {}), **repeats}
-        return made
+        return _without_tokens(made) if self._is_changed(answer) else made
+
+    def _is_changed(self, answer: Message) -> bool:
+        parts = as_asked(answer).parts
+        calls = {part.call_id: part.arguments for part in parts if isinstance(part, ToolPart)}
+        given = {id: read_arguments(self._arguments.get(id, ""))[0] for id in {*calls, *self._arguments}}
+        left = {"text": texts_of(parts, TextPart), "reasoning": texts_of(parts, ReasoningPart)}
+        return left != self._said or calls != given
 
     def _write_as_given(self, call: Json) -> None:
         """Write the arguments of a call as the model did, if they say the same."""
         function, text = call.get("function"), self._arguments.get(call.get("id", ""))
-        value = None if text is None else strict_json(text)
-        if is_object(function) and value is not None and value == strict_json(function["arguments"]):
+        if is_object(function) and text and read_arguments(text)[0] == read_arguments(function["arguments"])[0]:
             function["arguments"] = text
 
     def report(self, answer: Message) -> tuple[Json, Json]:
-        """Return further fields of the response and of its choice; what repeats a text that was changed is left out."""
+        """Return further fields of the response and of its choice, without tokens if the answer was changed."""
         given = self._report
         data = data_of(answer.parts, REPORT)
         left: dict[str, Json] = restored(given, data) if has_text(readable(given)) else given
-        changed = texts_of(answer.parts, TextPart) != self._said["text"]
-        choice = {name: item for name, item in left.get("choice", {}).items() if not (changed and name == "logprobs")}
-        return left.get("response", {}), choice
+        left = _without_tokens(left) if self._is_changed(answer) else left
+        return left.get("response", {}), left.get("choice", {})
 
 
 def _without(item: Json, known: frozenset[str]) -> Json:
     return {name: value for name, value in item.items() if name not in known and value not in (None, {}, [])}
+
+
+def _without_tokens(value: Any) -> Any:
+    if is_object(value):
+        return {name: _without_tokens(item) for name, item in value.items() if name not in _TOKENS}
+    return [_without_tokens(item) for item in value] if is_array(value) else value
+
+
+def _counts(usage: Any) -> Any:
+    """Return a usage without texts that nobody knows."""
+    if is_object(usage):
+        left = {name: item if name in _USAGE_TEXTS else _counts(item) for name, item in usage.items()}
+        return {name: item for name, item in left.items() if item is not None}
+    return None if isinstance(usage, str) else usage
 
 
 def gather(kept: Json, item: Json) -> None:
@@ -208,7 +233,7 @@ def _add(items: list[Any], item: Any) -> None:
     last: Any = items[-1] if items else None
     thinks = is_object(last) and is_object(item) and last.get("type") == item.get("type") == "thinking"
     if thinks and not last.get("signature"):
-        items[-1] = {**last, **item, "thinking": thinking_of({"thinking_blocks": [last, item]})}
+        items[-1] = {**last, **item, "thinking": f"{last.get('thinking') or ''}{item.get('thinking') or ''}"}
     else:
         items.append(item)
 

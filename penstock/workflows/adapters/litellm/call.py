@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from penstock.engine.values.messages import DataPart, Message, ToolPart
 from penstock.engine.values.model import ModelRequest, ToolSpec
 from penstock.models.openai.providers import ANY
 from penstock.models.openai.requests import body_of
-from penstock.models.openai.wire import strict_json
+from penstock.models.openai.wire import object_of, strict_json
 from penstock.workflows.adapters.litellm.messages import PARAMETERS, Forms, data_of, plain, readable, restored
 from penstock.workflows.hosting import PLAIN_SETTINGS, ModelCall
 from penstock.workflows.web.client_request import read_response_format, read_tool_choice
@@ -52,7 +53,9 @@ class Called:
         self._from_client = from_client
         if given.get("n") not in (None, 1):
             raise UsageError("several answers are asked for, and guards judge one: use n=1")
-        tools: list[Json] = plain(given.get("tools") or [])
+        tools: Any = plain(given.get("tools") or [])
+        if not is_array(tools) or not all(map(is_object, tools)):
+            raise UsageError("tools are to be a list of objects, in OpenAI's format")
         if any(tool.get("type") == "mcp" for tool in tools):
             raise UsageError(
                 "LiteLLM would run tools of an MCP server within the call, where no guard reads their results; list "
@@ -147,8 +150,6 @@ _NO_PROMPT = frozenset(
     {
         *("model", "messages", "metadata", "litellm_metadata", "user", "guardrails", "tags"),
         *("tools", "tool_choice", "functions", "function_call", "response_format"),
-        *("stop", "audio", "modalities", "reasoning_effort", "thinking", "service_tier", "verbosity", "stream_options"),
-        *("prompt_cache_key", "prompt_cache_retention", "safety_identifier", "web_search_options"),
         *("headers", "extra_headers", "default_headers", "api_base", "base_url", "api_key", "api_version"),
         *("organization", "deployment_id", "num_retries", "cache", "ttl", "prompt_id", "prompt_variables"),
         *("proxy_server_request", "secret_fields", "litellm_logging_obj", "litellm_call_id", "litellm_trace_id"),
@@ -158,11 +159,32 @@ _NO_PROMPT = frozenset(
 """The parameters of a request to the proxy that are no part of the prompt, or its own. It sends others to models, also
 those that it does not know; ``extra_body`` may even hold other messages."""
 
+_WORDED = frozenset(
+    {
+        *("audio", "modalities", "reasoning_effort", "thinking", "service_tier", "verbosity", "stream_options"),
+        *("prompt_cache_key", "prompt_cache_retention", "safety_identifier"),
+    }
+)
+"""The parameters whose values are words of the protocol, or ids. They are read only if they hold something else."""
+
+_WORD = re.compile(r"[A-Za-z0-9_-]{0,64}")
+
 
 def _texts_beside(given: Mapping[str, Any]) -> Json:
     """Return what a client says beside its messages, and what may reach the model."""
     others = {name: plain(value) for name, value in given.items() if name not in _NO_PROMPT and _is_json(value)}
-    return {name: value for name, value in others.items() if has_text(readable(value))}
+    return {name: value for name, value in others.items() if _says_something(name, readable(value))}
+
+
+def _says_something(name: str, value: Any) -> bool:
+    """Return whether a parameter holds text; its name is text, too, if it is more than a word."""
+    return not _WORD.fullmatch(name) or (has_text(value) and not (name in _WORDED and _is_worded(value)))
+
+
+def _is_worded(value: Any) -> bool:
+    if is_object(value):
+        return all(map(_is_worded, [*value, *value.values()]))
+    return all(map(_is_worded, value)) if is_array(value) else _WORD.fullmatch(str(value)) is not None
 
 
 def _is_json(value: Any) -> bool:
@@ -195,6 +217,7 @@ async def with_checked_results(request: HostRequest, messages: Any, known: froze
 
     Raises:
         BlockedError: a guard stopped the request.
+        MessageError: a message is malformed.
     """
     if not is_array(messages):
         return messages
@@ -203,12 +226,13 @@ async def with_checked_results(request: HostRequest, messages: Any, known: froze
     start = max((at + 1 for at, role in enumerate(roles) if role == "assistant"), default=len(items))
     if not any(role == "tool" for role in roles[start:]):
         return messages
+    Forms().read(messages, from_client=False)  # so that the lines below need not ask what they find
     calls: dict[Any, Json] = {call.get("id"): call for call in items[start - 1].get("tool_calls") or ()}
     left = list(messages)
     for at in range(start, len(items)):
         id = items[at].get("tool_call_id")
         if roles[at] == "tool" and id not in known:
-            function: Json = calls.get(id, {}).get("function") or {}
+            function = object_of(calls.get(id, {}).get("function"))
             content = items[at].get("content")
             checked = await request.tool_result(
                 str(function.get("name") or items[at].get("name") or ""),

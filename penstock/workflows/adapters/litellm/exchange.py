@@ -40,11 +40,11 @@ class Exchange:
 
     def __init__(self, host: Host, data: Json) -> None:
         self._data = data
-        self._request = host.open()
         try:
             self._called = Called(data, Forms(), from_client=True)
         except UsageError as error:
             raise RefusalError(str(error), code="unguarded_call") from error
+        self._request = host.open()
         self._reader = AnswerReader()
         self._failure: BaseException | None = None
         self._outside: OutsideCall | None = None

@@ -5,6 +5,7 @@ LiteLLM's users write messages as dictionaries, and put its own objects between 
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
@@ -47,8 +48,11 @@ FORMAT_KEYS = frozenset(
 """The keys of a message that `openai_chat` reads."""
 
 _THINKING = "thinking_blocks"
+_BLOCK, _REDACTED = "thinking", "redacted_thinking"
 _SEALED = frozenset({"signature", "thought_signature", "thought_signatures", "encrypted_content"})
-"""The keys of what only its provider can read, and needs back."""
+"""The keys of what only its provider can read, and needs back; ``data`` of redacted thinking is such, too."""
+
+_CODE = re.compile(r"[A-Za-z0-9+/=_-]*")
 
 
 def plain(value: Any) -> Any:
@@ -78,23 +82,42 @@ def beside_of(item: Json) -> tuple[Json, Json]:
     """
     more = {name: value for name, value in item.items() if name not in FORMAT_KEYS}
     apart = {_THINKING: more.pop(_THINKING)} if thinking_of(more) == (item.get("reasoning_content") or "") else {}
-    read = {name: value for name, value in more.items() if name != "cache_control" and has_text(readable(value))}
+    read = {name: value for name, value in more.items() if not _marks_cache(name, value) and has_text(readable(value))}
     return read, {name: value for name, value in more.items() if name not in read} | apart
 
 
+def _marks_cache(name: str, value: Any) -> bool:
+    return name == "cache_control" and value in [
+        {"type": "ephemeral", **ttl} for ttl in ({}, {"ttl": "5m"}, {"ttl": "1h"})
+    ]
+
+
 def thinking_of(item: Json) -> str | None:
-    """Return the text of a message's blocks of thinking; None if it has none."""
+    """Return the text of a message's blocks of thinking; None if it has none, or if they hold other text."""
     blocks = item.get(_THINKING)
-    if not is_array(blocks):
+    if not is_array(blocks) or not all(is_object(block) and _only_thinks(block) for block in blocks):
         return None
-    return "".join(str(block.get("thinking") or "") for block in blocks if is_object(block))
+    return "".join(str(block.get("thinking") or "") for block in blocks)
+
+
+def _only_thinks(block: Json) -> bool:
+    beside = {name: value for name, value in readable(block).items() if name not in ("type", "thinking")}
+    return block.get("type") in (None, _BLOCK, _REDACTED) and not has_text(beside)
 
 
 def readable(value: Any) -> Any:
     """Return a JSON value without what only a provider can read."""
     if is_object(value):
-        return {name: readable(item) for name, item in value.items() if name not in _SEALED}
+        return {name: readable(item) for name, item in value.items() if not _is_sealed(value, name)}
     return [readable(item) for item in value] if is_array(value) else value
+
+
+def _is_sealed(item: Json, name: str) -> bool:
+    """Return whether only a provider can read a value; what holds more than letters of a code may be a text."""
+    value = item[name]
+    if name not in _SEALED and not (name == "data" and item.get("type") == _REDACTED):
+        return False
+    return all(isinstance(each, str) and _CODE.fullmatch(each) for each in (value if is_array(value) else [value]))
 
 
 def restored(given: Any, left: Any) -> Any:
@@ -103,7 +126,7 @@ def restored(given: Any, left: Any) -> Any:
         return {
             name: restored(item, left[name]) if name in left else item
             for name, item in given.items()
-            if name in left or name in _SEALED
+            if name in left or _is_sealed(given, name)
         }
     if is_array(given) and is_array(left) and len(given) == len(left):
         return [restored(item, other) for item, other in zip(given, left, strict=True)]
