@@ -380,6 +380,21 @@ async def test_a_processor_answers_in_the_models_place(streamed: bool) -> None:
     assert it.provider.requests == []
 
 
+async def test_an_answer_in_the_models_place_is_not_in_litellms_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There, it would answer the same request later, when the processor does not."""
+    answers = ["from the processor", None]
+
+    @processor("process_llm_request")
+    def once(ctx: LLMRequestContext) -> Answer | None:
+        text = answers.pop(0)
+        return None if text is None else Answer(text)
+
+    monkeypatch.setattr(litellm, "cache", litellm.Cache(type="local"))
+    async with served(["from the model"], as_guardrail(once)()) as it:
+        said = [(await it.ask()).json()["choices"][0]["message"]["content"] for _ in range(2)]
+    assert said == ["from the processor", "from the model"]
+
+
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_processors_hear_of_errors_of_the_model(streamed: bool) -> None:
     """The client gets LiteLLM's own error."""

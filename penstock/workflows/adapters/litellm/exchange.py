@@ -63,7 +63,7 @@ class Exchange:
                 await self.close(failure)
                 raise
         if asked is None:  # a processor has answered: LiteLLM makes an answer up, which nobody reads
-            self._data["mock_response"] = "answered by a processor"
+            self._data |= {"mock_response": "answered by a processor", "cache": {"no-cache": True, "no-store": True}}
             return
         left = self._called.left(asked)
         for name in self._data.keys() - left.keys():
