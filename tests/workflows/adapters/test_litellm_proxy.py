@@ -254,6 +254,30 @@ async def test_what_nobody_can_read_is_refused(name: str) -> None:
     assert it.provider.requests == []
 
 
+@pytest.mark.parametrize(("default_on", "status"), [(True, 400), (False, 200)])
+async def test_an_endpoint_that_calls_no_guard_gets_no_answer(
+    default_on: bool, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LiteLLM runs no guardrail at this one, but calls the model there as elsewhere."""
+    body = {
+        "model": "gpt",
+        "messages": [{"role": "user", "content": f"I am {SECRET}"}],
+        "retrieval_config": {"vector_store_id": "v", "custom_llm_provider": "openai"},
+    }
+    found = {"object": "vector_store.search_results.page", "search_query": "q", "data": []}
+    monkeypatch.setattr(litellm.vector_stores, "asearch", _found(found))
+    async with served([PIECES], as_guardrail(CLEAN)(default_on=default_on)) as it:
+        response = await it.client.post("/v1/rag/query", json=body)
+    assert (response.status_code, len(it.provider.requests)) == (status, 0 if default_on else 1)
+
+
+def _found(answer: Any) -> Any:
+    async def search(*args: Any, **given: Any) -> Any:
+        return answer
+
+    return search
+
+
 async def test_calls_may_pass_unread_if_somebody_says_so() -> None:
     """By LiteLLM's name for them."""
     guard = as_guardrail(CLEAN, unguarded=["rerank", "aresponses"])()

@@ -12,7 +12,7 @@ from penstock.engine.formats.wire import is_array, is_object
 from penstock.engine.tasks import when_task_ends
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.workflows.adapters.litellm.exchange import Exchange, check_input
-from penstock.workflows.adapters.litellm.theirs import CustomGuardrail, types
+from penstock.workflows.adapters.litellm.theirs import PRE_CALL, CustomGuardrail, types
 from penstock.workflows.adapters.litellm.verdicts import (
     RefusalError,
     RequestRefusedError,
@@ -36,6 +36,8 @@ GUARDRAIL_SUPPORT = HostSupport("litellm.as_guardrail", retries=False, trusted_i
 _COMPLETIONS = frozenset({"completion", "acompletion"})
 _INPUTS = frozenset({"embedding", "aembedding", "embeddings", "moderation", "amoderation"})
 """The calls that send texts, and get no text back."""
+
+_READS = "A guard reads chat completions, embeddings and moderations"
 
 _MODES = frozenset({"pre_call", "post_call"})
 
@@ -119,6 +121,8 @@ class GuardrailOfProxy(CustomGuardrail):
         )
         self._key = f"penstock_{uuid4().hex}"
         self._open: dict[str, Exchange | None] = {}
+        self._begun: set[str] = set()
+        """The tokens of requests that were checked, until their tasks end: LiteLLM may call a model again."""
 
     # LiteLLM's hooks
 
@@ -143,10 +147,7 @@ class GuardrailOfProxy(CustomGuardrail):
         if call_type in _INPUTS:
             await check_input(self.host, data)
             return None
-        raise RefusalError(
-            f"A guard reads chat completions, embeddings and moderations; it cannot read {call_type} requests.",
-            code="unguarded_call",
-        )
+        raise RefusalError(f"{_READS}; it cannot read {call_type} requests.", code="unguarded_call")
 
     async def async_post_call_success_hook(self, data: Json, user_api_key_dict: Any, response: Any) -> Any:
         """Check an answer that is not streamed.
@@ -181,14 +182,21 @@ class GuardrailOfProxy(CustomGuardrail):
             await exchange.fail(original_exception)
 
     async def async_pre_call_deployment_hook(self, kwargs: Json, call_type: Any) -> Json:
-        """Refuse what does not come through the proxy: there, nobody would read a stream.
+        """Refuse a call whose request was not checked: there, nobody would read the answer.
 
         Raises:
             UsageError: ``litellm.acompletion(…, guardrails=[…])`` names the guardrail.
+            RefusalError: LiteLLM's proxy calls no guardrail where the request came in.
         """
+        if self._token(kwargs) in self._begun or str(getattr(call_type, "value", call_type)) in self.unguarded:
+            return kwargs
+        if is_object(kwargs.get("proxy_server_request")):
+            if self.should_run_guardrail(kwargs, PRE_CALL):
+                with refused_as(RequestRefusedError):
+                    raise RefusalError(f"{_READS}; LiteLLM calls no guard at this endpoint.", code="unguarded_call")
+            return kwargs
         asked = kwargs.get("guardrails")
-        ran = self._token(kwargs) in self._open
-        if not ran and is_array(asked) and self.guardrail_name in asked:
+        if is_array(asked) and self.guardrail_name in asked:
             raise UsageError(
                 f"the guardrail {self.guardrail_name} runs in LiteLLM's proxy only; in code that calls LiteLLM itself, "
                 "use as_completion(…)"
@@ -206,12 +214,14 @@ class GuardrailOfProxy(CustomGuardrail):
             await before.close()
         token = uuid4().hex
         self._open[token] = exchange
+        self._begun.add(token)
         place = "litellm_metadata" if is_object(data.get("litellm_metadata")) else "metadata"
         if not is_object(data.get(place)):
             data[place] = {}
         data[place][self._key] = token
 
         async def forget() -> None:
+            self._begun.discard(token)
             left = self._open.pop(token, None)
             if left is not None:
                 await left.close()

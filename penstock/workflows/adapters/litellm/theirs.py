@@ -15,6 +15,9 @@ except ImportError as error:
 types: Any = import_module("litellm.types.utils")
 """The classes of its answers: `ModelResponse`, `ModelResponseStream` …"""
 
+PRE_CALL: Any = import_module("litellm.types.guardrails").GuardrailEventHooks.pre_call
+"""The mode of guardrails that run before the model is called."""
+
 if TYPE_CHECKING:
 
     class CustomGuardrail:
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
         guardrail_name: str
 
         def __init__(self, *, guardrail_name: str, event_hook: object, default_on: bool, **kwargs: object) -> None: ...
+        def should_run_guardrail(self, data: object, event_type: object) -> bool: ...
 
     class GuardrailRaisedError(Exception):
         """LiteLLM's error for guardrails."""
