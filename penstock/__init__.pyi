@@ -32,6 +32,7 @@ from penstock.engine.values.errors import (
 from penstock.engine.values.facts import Key as Key
 from penstock.engine.values.message_list import MessageList as MessageList
 from penstock.engine.values.messages import Message as Message, TextPart as TextPart, ToolPart as ToolPart
+from penstock.engine.values.protocols import ScoreDetector as ScoreDetector, SpanDetector as SpanDetector
 from penstock.engine.values.trace import Trace as Trace
 from penstock.engine.values.tripwire import BlockedError as BlockedError, Tripwire as Tripwire
 from penstock.engine.workflow import Workflow as Workflow, member as member

@@ -15,7 +15,7 @@ SOURCE = Path(penstock.__file__).parent
 STUBS = sorted(SOURCE.rglob("__init__.pyi"))
 PACKAGES = [".".join(stub.parent.relative_to(SOURCE.parent).parts) for stub in STUBS]
 NAMES = [(package, name) for package, stub in zip(PACKAGES, STUBS, strict=True) for name in names_in(str(stub))]
-TOP = 80
+TOP = 81
 
 
 def test_the_top_of_the_package_stays_small() -> None:

@@ -41,6 +41,7 @@ from penstock.engine.values.edits import Edit as Edit
 from penstock.engine.values.enclosing import CallSite as CallSite
 from penstock.engine.values.errors import (
     DefinitionError as DefinitionError,
+    DetectorError as DetectorError,
     EditError as EditError,
     MergeConflictError as MergeConflictError,
     MessageError as MessageError,
@@ -91,6 +92,8 @@ from penstock.engine.values.protocols import (
     LRUCache as LRUCache,
     Model as Model,
     Observer as Observer,
+    ScoreDetector as ScoreDetector,
+    SpanDetector as SpanDetector,
     Storage as Storage,
     TokenCounter as TokenCounter,
     VectorStore as VectorStore,

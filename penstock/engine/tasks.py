@@ -269,12 +269,16 @@ _BEGUN_AT_ONCE = 8  # tasks that begin in one step of the event loop
 async def gather(works: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
     """Run functions concurrently; return their results in order. A single one runs in the caller's own task.
 
+    Without an event loop they run one after another.
+
     Raises:
         TripwireSignal: one gave a verdict, which cancels the others. Of several, the first in order.
         Exception: no one gave a verdict, and some raised: the first in order.
     """
     if len(works) <= 1:
         return [await work() for work in works]
+    if runs_without_loop():
+        return await _in_turn(works)
 
     done: list[T | None] = [None] * len(works)
     ends: list[BaseException | None] = [None] * len(works)
@@ -297,6 +301,20 @@ async def gather(works: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
     if raised:
         raise raised[0]
     return cast("list[T]", done)
+
+
+async def _in_turn(works: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
+    """Run functions one after another, as `gather` does without an event loop: a verdict comes before an error."""
+    done: list[T] = []
+    failed: Exception | None = None
+    for work in works:
+        try:
+            done.append(await work())
+        except Exception as error:  # noqa: BLE001 - raised below, unless another gives a verdict
+            failed = failed or error
+    if failed is not None:
+        raise failed
+    return done
 
 
 SHADOW_SECONDS = 10.0

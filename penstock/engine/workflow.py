@@ -33,6 +33,7 @@ from penstock.engine.graph.nodes import (
     resolve,
     steps_of,
 )
+from penstock.engine.graph.plan import needs_loop
 from penstock.engine.graph.plan_cache import Plans
 from penstock.engine.processor.processor import claims_of, one_of
 from penstock.engine.processor.stages import STAGES, ProcessorList, full_name
@@ -329,7 +330,7 @@ class Workflow:
         """
         stage = self._checked_stage(messages, stage)
         block = self.plans.stage(stage) if stage in STAGES else None
-        if block is not None and not block.sync:
+        if needs_loop(block):
             options: RunOptions = {
                 "request_context": request_context,
                 "records": records,

@@ -22,7 +22,7 @@ from penstock.engine.merging.diff import diff, edits_to_record, only_removes
 from penstock.engine.processor.payload import NO_CHANGES, Gone, Overrides, Payload, Retry
 from penstock.engine.processor.span_log import OpenSpan, StepSpan
 from penstock.engine.processor.stages import STAGES, WrongReturnError, known_edits
-from penstock.engine.values.errors import EditError, StepFailedError, UsageError
+from penstock.engine.values.errors import DetectorError, EditError, StepFailedError, UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, equal
 from penstock.engine.values.message_list import MessageList
 from penstock.engine.values.model import JudgeError
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("penstock")
 
-_QUOTABLE = (WrongReturnError, StepFailedError, EditError, UsageError, TimeLimitError)
+_QUOTABLE = (WrongReturnError, StepFailedError, DetectorError, EditError, UsageError, TimeLimitError)
 """The errors whose text quotes nothing of what was judged, unless a user's code raised them."""
 
 
@@ -187,6 +187,8 @@ def failure_verdict(failure: StepFailedError) -> Tripwire:
     facts: dict[str, object] = {"failed": True, "error": type(cause if cause is not None else failure).__name__}
     if isinstance(cause, JudgeError):
         facts |= {"judge": cause.model, "why": cause.reason}
+    if isinstance(cause, DetectorError):
+        facts |= {"detector": cause.detector, "why": cause.problem}
     reason = f"{failure.processor_id} failed, so what it checks is blocked"
     return Tripwire(reason, failure.processor_id, failure.stage, False, facts)  # noqa: FBT003
 

@@ -183,7 +183,7 @@ def _forget_overlapping(block: PlanPolicy, call: StageCall) -> None:
 
 async def _run_limited(block: Block, seconds: float, call: StageCall, payload: Payload) -> Payload | None:
     """Return the payload that a block leaves; None if it takes longer than it may. Sync hooks then run on unheard."""
-    if block.sync and runs_without_loop():
+    if runs_without_loop():
         try:
             return within(seconds, lambda beside: run_without_loop(execute(block, beside, payload), "a step"), call)
         except TimeLimitError:
@@ -202,7 +202,7 @@ async def _run_shadow(block: PlanShadow, call: StageCall, payload: Payload) -> P
         await _run_unseen(block.block, call, payload)
         return payload
     beside = call.shadowed()
-    if block.sync:
+    if block.sync or runs_without_loop():
         await _run_unseen(block.block, beside, payload)
     else:
         background = call.run.background
@@ -245,8 +245,9 @@ async def _run_arms(
     base = payload.tracked()
     ends: list[Payload | StepFailedError | None] = [None] * len(arms)
     later: list[int] = []
+    alone = runs_without_loop()
     for index, arm in enumerate(arms):
-        if not arm.block.sync:
+        if not (arm.block.sync or alone):
             later.append(index)
             continue
         ends[index] = end = await _end_of(arm.block, call, base)
@@ -259,7 +260,7 @@ async def _run_arms(
         await _run_concurrently([arms[index].block for index in later], later, ends, call, base)
     for reached in ends:
         if reached is not base:
-            if callable(block.merge) or runs_without_loop() or not is_long(payload):
+            if callable(block.merge) or alone or not is_long(payload):
                 return join(arms, ends, block, call, payload, base)
             return await move(lambda beside: join(arms, ends, block, beside, payload, base), call)
     return payload  # no arm changed anything

@@ -35,6 +35,7 @@ class PlanStep:
         "allows",
         "edits",
         "ends",
+        "needs_loop",
         "new_state",
         "offloadable",
         "on_error",
@@ -62,6 +63,7 @@ class PlanStep:
         self.timed = step.processor.timed
         self.ends = step.processor.ends
         self.offloadable = step.processor.offloadable
+        self.needs_loop = step.processor.needs_loop or step.policy.offload is not None
         self.stage = stage
         self.warned_open = False  # whether the log has warned that its failures let runs go on
         self.warned_slow = False  # whether the log has warned that it holds streams for long
@@ -236,12 +238,30 @@ def plan_steps(block: Block | None, *, fallbacks: bool = False) -> Iterator[Plan
         yield from plan_steps(block.fallback, fallbacks=True)
 
 
+def needs_loop(block: Block | None) -> bool:
+    """Return whether a plan can only run in an event loop."""
+    return block is not None and not block.sync and bool(waiting_steps(block))
+
+
 def waiting_steps(block: Block | None) -> tuple[str, ...]:
-    """Return the paths of the steps of a plan that may wait."""
+    """Return the paths of the steps and conditions of a plan that may wait, and so need an event loop."""
+    if block is None or block.sync:
+        return ()
     if isinstance(block, PlanSteps):
-        return tuple(step.path for step, _, awaits, _ in block.calls if awaits)
-    own = (block.path,) if isinstance(block, PlanPolicy) and block.retry_delay is not None else ()
-    return () if block is None else (*own, *(path for inner in _inside(block) for path in waiting_steps(inner)))
+        return tuple(step.path for step, _, awaits, _ in block.calls if awaits and step.needs_loop)
+    inside = (*_inside(block), *((block.fallback,) if isinstance(block, PlanPolicy) else ()))
+    return (*_waiting_between(block), *(path for inner in inside for path in waiting_steps(inner)))
+
+
+def _waiting_between(block: Block) -> tuple[str, ...]:
+    """Return the path of a block that waits between its steps: before a retry, or for a condition."""
+    if isinstance(block, PlanPolicy):
+        return (block.path,) if block.retry_delay is not None else ()
+    if isinstance(block, PlanBranch):
+        return (block.path,) if any(map(is_async, block.conditions)) else ()
+    if isinstance(block, PlanDag):
+        return (block.path,) if any(is_async(when) for member in block.members for _, when in member.after) else ()
+    return ()
 
 
 def enforced_steps(block: Block | None) -> Iterator[PlanStep]:

@@ -77,6 +77,8 @@ class Processor(Generic[S]):
         stores: whether it writes to a store; such a step cannot run in shadow.
         stages: the names of the stages to use; None for all whose methods it has.
         awaits: whether its methods return awaitables although they are not coroutine functions.
+        needs_loop: whether its async methods need an event loop. If not, they suspend nowhere when they run without one
+            (`penstock.engine.tasks.runs_without_loop`), so that ``check_sync`` and ``start_sync`` can call them.
         timed: whether it uses ``ctx.wake_after`` to be called in a silent stream; it must then have a method ``wake``.
         ends: whether it may end a stream before its source does (``ctx.end_source``).
         offloadable: whether the engine may call its sync hooks in a worker thread, which it does where texts are long.
@@ -95,6 +97,7 @@ class Processor(Generic[S]):
 
     stages: Iterable[str] | None = None
     awaits: bool = False
+    needs_loop: bool = True
     timed: bool = False
     ends: bool = False
     offloadable: bool = False

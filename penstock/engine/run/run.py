@@ -15,7 +15,7 @@ from penstock.engine.execution.boundary import log
 from penstock.engine.execution.executor import execute, run_overlapping
 from penstock.engine.execution.offloading import is_long_value
 from penstock.engine.execution.outcome import ModelOutcome, Outcome
-from penstock.engine.graph.plan import waiting_steps
+from penstock.engine.graph.plan import needs_loop, waiting_steps
 from penstock.engine.processor.payload import Payload
 from penstock.engine.processor.stages import STAGES, STREAM, full_name
 from penstock.engine.processor.state import RunEnd, RunState, StageCall, States, call_on_end
@@ -249,9 +249,8 @@ class Run:
         return self._plans.runs_beside_model
 
     def is_sync(self, stage: str) -> bool:
-        """Return whether the stage can run without an event loop, because none of its steps awaits anything."""
-        block = self._plans.stage(stage)
-        return block is None or block.sync
+        """Return whether the stage can run without an event loop, because none of its steps has to wait there."""
+        return not needs_loop(self._plans.stage(stage))
 
     def waiting_steps(self, stage: str) -> tuple[str, ...]:
         """Return the paths of the steps that are async in that stage."""

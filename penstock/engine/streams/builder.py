@@ -6,6 +6,7 @@ Conditions run here, once, when the stream starts; so a branch takes the same ar
 from __future__ import annotations
 
 import functools
+import inspect
 from copy import copy
 from typing import TYPE_CHECKING, cast
 
@@ -49,7 +50,7 @@ from penstock.engine.streams.policy import (
 from penstock.engine.streams.steps import Stopped
 from penstock.engine.streams.text_pipe import TextPipe
 from penstock.engine.streams.tracks import StreamGuard, combined_lane, guard_lane, hook_lane, pass_lane, watch_lane
-from penstock.engine.tasks import runs_without_loop
+from penstock.engine.tasks import run_without_loop, runs_without_loop
 from penstock.engine.text_guards.text_guard import text_guard_of
 from penstock.engine.values.errors import StepFailedError, UsageError
 from penstock.engine.values.frozen import FrozenDict
@@ -132,8 +133,9 @@ class Builder:
         """
         shared = self._shared.for_shadow()
         run = self._shared.stage_call.run
-        background = None if block.sync or run.shadow else run.background
-        if background is None and not block.sync and not run.shadow:
+        at_once = block.sync or run.shadow or runs_without_loop()
+        background = None if at_once else run.background
+        if background is None and not at_once:
             raise UsageError("this workflow has async shadow steps: use `async with workflow.start() as run`")
         work = ShadowWork(background)
         self._shared.closing.append(functools.partial(work.close, shared.close))
@@ -207,10 +209,10 @@ class Builder:
 
     def _leavable(self, call: HookCall, *, waits: bool) -> tuple[HookCall, bool]:
         """Return a hook as it is called under a time limit, and whether that waits: in a thread, if it does not."""
+        if self._limit is not None and runs_without_loop():
+            return functools.partial(_limited, call, self._limit), False
         if self._limit is None or waits:
             return call, waits
-        if runs_without_loop():
-            return functools.partial(_limited, call, self._limit), False
         return offloaded(call), True
 
     async def _with_policy(self, block: PlanPolicy) -> Lane:
@@ -227,7 +229,8 @@ class Builder:
 
     def _parallel(self, arms: Sequence[PlanArm], block: PlanParallel | PlanBranch, lanes: Sequence[Lane]) -> Lane:
         merge = _Join(self._shared, arms, block)
-        run_all = run_concurrently if sum(not arm.block.sync for arm in arms) > 1 else run_in_turn
+        waiting = 0 if runs_without_loop() else sum(not arm.block.sync for arm in arms)
+        run_all = run_concurrently if waiting > 1 else run_in_turn
         return combined_lane(lanes, lambda subject, tracks: ParallelTrack(subject, tracks, merge, run_all))
 
     async def _dag(self, block: PlanDag) -> Lane:
@@ -297,8 +300,13 @@ class Builder:
 
 
 def _limited(call: HookCall, seconds: float, *given: object) -> object:
-    """Call a sync hook without an event loop, and leave it when its time is up."""
-    return run_with_limit(functools.partial(call, *given), seconds)
+    """Call a hook without an event loop, and leave it when its time is up."""
+
+    def finished() -> object:
+        made = call(*given)
+        return run_without_loop(made, "a step") if inspect.iscoroutine(made) else made
+
+    return run_with_limit(finished, seconds)
 
 
 class _Join:

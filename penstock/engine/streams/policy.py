@@ -52,7 +52,7 @@ class StreamPolicy:
             StepFailedError: it took too long, or it failed.
             Stopped: a verdict, also one that came as the time ran out.
         """
-        alone = self._block.sync and runs_without_loop()  # each hook is limited by itself
+        alone = runs_without_loop()  # each hook is limited by itself
         if self._block.timeout is None or alone:
             return await work()
         started = perf_counter()

@@ -14,6 +14,7 @@
     │   └── MergeConflictError   parallel steps changed the same thing differently
     ├── BlockedError             `Outcome.unwrap()` of a blocked outcome (`penstock.engine.values.tripwire`)
     ├── ModelError               a model could not be asked, or gave no complete answer
+    ├── DetectorError            a detector could not be asked, or gave no valid answer
     ├── JudgeError               a judge gave no verdict (`penstock.engine.values.model`)
     ├── StorageError             a store cannot be reached, is broken, or gave up
     │   ├── NotStoredError       it does not hold what was asked for
@@ -221,6 +222,20 @@ class ModelError(PenstockError):
         self.retryable = retryable
         details = ", ".join(str(part) for part in (status and f"HTTP {status}", code) if part)
         super().__init__(f"model {model!r}: {problem}{f' ({details})' if details else ''}")
+
+
+class DetectorError(PenstockError):
+    """A detector could not be asked, or gave no valid answer, so a text was not checked. No text is quoted.
+
+    Attributes:
+        detector: the name of the detector.
+        problem: what happened, in words.
+    """
+
+    def __init__(self, detector: str, problem: str) -> None:
+        self.detector = detector
+        self.problem = problem
+        super().__init__(f"detector {detector!r}: {problem}")
 
 
 MOST_OF_A_BODY = 2000

@@ -15,7 +15,7 @@ from penstock.engine.values.errors import OptionError
 from penstock.engine.values.expiry import ExpiryTimer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.expiry import Expiry
@@ -153,6 +153,54 @@ class JudgeSource(Protocol):
 
     def judge_for(self, name: str, verdict: type[V], instructions: str) -> Judge[V]:
         """Return a judge for a type of verdicts; ``name``: what asks, such as the id of a guard."""
+        ...
+
+
+@runtime_checkable
+class ScoreDetector(Protocol):
+    """Scores texts by categories: a classifier, whatever it is made of. Guards take one as ``detector=``.
+
+    ``scores`` may be async. If it is not, guards call it in a worker thread; it is never called twice at a time. Texts
+    of concurrent requests are collected and passed in one call.
+
+    Three optional attributes: ``name`` for errors and reports (by default the class), ``batch_size`` (the most texts of
+    a call; 32) and ``batch_seconds`` (how long a text waits for others; 0.002).
+    """
+
+    @property
+    def categories(self) -> Sequence[str]:
+        """The categories that it scores."""
+        ...
+
+    @property
+    def thresholds(self) -> Mapping[str, float]:
+        """The score from which a category counts, 0 to 1. A category that is missing here counts from 0.5."""
+        ...
+
+    def scores(self, texts: Sequence[str]) -> Sequence[Mapping[str, float]] | Awaitable[Sequence[Mapping[str, float]]]:
+        """Return for each text, in order, the score of each category, from 0 to 1. One that is missing has score 0."""
+        ...
+
+
+@runtime_checkable
+class SpanDetector(Protocol):
+    """Finds spans of some types in texts: names, addresses, anything else. `PIIDetector` takes one as ``detector=``.
+
+    ``find`` may be async. How it is called, and the optional attributes, are those of `ScoreDetector`.
+    """
+
+    @property
+    def types(self) -> Sequence[str]:
+        """The types of spans that it finds."""
+        ...
+
+    def find(
+        self, texts: Sequence[str]
+    ) -> Sequence[Sequence[tuple[int, int, str, float]]] | Awaitable[Sequence[Sequence[tuple[int, int, str, float]]]]:
+        """Return for each text, in order, its findings: ``(start, end, type, score)``, such as `Span` objects.
+
+        ``start`` and ``end`` count characters (code points) of the text, from 0, ``end`` exclusive. Spans may overlap.
+        """
         ...
 
 
