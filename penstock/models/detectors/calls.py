@@ -21,14 +21,13 @@ from penstock.detection.spans import Span
 from penstock.engine.processor.processor import is_async
 from penstock.engine.tasks import gather, let_others_run, runs_without_loop
 from penstock.engine.values.errors import DetectorError, OptionError
-from penstock.engine.values.protocols import ScoreDetector
 from penstock.engine.workers import run_in_worker
 from penstock.models.single_flight import PerEventLoop
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from penstock.engine.values.protocols import SpanDetector
+    from penstock.engine.values.protocols import ScoreDetector, SpanDetector
 
 R = TypeVar("R")
 
@@ -53,7 +52,7 @@ class DetectorCalls(Generic[R]):
         needs_loop: whether it is async, so that it can only be asked in an event loop.
     """
 
-    __slots__ = ("__weakref__", "_check", "_lock", "_method", "_queues", "detector", "name", "needs_loop")
+    __slots__ = ("__weakref__", "_check", "_lock", "_method", "_queues", "_scores", "detector", "name", "needs_loop")
 
     def __init__(
         self, detector: ScoreDetector | SpanDetector, method: Callable[[list[str]], object], check: Check[R]
@@ -61,6 +60,7 @@ class DetectorCalls(Generic[R]):
         self.detector = detector
         self.name = name_of(detector)
         self.needs_loop = is_async(method)
+        self._scores = method == getattr(detector, "scores", None)
         self._method = method
         self._check = check
         self._lock = threading.Lock()
@@ -119,6 +119,10 @@ class DetectorCalls(Generic[R]):
             got = type(answer).__name__ if listed is None else f"{len(listed)} answers"
             raise DetectorError(self.name, f"it was asked about {len(texts)} texts, but returned {got}")
         return [self._check(self.name, text, each) for text, each in zip(texts, listed, strict=True)]
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object]]:
+        """Return what it is made of: a copy of the detector has calls of its own."""
+        return (score_calls if self._scores else span_calls), (self.detector,)
 
     def __repr__(self) -> str:
         """Show the detector's name."""
@@ -296,7 +300,7 @@ def score_calls(detector: ScoreDetector) -> DetectorCalls[Mapping[str, float]]:
         OptionError: its ``batch_size`` or ``batch_seconds`` is not allowed.
     """
     check = partial(_checked_scores, frozenset(detector.categories))
-    return _shared(detector, lambda: DetectorCalls(detector, detector.scores, check))
+    return _shared(detector, "scores", lambda: DetectorCalls(detector, detector.scores, check))
 
 
 def span_calls(detector: SpanDetector) -> DetectorCalls[Sequence[Span]]:
@@ -306,7 +310,7 @@ def span_calls(detector: SpanDetector) -> DetectorCalls[Sequence[Span]]:
         OptionError: its ``batch_size`` or ``batch_seconds`` is not allowed.
     """
     check = partial(_checked_spans, frozenset(detector.types))
-    return _shared(detector, lambda: DetectorCalls(detector, detector.find, check))
+    return _shared(detector, "spans", lambda: DetectorCalls(detector, detector.find, check))
 
 
 def name_of(detector: object) -> str:
@@ -319,9 +323,9 @@ _KNOWN: WeakValueDictionary[tuple[int, str], DetectorCalls[object]] = WeakValueD
 _LOCK = threading.Lock()
 
 
-def _shared(detector: object, make: Callable[[], DetectorCalls[R]]) -> DetectorCalls[R]:
+def _shared(detector: object, kind: str, make: Callable[[], DetectorCalls[R]]) -> DetectorCalls[R]:
     """Return the calls of a detector, made once. They hold the detector, so its id belongs to no other meanwhile."""
-    key = (id(detector), "scores" if isinstance(detector, ScoreDetector) else "spans")
+    key = (id(detector), kind)
     with _LOCK:
         calls = cast("DetectorCalls[R] | None", _KNOWN.get(key))
         if calls is None:

@@ -39,6 +39,7 @@ from penstock.engine.values.errors import OptionError
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import EMPTY, freeze, is_mapping
 from penstock.models.judges.scores import Score
+from penstock.processors.guards.detector_options import use_score_detector
 from penstock.processors.guards.judged_guard import (
     REMOVES_MESSAGES,
     Detection,
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList
-    from penstock.engine.values.protocols import JudgeSource, Model
+    from penstock.engine.values.protocols import JudgeSource, Model, ScoreDetector
     from penstock.engine.values.texts import TextPlace
     from penstock.processors.guards.judged_guard import GuardOptions
 
@@ -230,6 +231,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
             characters), 0 or more; 0 by default.
         max_input_length: how many characters of a text are shown, from its beginning; None (the default) for all. The
             rest is not read.
+        detector: a `ScoreDetector` in the classifier's place: the answers are its scores by category; None by default.
         options: see `GuardOptions`; ``embedded`` and ``judge_failure`` are refused.
 
     Raises:
@@ -244,12 +246,13 @@ class ClassifierProcessor(Guard[A], Generic[A]):
 
     def __init__(
         self,
-        classifier: Classifier[A],
-        on_result: Callable[[A, Classification[A]], object],
+        classifier: Classifier[A] | None = None,
+        on_result: Callable[[A, Classification[A]], object] | None = None,
         *,
         model: Model | str | JudgeSource | None = None,
         chunk_window: int = 0,
         max_input_length: int | None = None,
+        detector: ScoreDetector | None = None,
         **options: Unpack[GuardOptions],
     ) -> None:
         """Check the options.
@@ -264,6 +267,8 @@ class ClassifierProcessor(Guard[A], Generic[A]):
                 or more; 0 by default.
             max_input_length: how many characters of a text are shown, from its beginning; None (the default) for all.
                 The rest is not read.
+            detector: a `ScoreDetector` in the classifier's place: the answers are its scores by category; None by
+                default.
             options: see `GuardOptions`; ``embedded`` and ``judge_failure`` are refused.
 
         Raises:
@@ -271,15 +276,16 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         """
         name = type(self).__name__
         self.classifier = classifier
-        self.on_result = on_result
+        self.calls = use_score_detector(self, detector, "max", embedded=False)
         self.chunk_window = check_count(name, "chunk_window", chunk_window, "an int, 0 or more")
         self.max_input_length = (
             None
             if max_input_length is None
             else check_count(name, "max_input_length", max_input_length, "an int, 0 or more")
         )
-        if not callable(cast("object", on_result)):
+        if on_result is None or not callable(cast("object", on_result)):
             raise OptionError(name, "on_result", on_result, "a function of the answers and a Classification")
+        self.on_result: Callable[[A, Classification[A]], object] = on_result
         for option, unused in options.items():
             if option in _UNUSED:
                 raise OptionError(name, option, unused, "omitted: a classifier has no embedded detector")
@@ -289,12 +295,20 @@ class ClassifierProcessor(Guard[A], Generic[A]):
             overlap = chunk_window * self.output_windows.most
             self.output_windows = Windows(self.output_windows.least, self.output_windows.most, overlap)
         self.lookback = self.output_windows.overlap
-        self.awaits = self.judge is not None or is_async(classifier) or is_async(on_result)
+        waits = self.judge is not None or is_async(classifier) or is_async(on_result)
+        self.awaits = waits or self.awaits_detector
+        self.needs_loop = waits or self.detector_needs_loop
         self.answers: Key[A] = Key(self.fact_name("answers"))
         self.provides = (self.answers,)
 
     def _set_up(self, name: str, model: Model | str | JudgeSource | None, options: GuardOptions) -> None:
         given: Value = self.classifier
+        if self.calls is not None:
+            if given is not None or model is not None:
+                option, spare = ("classifier", given) if given is not None else ("model", model)
+                raise OptionError(name, option, spare, "omitted: the detector= gives the answers")
+            self.set_up(None, "decide", cast("type[A]", object), _QUESTION, options)
+            return
         asks = isinstance(given, (type, Mapping))
         if _is_judge(given):
             self.set_up(given, "decide", cast("type[A]", object), _QUESTION, options)
@@ -306,7 +320,8 @@ class ClassifierProcessor(Guard[A], Generic[A]):
             )
             self.set_up(model, "decide", cast("type[A]", verdict), _QUESTION, options)
         elif not callable(given):
-            raise OptionError(name, "classifier", given, "a function of a text, a type, questions by name, or a Judge")
+            allowed = "a function of a text, a type, questions by name, or a Judge; or a detector= must be given"
+            raise OptionError(name, "classifier", given, allowed)
         elif model is not None:
             raise OptionError(name, "model", model, "omitted: this classifier needs no model")
         else:
@@ -366,8 +381,12 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         """Return the answers about a text.
 
         Raises:
+            DetectorError: the detector failed.
             JudgeError: the model gave none, or not all.
         """
+        if self.calls is not None:
+            scores: Value = freeze((await self.calls.ask([text]))[0])
+            return scores
         if self.judge is None:
             answers: Value = cast("Callable[[str], Value]", self.classifier)(text)
             return await answers if inspect.isawaitable(answers) else answers

@@ -40,6 +40,9 @@ V = TypeVar("V")
 REMOVES_MESSAGES = ("process_input", "process_input_step")
 """The stages in which a guard can remove a message. In other stages it removes the text that was judged."""
 
+Combine = Literal["max", "replace", "confirm"]
+"""How the findings of ``detector=`` and of the embedded detector become one."""
+
 REPORTING = ("warn", "detect")
 """The strategies of guards that only report."""
 
@@ -54,10 +57,10 @@ class GuardOptions(JudgeOptions, total=False):
 
     Attributes:
         embedded: whether to use the embedded detector; True by default. With a model it runs first, and the model is
-            not asked where the detector is certain.
+            not asked where the detector is certain. A guard without a ``model`` needs it, or a ``detector``.
         instructions: the question for the model, in place of the guard's own; None (the default) for the guard's own.
         judge_failure: what happens if the model fails. ``fail`` (the default): the guard fails, and its ``on_error``
-            policy applies, which blocks unless it is changed. ``embedded``: the embedded detector decides.
+            policy applies, which blocks unless it is changed. ``embedded``: the detectors decide.
         phase: what the guard reads: ``input`` (what goes to the model: the caller's messages and tool results),
             ``output`` (what comes from the model: answers and tool calls) or ``all``. The default depends on the guard.
         parts: the kinds of message parts to read; None (the default) for all. What belongs to a message itself, such
@@ -145,7 +148,9 @@ class Guard(TextGuard, Generic[V]):
     Attributes:
         strategies: the values that the option ``strategy`` accepts; the first is the default.
         default_phase: the default of the option ``phase``.
-        embedded: whether the embedded detector is used.
+        detector: the detector of the user's own; None if there is none.
+        combine: how its findings and those of the embedded detector become one.
+        embedded: whether the embedded detector is used; it is not if ``detector`` replaces it.
         judge: the judge; None without a model.
         removes_messages: whether an edit of a text removes its message, in the stages that can.
     """
@@ -155,6 +160,10 @@ class Guard(TextGuard, Generic[V]):
     strategies: ClassVar[tuple[str, ...]] = ()
     removes_messages: bool = False
     default_phase: ClassVar[Phase] = "all"
+    detector: object = None
+    combine: str = "max"
+    awaits_detector: bool = False
+    detector_needs_loop: bool = False
 
     def set_up(self, model: object, strategy: str, verdict: type[V], question: str, options: GuardOptions) -> None:
         """Check and store the options that all guards have. Call it in the constructor.
@@ -179,12 +188,13 @@ class Guard(TextGuard, Generic[V]):
         self.options = {**options}
         self.model = model
         self.strategy = one_of(name, "strategy", strategy, self.strategies)
-        self.embedded = flag(name, "embedded", options.get("embedded", True))
+        self.embedded = flag(name, "embedded", options.get("embedded", True)) and self.combine != "replace"
         self.judge: ports.Judge[V] | None = _judge(name, self.id, model, verdict, question, options)
-        if self.judge is None and not self.embedded:
+        detects = self.embedded or self.detector is not None
+        if self.judge is None and not detects:
             raise OptionError(name, "embedded", False, "True, or a model= must be given to judge in its place")  # noqa: FBT003 - what was given
         self.judge_failure = one_of(
-            name, "judge_failure", options.get("judge_failure", "fail"), ("fail", *(("embedded",) * self.embedded))
+            name, "judge_failure", options.get("judge_failure", "fail"), ("fail", *(("embedded",) * detects))
         )
         self.place(
             options.get("phase", self.default_phase),
@@ -200,7 +210,8 @@ class Guard(TextGuard, Generic[V]):
         self.include_text = flag(name, "include_text", options.get("include_text", False))
         callbacks = {"on_detection": self.on_detection, "on_violation": self.on_violation}
         self._reporter = GuardReporter(strategy, callbacks, shows_text=self.include_text)
-        self.awaits = self.judge is not None
+        self.awaits = self.judge is not None or self.awaits_detector
+        self.needs_loop = self.judge is not None or self.detector_needs_loop
         self.removes_messages = strategy in ("filter", "decide")
         self.edits = "nothing" if strategy in ("block", "warn") else "spans"
         if strategy == "warn" and self.on_unread != "block":

@@ -29,6 +29,7 @@ from penstock.engine.values.frozen import EMPTY, freeze, is_mapping
 from penstock.engine.workers import run_in_worker
 from penstock.models.judges.scores import Score  # noqa: TC001 - pydantic reads it at run time
 from penstock.models.judges.spoken import SpokenVerdict
+from penstock.processors.guards.detector_options import use_score_detector
 from penstock.processors.guards.judged_guard import check_score
 from penstock.processors.guards.score_guard import ScoreGuard, WindowScores, WindowVerdict
 
@@ -43,9 +44,9 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message
-    from penstock.engine.values.protocols import Judge as JudgePort, Judged, JudgeSource, Model
+    from penstock.engine.values.protocols import Judge as JudgePort, Judged, JudgeSource, Model, ScoreDetector
     from penstock.engine.values.texts import TextPlace
-    from penstock.processors.guards.judged_guard import GuardOptions
+    from penstock.processors.guards.judged_guard import Combine, GuardOptions
 
 
 UNDETERMINED = "und"
@@ -240,7 +241,8 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
             by default.
         target_languages: codes, tags or names; ``("en",)`` by default. A text in any of them is left alone; others are
             translated into the first. Languages are compared by primary subtag and by macro-language.
-        threshold: the probability from which a language counts as known, 0 to 1; 0.7 by default.
+        threshold: the probability from which a language counts as known, 0 to 1; None (the default) for 0.7, or for
+            what the ``detector`` says.
         strategy: ``detect`` (the default) only notes the language; ``warn`` logs texts in other languages; ``block``
             stops the run for them; ``translate`` replaces them by a translation, part by part.
         preserve_original: whether the original of a translation is kept in the message's metadata, as
@@ -252,6 +254,9 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         languages: the languages that the embedded detector distinguishes; None (the default) for the 77 of
             `penstock.detection.language`.
         identifier: an embedded detector of your own; None (the default) for the built-in one.
+        detector: a `ScoreDetector` whose categories are languages; None (the default) for the embedded one alone.
+        combine: how both become one. ``max`` (the default): the surer one counts; ``replace``: only yours is asked;
+            ``confirm``: a language is known if both say so.
         options: see `GuardOptions`; the default of ``parts`` is ``("text",)`` here, that of ``phase`` is ``input``.
 
     Raises:
@@ -271,7 +276,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         model: Model | str | JudgePort[LanguageVerdict] | JudgeSource | None = None,
         *,
         target_languages: Iterable[str] = ("en",),
-        threshold: float = 0.7,
+        threshold: float | None = None,
         strategy: Strategy = "detect",
         preserve_original: bool = True,
         min_text_length: int = 10,
@@ -279,6 +284,8 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         mixed_share: float | None = None,
         languages: Iterable[str] | None = None,
         identifier: Identifier | None = None,
+        detector: ScoreDetector | None = None,
+        combine: Combine = "max",
         **options: Unpack[GuardOptions],
     ) -> None:
         """Check the options, and start to load the embedded detector's model in a thread.
@@ -288,7 +295,8 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
                 None by default.
             target_languages: codes, tags or names; ``("en",)`` by default. A text in any of them is left alone; others
                 are translated into the first. Languages are compared by primary subtag and by macro-language.
-            threshold: the probability from which on a language counts as known, 0 to 1; 0.7 by default.
+            threshold: the probability from which on a language counts as known, 0 to 1; None (the default) for 0.7, or
+                for what the ``detector`` says.
             strategy: ``detect`` (the default) notes what is found; ``warn`` logs texts in other languages; ``block``
                 stops the run for them; ``translate`` replaces them by a translation, part by part.
             preserve_original: whether the original of a translation is kept in the message's metadata, as
@@ -300,6 +308,9 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
             languages: the languages that the embedded detector tells apart; None (the default) for the 77 of
                 `penstock.detection.language`.
             identifier: an embedded detector of your own; None (the default) for the built-in one.
+            detector: a `ScoreDetector` whose categories are languages; None (the default) for the embedded one alone.
+            combine: how both become one. ``max`` (the default): the surer one counts; ``replace``: only yours is asked;
+                ``confirm``: a language is known if both say so.
             options: see `GuardOptions`; the default of ``parts`` is ``("text",)`` here, that of ``phase`` ``input``.
 
         Raises:
@@ -308,12 +319,14 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         """
         name = type(self).__name__
         self.target_languages = targets_of(name, target_languages)
-        self.threshold = check_score(name, "threshold", threshold)
+        self.threshold = None if threshold is None else check_score(name, "threshold", threshold)
+        self.calls = use_score_detector(self, detector, combine, embedded=bool(options.get("embedded", True)))
+        self._tags = {} if detector is None else _tags(name, detector.categories)
         self.preserve_original = flag(name, "preserve_original", preserve_original)
         self.min_text_length = _length(name, min_text_length)
         self.include_detection_details = flag(name, "include_detection_details", include_detection_details)
         self.mixed_share = None if mixed_share is None else check_score(name, "mixed_share", mixed_share)
-        if mixed_share is not None and options.get("embedded") is False:
+        if mixed_share is not None and (options.get("embedded") is False or combine == "replace"):
             raise OptionError(
                 name, "mixed_share", mixed_share, "None without the embedded detector, which looks for it"
             )
@@ -326,7 +339,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         self.set_up(model, strategy, verdict, asked, given, named=self.target_languages)
         self.options = {**options}
         self.identifier = identifier
-        self._own = self._identifier(name, identifier)
+        self._own = None if combine == "replace" else self._identifier(name, identifier)
         facts = {"input": (LANGUAGE,), "output": (ANSWER_LANGUAGE,)}
         self.provides = (self.scores, *facts.get(self.phase, (LANGUAGE, ANSWER_LANGUAGE)))
         self.language = ANSWER_LANGUAGE if self.phase == "output" else LANGUAGE
@@ -371,6 +384,42 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         code, confidence = guess
         return self.apply_limits(_with_rivals(self._reading(code, confidence, "embedded"), guess))
 
+    async def ask_detector(self, text: str) -> WindowScores | None:
+        """Return the language of a window that the user's own detector is surest of; None if there is no detector.
+
+        Raises:
+            DetectorError: it failed.
+        """
+        if self.calls is None or self._is_short(text):
+            return None
+        scores = (await self.calls.ask([text]))[0]
+        surest = max(scores, key=lambda name: scores[name], default=None)
+        if surest is None:
+            return WindowScores(details=UNKNOWN, detector=self.calls.name)
+        limits = {self._tags[surest]: self.detector_limit(surest)}
+        read = self._reading(self._tags[surest], scores[surest], "detector", limits)
+        return self.apply_limits(read._replace(detector=self.calls.name))
+
+    def detector_limit(self, category: str) -> float:
+        """Return the score of the user's own detector from which a language counts as known."""
+        if self.threshold is not None or self.detector is None:
+            return self.limit(category, judged=False)
+        return cast("ScoreDetector", self.detector).thresholds.get(category, self.judged_threshold)
+
+    def confirmable(self, own: WindowScores) -> bool:
+        """Return whether the embedded detector knows the language."""
+        return "iso_code" in own.details
+
+    def combined(self, own: WindowScores, theirs: WindowScores) -> WindowScores:
+        """Return the language that one of the detectors is surer of; with ``combine="confirm"`` the one of both."""
+        known = [each for each in (own, theirs) if "iso_code" in each.details]
+        if self.combine != "confirm":
+            best = max(known or (own, theirs), key=lambda each: max(each.scores.values(), default=0.0))
+            return best._replace(detector=theirs.detector)
+        if len(known) == 1 or not same_language(*(each.details["iso_code"] for each in known)):
+            return WindowScores(own.scores, details=UNKNOWN, detector=theirs.detector)
+        return min(known, key=lambda each: each.details["confidence"])._replace(detector=theirs.detector)
+
     def judge_scores(self, judged: Judged[LanguageVerdict], text: str) -> WindowScores:
         """Return what a judge says; a tag that is none counts as unknown."""
         del text
@@ -382,12 +431,14 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
             return WindowScores({tag: 1.0}, text=translated, details=known_details(tag, None, "judge"))
         return self._reading(tag, verdict.confidence or 0.0, "judge")._replace(text=translated or None)
 
-    def _reading(self, tag: str | None, confidence: float, source: str) -> WindowScores:
+    def _reading(
+        self, tag: str | None, confidence: float, source: str, limits: Mapping[str, float] = EMPTY
+    ) -> WindowScores:
         if tag is None or not confidence:
             return WindowScores(details=UNKNOWN)
-        known = confidence >= self.limit(tag, judged=source == "judge")
+        known = confidence >= limits.get(tag, self.limit(tag, judged=source == "judge"))
         details = known_details(tag, confidence, source) if known else UNKNOWN
-        return WindowScores({tag: confidence}, details=details)
+        return WindowScores({tag: confidence}, limits=limits, details=details)
 
     def apply_limits(self, scored: WindowScores) -> WindowScores:
         """Return scores with the language flagged if it is known, and neither it nor a rival of it is a target."""
@@ -403,13 +454,13 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         return await super().detected(text)
 
     async def score_window(self, text: str, ctx: AnyContext) -> WindowScores:
-        """Return what is found out about a window; the judge is asked only where the embedded detector is in doubt."""
+        """Return what is found out about a window; the judge is asked only where the detectors are in doubt."""
         if self._is_short(text):
             return WindowScores()
         own = await self.detected(text)
         if own is not None and "iso_code" in own.details:
             return own
-        return await super().score_window(text, ctx)
+        return await self.judge_window(own, text, ctx)
 
     def _is_short(self, text: str) -> bool:
         return len(text.strip()) < max(self.min_text_length, 1)
@@ -629,6 +680,19 @@ def _named(tags: Iterable[str]) -> str:
         joint = "" if not last else " or " if tag in neighbours_of(last) else ", "
         named, last = f"{named}{joint}{language_name(tag)} ({tag})", tag
     return named
+
+
+def _tags(guard: str, names: Iterable[str]) -> dict[str, str]:
+    """Return the tags of a detector's categories.
+
+    Raises:
+        OptionError: one of them names no language.
+    """
+    tags = {name: language_code(name) or (name if _TAG.fullmatch(name) else None) for name in names}
+    for name, tag in tags.items():
+        if tag is None:
+            raise OptionError(guard, "detector.categories", name, "codes, tags or names of languages, such as 'en'")
+    return {name: tag for name, tag in tags.items() if tag is not None}
 
 
 def _length(name: str, given: object) -> int:

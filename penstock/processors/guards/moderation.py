@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Literal, Unpack, cast, get_args
 
 from pydantic import BaseModel, WithJsonSchema, create_model
 
+from penstock.detection.embedded import EmbeddedScores
 from penstock.detection.moderation import ModerationScorer
 from penstock.engine.processor.processor import flag, one_of
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY
 from penstock.models.judges.scores import Score
 from penstock.models.judges.spoken import SpokenVerdict
+from penstock.processors.guards.detector_options import check_shared, known_names, use_score_detector
 from penstock.processors.guards.judged_guard import check_count, check_names, check_scores, highest_scores
 from penstock.processors.guards.score_guard import ScoreGuard, WindowScores
 
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from penstock.engine.values.frozen import Value
-    from penstock.engine.values.protocols import Judge as JudgePort, Judged, JudgeSource, Model
-    from penstock.processors.guards.judged_guard import GuardOptions
+    from penstock.engine.values.protocols import Judge as JudgePort, Judged, JudgeSource, Model, ScoreDetector
+    from penstock.processors.guards.judged_guard import Combine, GuardOptions
 
 
 class CategoryScore(BaseModel):
@@ -74,7 +76,7 @@ class ModerationProcessor(ScoreGuard[ModerationVerdict]):
     Args:
         model: a `Model` or a `Judge` that decides; None (the default) for the embedded detector alone.
         categories: the categories that count. With a model any names are allowed, and the default is all of
-            `CATEGORIES`. Without one they must be among ``ModerationScorer.categories``, which are the default.
+            `CATEGORIES`. Without one they must be among those that the detectors know, which are the default.
         threshold: the score from which a category counts, 0 to 1: one number for all, or a mapping by name. The default
             is 0.5 for a model's scores; for the embedded detector's it was chosen on development data.
         strategy: ``block`` stops the run, ``filter`` removes flagged text, ``warn`` logs it. The default is ``block``
@@ -83,6 +85,10 @@ class ModerationProcessor(ScoreGuard[ModerationVerdict]):
         include_scores: whether the reason of a tripwire has all scores; False by default. Its metadata always has them.
         chunk_window: how much of an answer before each window of a stream is shown with it, in lengths of a window, 0
             or more; 0 (the default) for the last 200 characters.
+        detector: a `ScoreDetector` of your own; None (the default) for the embedded one alone. Its categories are
+            among those that count by default.
+        combine: how both become one. ``max`` (the default): a category counts if either detector says so; ``replace``:
+            only yours is asked; ``confirm``: it counts if both say so.
         options: see `GuardOptions`.
 
     Raises:
@@ -101,6 +107,8 @@ class ModerationProcessor(ScoreGuard[ModerationVerdict]):
         strategy: Strategy | Mapping[str, Strategy] | None = None,
         include_scores: bool = False,
         chunk_window: int = 0,
+        detector: ScoreDetector | None = None,
+        combine: Combine = "max",
         **options: Unpack[GuardOptions],
     ) -> None:
         """Check the options.
@@ -108,7 +116,7 @@ class ModerationProcessor(ScoreGuard[ModerationVerdict]):
         Args:
             model: a `Model` or a `Judge` that decides; None (the default) for the embedded detector alone.
             categories: the categories that count. With a model any names are allowed, and the default is all of
-                `CATEGORIES`; without one they must be among ``ModerationScorer.categories``, which are the default.
+                `CATEGORIES`; without one they must be among those that the detectors know, which are the default.
             threshold: the score from which on a category counts, 0 to 1: one number for all, or a mapping by name. The
                 default is 0.5 for a model's scores, and for the embedded detector's what was chosen on development
                 data.
@@ -118,17 +126,25 @@ class ModerationProcessor(ScoreGuard[ModerationVerdict]):
             include_scores: whether the reason of a tripwire has all scores; False by default. Its metadata always do.
             chunk_window: how much of an answer is shown before each window of a stream, in lengths of a window, 0 or
                 more; 0 (the default) for the last 200 characters.
+            detector: a `ScoreDetector` of your own; None (the default) for the embedded one alone. Its categories are
+                among those that count by default.
+            combine: how both become one. ``max`` (the default): a category counts if either detector says so;
+                ``replace``: only yours is asked; ``confirm``: it counts if both say so.
             options: see `GuardOptions`.
 
         Raises:
             OptionError: an option is not allowed.
         """
         name = type(self).__name__
-        detector = ModerationScorer() if options.get("embedded", True) else None
-        own = tuple(CATEGORIES) if model is not None else ModerationScorer.categories
-        self.categories = own if categories is None else check_names(name, "categories", categories)
+        self.calls = use_score_detector(self, detector, combine, embedded=bool(options.get("embedded", True)))
+        theirs = () if detector is None else tuple(detector.categories)
+        own = ModerationScorer.categories if options.get("embedded", True) or detector is None else ()
+        known = known_names(own, theirs, combine)
+        usual_names = known if model is None else tuple(dict.fromkeys((*CATEGORIES, *known)))
+        self.categories = usual_names if categories is None else check_names(name, "categories", categories)
         if model is None:
-            _check_known(name, self.categories)
+            check_shared(name, known, own, theirs)
+            _check_known(name, self.categories, known)
         self.threshold = check_scores(name, "threshold", threshold, self.categories)
         self.include_scores = flag(name, "include_scores", include_scores)
         self.chunk_window = check_count(name, "chunk_window", chunk_window, "a number of windows, 0 or more")
@@ -141,7 +157,8 @@ class ModerationProcessor(ScoreGuard[ModerationVerdict]):
         named = self.categories if categories is not None else ()
         asked = question(self.categories)
         self.set_up(model, chosen, verdict_type(self.categories), asked, options, named=named)
-        self.detector = detector if any(each in ModerationScorer.categories for each in self.categories) else None
+        if self.embedded and any(each in ModerationScorer.categories for each in self.categories):
+            self.own = EmbeddedScores(ModerationScorer())
 
     def judge_scores(self, judged: Judged[ModerationVerdict], text: str) -> WindowScores:
         """Return the judge's scores; categories that it was not offered count as `UNLISTED`."""
@@ -198,8 +215,9 @@ def _overall(actions: Iterable[Strategy]) -> Strategy | None:
     return next((one for one in _STRICTEST if one in chosen), None)
 
 
-def _check_known(name: str, categories: Iterable[str]) -> None:
+def _check_known(name: str, categories: Iterable[str], known: Iterable[str]) -> None:
     for category in categories:
-        if category not in ModerationScorer.categories:
-            known = ", ".join(map(repr, ModerationScorer.categories))
-            raise OptionError(name, "categories", category, f"some of {known}, or a model= to judge others")
+        if category not in known:
+            listed = ", ".join(map(repr, known))
+            needs = f"some of {listed}, or a model= or a detector= to judge others"
+            raise OptionError(name, "categories", category, needs)

@@ -20,6 +20,7 @@ from penstock.engine.processor.processor import flag, one_of
 from penstock.engine.text_guards.reading import is_random
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY
+from penstock.processors.guards.detector_options import check_shared, known_names, use_span_detector
 from penstock.processors.guards.judged_guard import UNLISTED, check_score
 from penstock.processors.guards.restore import VAULT, Numbering, Vault
 from penstock.processors.guards.span_guard import JudgedValue, SpanGuard, hide_spans
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     from penstock.engine.text_guards.window import Hit, TextWindow
     from penstock.engine.values.edits import Edit
     from penstock.engine.values.frozen import Value
-    from penstock.engine.values.protocols import Judge, Judged, JudgeSource, Model
-    from penstock.processors.guards.judged_guard import GuardOptions
+    from penstock.engine.values.protocols import Judge, Judged, JudgeSource, Model, SpanDetector
+    from penstock.processors.guards.judged_guard import Combine, GuardOptions
     from penstock.processors.guards.pii_verdict import PIIVerdict
     from penstock.processors.guards.span_guard import FindSpans
 
@@ -126,6 +127,7 @@ _DOUBTFUL = ("date-of-birth",)  # found by words nearby alone, so a judge is ask
 _BY_TYPE = ("redact", "block", "warn")  # the strategies that a type may have
 _METHODS: tuple[str, ...] = get_args(Method)
 _LEAST_BUFFER = 80
+_SURE = 0.6  # how sure a model must be if no threshold is set
 _LEAST_HASH, _MOST_HASH = 4, 64  # hexadecimal digits
 _MEANT: Mapping[str, str] = {
     "api-key": "keys, tokens, passwords and other secrets",
@@ -178,7 +180,14 @@ class PIISearch(NamedTuple):
 
 
 def pii_search(
-    guard: str, given: Iterable[str | PIIType] | None, allow: Iterable[str], *, model: bool, embedded: bool
+    guard: str,
+    given: Iterable[str | PIIType] | None,
+    allow: Iterable[str],
+    *,
+    model: bool,
+    embedded: bool,
+    theirs: Sequence[str] = (),
+    combine: str = "max",
 ) -> PIISearch:
     """Return what a guard looks for.
 
@@ -188,29 +197,63 @@ def pii_search(
         allow: domains whose links and addresses are no findings.
         model: whether there is a model to ask.
         embedded: whether patterns are used.
+        theirs: the types that the user's own detector finds.
+        combine: how both become one.
 
     Raises:
-        OptionError: an entry is neither a name nor a `PIIType`, there is none, or a type needs a model and there is
-            none.
+        OptionError: an entry is neither a name nor a `PIIType`, there is none, or a type needs a model or a detector
+            and there is none.
     """
-    entries = _entries(guard, (*DEFAULT, *(CONTEXTUAL if model else ())) if given is None else given)
+    patterns = DEFAULT if embedded or model or not theirs else ()
+    usual = known_names(patterns, theirs, "max" if combine == "replace" and model else combine)
+    if theirs and combine == "confirm":
+        check_shared(guard, usual, patterns, theirs)
+    entries = _entries(guard, (*usual, *(CONTEXTUAL if model else ())) if given is None else given)
     rules = [_rule(guard, index, entry) for index, entry in enumerate(entries) if isinstance(entry, PIIType)]
     names = tuple(entry if isinstance(entry, str) else entry.name for entry in entries)
     detector = PersonalData(names, [rule for rule in rules if rule is not None], allow)
     judged = detector.contextual if embedded else names
-    if judged and not model:
-        if not embedded:
-            needs = "True, or a model= must be given to judge in its place"
-            raise OptionError(guard, "embedded", embedded, needs)
-        raise OptionError(
-            guard,
-            "detection_types",
-            judged[0],
-            f"one of {', '.join(EMBEDDED)}, or a PIIType with a pattern; anything else takes a model= to find it",
-        )
+    _check_found(guard, names, judged, theirs, model=model, embedded=embedded, combine=combine)
     asked = (*judged, *(name for name in _DOUBTFUL if name in names and name not in judged)) if model else ()
     own = {entry.name: entry.description for entry in entries if isinstance(entry, PIIType) and entry.description}
     return PIISearch(tuple(entries), names, detector, asked, {**_MEANT, **own})
+
+
+def _check_found(
+    guard: str,
+    names: Sequence[str],
+    judged: Sequence[str],
+    theirs: Sequence[str],
+    *,
+    model: bool,
+    embedded: bool,
+    combine: str,
+) -> None:
+    """Refuse types that nobody finds, and a detector that finds none of the types; ``judged`` have no pattern."""
+    if theirs and not {*theirs} & {*names}:
+        allowed = f"one of at least one type in detection_types; it finds {', '.join(map(repr, theirs))}"
+        raise OptionError(guard, "detector", f"a detector of {', '.join(theirs)}", allowed)
+    if model:
+        return
+    if not embedded and not theirs:
+        needs = "True, or a model= must be given to judge in its place"
+        raise OptionError(guard, "embedded", embedded, needs)
+    lost = [name for name in judged if name not in theirs]
+    if combine == "confirm":
+        lost = [name for name in names if name in judged or name not in theirs]
+    if not lost:
+        return
+    if combine == "confirm" or not embedded:
+        found = [name for name in theirs if name not in judged or not embedded]
+        allowed = f"one of {', '.join(found)}, which the detector finds" + " and the guard" * embedded
+        raise OptionError(guard, "detection_types", lost[0], f"{allowed}; or choose another combine=")
+    raise OptionError(
+        guard,
+        "detection_types",
+        lost[0],
+        f"one of {', '.join(EMBEDDED)}, or a PIIType with a pattern; anything else takes a model= or a detector= to "
+        "find it",
+    )
 
 
 def check_domains(guard: str, given: object) -> tuple[str, ...]:
@@ -349,7 +392,8 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
             a pattern, and about nothing else; None (the default) for patterns alone.
         detection_types: names of types, or `PIIType` for types of your own; None (the default) for all that can be
             found, except links and UUIDs (``url``, ``uuid``).
-        threshold: how sure the model must be, 0 to 1; 0.6 by default. Matches of patterns always count.
+        threshold: how sure the model and the ``detector`` must be, 0 to 1; None (the default): 0.6 for the model, and
+            all that the detector returns. Matches of patterns always count.
         strategy: ``redact`` (the default) replaces findings, ``block`` stops the run, ``warn`` only reports, ``filter``
             removes the message, or in an answer the sentence. One for all types, or a mapping by type, with ``*`` for
             the others (``redact`` by default) and without ``filter``.
@@ -364,6 +408,10 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         buffer_size: the largest piece of a text that the model is shown at once, in characters, 80 or more; 600 by
             default.
         allow: domains whose links and e-mail addresses pass, with the domains below them; none by default.
+        detector: a `SpanDetector` of your own, as for names and addresses; None (the default) for patterns alone. Its
+            types are among those looked for by default.
+        combine: how both become one. ``max`` (the default): what either finds counts; ``replace``: only yours is asked;
+            ``confirm``: what patterns find counts if a finding of yours of that type overlaps it.
         options: see `GuardOptions`.
 
     Raises:
@@ -378,7 +426,7 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         model: Model | str | Judge[PIIVerdict] | JudgeSource | None = None,
         *,
         detection_types: Iterable[str | PIIType] | None = None,
-        threshold: float = 0.6,
+        threshold: float | None = None,
         strategy: Strategy | Mapping[str, Strategy] = "redact",
         redaction_method: Method | Mapping[str, Method] = "mask",
         preserve_format: bool = True,
@@ -387,6 +435,8 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         include_detections: bool = False,
         buffer_size: int = 600,
         allow: Iterable[str] = (),
+        detector: SpanDetector | None = None,
+        combine: Combine = "max",
         **options: Unpack[GuardOptions],
     ) -> None:
         """Check the options.
@@ -396,7 +446,8 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
                 without a pattern, and about nothing else; None (the default) for patterns alone.
             detection_types: names of types, or `PIIType` for types of your own; None (the default) for all that can be
                 found, except links and UUIDs (``url``, ``uuid``).
-            threshold: how sure the model must be, 0 to 1; 0.6 by default. What a pattern finds always counts.
+            threshold: how sure the model and the ``detector`` must be, 0 to 1; None (the default) for 0.6 for the
+                model, and for what the detector returns. What a pattern finds always counts.
             strategy: ``redact`` (the default) replaces what is found, ``block`` stops the run, ``warn`` only reports,
                 ``filter`` removes the message, or of an answer the sentence. One for all types, or a mapping by type,
                 with ``*`` for the others (``redact`` by default) and without ``filter``.
@@ -410,6 +461,10 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
             include_detections: whether the reason of a tripwire says how much was found; False by default.
             buffer_size: how many characters of a text the model is shown at once at most, 80 or more; 600 by default.
             allow: domains whose links and e-mail addresses pass, with the domains below them; none by default.
+            detector: a `SpanDetector` of your own, as for names and addresses; None (the default) for patterns alone.
+                Its types are among those looked for by default.
+            combine: how both become one. ``max`` (the default): what either finds counts; ``replace``: only yours is
+                asked; ``confirm``: what patterns find counts if a finding of yours of that type overlaps it.
             options: see `GuardOptions`.
 
         Raises:
@@ -418,9 +473,20 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         name = type(self).__name__
         embedded = flag(name, "embedded", options.get("embedded", True))
         self.allow = check_domains(name, allow)
-        self.looked = pii_search(name, detection_types, self.allow, model=model is not None, embedded=embedded)
+        self.calls = use_span_detector(self, detector, combine, embedded=embedded)
+        self.looked = pii_search(
+            name,
+            detection_types,
+            self.allow,
+            model=model is not None,
+            embedded=embedded and combine != "replace",
+            theirs=() if detector is None else tuple(detector.types),
+            combine=combine,
+        )
         self.detection_types = None if detection_types is None else self.looked.given
-        self.threshold = check_score(name, "threshold", threshold)
+        self._given_threshold = None if threshold is None else check_score(name, "threshold", threshold)
+        self.threshold = _SURE if self._given_threshold is None else self._given_threshold
+        self.detector_threshold = self._given_threshold or 0.0
         self.redaction_method = redaction_method
         self._methods = check_methods(name, redaction_method, self.looked.types)
         self.preserve_format = flag(name, "preserve_format", preserve_format)
@@ -434,7 +500,7 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         self._detectors = _parted(self.looked, self._actions)
         self.set_up(model, chosen, _verdict(model), pii_question(self.looked), options, named=self.looked.types)
         if not self.looked.judged:
-            self.judge, self.awaits = None, False
+            self.judge, self.awaits, self.needs_loop = None, self.awaits_detector, self.detector_needs_loop
         self.lookback = max(self.lookback, self.looked.detector.lookback)
         if self.strategy == "redact" and "token" in self._methods.values():
             self.provides = (*self.provides, VAULT)
@@ -456,7 +522,13 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
 
     def option(self, name: str) -> object:
         """Return an option as it was given."""
+        if name == "threshold":
+            return self._given_threshold
         return self._actions if name == "strategy" and self._actions else super().option(name)
+
+    def wants(self, type: str) -> bool:
+        """Return whether a type is looked for."""
+        return type in self.looked.types
 
     def _scan(
         self, detector: PersonalData, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext

@@ -11,24 +11,26 @@ from typing import TYPE_CHECKING, Annotated, Literal, Unpack, get_args
 
 from pydantic import BaseModel, WithJsonSchema, create_model
 
+from penstock.detection.embedded import EmbeddedScores
 from penstock.detection.injection import InjectionScorer
 from penstock.engine.processor.processor import flag
 from penstock.engine.values.errors import OptionError
 from penstock.models.judges import Score
 from penstock.models.judges.spoken import SpokenVerdict
+from penstock.processors.guards.detector_options import check_shared, known_names, use_score_detector
 from penstock.processors.guards.judged_guard import REMOVES_MESSAGES, check_names, check_scores, highest_scores
 from penstock.processors.guards.score_guard import ScoreGuard, WindowScores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.message_list import MessageList
-    from penstock.engine.values.protocols import Judge as JudgePort, Judged, JudgeSource, Model
+    from penstock.engine.values.protocols import Judge as JudgePort, Judged, JudgeSource, Model, ScoreDetector
     from penstock.engine.values.texts import TextPlace
-    from penstock.processors.guards.judged_guard import GuardOptions
+    from penstock.processors.guards.judged_guard import Combine, GuardOptions
 
 Strategy = Literal["block", "warn", "filter", "rewrite"]
 
@@ -82,6 +84,10 @@ class PromptInjectionDetector(ScoreGuard[InjectionVerdict]):
         strategy: ``block`` (the default) stops the run, ``filter`` removes flagged text, ``rewrite`` asks the model to
             write it without the attack, ``warn`` logs it.
         include_scores: whether the reason of a tripwire has all scores; False by default. Its metadata always has them.
+        detector: a `ScoreDetector` of your own; None (the default) for the embedded one alone. Its categories are
+            among the kinds that count by default.
+        combine: how both become one. ``max`` (the default): a kind counts if either detector says so; ``replace``: only
+            yours is asked; ``confirm``: it counts if both say so.
         options: see `GuardOptions`.
 
     Raises:
@@ -102,6 +108,8 @@ class PromptInjectionDetector(ScoreGuard[InjectionVerdict]):
         threshold: float | Mapping[str, float] | None = None,
         strategy: Strategy = "block",
         include_scores: bool = False,
+        detector: ScoreDetector | None = None,
+        combine: Combine = "max",
         **options: Unpack[GuardOptions],
     ) -> None:
         """Check the options.
@@ -117,33 +125,42 @@ class PromptInjectionDetector(ScoreGuard[InjectionVerdict]):
             strategy: ``block`` (the default) stops the run, ``filter`` removes what is flagged, ``rewrite`` asks the
                 model to write it without the attack, ``warn`` logs it.
             include_scores: whether the reason of a tripwire has all scores; False by default. Its metadata always do.
+            detector: a `ScoreDetector` of your own; None (the default) for the embedded one alone. Its categories are
+                among the kinds that count by default.
+            combine: how both become one. ``max`` (the default): a kind counts if either detector says so; ``replace``:
+                only yours is asked; ``confirm``: it counts if both say so.
             options: see `GuardOptions`.
 
         Raises:
             OptionError: an option is not allowed.
         """
         name = type(self).__name__
-        wanted = (
-            tuple(DETECTION_TYPES) if detection_types is None else check_names(name, "detection_types", detection_types)
-        )
+        self.calls = use_score_detector(self, detector, combine, embedded=bool(options.get("embedded", True)))
+        theirs = () if detector is None else tuple(detector.categories)
+        own = InjectionScorer.categories if options.get("embedded", True) or detector is None else ()
+        known = known_names(own, theirs, combine)
+        usual = known if model is None else tuple(dict.fromkeys((*DETECTION_TYPES, *known)))
+        wanted = usual if detection_types is None else check_names(name, "detection_types", detection_types)
         self.categories = wanted
         self.detection_types = None if detection_types is None else wanted
         if model is None:
-            _check_embedded(name, wanted, strategy)
+            check_shared(name, known, own, theirs)
+            _check_known(name, wanted, known, own=detector is None)
+            _check_rewriting(name, strategy)
         self.threshold = check_scores(name, "threshold", threshold, wanted)
         self.include_scores = flag(name, "include_scores", include_scores)
         rewrites = strategy == "rewrite"
         asked, named = question(wanted, rewrites), wanted if detection_types is not None else ()
         self.set_up(model, strategy, verdict_type(wanted, rewrites=rewrites), asked, options, named=named)
         if self.embedded and any(each in InjectionScorer.categories for each in wanted):
-            self.detector = InjectionScorer()
+            self.own = EmbeddedScores(_SCORER)
 
     def detect(self, text: str) -> WindowScores | None:
         """Return what the embedded detector finds in a window, with the names of what explains it."""
         reading = super().detect(text)
-        if reading is None or self.detector is None or not reading.flagged:
+        if reading is None or not reading.flagged:
             return reading
-        return reading._replace(details={"signs": list(self.detector.reasons(text))})
+        return reading._replace(details={"signs": list(_SCORER.reasons(text))})
 
     def judge_scores(self, judged: Judged[InjectionVerdict], text: str) -> WindowScores:
         """Return the judge's scores and its rewritten text; kinds that it was not offered count as `UNLISTED`."""
@@ -158,14 +175,14 @@ class PromptInjectionDetector(ScoreGuard[InjectionVerdict]):
         if self.strategy != "rewrite" or not text or self.judge is None:
             return await super().score_window(text, ctx)
         sure = await self.detected(text)
-        judged = self._unharmed(self.read_judged(await self.judge.ask(text, ctx=ctx), text))
+        judged = await self._unharmed(self.read_judged(await self.judge.ask(text, ctx=ctx), text))
         if judged.flagged or sure is None or not any(sure.scores[name] >= self.certain for name in sure.flagged):
             return judged
         return sure._replace(text=judged.text)
 
-    def _unharmed(self, judged: WindowScores) -> WindowScores:
-        """Return a judge's scores without its rewritten text if the embedded detector still finds an attack in that."""
-        still = self.detect(judged.text) if judged.text else None
+    async def _unharmed(self, judged: WindowScores) -> WindowScores:
+        """Return a judge's scores without its rewritten text if the detectors still find an attack in that."""
+        still = await self.detected(judged.text) if judged.text else None
         return judged._replace(text=None) if still is not None and still.flagged else judged
 
     def changed(self, ctx: AnyContext, edits: Mapping[TextPlace, Edits]) -> MessageList | None:
@@ -218,10 +235,19 @@ def question(types: Iterable[str], rewrites: bool) -> str:  # noqa: FBT001 - whe
     )
 
 
-def _check_embedded(name: str, types: Iterable[str], strategy: str) -> None:
-    known = InjectionScorer.categories
-    if not set(types) <= set(known) or "injection" not in types:
-        allowed = f"'injection' and any of {', '.join(map(repr, known[1:]))}, or a model= to judge others"
+_SCORER = InjectionScorer()
+
+
+def _check_known(name: str, types: Iterable[str], known: Sequence[str], *, own: bool) -> None:
+    """Refuse types that no detector knows; ``own``: the embedded one alone is used, for which every attack has one."""
+    others = "or a model= or a detector= to judge others"
+    if own and (not set(types) <= set(known) or "injection" not in types):
+        allowed = f"'injection' and any of {', '.join(map(repr, known[1:]))}, {others}"
         raise OptionError(name, "detection_types", tuple(types), allowed)
+    if not set(types) <= set(known):
+        raise OptionError(name, "detection_types", tuple(types), f"some of {', '.join(map(repr, known))}, {others}")
+
+
+def _check_rewriting(name: str, strategy: str) -> None:
     if strategy == "rewrite":
         raise OptionError(name, "model", None, "a Model, which strategy='rewrite' needs")

@@ -1,14 +1,14 @@
 """`ScoreGuard`: base class of guards that score texts window by window, and act if a score reaches its threshold.
 
-The embedded detector scores a window first. If it is not certain, the judge is asked, if there is one. The strategy
-decides what happens to flagged windows.
+The embedded detector scores a window first, and the user's own detector, if there is one. If they are not certain, the
+judge is asked, if there is one. The strategy decides what happens to flagged windows.
 """
 
 from __future__ import annotations
 
 import itertools
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, NoReturn, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, NoReturn, TypeVar, cast
 
 from penstock.detection.encoded import spoken
 from penstock.detection.windows import Windows
@@ -32,41 +32,24 @@ from penstock.processors.guards.judged_guard import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable, Mapping, Sequence
 
+    from penstock.detection.embedded import EmbeddedScores
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.text_guards.reading import Text
     from penstock.engine.text_guards.window import Hit, TextWindow
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList
-    from penstock.engine.values.protocols import Judged
+    from penstock.engine.values.protocols import Judged, ScoreDetector
     from penstock.engine.values.texts import TextPlace
+    from penstock.models.detectors.calls import DetectorCalls
     from penstock.processors.guards.judged_guard import GuardOptions
 
 V = TypeVar("V")
 
+DETECTOR_THRESHOLD = 0.5
+"""The score from which a category of a `ScoreDetector` counts that has no threshold of its own."""
+
 _SHORT = 200  # characters of a window that are scored within 1 ms
-
-
-class ScoreDetector(Protocol):
-    """An embedded detector that gives scores."""
-
-    @property
-    def categories(self) -> tuple[str, ...]:
-        """The categories that it scores."""
-        ...
-
-    @property
-    def thresholds(self) -> Mapping[str, float]:
-        """The score from which on each category counts, chosen on development data."""
-        ...
-
-    def scores(self, text: str) -> Mapping[str, float]:
-        """Return how sure it is of each category, from 0 to 1."""
-        ...
-
-    def reasons(self, text: str) -> tuple[str, ...]:
-        """Return short names of what explains the scores; they never quote the text."""
-        ...
 
 
 class WindowScores(NamedTuple):
@@ -76,7 +59,9 @@ class WindowScores(NamedTuple):
         scores: how sure that is, by category, from 0 to 1.
         flagged: the categories that reached their limit, in the order of the scores.
         reason: the reason that the judge gave.
-        judge: the name of the model that judged; empty for the embedded detector.
+        judge: the name of the model that judged; empty for detectors.
+        detector: the name of the user's own detector, if its scores are among them.
+        limits: the score from which each category counts.
         text: what replaces the window, if the strategy of the guard asks for that.
         details: further metadata for a tripwire.
     """
@@ -85,6 +70,8 @@ class WindowScores(NamedTuple):
     flagged: tuple[str, ...] = ()
     reason: str | None = None
     judge: str = ""
+    detector: str = ""
+    limits: Mapping[str, float] = EMPTY
     text: str | None = None
     details: Values = EMPTY
 
@@ -98,16 +85,18 @@ class WindowVerdict(NamedTuple):
 
 
 class ScoreGuard(Guard[V]):
-    """Scores texts window by window. A subclass sets the detector, and tells how to read a judge's verdict.
+    """Scores texts window by window. A subclass sets the detectors, and tells how to read a judge's verdict.
 
-    Set `detector` or write `detect`; with a judge, write `judge_scores`; and call `set_up` in the constructor. A
+    Set `own` or write `detect`; with a judge, write `judge_scores`; and call `set_up` in the constructor. Before that,
+    set `calls` if there is a ``detector``. A
     ``max_hold`` that a subclass declares must allow two of the `output_windows` (1,200 characters by default).
 
     Attributes:
         input_windows: how to cut texts that go to the model.
         output_windows: how to cut texts of the model; in a stream, a window is held until it is judged.
-        detector: the embedded detector; None if there is none.
-        certain: the embedded score from which no judge is asked.
+        own: the embedded detector; None if there is none.
+        calls: the calls of the user's own detector; None if there is none.
+        certain: the detectors' score from which no judge is asked.
         categories: the categories that count.
         threshold: the score from which a category counts, for all or by category; None for the defaults.
         include_scores: whether the reason of a tripwire has the scores.
@@ -120,7 +109,8 @@ class ScoreGuard(Guard[V]):
     input_windows: ClassVar[Windows] = Windows(least=1_000, most=2_000, overlap=200)
     output_windows: Windows = Windows(least=40, most=600, overlap=200)
     read_parts_separately = False
-    detector: ScoreDetector | None = None
+    own: EmbeddedScores | None = None
+    calls: DetectorCalls[Mapping[str, float]] | None = None
     certain: float = 0.99
     judged_threshold: ClassVar[float] = 0.5
     categories: tuple[str, ...] = ()
@@ -136,11 +126,43 @@ class ScoreGuard(Guard[V]):
 
     def detect(self, text: str) -> WindowScores | None:
         """Return what the embedded detector finds in a window and in encoded text in it; None without a detector."""
-        if self.detector is None:
+        if self.own is None:
             return None
-        read = [self.detector.scores(each) for each in (text, *spoken(text))]
-        found = {name: max(scores[name] for scores in read) for name in read[0]}
-        return self.apply_limits(WindowScores({name: found[name] for name in found if name in self.categories}))
+        return self.apply_limits(WindowScores(self._highest(self.own.scores([text, *spoken(text)]))))
+
+    async def ask_detector(self, text: str) -> WindowScores | None:
+        """Return what the user's own detector finds in a window and in encoded text in it; None if there is none.
+
+        Raises:
+            DetectorError: it failed.
+        """
+        if self.calls is None:
+            return None
+        scores = self._highest(await self.calls.ask([text, *spoken(text)]))
+        limits = {name: self.detector_limit(name) for name in scores}
+        flagged = tuple(name for name, score in scores.items() if score >= limits[name])
+        return WindowScores(scores, flagged, detector=self.calls.name, limits=limits)
+
+    def combined(self, own: WindowScores, theirs: WindowScores) -> WindowScores:
+        """Return what both detectors find: what one of them does, or with ``combine="confirm"`` what both do."""
+        confirm = self.combine == "confirm"
+        names = list(dict.fromkeys((*own.scores, *theirs.scores)))
+        if confirm:
+            names = [name for name in names if name in own.scores and name in theirs.scores]
+        which, count = (min, all) if confirm else (max, any)
+        scores = {name: which(each.scores[name] for each in (own, theirs) if name in each.scores) for name in names}
+        flagged = tuple(name for name in names if count(name in each.flagged for each in (own, theirs)))
+        limits = {name: _limit_of(name, own, theirs) for name in names}
+        return own._replace(scores=scores, flagged=flagged, detector=theirs.detector, limits=limits)
+
+    def _highest(self, read: Sequence[Mapping[str, float]]) -> dict[str, float]:
+        """Return the highest score of each category that counts, of a window and of what is encoded in it."""
+        found: dict[str, float] = {}
+        for scores in read:
+            for name, score in scores.items():
+                if name in self.categories:
+                    found[name] = max(score, found.get(name, 0.0))
+        return found
 
     def set_up(
         self,
@@ -169,15 +191,22 @@ class ScoreGuard(Guard[V]):
             return self.threshold
         if self.threshold is not None and category in self.threshold:
             return self.threshold[category]
-        if judged or self.detector is None:
+        if judged or self.own is None:
             return self.judged_threshold
-        return self.detector.thresholds.get(category, self.judged_threshold)
+        return self.own.thresholds.get(category, self.judged_threshold)
+
+    def detector_limit(self, category: str) -> float:
+        """Return the score of the user's own detector from which a category counts: its own, unless one is set."""
+        if isinstance(self.threshold, (int, float)):
+            return self.threshold
+        own = cast("ScoreDetector", self.detector).thresholds.get(category, DETECTOR_THRESHOLD)
+        return own if self.threshold is None else self.threshold.get(category, own)
 
     def apply_limits(self, scored: WindowScores) -> WindowScores:
         """Return scores with the categories flagged that reach their limit."""
-        judged = bool(scored.judge)
-        flagged = tuple(name for name, score in scored.scores.items() if score >= self.limit(name, judged=judged))
-        return scored._replace(flagged=flagged)
+        limits = {name: self.limit(name, judged=bool(scored.judge)) for name in scored.scores}
+        flagged = tuple(name for name, score in scored.scores.items() if score >= limits[name])
+        return scored._replace(flagged=flagged, limits=limits)
 
     # Finding
 
@@ -205,32 +234,59 @@ class ScoreGuard(Guard[V]):
         places = list(itertools.pairwise([window.start, *cuts]))
         hold = cuts[-1] if cuts else window.start
         views = [_view(window, windows.overlap, start, end) for start, end in places]
-        if self.judge is not None:
-            return self._scan_with_judge(places, views, hold, ctx)
+        if self.judge is not None or self.calls is not None:
+            return self._scan_waiting(places, views, hold, ctx)
         scored = [(view and self.detect(view)) or WindowScores() for view in views]
         return [WindowVerdict(*place, each) for place, each in zip(places, scored, strict=True)], hold
 
-    async def _scan_with_judge(
+    async def _scan_waiting(
         self, places: Sequence[tuple[int, int]], views: Sequence[str], hold: int, ctx: AnyContext
     ) -> tuple[Sequence[WindowVerdict], int]:
         scored = await gather([partial(self.score_window, view, ctx) for view in views])
         return [WindowVerdict(*place, each) for place, each in zip(places, scored, strict=True)], hold
 
     async def detected(self, text: str) -> WindowScores | None:
+        """Return what the detectors find in a window; None if there are none.
+
+        With ``combine="confirm"`` the user's own is asked only about what the embedded one has flagged.
+
+        Raises:
+            DetectorError: the user's own failed.
+        """
+        own = await self._detected_beside(text)
+        if self.combine == "confirm" and (own is None or not self.confirmable(own)):
+            return own
+        theirs = await self.ask_detector(text)
+        return self.combined(own, theirs) if own is not None and theirs is not None else own or theirs
+
+    def confirmable(self, own: WindowScores) -> bool:
+        """Return whether there is something that another detector could confirm."""
+        return bool(own.flagged)
+
+    async def _detected_beside(self, text: str) -> WindowScores | None:
         """Return what `detect` does; from a worker thread where a text is not short: many windows may be in line."""
         if len(text) <= _SHORT or not self.offloadable or runs_without_loop():
             return self.detect(text)
         return await run_in_worker(partial(self.detect, text))
 
     async def score_window(self, text: str, ctx: AnyContext) -> WindowScores:
-        """Return what the embedded detector and the judge find out about a window.
+        """Return what the detectors and the judge find out about a window.
+
+        Raises:
+            DetectorError: the user's own detector failed.
+            JudgeError: the judge gave no verdict, and nothing else counts in its place.
+        """
+        detects = self.judge is None or self.embedded or self.calls is not None
+        return await self.judge_window(await self.detected(text) if text and detects else None, text, ctx)
+
+    async def judge_window(self, own: WindowScores | None, text: str, ctx: AnyContext) -> WindowScores:
+        """Return what the judge finds out about a window, unless the detectors are certain: ``own`` is what they say.
 
         Raises:
             JudgeError: the judge gave no verdict, and nothing else counts in its place.
         """
         if self.judge is None or not text:
-            return (text and await self.detected(text)) or WindowScores()
-        own = await self.detected(text) if self.embedded else None
+            return own or WindowScores()
         if own is not None and any(own.scores[name] >= self.certain for name in own.flagged):
             return own
         try:
@@ -325,9 +381,10 @@ class ScoreGuard(Guard[V]):
         return {
             "categories": {name: first.scores.get(name) for name in first.flagged},
             "scores": dict(first.scores),
-            "threshold": {name: self.limit(name, judged=judged) for name in first.flagged},
+            "threshold": {name: first.limits.get(name, self.limit(name, judged=judged)) for name in first.flagged},
             "reason": first.reason,
             "judge": first.judge or None,
+            **({"detector": first.detector} if first.detector else {}),
             "spans": [_listed_window(window, verdict) for window, verdict in flagged[:MOST_LISTED]],
             **first.details,
         }
@@ -359,6 +416,12 @@ class ScoreGuard(Guard[V]):
             scored.judge,
             _view(window, 0, verdict.start, verdict.end) if self.include_text else None,
         )
+
+
+def _limit_of(name: str, own: WindowScores, theirs: WindowScores) -> float:
+    """Return the limit of a category: that of a detector that has flagged it, if one has."""
+    flagging = [each for each in (own, theirs) if name in each.flagged]
+    return min(each.limits[name] for each in flagging or (own, theirs) if name in each.limits)
 
 
 def _of_one_value(one: Text, other: Text) -> bool:

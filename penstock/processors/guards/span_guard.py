@@ -1,6 +1,7 @@
 """`SpanGuard`: base class of guards that find spans of text, and redact or remove them, log them, or stop the run.
 
 The embedded detector searches every text; neighbouring text parts of a message both separately and as one joined text.
+The user's own detector, if there is one, reads the joined text window by window; its spans count where they stand.
 A judge, if there is one, is asked once about each sentence of the joined text, with the detector's findings hidden, and
 names values. The guard then searches the text for these values, since models cannot count characters.
 """
@@ -12,10 +13,12 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias, TypeVar, cast
 
 from penstock.detection.windows import Windows
+from penstock.engine.processor.stages import STAGES
 from penstock.engine.tasks import gather
+from penstock.engine.text_guards.reading import is_random
 from penstock.engine.text_guards.reporting import MOST_LISTED, by_place, cannot_edit, field_of, listed_place
 from penstock.engine.text_guards.text_guard import MAX_HOLD
 from penstock.engine.values.edits import Edit, apply
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.protocols import Judged
     from penstock.engine.values.texts import TextPlace
+    from penstock.models.detectors.calls import DetectorCalls
     from penstock.processors.guards.judged_guard import GuardOptions
 
 V = TypeVar("V")
@@ -53,7 +57,8 @@ class SpanFinding(NamedTuple):
         end: where it ends.
         type: what was found.
         score: how sure that is, from 0 to 1.
-        judge: the name of the model that found it; empty for the embedded detector.
+        judge: the name of the model that found it; empty for detectors.
+        detector: the name of the user's own detector that found it; empty for the embedded one.
         located: whether the stretch is what was found; if not, what was found stands somewhere in the stretch.
         encoded: whether the stretch is encoded text.
     """
@@ -63,6 +68,7 @@ class SpanFinding(NamedTuple):
     type: str
     score: float = 1.0
     judge: str = ""
+    detector: str = ""
     located: bool = True
     encoded: bool = False
 
@@ -98,11 +104,18 @@ class SpanGuard(Guard[V]):
         windows: how to cut texts for the judge; ``strategy="filter"`` removes such a window around a finding where it
             cannot remove the message.
         threshold: the score from which a finding counts, 0 to 1.
+        detector_windows: how to cut texts that go to the model for the user's own detector; other texts are cut as for
+            the judge.
+        detector_threshold: the score from which its findings count.
+        calls: its calls; None if there is none.
         found: the fact with the number of findings of the run by type: ``{"email": 2}``.
     """
 
     windows: Windows = Windows(least=40, most=600, overlap=200)
     threshold: float = 0.5
+    detector_windows: ClassVar[Windows] = Windows(least=1_000, most=2_000, overlap=200)
+    detector_threshold: float = 0.0
+    calls: DetectorCalls[Sequence[Span]] | None = None
     found: Key[Mapping[str, int]]
 
     def find_spans(
@@ -171,7 +184,8 @@ class SpanGuard(Guard[V]):
     ) -> None:
         """Check and store the options that all guards have, and declare the fact `found`.
 
-        Set `windows` and `threshold` before. The other arguments and the errors are those of `Guard.set_up`.
+        Set `windows` and `threshold` before, and `calls` if there is a ``detector``. The other arguments and the
+        errors are those of `Guard.set_up`.
 
         Args:
             named: tells the fact of this guard from those of others.
@@ -183,7 +197,8 @@ class SpanGuard(Guard[V]):
         # With "filter", a detector holds text back from the beginning of its sentence.
         sentence = self.windows.most if self.strategy == "filter" else 0
         self.limit_hold(max(2 * self.windows.most + sentence, needs_hold), MAX_HOLD + sentence)
-        self.read_parts_separately = self.strategy != "filter"
+        # What the user's own detector must confirm is searched for in the joined text, which is what that one reads.
+        self.read_parts_separately = self.strategy != "filter" and self.combine != "confirm"
         self.found = Key(self.fact_name("found", *named))
         self.provides = (self.found,)
 
@@ -203,10 +218,61 @@ class SpanGuard(Guard[V]):
             spans, hold = find(window, begin, progress.notes, ctx) if self.embedded else none
             found = to_findings(spans, encoded=encoded)
             progress.advance(found, window.base, hold, final=window.final)
+        if self.calls is not None:
+            return self._ask_detector(window, search, ctx)
+        search.without_detector(window)
         if self.judge is not None:
             return self._ask_judge(window, search, ctx)
         search.without_judge(window)
         return self._decided(window, search)
+
+    async def _ask_detector(
+        self, window: TextWindow, search: _SpanSearch, ctx: AnyContext
+    ) -> tuple[Sequence[SpanFinding], int]:
+        if window.separate or (window.fixed and is_random(window.text, window.key) and not says_something(window.text)):
+            search.without_detector(window)
+        else:
+            windows = self.detector_windows if STAGES[ctx.stage].phase == "input" else self.windows
+            begin = search.theirs.at - window.base
+            cuts = windows.cuts(window.text, begin, final=window.final)
+            found = await self._found_by_detector(window, windows, list(itertools.pairwise([begin, *cuts])))
+            search.theirs.advance(found, window.base, cuts[-1] if cuts else begin, final=window.final)
+        if self.judge is not None:
+            return await self._ask_judge(window, search, ctx)
+        search.without_judge(window)
+        return self._decided(window, search)
+
+    async def _found_by_detector(
+        self, window: TextWindow, windows: Windows, places: Sequence[tuple[int, int]]
+    ) -> list[SpanFinding]:
+        """Return what the user's own detector finds in stretches of a text, in characters of the window.
+
+        Raises:
+            DetectorError: it failed.
+        """
+        if self.calls is None:
+            return []
+        asked: list[tuple[int, int, _Reading]] = []
+        for start, end in places:
+            if window.text[start:end].strip():
+                view = windows.view(window.text, start, end)
+                ahead = end - len(view)
+                borders = [at - ahead for at in window.borders(ahead, end)]
+                asked += [(start, ahead, reading) for reading in _readings(view, borders)]
+        answers = await self.calls.ask([reading.text for _, _, reading in asked])
+        found: dict[SpanFinding, None] = {}
+        for (start, ahead, reading), spans in zip(asked, answers, strict=True):
+            for span in spans:
+                low, high = reading.given(span.start) + ahead, reading.given(span.end) + ahead
+                if high > start and span.score >= self.detector_threshold and self.wants(span.type):
+                    item = SpanFinding(max(low, start), high, span.type, span.score, detector=self.calls.name)
+                    found[item] = None
+        return list(found)
+
+    def wants(self, type: str) -> bool:
+        """Return whether findings of a type by the user's own detector count; by default all do."""
+        del type
+        return True
 
     async def _ask_judge(
         self, window: TextWindow, search: _SpanSearch, ctx: AnyContext
@@ -253,7 +319,7 @@ class SpanGuard(Guard[V]):
 
     def _decided(self, window: TextWindow, search: _SpanSearch) -> tuple[Sequence[SpanFinding], int]:
         base = window.base
-        limit = min(search.judged.at, *(progress.at for progress in search.embedded))
+        limit = min(search.judged.at, search.theirs.at, *(progress.at for progress in search.embedded))
         if self.strategy == "filter":
             begin = search.sentences.at - base
             cuts = self.windows.cuts(window.text, begin, final=window.final)
@@ -261,7 +327,11 @@ class SpanGuard(Guard[V]):
             search.sentences.advance(sentences, base, cuts[-1] if cuts else begin, final=window.final)
             limit = min(limit, search.sentences.at)
         until = limit if window.final else search.last_cut(limit, by_sentence=self.strategy == "filter")
-        found = [item for item in search.findings() if item.end <= until and item.score >= self.threshold]
+        found = [
+            item for item in search.findings() if item.end <= until and (item.detector or item.score >= self.threshold)
+        ]
+        if self.combine == "confirm":
+            found = confirmed(found)
         search.flagged = search.flagged or bool(found)
         if window.final and not window.separate and not search.flagged and self.on_detection is not None:
             found = [SpanFinding(until, until, _NOTHING)]
@@ -270,15 +340,16 @@ class SpanGuard(Guard[V]):
     def overrides(self, within: Found, across: Found) -> bool:
         """Return whether a finding within a part replaces one across parts: if the detector gave both the same type.
 
-        Findings of two types are two things, and both are hidden. So is all that the judge names.
+        Findings of two types are two things, and both are hidden. So is all that the judge and the user's own detector
+        find.
         """
         one, other = cast("SpanFinding", within), cast("SpanFinding", across)
-        return one.type == other.type and not one.judge and not other.judge
+        return one.type == other.type and not (one.judge or other.judge or one.detector or other.detector)
 
     def joined_only(self, found: Found) -> bool:
-        """Return whether it is a finding of the judge, which reads the joined text only, or no finding at all."""
+        """Return whether it was found by somebody who reads the joined text only, or is no finding at all."""
         item = cast("SpanFinding", found)
-        return bool(item.judge) or item.type == _NOTHING
+        return bool(item.judge or item.detector) or item.type == _NOTHING
 
     # Acting
 
@@ -361,6 +432,7 @@ class SpanGuard(Guard[V]):
     def _metadata(self, found: Sequence[tuple[TextWindow, FindingGroup]]) -> dict[str, Value]:
         """Return the metadata of a tripwire."""
         owners = [group.owner for _, group in found]
+        theirs = next((owner.detector for owner in owners if owner.detector), "")
         return {
             "categories": {
                 type: max(owner.score for owner in owners if owner.type == type)
@@ -369,6 +441,7 @@ class SpanGuard(Guard[V]):
             "counts": dict(Counter(owner.type for owner in owners)),
             "threshold": self.threshold,
             "judge": next((owner.judge for owner in owners if owner.judge), None),
+            **({"detector": theirs} if theirs else {}),
             "spans": [_listed_span(window, group) for window, group in found[:MOST_LISTED]],
         }
 
@@ -439,6 +512,23 @@ def _told_apart(found: Sequence[SpanFinding]) -> Iterator[SpanFinding]:
         yield item._replace(encoded=False) if known else item
 
 
+def confirmed(found: Sequence[SpanFinding]) -> list[SpanFinding]:
+    """Return the judge's findings, and those of the embedded detector that one of the user's own of a type overlaps."""
+    theirs: dict[str, list[SpanFinding]] = {}
+    for item in found:
+        if item.detector:
+            theirs.setdefault(item.type, []).append(item)
+    return [
+        item
+        for item in found
+        if item.judge
+        or (
+            not item.detector
+            and any(one.start < item.end and item.start < one.end for one in theirs.get(item.type, ()))
+        )
+    ]
+
+
 def hide_spans(text: str, spans: Iterable[Span]) -> str:
     """Return a text with spans replaced by the names of their types, as a judge is shown it: ``[EMAIL]``."""
     made = group_findings(sorted(to_findings(spans), key=lambda item: (item.start, item.end)))
@@ -470,12 +560,14 @@ class _SpanSearch:
 
     Attributes:
         embedded: the embedded detector's searches.
+        theirs: that of the user's own detector.
         judged: the judge's.
         sentences: the ends of sentences, for ``strategy="filter"``.
         flagged: whether anything was found in the text so far.
     """
 
     embedded: list[_SearchProgress]
+    theirs: _SearchProgress
     judged: _SearchProgress
     sentences: _SearchProgress
     flagged: bool = False
@@ -483,7 +575,12 @@ class _SpanSearch:
     @classmethod
     def begun(cls, at: int, searches: int) -> _SpanSearch:
         """Return the search of a text in which everything before a place is decided."""
-        return cls([_SearchProgress(at) for _ in range(searches)], _SearchProgress(at), _SearchProgress(at))
+        embedded = [_SearchProgress(at) for _ in range(searches)]
+        return cls(embedded, _SearchProgress(at), _SearchProgress(at), _SearchProgress(at))
+
+    def without_detector(self, window: TextWindow) -> None:
+        """Count a window as read by the user's own detector, since there is none, or it reads the joined text."""
+        self.theirs = _SearchProgress(window.base + len(window.text))
 
     def without_judge(self, window: TextWindow) -> None:
         """Count a window as judged, since no judge reads it. What a judge found is left to the joined text."""
@@ -491,12 +588,12 @@ class _SpanSearch:
 
     def forget(self, before: int) -> None:
         """Forget findings before a place, which are decided."""
-        for progress in (*self.embedded, self.judged, self.sentences):
+        for progress in (*self.embedded, self.theirs, self.judged, self.sentences):
             progress.found = [item for item in progress.found if item.start >= before]
 
     def findings(self) -> list[SpanFinding]:
         """Return all findings that are not forgotten, in order."""
-        found = [item for progress in (*self.embedded, self.judged) for item in progress.found]
+        found = [item for progress in (*self.embedded, self.theirs, self.judged) for item in progress.found]
         return sorted(found, key=lambda item: (item.start, item.end))
 
     def last_cut(self, limit: int, *, by_sentence: bool) -> int:

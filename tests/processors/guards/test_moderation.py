@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from penstock import Message, ModerationProcessor, OptionError, Outcome, Workflow
+from penstock.detection.embedded import EmbeddedScores
 from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
 from penstock.models.judges import Judgement
 from penstock.processors.guards.moderation import CATEGORIES, ModerationVerdict
@@ -41,7 +42,7 @@ class Marks:
 def marked(**options: Any) -> ModerationProcessor:
     """Return a guard whose embedded detector reads marks."""
     guard = ModerationProcessor(**options)
-    guard.detector = Marks()
+    guard.own = EmbeddedScores(Marks())
     return guard
 
 

@@ -9,6 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from penstock import Message, UnicodeNormalizer, Workflow
+from penstock.detection.embedded import EmbeddedScores
 from penstock.detection.windows import Windows
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.messages import TextPart, ToolPart
@@ -58,7 +59,7 @@ class Manners(ScoreGuard[Findings]):
         strategy: Literal["block", "warn", "filter"] = "block",
         **options: Unpack[GuardOptions],
     ) -> None:
-        self.detector = Words()
+        self.own = EmbeddedScores(Words())
         self.set_up(model, strategy, Findings, "How rude is it?", options)
 
     def judge_scores(self, judged: Judged[Findings], text: str) -> WindowScores:
@@ -246,7 +247,7 @@ async def test_the_detector_of_a_guard_with_a_judge_works_beside_the_event_loop(
             return super().scores(text)
 
     guard = Manners(ScriptedModel([]), embedded=True)
-    guard.detector = Seen()
+    guard.own = EmbeddedScores(Seen())
     outcome = await Workflow("w").then(guard).check("vile " * 100)
     assert outcome.blocked
     assert threading.get_ident() not in threads

@@ -1,0 +1,102 @@
+"""Checks of ``detector=`` and ``combine=``: what a detector knows, and which categories or types then count."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar, cast, get_args
+
+from penstock.engine.processor.processor import one_of
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.protocols import ScoreDetector, SpanDetector
+from penstock.processors.guards.judged_guard import Combine, check_names, check_scores
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from penstock.detection.spans import Span
+    from penstock.models.detectors.calls import DetectorCalls
+    from penstock.processors.guards.judged_guard import Guard
+
+R = TypeVar("R")
+V = TypeVar("V")
+
+
+def use_score_detector(
+    guard: Guard[V], detector: object, combine: object, *, embedded: bool
+) -> DetectorCalls[Mapping[str, float]] | None:
+    """Check the options of a guard and note them on it; return the calls of the detector, or None if there is none.
+
+    Raises:
+        OptionError: the detector is no `ScoreDetector`, or ``combine`` is not allowed here.
+    """
+    name = type(guard).__name__
+    _check_combine(name, detector, combine, embedded=embedded)
+    guard.detector, guard.combine = detector, cast("str", combine)
+    if detector is None:
+        return None
+    if isinstance(detector, type) or not isinstance(detector, ScoreDetector):
+        allowed = "a ScoreDetector: an object with categories, thresholds and scores(texts), or None"
+        raise OptionError(name, "detector", detector, allowed)
+    known = check_names(name, "detector.categories", detector.categories)
+    check_scores(name, "detector.thresholds", dict(detector.thresholds), known)
+    from penstock.models.detectors.calls import score_calls  # loaded where there is a detector, with anyio
+
+    return _noted(guard, score_calls(detector))
+
+
+def use_span_detector(
+    guard: Guard[V], detector: object, combine: object, *, embedded: bool
+) -> DetectorCalls[Sequence[Span]] | None:
+    """Check the options of a guard and note them on it; return the calls of the detector, or None if there is none.
+
+    Raises:
+        OptionError: the detector is no `SpanDetector`, or ``combine`` is not allowed here.
+    """
+    name = type(guard).__name__
+    _check_combine(name, detector, combine, embedded=embedded)
+    guard.detector, guard.combine = detector, cast("str", combine)
+    if detector is None:
+        return None
+    if isinstance(detector, type) or not isinstance(detector, SpanDetector):
+        allowed = "a SpanDetector: an object with types and find(texts), or None"
+        raise OptionError(name, "detector", detector, allowed)
+    check_names(name, "detector.types", detector.types)
+    from penstock.models.detectors.calls import span_calls  # loaded where there is a detector, with anyio
+
+    return _noted(guard, span_calls(detector))
+
+
+def known_names(own: Iterable[str], theirs: Iterable[str], combine: str) -> tuple[str, ...]:
+    """Return the categories or types that count: those of both detectors, those of the user's, or the shared ones."""
+    if combine == "replace":
+        return tuple(dict.fromkeys(theirs))
+    if combine == "confirm":
+        shared = {*theirs}
+        return tuple(name for name in own if name in shared)
+    return tuple(dict.fromkeys((*own, *theirs)))
+
+
+def check_shared(guard: str, known: Sequence[str], own: Iterable[str], theirs: Iterable[str]) -> None:
+    """Refuse ``combine="confirm"`` for detectors that have no category or type in common.
+
+    Raises:
+        OptionError: ``known`` is empty.
+    """
+    if not known:
+        allowed = (
+            f"'max' or 'replace': the guard knows {', '.join(map(repr, own))} and the detector "
+            f"{', '.join(map(repr, theirs))}, so neither can confirm the other"
+        )
+        raise OptionError(guard, "combine", "confirm", allowed)
+
+
+def _check_combine(name: str, detector: object, combine: object, *, embedded: bool) -> None:
+    one_of(name, "combine", cast("str", combine), get_args(Combine))
+    if detector is None and combine != "max":
+        raise OptionError(name, "combine", combine, "left out: without detector= there is nothing to combine")
+    if combine == "confirm" and not embedded:
+        raise OptionError(name, "combine", combine, "left out where embedded=False: then only the detector is asked")
+
+
+def _noted(guard: Guard[V], calls: DetectorCalls[R]) -> DetectorCalls[R]:
+    guard.awaits_detector, guard.detector_needs_loop = True, calls.needs_loop
+    return calls
