@@ -208,7 +208,8 @@ def pii_search(
     usual = known_names(patterns, theirs, "max" if combine == "replace" and model else combine)
     if theirs and combine == "confirm":
         check_shared(guard, usual, patterns, theirs)
-    entries = _entries(guard, (*usual, *(CONTEXTUAL if model else ())) if given is None else given)
+    usual = tuple(dict.fromkeys((*usual, *(CONTEXTUAL if model else ()))))
+    entries = _entries(guard, usual if given is None else given)
     rules = [_rule(guard, index, entry) for index, entry in enumerate(entries) if isinstance(entry, PIIType)]
     names = tuple(entry if isinstance(entry, str) else entry.name for entry in entries)
     detector = PersonalData(names, [rule for rule in rules if rule is not None], allow)

@@ -1,0 +1,349 @@
+"""How detectors are asked: batches of concurrent tasks, cancelled tasks, broken detectors, invalid answers."""
+
+from __future__ import annotations
+
+import gc
+import math
+import pickle
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from weakref import ref
+
+import anyio
+import pytest
+
+from penstock.engine.tasks import run_without_loop
+from penstock.engine.values.errors import DetectorError, OptionError
+from penstock.models.detectors.calls import score_calls, span_calls
+
+
+class Lengths:
+    """Scores how long a text is, of ten characters at most; keeps the batches that it was asked about."""
+
+    categories = ("long",)
+    thresholds: Mapping[str, float] = {"long": 0.5}
+    batch_seconds = 0.0
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+        self.threads: set[int] = set()
+        self.busy = False
+
+    def scores(self, texts: Sequence[str]) -> list[dict[str, float]]:
+        assert not self.busy, "it is called twice at a time"
+        self.busy = True
+        self.batches.append([*texts])
+        self.threads.add(threading.get_ident())
+        self.busy = False
+        return [{"long": min(len(text), 10) / 10} for text in texts]
+
+
+class AsyncLengths(Lengths):
+    """The same, but it waits; tests can hold it back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = anyio.Event()
+        self.may_end: anyio.Event | None = None
+
+    async def scores(self, texts: Sequence[str]) -> list[dict[str, float]]:  # type: ignore[override]
+        found = super().scores(texts)
+        self.begun.set()
+        if self.may_end is not None:
+            await self.may_end.wait()
+        return found
+
+
+class Held(Lengths):
+    """A sync detector that computes until it may go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = threading.Event()
+        self.may_end = threading.Event()
+
+    def scores(self, texts: Sequence[str]) -> list[dict[str, float]]:
+        self.begun.set()
+        assert self.may_end.wait(10)
+        return super().scores(texts)
+
+
+async def asked(detector: Any, *requests: Sequence[str]) -> list[list[float]]:
+    """Return the scores that concurrent tasks get."""
+    calls = score_calls(detector)
+    found: list[list[float]] = [[] for _ in requests]
+
+    async def ask(at: int) -> None:
+        found[at] = [scores["long"] for scores in await calls.ask(requests[at])]
+
+    async with anyio.create_task_group() as group:
+        for at in range(len(requests)):
+            group.start_soon(ask, at)
+    return found
+
+
+@pytest.mark.parametrize("kind", [Lengths, AsyncLengths])
+async def test_texts_of_concurrent_tasks_make_one_call(kind: Callable[[], Lengths]) -> None:
+    """Each gets its own answers, in order; equal texts are asked about once."""
+    detector = kind()
+    assert await asked(detector, ["a", "bbb"], ["cc", "a"], ["bbb"]) == [[0.1, 0.3], [0.2, 0.1], [0.3]]
+    assert [sorted(batch) for batch in detector.batches] == [["a", "bbb", "cc"]]
+
+
+async def test_a_sync_detector_is_called_in_a_worker_thread() -> None:
+    """The event loop goes on meanwhile."""
+    detector = Lengths()
+    await asked(detector, ["a"])
+    assert threading.get_ident() not in detector.threads
+
+
+async def test_a_batch_has_its_largest_size() -> None:
+    """What is more makes up the next ones, also of one task."""
+    detector = Lengths()
+    detector.batch_size = 2  # type: ignore[attr-defined]
+    found = await asked(detector, ["a", "bb", "ccc"], ["dddd", "eeeee"])
+    assert found == [[0.1, 0.2, 0.3], [0.4, 0.5]]
+    assert [len(batch) for batch in detector.batches] == [2, 2, 1]
+
+
+async def test_a_full_batch_does_not_wait_for_its_time() -> None:
+    """A text that comes later fills it; the time is longer than the test may take."""
+    detector = Lengths()
+    detector.batch_size, detector.batch_seconds = 2, 50.0  # type: ignore[attr-defined]
+    calls = score_calls(detector)
+    async with anyio.create_task_group() as group:
+        group.start_soon(calls.ask, ["a"])
+        await anyio.wait_all_tasks_blocked()
+        assert detector.batches == []
+        group.start_soon(calls.ask, ["bb"])
+    assert detector.batches == [["a", "bb"]]
+
+
+async def test_texts_that_come_while_a_sync_detector_computes_make_one_call() -> None:
+    """Then they wait for no others."""
+    detector = Held()
+    calls = score_calls(detector)
+    async with anyio.create_task_group() as group:
+        group.start_soon(calls.ask, ["a"])
+        await anyio.to_thread.run_sync(detector.begun.wait)
+        for text in ("bb", "ccc", "dddd"):
+            group.start_soon(calls.ask, [text])
+        await anyio.lowlevel.checkpoint()
+        detector.may_end.set()
+    assert [sorted(batch) for batch in detector.batches] == [["a"], ["bb", "ccc", "dddd"]]
+
+
+async def test_an_async_detector_may_be_asked_again_before_it_has_answered() -> None:
+    """It is a client of something that serves many."""
+    detector = AsyncLengths()
+    detector.may_end = anyio.Event()
+    calls = score_calls(detector)
+    async with anyio.create_task_group() as group:
+        group.start_soon(calls.ask, ["a"])
+        await detector.begun.wait()
+        detector.begun = anyio.Event()
+        group.start_soon(calls.ask, ["bb"])
+        await detector.begun.wait()
+        assert detector.batches == [["a"], ["bb"]]
+        detector.may_end.set()
+
+
+async def test_a_task_that_is_cancelled_harms_no_other_in_its_batch() -> None:
+    """Not even if it made the call for all: another task makes it again."""
+    detector = AsyncLengths()
+    detector.batch_size, detector.batch_seconds = 2, 50.0  # type: ignore[attr-defined]
+    detector.may_end = anyio.Event()
+    calls = score_calls(detector)
+    found: list[Any] = []
+    first = anyio.CancelScope()
+
+    async def ask(text: str, scope: anyio.CancelScope) -> None:
+        with scope:
+            found.append(await calls.ask([text]))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask, "a", first)
+        await anyio.wait_all_tasks_blocked()
+        group.start_soon(ask, "bb", anyio.CancelScope())
+        await detector.begun.wait()
+        first.cancel()
+        detector.may_end.set()
+        await anyio.wait_all_tasks_blocked()
+        group.start_soon(ask, "ccc", anyio.CancelScope())
+    assert found == [[{"long": 0.2}], [{"long": 0.3}]]
+    assert [sorted(batch) for batch in detector.batches] == [["a", "bb"], ["bb", "ccc"]]
+
+
+async def test_a_task_that_is_cancelled_while_it_waits_takes_its_texts_back() -> None:
+    """Nobody needs them any more."""
+    detector = Held()
+    calls = score_calls(detector)
+    async with anyio.create_task_group() as group:
+        group.start_soon(calls.ask, ["a"])
+        await anyio.to_thread.run_sync(detector.begun.wait)
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as waiting:
+                waiting.start_soon(calls.ask, ["bb"])
+                await anyio.lowlevel.checkpoint()
+                scope.cancel()
+        group.start_soon(calls.ask, ["ccc"])
+        await anyio.lowlevel.checkpoint()
+        detector.may_end.set()
+    assert detector.batches == [["a"], ["ccc"]]
+
+
+async def test_a_text_that_breaks_a_detector_fails_for_its_own_task_alone() -> None:
+    """The others of its batch are asked about by themselves."""
+
+    class Fragile(Lengths):
+        def scores(self, texts: Sequence[str]) -> list[dict[str, float]]:
+            if "bomb" in texts:
+                raise ValueError("a secret")
+            return super().scores(texts)
+
+    calls = score_calls(Fragile())
+    ends: dict[str, object] = {}
+
+    async def ask(text: str) -> None:
+        try:
+            ends[text] = await calls.ask([text])
+        except DetectorError as error:
+            ends[text] = error
+
+    async with anyio.create_task_group() as group:
+        for text in ("a", "bomb", "ccc"):
+            group.start_soon(ask, text)
+    assert ends["a"] == [{"long": 0.1}]
+    assert ends["ccc"] == [{"long": 0.3}]
+    assert str(ends["bomb"]) == "detector 'Fragile': it raised ValueError"
+    assert isinstance(ends["bomb"], DetectorError)
+    assert isinstance(ends["bomb"].__cause__, ValueError)
+
+
+def answering(answer: Any, *, spans: bool = False) -> Any:
+    """Return a detector that gives one answer, whatever it is asked."""
+
+    class Answering:
+        name = "mine"
+        categories = types = ("a", "b")
+        thresholds: Mapping[str, float] = {}
+
+        def scores(self, texts: Sequence[str]) -> Any:
+            return answer
+
+        find = scores
+
+    return span_calls(Answering()) if spans else score_calls(Answering())
+
+
+SCORES: list[tuple[Any, str]] = [
+    ([], "it was asked about 1 texts, but returned 0 answers"),
+    ([{}, {}], "it was asked about 1 texts, but returned 2 answers"),
+    (None, "it was asked about 1 texts, but returned NoneType"),
+    ({"a": 0.5}, "it was asked about 1 texts, but returned dict"),
+    ([[0.5]], "it must return a mapping for each text, not list"),
+    ([{"c": 0.5}], "it returned a score of 'c', which is none of its categories"),
+    ([{1: 0.5}], "it returned a score of 1, which is none of its categories"),
+    ([{"a": 1.5}], "its score of 'a' must be a number from 0 to 1, not 1.5"),
+    ([{"a": -0.1}], "its score of 'a' must be a number from 0 to 1, not -0.1"),
+    ([{"a": math.nan}], "its score of 'a' must be a number from 0 to 1, not nan"),
+    ([{"a": "1"}], "its score of 'a' must be a number from 0 to 1, not '1'"),
+    ([{"a": None}], "its score of 'a' must be a number from 0 to 1, not a NoneType"),
+    ([{"a": True}], "its score of 'a' must be a number from 0 to 1, not True"),
+]
+SPANS: list[tuple[Any, str]] = [
+    ([None], "it must return a list of spans for each text, not NoneType"),
+    ([[(0, 1, "a")]], "a span must be (start, end, type, score)"),
+    ([["0..1"]], "a span must be (start, end, type, score)"),
+    ([[(0, 1, "c", 1.0)]], "it returned a span of 'c', which is none of its types"),
+    ([[(0, 1, "a b c!", 1.0)]], "it returned a span of a str, which is none of its types"),
+    ([[(0, 1, "a", 2)]], "its score of 'a' must be a number from 0 to 1, not 2"),
+    ([[(0, 6, "a", 1.0)]], "it returned a span from 0 to 6, in a text of 5 characters"),
+    ([[(-1, 2, "a", 1.0)]], "it returned a span from -1 to 2, in a text of 5 characters"),
+    ([[(2, 2, "a", 1.0)]], "it returned a span from 2 to 2, in a text of 5 characters"),
+    ([[(0.0, 2, "a", 1.0)]], "it returned a span from 0.0 to 2, in a text of 5 characters"),
+]
+
+
+@pytest.mark.parametrize(
+    ("spans", "answer", "problem"), [(False, *one) for one in SCORES] + [(True, *one) for one in SPANS]
+)
+def test_an_answer_that_is_not_valid_is_a_failure(spans: bool, answer: Any, problem: str) -> None:
+    """It names the detector and says what is wrong, and quotes no text."""
+    with pytest.raises(DetectorError) as caught:
+        run_without_loop(answering(answer, spans=spans).ask(["hello"]), "asking")
+    assert str(caught.value) == f"detector 'mine': {problem}"
+
+
+def test_numbers_of_any_library_are_scores_and_positions() -> None:
+    """Models return the numbers of NumPy; a sum of 32-bit numbers may be a little above 1."""
+    numpy = pytest.importorskip("numpy")
+    found = run_without_loop(answering([{"a": numpy.float32(1.000001)}]).ask(["hello"]), "asking")
+    spans = run_without_loop(
+        answering([[(numpy.int64(1), numpy.int64(3), "a", numpy.float32(0.5))]], spans=True).ask(["hello"]), "asking"
+    )
+    assert (found, spans) == ([{"a": 1.0}], [[(1, 3, "a", 0.5)]])
+
+
+def test_without_an_event_loop_a_sync_detector_is_called_on_the_spot() -> None:
+    """In the caller's thread."""
+    detector = Lengths()
+    assert run_without_loop(score_calls(detector).ask(["a", "bb"]), "asking") == [{"long": 0.1}, {"long": 0.2}]
+    assert detector.threads == {threading.get_ident()}
+
+
+def test_a_function_that_hides_that_it_is_async_needs_a_loop() -> None:
+    """The error says what to do."""
+
+    class Hidden(AsyncLengths):
+        def scores(self, texts: Sequence[str]) -> Any:  # type: ignore[override]
+            return super().scores(texts)
+
+    with pytest.raises(DetectorError, match="define the method with async def"):
+        run_without_loop(score_calls(Hidden()).ask(["a"]), "asking")
+
+
+async def test_a_function_that_hides_that_it_is_async_is_awaited_in_a_loop() -> None:
+    """A decorator may hide it."""
+
+    class Hidden(AsyncLengths):
+        def scores(self, texts: Sequence[str]) -> Any:  # type: ignore[override]
+            return super().scores(texts)
+
+    assert await score_calls(Hidden()).ask(["a"]) == [{"long": 0.1}]
+
+
+def test_guards_that_share_a_detector_share_its_calls() -> None:
+    """They live as long as one of them; another detector at the same place in memory has calls of its own."""
+    detector = Lengths()
+    calls = score_calls(detector)
+    assert score_calls(detector) is calls
+    assert score_calls(Lengths()) is not calls
+    gone = ref(calls)
+    del calls
+    gc.collect()
+    assert gone() is None
+
+
+def test_calls_can_be_pickled() -> None:
+    """Guards are sent to other processes."""
+    copy = pickle.loads(pickle.dumps(score_calls(_Picklable())))  # noqa: S301 - made here
+    assert run_without_loop(copy.ask(["a"]), "asking") == [{"long": 1.0}]
+
+
+class _Picklable:
+    categories = ("long",)
+    thresholds: Mapping[str, float] = {}
+
+    def scores(self, texts: Sequence[str]) -> list[dict[str, float]]:
+        return [{"long": 1.0} for _ in texts]
+
+
+@pytest.mark.parametrize(("option", "value"), [("batch_size", 0), ("batch_size", 1.5), ("batch_seconds", -1)])
+def test_how_texts_are_collected_is_checked(option: str, value: Any) -> None:
+    """When a guard is made."""
+    detector = Lengths()
+    setattr(detector, option, value)
+    with pytest.raises(OptionError, match=option):
+        score_calls(detector)
