@@ -1,0 +1,40 @@
+"""`renamed`: which labels of a model count, and what guards call them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
+
+from penstock.engine.values.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+def renamed(
+    owner: str, option: str, given: Mapping[str, str] | Iterable[str] | None, labels: Sequence[str]
+) -> dict[str, str]:
+    """Return the name of each label that counts.
+
+    Args:
+        owner: the class that has the option, for errors.
+        option: the option, for errors.
+        given: a list of labels, a mapping of labels to names, or None for all labels.
+        labels: the labels of the model.
+
+    Raises:
+        OptionError: a label is unknown, a name is empty, or no label is left.
+    """
+    if given is None:
+        return {label: label for label in labels}
+    if isinstance(given, Mapping):
+        named = dict(cast("Mapping[str, str]", given))
+    else:
+        named = {label: label for label in ([given] if isinstance(given, str) else given)}
+    wrong = [label for label in named if label not in labels]
+    if wrong or not named:
+        allowed = f"some of the labels of the model: {', '.join(map(repr, labels))}"
+        raise OptionError(owner, option, wrong[0] if wrong else [*named], allowed)
+    if not all(isinstance(cast("object", name), str) and name for name in named.values()):
+        raise OptionError(owner, option, named, "a mapping of labels to names")
+    return named
