@@ -1,3 +1,5 @@
+from penstock.models.detectors.onnx import OnnxScores as OnnxScores, OnnxSpans as OnnxSpans
+from penstock.models.detectors.presidio import PresidioSpans as PresidioSpans
 from penstock.models.embedders.cached import CachedEmbedder as CachedEmbedder
 from penstock.models.embedders.hashing import HashingEmbedder as HashingEmbedder
 from penstock.models.embedders.sentences import SentenceEmbedder as SentenceEmbedder
