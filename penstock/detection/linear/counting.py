@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from array import array
 from collections import Counter
 from functools import cache
 from math import sqrt
@@ -125,16 +126,32 @@ class PackedSums:
         self._width = 4 * len(heads)
         table = bytearray(self._width * len(heads[0]))
         for at, weights in enumerate(heads):
-            table[4 * at :: self._width] = bytes(weight + _ZERO for weight in weights)
-        self._table = [
-            int.from_bytes(table[at : at + self._width], "little") for at in range(0, len(table), self._width)
-        ]
+            table[4 * at :: self._width] = bytes(array("b", weights)).translate(_UNSIGNED)
+        self._table = _LaneTable(bytes(table), self._width)
 
     def sums(self, places: Sequence[int]) -> list[int]:
         """Return, by head, the sum of the weights at some places."""
         total = sum(map(self._table.__getitem__, places)).to_bytes(self._width, "little")
         zero = _ZERO * len(places)
         return [value - zero for (value,) in iter_unpack("<I", total)]
+
+
+_UNSIGNED = bytes((byte + _ZERO) % 256 for byte in range(256))
+"""By the byte of a signed weight, the byte of the weight plus 128."""
+
+
+class _LaneTable(dict[int, int]):
+    """The lanes by place. A number is made when its place is first met: to make all would take as long as to import."""
+
+    def __init__(self, table: bytes, width: int) -> None:
+        super().__init__()
+        self._bytes = table
+        self._width = width
+
+    def __missing__(self, place: int) -> int:
+        at = place * self._width
+        lanes = self[place] = int.from_bytes(self._bytes[at : at + self._width], "little")
+        return lanes
 
 
 def _folded(text: str) -> str:

@@ -8,18 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
-from typing import TYPE_CHECKING, Annotated, Literal, Unpack, cast, get_args
-
-from pydantic import BaseModel, WithJsonSchema, create_model
+from typing import TYPE_CHECKING, Literal, Unpack, cast, get_args
 
 from penstock.detection.embedded import EmbeddedScores
 from penstock.detection.moderation import ModerationScorer
 from penstock.engine.processor.processor import flag, one_of
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY
-from penstock.models.judges.scores import Score
-from penstock.models.judges.spoken import SpokenVerdict
 from penstock.processors.guards.detector_options import check_shared, known_names, use_score_detector
 from penstock.processors.guards.judged_guard import check_count, check_names, check_scores, highest_scores
 from penstock.processors.guards.score_guard import ScoreGuard, WindowScores
@@ -27,16 +22,9 @@ from penstock.processors.guards.score_guard import ScoreGuard, WindowScores
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock.engine.values.frozen import Value
     from penstock.engine.values.protocols import Judge as JudgePort, Judged, JudgeSource, Model, ScoreDetector
     from penstock.processors.guards.judged_guard import Combine, GuardOptions
-
-
-class CategoryScore(BaseModel):
-    """An entry of a judge's verdict: how sure it is that the content falls into a category, from 0 to 1."""
-
-    category: str
-    score: Score
+    from penstock.processors.guards.moderation_verdict import ModerationVerdict
 
 
 Strategy = Literal["block", "warn", "filter"]
@@ -57,14 +45,7 @@ CATEGORIES: Mapping[str, str] = {
 """The categories that a model is asked about by default, each with its description for the model."""
 
 
-class ModerationVerdict(SpokenVerdict):
-    """A judge's verdict: the score of each category that applies (none if none does), and a reason in a few words."""
-
-    category_scores: list[CategoryScore] | None
-    reason: str | None = None
-
-
-class ModerationProcessor(ScoreGuard[ModerationVerdict]):
+class ModerationProcessor(ScoreGuard["ModerationVerdict"]):
     """Scores texts by categories of harmful content, window by window: messages, streams, tool arguments and results.
 
     Attributes:
@@ -156,7 +137,7 @@ class ModerationProcessor(ScoreGuard[ModerationVerdict]):
         chosen = strategy if isinstance(strategy, str) else _overall(self.actions.values()) or usual
         named = self.categories if categories is not None else ()
         asked = question(self.categories)
-        self.set_up(model, chosen, verdict_type(self.categories), asked, options, named=named)
+        self.set_up(model, chosen, _verdict(model, self.categories), asked, options, named=named)
         if self.embedded and any(each in ModerationScorer.categories for each in self.categories):
             self.own = EmbeddedScores(ModerationScorer())
 
@@ -165,18 +146,6 @@ class ModerationProcessor(ScoreGuard[ModerationVerdict]):
         del text
         entries = [(entry.category, entry.score) for entry in judged.verdict.category_scores or ()]
         return WindowScores(highest_scores(entries, self.categories), reason=judged.verdict.reason)
-
-
-@cache
-def verdict_type(categories: tuple[str, ...]) -> type[ModerationVerdict]:
-    """Return the type of a verdict that offers these categories.
-
-    It accepts other categories, too, so that an entry that a judge made up is not lost unread.
-    """
-    offered = Annotated[str, WithJsonSchema({"type": "string", "enum": list(categories)})]
-    entry = create_model("ScoredCategory", __base__=CategoryScore, category=(offered, ...))
-    scores: Value = list[entry] | None  # type: ignore[valid-type] # made at run time
-    return create_model("OfferedModerationVerdict", __base__=ModerationVerdict, category_scores=(scores, ...))
 
 
 def question(categories: Iterable[str]) -> str:
@@ -221,3 +190,12 @@ def _check_known(name: str, categories: Iterable[str], known: Iterable[str]) -> 
             listed = ", ".join(map(repr, known))
             needs = f"some of {listed}, or a model= or a detector= to judge others"
             raise OptionError(name, "categories", category, needs)
+
+
+def _verdict(model: object, categories: tuple[str, ...]) -> type[ModerationVerdict]:
+    """Return the type of a judge's verdicts; without a model, a type that is never used."""
+    if model is None:
+        return cast("type[ModerationVerdict]", object)
+    from penstock.processors.guards.moderation_verdict import verdict_type
+
+    return verdict_type(categories)

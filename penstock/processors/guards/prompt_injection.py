@@ -6,17 +6,12 @@ than one in a hundred ordinary prompts reaches. With a model, the model decides 
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, Annotated, Literal, Unpack, get_args
-
-from pydantic import BaseModel, WithJsonSchema, create_model
+from typing import TYPE_CHECKING, Literal, Unpack, cast, get_args
 
 from penstock.detection.embedded import EmbeddedScores
 from penstock.detection.injection import InjectionScorer
 from penstock.engine.processor.processor import flag
 from penstock.engine.values.errors import OptionError
-from penstock.models.judges import Score
-from penstock.models.judges.spoken import SpokenVerdict
 from penstock.processors.guards.detector_options import check_shared, known_names, use_score_detector
 from penstock.processors.guards.judged_guard import REMOVES_MESSAGES, check_names, check_scores, highest_scores
 from penstock.processors.guards.score_guard import ScoreGuard, WindowScores
@@ -26,10 +21,10 @@ if TYPE_CHECKING:
 
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.values.edits import Edits
-    from penstock.engine.values.frozen import Value
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.protocols import Judge as JudgePort, Judged, JudgeSource, Model, ScoreDetector
     from penstock.engine.values.texts import TextPlace
+    from penstock.processors.guards.injection_verdict import InjectionVerdict
     from penstock.processors.guards.judged_guard import Combine, GuardOptions
 
 Strategy = Literal["block", "warn", "filter", "rewrite"]
@@ -45,27 +40,7 @@ DETECTION_TYPES: Mapping[str, str] = {
 """The kinds of attacks, each with its description for the model."""
 
 
-class TypeScore(BaseModel):
-    """How sure a judge is of a kind of attack, from 0 to 1."""
-
-    type: str
-    score: Score
-
-
-class InjectionVerdict(SpokenVerdict):
-    """A judge's verdict: the score of each kind of attack that applies (none if none does), and a reason."""
-
-    categories: list[TypeScore] | None
-    reason: str | None = None
-
-
-class RewriteVerdict(InjectionVerdict):
-    """The same, with what the content says without the attack; None if nothing remains."""
-
-    rewritten_content: str | None = None
-
-
-class PromptInjectionDetector(ScoreGuard[InjectionVerdict]):
+class PromptInjectionDetector(ScoreGuard["InjectionVerdict"]):
     """Looks for attempts to take over the model in its input: messages, tool results, names of files.
 
     Attributes:
@@ -151,7 +126,7 @@ class PromptInjectionDetector(ScoreGuard[InjectionVerdict]):
         self.include_scores = flag(name, "include_scores", include_scores)
         rewrites = strategy == "rewrite"
         asked, named = question(wanted, rewrites), wanted if detection_types is not None else ()
-        self.set_up(model, strategy, verdict_type(wanted, rewrites=rewrites), asked, options, named=named)
+        self.set_up(model, strategy, _verdict(model, wanted, rewrites=rewrites), asked, options, named=named)
         if self.embedded and any(each in InjectionScorer.categories for each in wanted):
             self.own = EmbeddedScores(_SCORER)
 
@@ -165,6 +140,8 @@ class PromptInjectionDetector(ScoreGuard[InjectionVerdict]):
     def judge_scores(self, judged: Judged[InjectionVerdict], text: str) -> WindowScores:
         """Return the judge's scores and its rewritten text; kinds that it was not offered count as `UNLISTED`."""
         del text
+        from penstock.processors.guards.injection_verdict import RewriteVerdict  # loaded where a judge has judged
+
         verdict = judged.verdict
         rewritten = verdict.rewritten_content if isinstance(verdict, RewriteVerdict) else None
         entries = [(entry.type, entry.score) for entry in verdict.categories or ()]
@@ -200,16 +177,6 @@ class PromptInjectionDetector(ScoreGuard[InjectionVerdict]):
             return after
         self.without_messages(ctx, emptied)
         return after.remove(*emptied)
-
-
-@cache
-def verdict_type(types: tuple[str, ...], *, rewrites: bool = False) -> type[InjectionVerdict]:
-    """Return the type of a verdict that offers these kinds; it accepts others, too, so that none is lost unread."""
-    offered = Annotated[str, WithJsonSchema({"type": "string", "enum": list(types)})]
-    entry = create_model("OfferedTypeScore", __base__=TypeScore, type=(offered, ...))
-    listing: Value = list[entry] | None  # type: ignore[valid-type] # made at run time
-    base = RewriteVerdict if rewrites else InjectionVerdict
-    return create_model("OfferedInjectionVerdict", __base__=base, categories=(listing, ...))
 
 
 def question(types: Iterable[str], rewrites: bool) -> str:  # noqa: FBT001 - whether a rewriting is asked for
@@ -251,3 +218,12 @@ def _check_known(name: str, types: Iterable[str], known: Sequence[str], *, own: 
 def _check_rewriting(name: str, strategy: str) -> None:
     if strategy == "rewrite":
         raise OptionError(name, "model", None, "a Model, which strategy='rewrite' needs")
+
+
+def _verdict(model: object, types: tuple[str, ...], *, rewrites: bool) -> type[InjectionVerdict]:
+    """Return the type of a judge's verdicts; without a model, a type that is never used."""
+    if model is None:
+        return cast("type[InjectionVerdict]", object)
+    from penstock.processors.guards.injection_verdict import verdict_type
+
+    return verdict_type(types, rewrites=rewrites)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple, Unpack, cast, get_args
 
-from pydantic import AliasChoices, BaseModel, Field
-
 from penstock.detection.leaks.passages import ANCHOR
 from penstock.detection.leaks.prompt_index import CANARY, PROMPT, PromptIndex, indexed
 from penstock.detection.patterns.matching import Finder, FinderState
@@ -15,7 +13,6 @@ from penstock.detection.spans import Span
 from penstock.engine.processor.processor import flag, one_of
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import is_mapping
-from penstock.models.judges.scores import Score
 from penstock.processors.guards.judged_guard import check_score
 from penstock.processors.guards.span_guard import JudgedValue, SpanGuard, hide_spans
 
@@ -29,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.protocols import Judge, Judged, JudgeSource, Model
     from penstock.processors.guards.judged_guard import GuardOptions
+    from penstock.processors.guards.leak_verdict import LeakVerdict
 
 
 LEAK_QUESTION = (
@@ -45,20 +43,6 @@ LEAK_QUESTION = (
 """The question that the model is asked."""
 
 _MOST_SHOWN = 8000  # characters of the prompts that a judge is shown
-
-
-class LeakEntry(BaseModel):
-    """A finding of a judge: a type, and the stretch of the text; None for the value if it cannot quote it."""
-
-    type: str = PROMPT
-    value: str | None
-    score: Score = Field(default=1.0, validation_alias=AliasChoices("score", "confidence"))
-
-
-class LeakVerdict(BaseModel):
-    """A judge's verdict about a text."""
-
-    findings: list[LeakEntry]
 
 
 def leaks_said(verdict: LeakVerdict) -> Iterable[JudgedValue]:
@@ -98,7 +82,7 @@ class _Known(NamedTuple):
         return f"_Known({len(self.texts)} texts)"
 
 
-class SystemPromptScrubber(SpanGuard[LeakVerdict]):
+class SystemPromptScrubber(SpanGuard["LeakVerdict"]):
     """Finds passages of the run's system messages in answers, tool arguments and reasoning, without a model.
 
     It compares words (a few may be changed) and letters, and also finds encoded and reversed text. A model, if there is
@@ -198,7 +182,7 @@ class SystemPromptScrubber(SpanGuard[LeakVerdict]):
         self.include_detections = flag(name, "include_detections", include_detections)
         self.show_prompts = flag(name, "show_prompts", show_prompts)
         told = (min_words, len(self.custom_patterns))
-        self.set_up(model, strategy, LeakVerdict, LEAK_QUESTION, options, named=told, needs_hold=_HOLD)
+        self.set_up(model, strategy, _verdict(model), LEAK_QUESTION, options, named=told, needs_hold=_HOLD)
         self.lookback = max(self.lookback, self._finder.lookback)
 
     def find_spans(
@@ -334,3 +318,12 @@ def _check_index(
 
 def _rule(index: int, given: str | RegexRule) -> RegexRule:
     return RegexRule(f"custom-pattern-{index + 1}", given) if isinstance(given, str) else given
+
+
+def _verdict(model: object) -> type[LeakVerdict]:
+    """Return the type of a judge's verdicts; without a model, a type that is never used."""
+    if model is None:
+        return cast("type[LeakVerdict]", object)
+    from penstock.processors.guards.leak_verdict import LeakVerdict
+
+    return LeakVerdict

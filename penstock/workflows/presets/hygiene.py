@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from penstock.engine.processor.processor import Processor
 from penstock.engine.values.messages import Message
 from penstock.engine.workflow import Workflow
-from penstock.processors.text import RegexFilterProcessor, UnicodeNormalizer
+from penstock.processors.text import UnicodeNormalizer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,6 +58,8 @@ def hygiene(
     Raises:
         OptionError: an option is not allowed.
     """
+    from penstock.processors.text import RegexFilterProcessor  # not loaded for `plain_letters` alone
+
     chosen: Mapping[str, tuple[str, Strategy, Phase]] = {
         "personal-data": ("pii", personal, "all"),
         "secrets": ("secrets", secrets, "all"),

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Literal
 
 from penstock.engine.workflow import Workflow
 from penstock.processors.guards import (
-    LanguageDetector,
     ModerationProcessor,
     PIIDetector,
     PromptInjectionDetector,
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.text_guards.whole_texts import SystemMessages, Unscanned
     from penstock.engine.values.protocols import JudgeSource, Model
+    from penstock.processors.guards import LanguageDetector
 
 Strategy = Literal["block", "warn", "filter"]
 Hiding = Literal["redact", "block", "warn", "filter"]
@@ -74,6 +74,13 @@ def safety(
         PromptInjectionDetector(model, strategy=attacks, system=system, unscanned=unscanned),
         SystemPromptScrubber(strategy=leaks, redaction_method="placeholder", unscanned=unscanned),
     )
-    language_guard = () if languages is None else (LanguageDetector(target_languages=languages, strategy="block"),)
     limit = time_limit(model, timeout)
-    return Workflow("safety").then(plain_letters(system)).parallel(*guards, *language_guard, **limit)
+    return Workflow("safety").then(plain_letters(system)).parallel(*guards, *_language_guard(languages), **limit)
+
+
+def _language_guard(languages: Iterable[str] | None) -> tuple[LanguageDetector, ...]:
+    if languages is None:
+        return ()
+    from penstock.processors.guards import LanguageDetector  # its tables take time to load
+
+    return (LanguageDetector(target_languages=languages, strategy="block"),)

@@ -18,11 +18,11 @@ from penstock import (
     Workflow,
 )
 from penstock.models.judges import Judgement
+from penstock.processors.guards.injection_verdict import RewriteVerdict
 from penstock.processors.guards.language_detector import TranslationVerdict
-from penstock.processors.guards.moderation import ModerationVerdict
+from penstock.processors.guards.leak_verdict import LeakVerdict
+from penstock.processors.guards.moderation_verdict import ModerationVerdict
 from penstock.processors.guards.pii_verdict import PIIVerdict
-from penstock.processors.guards.prompt_injection import RewriteVerdict
-from penstock.processors.guards.system_prompt_scrubber import LeakVerdict
 from tests.processors.guards.answers import TOKENS
 from tests.processors.guards.invariance import PROMPT, Case
 

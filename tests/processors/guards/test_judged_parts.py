@@ -24,12 +24,12 @@ from penstock import (
 )
 from penstock.engine.values.messages import TextPart
 from penstock.models.judges import Judgement
+from penstock.processors.guards.injection_verdict import InjectionVerdict
 from penstock.processors.guards.judged_guard import Detection
 from penstock.processors.guards.language_detector import LanguageVerdict
-from penstock.processors.guards.moderation import ModerationVerdict
+from penstock.processors.guards.leak_verdict import LeakVerdict
+from penstock.processors.guards.moderation_verdict import ModerationVerdict
 from penstock.processors.guards.pii_verdict import PIIVerdict
-from penstock.processors.guards.prompt_injection import InjectionVerdict
-from penstock.processors.guards.system_prompt_scrubber import LeakVerdict
 
 NOTHING = ModerationVerdict(category_scores=[], reason="fine")
 

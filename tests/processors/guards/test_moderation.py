@@ -14,7 +14,8 @@ from penstock import Message, ModerationProcessor, OptionError, Outcome, Workflo
 from penstock.detection.embedded import EmbeddedScores
 from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
 from penstock.models.judges import Judgement
-from penstock.processors.guards.moderation import CATEGORIES, ModerationVerdict
+from penstock.processors.guards.moderation import CATEGORIES
+from penstock.processors.guards.moderation_verdict import ModerationVerdict
 from penstock.testing import ScriptedModel, run_stage
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from penstock.detection.windows import Windows
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.messages import TextPart, ToolPart
 from penstock.processors.guards.judged_guard import UNLISTED, highest_scores
-from penstock.processors.guards.moderation import CategoryScore
+from penstock.processors.guards.moderation_verdict import CategoryScore
 from penstock.processors.guards.score_guard import ScoreGuard, WindowScores
 from penstock.testing import ScriptedModel, run_stage
 
