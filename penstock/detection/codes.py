@@ -16,6 +16,7 @@ from bisect import bisect_right
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.detection.deferred import deferred
 from penstock.detection.unicode import disguises
 
 if TYPE_CHECKING:
@@ -46,13 +47,13 @@ _LEAST = 12  # characters that a decoded text must have to be looked at
 _TORN = 6  # bytes at its ends that belong to characters which are cut in two
 _CHARACTERS = range(0x9, 0x110000)  # from the tab to the last character
 _BYTES = range(0x100)
-_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,}+={0,2}")
-_BASE32 = re.compile(r"[A-Za-z2-7]{24,}+=*")
-_SPACES = re.compile(r"\s+")
-_BITS = re.compile(r"[01\s]{96,}+")
-_NUMBER = re.compile(r"(?<![0-9A-Za-z])(?:0?x)?([01]{9,21}|[0-9A-Fa-f]{1,8})(?![0-9A-Za-z])")
-_HEX_RUN = re.compile(r"(?:(?:0x|\\x|\\u00|u\+00|%)?[0-9a-f]{2}[\s,:;_-]*){8,}+", re.IGNORECASE)
-_HEX_UNIT = re.compile(r"(?:0x|\\x|\\u00|u\+00|%)?([0-9a-f]{2})", re.IGNORECASE)
+_BASE64 = deferred(r"[A-Za-z0-9+/_-]{16,}+={0,2}")
+_BASE32 = deferred(r"[A-Za-z2-7]{24,}+=*")
+_SPACES = deferred(r"\s+")
+_BITS = deferred(r"[01\s]{96,}+")
+_NUMBER = deferred(r"(?<![0-9A-Za-z])(?:0?x)?([01]{9,21}|[0-9A-Fa-f]{1,8})(?![0-9A-Za-z])")
+_HEX_RUN = deferred(r"(?:(?:0x|\\x|\\u00|u\+00|%)?[0-9a-f]{2}[\s,:;_-]*){8,}+", re.IGNORECASE)
+_HEX_UNIT = deferred(r"(?:0x|\\x|\\u00|u\+00|%)?([0-9a-f]{2})", re.IGNORECASE)
 
 
 def _base64(text: str) -> Iterator[Decoded]:
@@ -145,18 +146,18 @@ def _code(digits: str, base: int) -> int:
 
 
 # One UTF-8 character each; a byte that is none stands alone.
-_PERCENT = re.compile(
+_PERCENT = deferred(
     r"(?:%[CcDd][0-9A-Fa-f]|%[Ee][0-9A-Fa-f]%[89ABab][0-9A-Fa-f]|%[Ff][0-7](?:%[89ABab][0-9A-Fa-f]){2})"
     r"%[89ABab][0-9A-Fa-f]|%[0-9A-Fa-f]{2}|\+"
 )
-_REFERENCE = re.compile(r"&(?:#[0-9]+;?|#[xX][0-9A-Fa-f]+;?|[^\t\n\f <&#;]{1,32};?)")  # as in the module html
+_REFERENCE = deferred(r"&(?:#[0-9]+;?|#[xX][0-9A-Fa-f]+;?|[^\t\n\f <&#;]{1,32};?)")  # as in the module html
 _BACKSLASHED = (
     r"\\u[Dd][89ABab][0-9A-Fa-f]{2}\\u[Dd][C-Fc-f][0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\\u\{[0-9A-Fa-f]{1,6}\}"
     r"|\\U[0-9A-Fa-f]{8}|\\x[0-9A-Fa-f]{2}|\\[0-3][0-7]{2}|\\[\"'\\/bfnrtv]"
 )
-_BACKSLASH = re.compile(rf"{_BACKSLASHED}|=[0-9A-F]{{2}}|=\r?\n")
-_ESCAPE = re.compile(rf"\\(?=\\)|{_BACKSLASHED}|%[0-9A-Fa-f]{{2}}")  # each byte by itself, each backslash of several
-_UNFINISHED = re.compile(r"(?:\\[uUx]?\{?[0-9A-Fa-f]{0,8}(?:\\u?[0-9A-Fa-f]{0,4})?|%[0-9A-Fa-f]?)\Z")
+_BACKSLASH = deferred(rf"{_BACKSLASHED}|=[0-9A-F]{{2}}|=\r?\n")
+_ESCAPE = deferred(rf"\\(?=\\)|{_BACKSLASHED}|%[0-9A-Fa-f]{{2}}")  # each byte by itself, each backslash of several
+_UNFINISHED = deferred(r"(?:\\[uUx]?\{?[0-9A-Fa-f]{0,8}(?:\\u?[0-9A-Fa-f]{0,4})?|%[0-9A-Fa-f]?)\Z")
 _LONGEST_ESCAPE = 12
 _SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _LAST_CODE = 0x10FFFF

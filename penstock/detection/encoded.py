@@ -16,9 +16,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import regex
 
 from penstock.detection.codes import decoded
+from penstock.detection.deferred import deferred
+from penstock.detection.long_texts import is_long
 from penstock.detection.spans import Span
 from penstock.detection.unicode.disguises import BETWEEN_WORDS, is_plain
 from penstock.detection.words import PlainView, known_words
+from penstock.engine.text_guards.views import view_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
@@ -38,16 +41,16 @@ PIECE = 1024
 
 _NEAR = 16  # characters between one unit and the next
 _JOINED = rf"(?:[ \t]*\r?\n[ \t]*[^{BETWEEN_WORDS}]{{{BLOB},}}+)*+(?:[ \t]*\r?\n[A-Za-z0-9+/]*+={{1,2}}(?!\S))?+"
-_BLOB = re.compile(rf"(?<![^{BETWEEN_WORDS}])[^{BETWEEN_WORDS}]{{{BLOB},}}+{_JOINED}")
-_BLOB_ON = re.compile(rf"[^{BETWEEN_WORDS}]++{_JOINED}")
-_MAY_JOIN = re.compile(rf"[ \t]*\r?(?:\n[ \t]*[^{BETWEEN_WORDS}]{{0,{BLOB - 1}}}+)?")
+_BLOB = deferred(rf"(?<![^{BETWEEN_WORDS}])[^{BETWEEN_WORDS}]{{{BLOB},}}+{_JOINED}")
+_BLOB_ON = deferred(rf"[^{BETWEEN_WORDS}]++{_JOINED}")
+_MAY_JOIN = deferred(rf"[ \t]*\r?(?:\n[ \t]*[^{BETWEEN_WORDS}]{{0,{BLOB - 1}}}+)?")
 _LAST_SPACE = regex.compile(rf"(?r)[{BETWEEN_WORDS}]")
 _CODE = r"\d{1,7}|[01]{7,21}"  # in decimal or binary
-_UNIT = re.compile(rf"[^\W\d_]{{1,2}}|{_CODE}|0?x?[0-9a-f]{{2}}")
+_UNIT = deferred(rf"[^\W\d_]{{1,2}}|{_CODE}|0?x?[0-9a-f]{{2}}")
 _LONGEST_UNIT = 21
 _LENGTHS = re.compile(rb"[\x01-\x04\x08]{%d,}+" % UNITS)
 _NUMBERS = re.compile(rb"\x01{%d,}+" % UNITS)
-_SEAM = re.compile(r"[^\W_]*\Z")
+_SEAM = deferred(r"[^\W_]*\Z")
 _SEAM_NEAR = 16
 
 
@@ -276,22 +279,42 @@ _APART = re.compile(rf"(?<![^\W_])(?:{_UNIT_APART}[\W_]{{1,8}}){{{UNITS // 2 - 1
 _ANY_BLOB = re.compile(rf"\S{{{BLOB}}}")
 
 
-def is_prose(text: str, start: int) -> bool:
+def is_prose(text: str, start: int = 0) -> bool:
     """Return whether a text is plain words from a place on, at a glance; False if a closer look is needed."""
-    return is_plain(text, start) and not _ANY_BLOB.search(text, start) and not _APART.search(text, start)
+    return view_of(text[start:] if start else text, _is_prose)
+
+
+def _is_prose(text: str) -> bool:
+    if not is_plain(text, 0):
+        return False
+    if is_long(text, 0):
+        return not _ANY_BLOB.search(text) and not _APART.search(text)
+    blob = max(map(len, text.split()), default=0) >= BLOB
+    return not blob and not (_may_be_apart(text) and _APART.search(text))
+
+
+_SIGNS_AS_SPACES = str.maketrans({chr(code): " " for code in range(128) if not chr(code).isalnum()})
+_LONGEST_LETTERS = 4  # of a letter or a code that is no number
+
+
+def _may_be_apart(text: str) -> bool:
+    """Return whether enough words of a text in ASCII, in a row, are as short as letters and codes, or numbers."""
+    words = text.translate(_SIGNS_AS_SPACES).split()
+    fits = bytes([len(word) <= _LONGEST_LETTERS or word.isdigit() for word in words])
+    return b"\x01" * (UNITS // 2) in fits
 
 
 LEAST_APART = 8
 """How many characters in a row must be written apart."""
 
-_BY_SPACE = re.compile(rf"(?<!\S)\S(?:[ \t]{{1,4}}\S(?!\S)){{{LEAST_APART - 1},}}")
+_BY_SPACE = deferred(rf"(?<!\S)\S(?:[ \t]{{1,4}}\S(?!\S)){{{LEAST_APART - 1},}}")
 _END = r"(?=[ \t]*+(?:\r?\n|\Z))"
-_BY_LINE = re.compile(rf"(?<![^\n])[ \t]*+\S{_END}(?:[ \t]*+\r?(?:\n[ \t]*+){{1,2}}\S{_END}){{{LEAST_APART - 1},}}+")
-_BLANK = re.compile(r"\s+")
+_BY_LINE = deferred(rf"(?<![^\n])[ \t]*+\S{_END}(?:[ \t]*+\r?(?:\n[ \t]*+){{1,2}}\S{_END}){{{LEAST_APART - 1},}}+")
+_BLANK = deferred(r"\s+")
 _SIGNS = r"[.\-_*|~+·•]"
 _SIGNED = rf"[^\W_](?:{_SIGNS}{{1,2}}[^\W_](?![^\W_]))+"
-_BY_SIGN = re.compile(rf"(?<![^\W_]){_SIGNED}(?:\s+{_SIGNED})*")
-_SIGN = re.compile(_SIGNS)
+_BY_SIGN = deferred(rf"(?<![^\W_]){_SIGNED}(?:\s+{_SIGNED})*")
+_SIGN = deferred(_SIGNS)
 
 
 _BLANKS = " \t"
@@ -339,24 +362,31 @@ def _ends_between(text: str, start: int, end: int) -> list[int]:
 
 _DEPTH = 2  # codes within codes
 # Markup within a word, which whoever shows the text takes for none: em**phasis**, ta<b>gs</b>, com<!-- -->ments.
-_MARKUP = re.compile(r"(?<=[^\W_])(?:\*{1,3}|_{2,3}|`{1,3}|~~|</?[a-zA-Z]{1,10}>|<!--[^>]{0,40}-->)(?=[^\W_])")
+_MARKUP = deferred(r"(?<=[^\W_])(?:\*{1,3}|_{2,3}|`{1,3}|~~|</?[a-zA-Z]{1,10}>|<!--[^>]{0,40}-->)(?=[^\W_])")
+_MARKUP_SIGNS = "*_`~<"  # what each of these begins with
 _MARKED = 3  # words with markup in them, from which on they are no accident
 
 
-def spoken(text: str) -> list[str]:
-    """Return the hidden meanings of a text.
+def spoken(text: str) -> Sequence[str]:
+    """Return the hidden meanings of a text. Guards share them.
 
     These are the decoded codes in it, the text with spaced-out letters joined, and the text without markup within
     words. For plain prose, which is recognised quickly, the result is empty. All together is at most a few times as
     long as the text.
     """
+    return view_of(text, _spoken)
+
+
+def _spoken(text: str) -> Sequence[str]:
     found = [*_decoded(text, _DEPTH)]
+    if not any(sign in text for sign in _MARKUP_SIGNS):
+        return found
     unmarked, count = _MARKUP.subn("", text)
     return [*found, unmarked] if count >= _MARKED else found
 
 
 def _decoded(text: str, depth: int) -> Iterator[str]:
-    if is_prose(text, 0):
+    if is_prose(text):
         return
     view = PlainView(text)
     together = joined(view.plain)
@@ -425,7 +455,7 @@ class EncodedSpans:
         """Yield what a decoded text says, also in a code within the code."""
         for span in self._find(text):
             yield Hidden(span.start, span.end, span.type)
-        if depth > 1 and not is_prose(text, 0):
+        if depth > 1 and not is_prose(text):
             view = PlainView(text)
             for within in _all_stretches(view):
                 for one in self._hides(view.plain[within.start : within.end], depth - 1):

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import regex
 
+from penstock.detection.deferred import deferred
 from penstock.detection.unicode.disguises import PlainPlaces, is_plain, read
+from penstock.engine.text_guards.views import view_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,14 +22,14 @@ if TYPE_CHECKING:
 
 _HAN = "\u3041-\u3096\u30a1-\u30fa\u30fc\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _UNSPACED = "\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Myanmar, Khmer
-_BEYOND = re.compile("[\u0590-\u1fff\u2c00-\U0003ffff]")  # scripts with marks of their own, or without spaces
+_BEYOND = deferred("[\u0590-\u1fff\u2c00-\U0003ffff]")  # scripts with marks of their own, or without spaces
 _ASCII_WORD = re.compile(r"[a-z0-9]+")  # in small letters
-_WORD = re.compile(r"[^\W_]+")
+_WORD = deferred(r"[^\W_]+")
 _WORD_BEYOND = regex.compile(
     rf"[{_HAN}]|[[{_UNSPACED}]&&[\p{{L}}\p{{N}}]]\p{{M}}*|(?:[\p{{L}}\p{{N}}--[{_HAN}{_UNSPACED}]]\p{{M}}*)+", regex.V1
 )
-_OF_HAN = re.compile(f"[{_HAN}]")
-_OF_UNSPACED = re.compile(f"[{_UNSPACED}]")
+_OF_HAN = deferred(f"[{_HAN}]")
+_OF_UNSPACED = deferred(f"[{_UNSPACED}]")
 
 _HAN_LENGTH, _HAN_COUNTS = 3, 0.5
 _UNSPACED_LENGTH, _UNSPACED_COUNTS = 6, 0.25
@@ -75,6 +77,20 @@ def has_letters(word: str) -> bool:
 
 
 NO_WORDS = WordList((), (), ())
+
+
+_ANY_WORD = deferred(r"\w+")
+_SIGNS_AS_SPACES = str.maketrans(dict.fromkeys(re.findall(r"\W", "".join(map(chr, range(128)))), " "))
+
+
+def word_set(text: str) -> frozenset[str]:
+    r"""Return the words of a text in small letters, as runs of ``\w``. Guards share it."""
+    return view_of(text, _word_set)
+
+
+def _word_set(text: str) -> frozenset[str]:
+    lower = text.lower()
+    return frozenset(lower.translate(_SIGNS_AS_SPACES).split() if text.isascii() else _ANY_WORD.findall(lower))
 
 
 def spellings(text: str) -> list[str]:

@@ -12,14 +12,14 @@ import unicodedata
 from array import array
 from collections import Counter
 from functools import cache
+from itertools import chain, repeat
 from math import sqrt
 from struct import iter_unpack
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
-from penstock.detection.linear.model import unpack
-from penstock.detection.linear.reading import words
-from penstock.detection.unicode import disguises
+from penstock.detection.linear.model import run_hashes, unpack
+from penstock.detection.linear.reading import is_undisguised, undisguised, words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,27 +53,29 @@ class Counts:
     def rows(self, text: str) -> WeightRows:
         """Return the features of a text, which may be disguised."""
         rows: WeightRows = {}
-        for place, count in self._counted(_folded(text)).items():
+        for place, count in self.counted(text).items():
             rows.setdefault(count, []).append(place)
         return dict(sorted(rows.items()))
 
-    def _counted(self, text: str) -> Counter[int]:
-        found: list[int] = []
-        hashes: list[int] = []
-        runs: list[int] = []  # the hashes of the runs that end with the word before
-        known, longest = self._known, self.recipe.words
-        for name in words(text):
-            word = known.get(name) or self._word(name)
-            found += word.letters
-            data = word.data
-            runs = [word.hash, *[crc32(data, run) for run in runs[: longest - 1]]]
-            hashes += runs
+    def counted(self, text: str) -> Counter[int]:
+        """Return how often each feature of a text occurs, which may be disguised."""
+        found = self._read(text)
         shift = self._shift
-        return Counter([*found, *[run >> shift for run in hashes]])
+        levels = run_hashes(found, self.recipe.words)
+        by_end = zip(*([*repeat(None, at), *level] for at, level in enumerate(levels)), strict=False)
+        places = [run >> shift for runs in by_end for run in runs if run is not None]
+        return Counter(chain(*[word.letters for word in found], places))
+
+    def _read(self, text: str) -> list[_CountedWord]:
+        known, learn = self._known, self._word
+        # Text in ASCII is cut into the same words whatever its case, and other models read it as it is written.
+        names = words(text) if is_undisguised(text) else words(_folded(text))
+        return [known.get(name) or learn(name) for name in names]
 
     def _word(self, name: str) -> _CountedWord:
-        data = name.encode("utf-8", "replace") + b" "
-        word = _CountedWord(data, crc32(data), tuple(sorted(set(self._letters(name)))))
+        plain = name.lower() if name.isascii() else name
+        data = plain.encode("utf-8", "replace") + b" "
+        word = _CountedWord(data, crc32(data), tuple(sorted(set(self._letters(plain)))))
         if len(name) <= _LONGEST:
             if len(self._known) >= _KEPT:
                 self._known.clear()
@@ -105,11 +107,11 @@ class CountingModel:
 
     def margins(self, text: str) -> Mapping[str, float]:
         """Return, by head, how far and on which side of the border a text lies."""
-        rows = self._counts.rows(text)
-        if not rows:
+        counted = self._counts.counted(text)
+        if not counted:
             return {head.name: head.bias for head in self.heads}
-        root = sqrt(sum(count * len(places) for count, places in rows.items()))
-        sums = [(sqrt(count), self._lanes.sums(places)) for count, places in rows.items()]
+        root = sqrt(counted.total())
+        sums = [(sqrt(count), sums) for count, sums in self._lanes.sums_by_count(counted)]
         totals = [sum(factor * each[at] for factor, each in sums) for at in range(len(self.heads))]
         return {
             head.name: head.bias + head.scale * total / root for head, total in zip(self.heads, totals, strict=True)
@@ -129,11 +131,25 @@ class PackedSums:
             table[4 * at :: self._width] = bytes(array("b", weights)).translate(_UNSIGNED)
         self._table = _LaneTable(bytes(table), self._width)
 
-    def sums(self, places: Sequence[int]) -> list[int]:
-        """Return, by head, the sum of the weights at some places."""
-        total = sum(map(self._table.__getitem__, places)).to_bytes(self._width, "little")
-        zero = _ZERO * len(places)
-        return [value - zero for (value,) in iter_unpack("<I", total)]
+    def sums_by_count(self, counted: Mapping[int, int]) -> list[tuple[int, list[int]]]:
+        """Return the sums of the weights, by head, at places that occur equally often; from once upwards.
+
+        Most places occur once. Their sum is that of all without the others', which saves a loop over them.
+        """
+        several: WeightRows = {}
+        for place, count in [item for item in counted.items() if item[1] > 1]:
+            several.setdefault(count, []).append(place)
+        lanes = self._table.__getitem__
+        totals = {count: sum(map(lanes, places)) for count, places in sorted(several.items())}
+        once = len(counted) - sum(map(len, several.values()))
+        rest = sum(map(lanes, counted)) - sum(totals.values())
+        found = [(1, self._parted(rest, once))] if once else []
+        return [*found, *[(count, self._parted(total, len(several[count]))) for count, total in totals.items()]]
+
+    def _parted(self, total: int, places: int) -> list[int]:
+        """Return the sum of some lanes, by head."""
+        zero = _ZERO * places
+        return [value - zero for (value,) in iter_unpack("<I", total.to_bytes(self._width, "little"))]
 
 
 _UNSIGNED = bytes((byte + _ZERO) % 256 for byte in range(256))
@@ -156,9 +172,7 @@ class _LaneTable(dict[int, int]):
 
 def _folded(text: str) -> str:
     """Return a text in small letters, without disguises and accents."""
-    if text.isascii() and "\x1b" not in text:
-        return text.lower()
-    decomposed = unicodedata.normalize("NFD", disguises.read(text).text.lower())
+    decomposed = unicodedata.normalize("NFD", undisguised(text).lower())
     return unicodedata.normalize("NFC", _ACCENT.sub("", decomposed))
 
 

@@ -15,7 +15,7 @@ from bisect import bisect_right
 from functools import cache
 from hashlib import sha256
 from math import sqrt
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 from zlib import crc32
 
 from penstock.detection.linear.reading import folded, undisguised, words
@@ -81,6 +81,22 @@ def _hashed(name: str, places: tuple[int, ...] = ()) -> _HashedWord:
 _FIRST, _LAST = _hashed("\x02"), _hashed("\x03")  # what no text holds: controls cannot be seen, and are gone by then
 
 
+class _Word(Protocol):
+    @property
+    def data(self) -> bytes: ...
+    @property
+    def hash(self) -> int: ...
+
+
+def run_hashes(words: Sequence[_Word], longest: int) -> list[list[int]]:
+    """Return the hashes of all runs of words, by their length: those of one word, of two, and so on."""
+    data = [word.data for word in words]
+    levels = [[word.hash for word in words]]
+    for length in range(1, longest):
+        levels.append([*map(crc32, data[length:], levels[-1])])
+    return levels
+
+
 class Hasher:
     """Turns texts into places of a table; safe to share between threads.
 
@@ -96,31 +112,13 @@ class Hasher:
 
     def places(self, text: str) -> set[int]:
         """Return the places of the features of a text, which may be disguised."""
-        found: set[int] = set()
-        runs: list[int] = []  # the hashes of the runs that end with the word before
-        all_runs: list[int] = []
-        longest, marks = self.recipe.words, self.recipe.marks
         plain = undisguised(text)
-        for word in self._marked(plain) if marks else self._words(plain):
-            found.update(word.places)
-            data = word.data
-            runs = [word.hash, *[crc32(data, run) for run in runs[: longest - 1]]]
-            all_runs += runs
+        known, learn, marks = self._known, self._word, self.recipe.marks
+        found = [known.get(name) or learn(name) for name in words(plain)]
         shift, half = self._shift, self._half
-        found.update([half + (run >> shift) for run in all_runs])
-        if marks:
-            found.update(self._breaks(plain))
-        return found
-
-    def _words(self, text: str) -> Iterator[_HashedWord]:
-        known = self._known
-        for name in words(text):
-            yield known.get(name) or self._word(name)
-
-    def _marked(self, text: str) -> Iterator[_HashedWord]:
-        yield _FIRST
-        yield from self._words(text)
-        yield _LAST
+        runs = run_hashes([_FIRST, *found, _LAST] if marks else found, self.recipe.words)
+        hashed = [half + (run >> shift) for level in runs for run in level]
+        return set().union(*[word.places for word in found], hashed, self._breaks(plain) if marks else ())
 
     def _word(self, name: str) -> _HashedWord:
         plain = folded(name)

@@ -9,13 +9,25 @@ from __future__ import annotations
 import codecs
 import re
 import unicodedata
+from typing import TYPE_CHECKING
 
+from penstock.detection.deferred import deferred
 from penstock.detection.unicode import disguises
+from penstock.detection.words import word_set
+from penstock.engine.text_guards.views import view_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence, Set as AbstractSet
 
 # A word is a run without white space and without the signs that stand by themselves. Letters of other scripts are not
 # told apart here: a run of them is a word, whose pairs of letters carry what it says.
 _WORD = re.compile(r"[^\s\x00-/:-@\[-`{-\x7f“”„«»…—–‘’、。，！？「」]+|[!-/:-@\[-`{-~“”„«»…—–‘’、。，！？「」]")
-_ACCENT = re.compile("[\u0300-\u036f]")
+_ACCENT = deferred("[\u0300-\u036f]")
+
+
+def is_undisguised(text: str) -> bool:
+    """Return whether a text has no character that could be a disguise."""
+    return text.isascii() and "\x1b" not in text
 
 
 def undisguised(text: str) -> str:
@@ -23,12 +35,16 @@ def undisguised(text: str) -> str:
 
     Honest text in another script is changed, too, in training as in use.
     """
-    return text if text.isascii() and "\x1b" not in text else disguises.read(text).text
+    return text if is_undisguised(text) else view_of(text, _undisguised)
+
+
+def _undisguised(text: str) -> str:
+    return disguises.read(text).text
 
 
 def words(text: str) -> list[str]:
-    """Return the words and signs of a text, as they are written."""
-    return _WORD.findall(text)
+    """Return the words and signs of a text, as they are written. Guards share the list: do not change it."""
+    return view_of(text, _WORD.findall)
 
 
 def folded(word: str) -> str:
@@ -38,44 +54,56 @@ def folded(word: str) -> str:
     return unicodedata.normalize("NFC", _ACCENT.sub("", unicodedata.normalize("NFD", word.lower())))
 
 
-_LEET_WORD = re.compile(
+_LEET_WORD = deferred(
     r"(?<![\w@$])(?=[a-zA-Z]{0,20}[0134578@$])(?=[0134578@$]{0,20}[a-zA-Z])[a-zA-Z0134578@$]{3,20}+(?![\w@$])"
 )
 _LEET = str.maketrans("0134578@$", "oieastbas")
 _LEET_WORDS = 3
+_LEET_SIGN = deferred(r"[0134578@$](?:(?=[a-zA-Z])|(?<=[a-zA-Z].))")  # each of those words has one beside a letter
 # Words that nobody writes otherwise; of the common ones among them two must be there.
-_ROT13 = re.compile(
-    r"\b(vtaber|vafgehpgvbaf?|cerivbhf|cebzcg|cnffjbeq|flfgrz|ercrng|erirny|qvfertneq|gur|naq|lbh|lbhe|guvf|jvgu|gung)\b",
-    re.IGNORECASE,
+_ROT13 = frozenset(
+    (
+        *("vtaber", "vafgehpgvba", "vafgehpgvbaf", "cerivbhf", "cebzcg", "cnffjbeq", "flfgrz", "ercrng", "erirny"),
+        *("qvfertneq", "gur", "naq", "lbh", "lbhe", "guvf", "jvgu", "gung"),
+    )
 )
-_REVERSED = re.compile(
-    r"\b(erongi|snoitcurtsni|suoiverp|tpmorp|drowssap|metsys|laever|dragersid|eht|uoy|ruoy|siht|htiw|taht|tahw)\b",
-    re.IGNORECASE,
+_REVERSED = frozenset(
+    (
+        *("erongi", "snoitcurtsni", "suoiverp", "tpmorp", "drowssap", "metsys", "laever", "dragersid", "eht", "uoy"),
+        *("ruoy", "siht", "htiw", "taht", "tahw"),
+    )
 )
 _COMMON = 4  # letters of a word that may stand there by chance
-_TAGGED = re.compile("(?<![\U0001f3f4\U000e0020-\U000e007e])[\U000e0020-\U000e007e]{6,}")
+_TAGGED = deferred("(?<![\U0001f3f4\U000e0020-\U000e007e])[\U000e0020-\U000e007e]{6,}")
 _MOST = 50_000  # characters of a wrapped stretch that are read
 
 
 def hidden(text: str) -> list[str]:
     """Return what stands in tag characters, which nobody sees; flags of countries do not count."""
+    if text.isascii():
+        return []
     return ["".join(chr(ord(char) - 0xE0000) for char in found.group()[:_MOST]) for found in _TAGGED.finditer(text)]
 
 
-def readings(text: str) -> list[str]:
+def readings(text: str) -> Sequence[str]:
     """Return what else a text says; nothing for most texts."""
+    return view_of(text, _readings)
+
+
+def _readings(text: str) -> Sequence[str]:
     plain = undisguised(text)
     found = hidden(text)
-    if len(_LEET_WORD.findall(plain)) >= _LEET_WORDS:
+    if _LEET_SIGN.search(plain) and len(_LEET_WORD.findall(plain)) >= _LEET_WORDS:
         found.append(_LEET_WORD.sub(lambda word: word.group().translate(_LEET), plain))
-    if _says(_ROT13, plain):
+    spelled = word_set(plain)
+    if _says(_ROT13, spelled):
         found.append(codecs.encode(plain, "rot13"))
-    if _says(_REVERSED, plain):
+    if _says(_REVERSED, spelled):
         found.append(plain[::-1])
     return found
 
 
-def _says(words: re.Pattern[str], text: str) -> bool:
+def _says(words: frozenset[str], spelled: AbstractSet[str]) -> bool:
     """Return whether a text has one of the long words of a list, or two of the short ones."""
-    found = {word.lower() for word in words.findall(text)}
+    found = words & spelled
     return len(found) > 1 or any(len(word) > _COMMON for word in found)

@@ -8,17 +8,18 @@ that look at the next character without reading it (``\b``, ``$``) are made to r
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import regex
 
+from penstock.detection.deferred import deferred
 from penstock.detection.long_texts import is_long
 from penstock.engine.workers import checkpoint
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterable, Iterator
 
 
@@ -27,7 +28,7 @@ _READ_NEXT = {
     **{f"\\{letter}": rf"(?:(?=[\s\S])\{letter})" for letter in "bBmMZz"},
     "$": r"(?:(?=\n[\s\S]|[\s\S])$)",  # it may stand before a newline that ends the text
 }
-_TOKEN = re.compile(
+_TOKEN = deferred(
     r"""(?sx)
       (?P<escape> \\(?:[pPN]\{[^}]*\}|[gk]<[^>]*>|.) )
     | (?P<set> \[\^?\]?(?:\\.|\[:[^\]]*:\]|[^\]\\])*\] )
@@ -42,7 +43,7 @@ _TOKEN = re.compile(
     | (?P<dollar> \$ )
     """
 )
-_COMMENT = re.compile(r"\#[^\n]*")
+_COMMENT = deferred(r"\#[^\n]*")
 # Matches that are found from right to left, that are the best rather than the first, or longer than what they match.
 _ODD_FLAGS = regex.REVERSE | regex.BESTMATCH | regex.ENHANCEMATCH | regex.POSIX | regex.WORD | regex.FULLCASE | regex.V1
 _ODD_ESCAPES = frozenset(("\\K", "\\G", "\\X", "\\R", "\\L"))

@@ -10,6 +10,8 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from penstock.detection.deferred import deferred
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -17,7 +19,7 @@ _NOT_DIGITS = re.compile(r"\D")
 _NOT_ALNUM = re.compile(r"[^0-9A-Za-z]")
 # Issuer prefixes and the lengths of their numbers (ISO/IEC 7812; the networks' own pages): Visa, Mastercard, American
 # Express, Diners Club, Discover, UnionPay, JCB, Maestro, Mir, RuPay, Troy.
-_CARDS = re.compile(
+_CARDS = deferred(
     r"4(?:\d{12}|\d{15}|\d{18})|5[1-5]\d{14}|2(?:2(?:2[1-9]|[3-9]\d)|[3-6]\d\d|7(?:[01]\d|20))\d{12}|3[47]\d{13}"
     r"|3(?:0[0-5]|[689]\d)\d{11,16}|(?:2131|1800|35\d\d)\d{11,15}|6\d{11,18}|5[06-9]\d{10,17}"
     r"|220[0-4]\d{12,15}|8[12]\d{14}|9792\d{12}"
@@ -47,13 +49,13 @@ _IBAN_LENGTHS = {
     }.items()
     for country in countries.split()
 }
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = deferred(
     r"""(?ix) ^(?: [$%<{(\[] | \.\.\. | xxx | \*\*\* | (?:your|my|the|some|any|insert|enter|put|add|example|sample|
     dummy|fake|placeholder|changeme|change|replace|todo|redacted|hidden|none|null|nil|true|false|undefined|string|
     process|os|env|getenv|config|settings|self|this|request|password|passwd|secret|token|test|default|optional|
     required)(?![A-Za-z0-9]) )"""
 )
-_SSN = re.compile(r"(?!000|666|9)\d{3}(?!00)\d{2}(?!0000)\d{4}")
+_SSN = deferred(r"(?!000|666|9)\d{3}(?!00)\d{2}(?!0000)\d{4}")
 _MIXED = 3  # different characters; fewer are xxxx and ****
 _LONG_TOKEN = 20
 _TOKEN_BITS = 2.7  # per character; English words reach about 2.5 at this length, hex 3.2 and more

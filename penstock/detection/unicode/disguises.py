@@ -20,6 +20,7 @@ from bisect import bisect_left, bisect_right
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.detection.deferred import deferred
 from penstock.detection.long_texts import is_long, stretches
 from penstock.detection.unicode.invisibles import is_invisible
 
@@ -76,16 +77,16 @@ _FOLD = str.maketrans(
 BETWEEN_WORDS = r"\s\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uf900-\ufaff\U00020000-\U0003ffff"
 """The inside of a character class: white space, and letters of scripts that need none between words."""
 
-_PARTING = re.compile(f"[{BETWEEN_WORDS}]")
-_MARK = re.compile("[\u0300-\u036f]")  # letters with accents of their own are letters; a loose accent hides one
+_PARTING = deferred(f"[{BETWEEN_WORDS}]")
+_MARK = deferred("[\u0300-\u036f]")  # letters with accents of their own are letters; a loose accent hides one
 _PLAIN = re.compile(r"[\t-\r -~]*+")
 
 GONE = "\u200b"
 """What masks a character that is not read."""
 
 # ECMA-48's control sequences and strings; the bounds are wide of what terminals understand.
-_ESCAPE = re.compile(r"\x1b(?:\[[0-?]{0,32}+[ -/]{0,4}+[@-~]|\][^\x07\x1b\n]{0,256}+(?:\x07|\x1b\\))")
-_UNFINISHED = re.compile(r"\x1b(?:\[[0-?]{0,32}+[ -/]{0,4}+|\][^\x07\x1b\n]{0,256}+\x1b?)?\Z")
+_ESCAPE = deferred(r"\x1b(?:\[[0-?]{0,32}+[ -/]{0,4}+[@-~]|\][^\x07\x1b\n]{0,256}+(?:\x07|\x1b\\))")
+_UNFINISHED = deferred(r"\x1b(?:\[[0-?]{0,32}+[ -/]{0,4}+|\][^\x07\x1b\n]{0,256}+\x1b?)?\Z")
 
 
 class _LetterReadings(dict[int, str]):

@@ -13,6 +13,7 @@ import unicodedata
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from penstock.detection.deferred import deferred
 from penstock.detection.unicode.disguises import LOOKALIKES
 from penstock.detection.unicode.invisibles import is_invisible
 
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 
 
 _OPENING = "<≮‹〈❮❰⟨⟪《˂ᐸ≺⧼«"
-_MAY_BE_TAG = re.compile("[<&%\\\\≮‹〈❮❰⟨⟪《˂ᐸ≺⧼«＜﹤＆﹠％﹪＼﹨\u2329]")
+_MAY_BE_TAG = deferred("[<&%\\\\≮‹〈❮❰⟨⟪《˂ᐸ≺⧼«＜﹤＆﹠％﹪＼﹨\u2329]")
 _LETTER = {ord(letter): ascii_ for row, latin in LOOKALIKES.values() for letter, ascii_ in zip(row, latin, strict=True)}
-_ENTITY = re.compile(
+_ENTITY = deferred(
     r"&(?:amp;|#0*38;|#x0*26;)*(#\d{1,9};?|#x[\da-f]{1,8};?|[a-z][a-z\d]{1,31};?)|\\u([\da-f]{4})|\\x([\da-f]{2})|%([\da-f]{2})"
 )
 _MOST_NESTED = 6

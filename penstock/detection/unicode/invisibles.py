@@ -11,6 +11,8 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.detection.deferred import deferred
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -43,35 +45,35 @@ _PIECES: tuple[tuple[str, str, bool], ...] = (  # kind, pattern, contextual; the
         for kind, chars in _KINDS.items()
     ),
 )
-_PIECE = re.compile("|".join(f"({pattern})" for _, pattern, _ in _PIECES))
-_CANDIDATE = re.compile(f"[\x1b{''.join(_KINDS.values())}]")
+_PIECE = deferred("|".join(f"({pattern})" for _, pattern, _ in _PIECES))
+_CANDIDATE = deferred(f"[\x1b{''.join(_KINDS.values())}]")
 _CANDIDATE_IN_ASCII = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 
 # Superset by blocks of the emoji that take a variation selector or a joiner (emoji-data.txt 16.0).
-_EMOJI = re.compile(
+_EMOJI = deferred(
     "[\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u24c2\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff\u3030"
     "\u303d\u3297\u3299\U0001f000-\U0001faff]"
 )
 _KEYCAP_BASE = "0123456789#*"
 _KEYCAP = "\u20e3"
 # Scripts whose spelling uses the joiners U+200C and U+200D: Arabic to Mandaic, Brahmic ones, Mongolian, Adlam.
-_JOINING = re.compile(
+_JOINING = deferred(
     "[\u0620-\u07ff\u0840-\u08ff\u0900-\u109f\u1700-\u17b3\u17b6-\u180a\u1810-\u18af\u1900-\u1cff\ua800-\ua8ff\ua930-\ua9df\uaa00-\uaaff"
     "\uabc0-\uabff\ufb50-\ufdff\ufe70-\ufefc\U00010a00-\U00010aff\U00011000-\U00011fff\U0001e900-\U0001e95f]"
 )
 _VIRAMA = 9
-_MONGOLIAN = re.compile("[\u1800-\u180a\u1820-\u18af]")
-_IDEOGRAPH = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_MONGOLIAN = deferred("[\u1800-\u180a\u1820-\u18af]")
+_IDEOGRAPH = deferred("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 # Bases of standardised variants (StandardizedVariants.txt): mathematics, CJK punctuation, Myanmar, Phags-pa …
-_VARIANT_BASE = re.compile(
+_VARIANT_BASE = deferred(
     "[\u1000-\u109f\u2200-\u22ff\u2a00-\u2aff\u3001\u3002\ua840-\ua877\uff01\uff0c\uff0e\uff1a\uff1b\uff1f]"
 )
 _FLAG = "\U0001f3f4"
 _SUBDIVISION_TAGS = tuple(
     "".join(chr(0xE0000 + ord(char)) for char in region) + "\U000e007f" for region in ("gbeng", "gbsct", "gbwls")
 )
-_LEADING_JAMO = re.compile("[\u1100-\u115e\ua960-\ua97c]")
-_VOWEL_JAMO = re.compile("[\u1161-\u11a7\ud7b0-\ud7c6]")
+_LEADING_JAMO = deferred("[\u1100-\u115e\ua960-\ua97c]")
+_VOWEL_JAMO = deferred("[\u1161-\u11a7\ud7b0-\ud7c6]")
 
 
 class Invisible(NamedTuple):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from penstock.detection.deferred import deferred
 from penstock.detection.unicode.disguises import LOOKALIKES, SCRIPT_RANGES
 from penstock.detection.unicode.invisibles import invisibles
 from penstock.engine.values.edits import Edit, apply, compose
@@ -26,16 +27,16 @@ if TYPE_CHECKING:
 
 _FOLD = {ord(letter): ascii_ for row, latin in LOOKALIKES.values() for letter, ascii_ in zip(row, latin, strict=True)}
 _SCRIPT_OF = {letter: script for script, (row, _) in LOOKALIKES.items() for letter in row}
-_LOOKALIKE = re.compile(f"[{''.join(_SCRIPT_OF)}]")
+_LOOKALIKE = deferred(f"[{''.join(_SCRIPT_OF)}]")
 _TELLING = {  # letters that only their own script has
-    script: re.compile(f"(?![{LOOKALIKES[script][0]}])[{''.join(f'{chr(low)}-{chr(high)}' for low, high in ranges)}]")
+    script: deferred(f"(?![{LOOKALIKES[script][0]}])[{''.join(f'{chr(low)}-{chr(high)}' for low, high in ranges)}]")
     for script, ranges in SCRIPT_RANGES.items()
 }
 # Letterlike, circled, squared, full-width and mathematical letters and digits.
-_STYLED = re.compile(
+_STYLED = deferred(
     "[\u2100-\u214f\u24b6-\u24e9\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff\U0001f130-\U0001f149]+"
 )
-_WORD = re.compile("(?:[^\\W_]|[\u0300-\u036f])+")
+_WORD = deferred("(?:[^\\W_]|[\u0300-\u036f])+")
 _LATIN = re.compile("[A-Za-z]")
 _SHORTEST_WORD = 2  # a single α in English is mathematics
 
@@ -94,7 +95,7 @@ _RANGES = ((0x80, 0x3400), (0xA000, 0xAC00), (0xF900, 0x20000), (0x2F800, 0x2FA2
 _HANGUL_TAILS = (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3))
 _PAIR = 2
 _LONG = 64  # marks on one letter; Unicode's own bound for honest text is 30 (UAX #15, 13)
-_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
+_BEYOND_ASCII = deferred(r"[^\x00-\x7f]+")
 
 
 def form_edits(text: str, form: NormalForm) -> Edits:
@@ -214,14 +215,14 @@ _ANYWHERE = rf"(?P<space>(?<![{_BLANK}])[{_BLANK}]{{2,}}(?=[^{_BLANK}\r\n]))"
 _LINES = rf"(?P<paragraph>(?<![\r\n]){_NEWLINE}(?:[{_BLANK}]*+{_NEWLINE}){{2,}})|(?P<newline>\r\n?)"
 _AFTER = {"none": "", "space": " ", "paragraph": "\n\n", "newline": "\n"}
 _TIDY = {
-    ("trim-lines", True): re.compile(_LINE_END),
-    ("trim-lines", False): re.compile(_LINE_END),
-    ("collapse-inline", True): re.compile(f"{_LINE_END}|{_INSIDE}"),
-    ("collapse-inline", False): re.compile(f"{_LINE_END}|{_ANYWHERE}"),
-    ("collapse-all", True): re.compile(f"{_LINES}|{_LINE_END}|{_INSIDE}"),
+    ("trim-lines", True): deferred(_LINE_END),
+    ("trim-lines", False): deferred(_LINE_END),
+    ("collapse-inline", True): deferred(f"{_LINE_END}|{_INSIDE}"),
+    ("collapse-inline", False): deferred(f"{_LINE_END}|{_ANYWHERE}"),
+    ("collapse-all", True): deferred(f"{_LINES}|{_LINE_END}|{_INSIDE}"),
 }
-_RUN = re.compile(r"[\r\n]+|[ \t]+")
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})([^\n]*)$", re.MULTILINE)
+_RUN = deferred(r"[\r\n]+|[ \t]+")
+_FENCE = deferred(r"^ {0,3}(`{3,}|~{3,})([^\n]*)$", re.MULTILINE)
 
 
 def whitespace_edits(text: str, how: Whitespace, *, keep_layout: bool = True) -> Edits:
@@ -294,7 +295,7 @@ Invisible = Literal["strip", "mark", "keep"]
 Confusables = Literal["off", "detect", "fold"]
 
 # What the reference's strip_control_chars deletes: C0 without TAB, LF, CR; DEL; C1.
-_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]+")
+_CONTROLS = deferred(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,9 +363,9 @@ def normalize(text: str, profile: Profile, *, prose: bool = True) -> NormalizedT
 # begins. A zero-width space belongs to what stands before it.
 _NOT_ALONE = r"\u1100-\u11ff\ua960-\ua97f\uac00-\ud7ff\uff65-\uffdc"
 _LETTER = rf"[^\W_{_NOT_ALONE}]"
-_CUT = re.compile(rf"(?:(?<={_LETTER})|(?<=[ ,.\n])|(?<={_LETTER}\u200b))(?=[ ]|{_LETTER})")
+_CUT = deferred(rf"(?:(?<={_LETTER})|(?<=[ ,.\n])|(?<={_LETTER}\u200b))(?=[ ]|{_LETTER})")
 _ESC = "\x1b"
-_COMMAND = re.compile(r"\x1b\[[0-?]{0,32}+[ -/]{0,4}+[@-~]")
+_COMMAND = deferred(r"\x1b\[[0-?]{0,32}+[ -/]{0,4}+[@-~]")
 _LONGEST_ESCAPE = 600
 
 

@@ -23,6 +23,7 @@ from penstock.engine.run.conversation import MAX_ERROR_RETRIES, NO_IDS, Conversa
 from penstock.engine.run.held_answers import HeldAnswers, Release, edited_chunks, info_of, open_calls, texts_of
 from penstock.engine.run.tracing import LazyTrace, known_log, open_log
 from penstock.engine.tasks import BackgroundTasks, runs_without_loop
+from penstock.engine.text_guards.views import TextViews
 from penstock.engine.values.enclosing import CallSite, Scope, scope_of
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, Value, Values, freeze, json_value
@@ -472,9 +473,10 @@ class Run:
             call = StageCall(self._state, stage, info, fresh)
         if block is None:
             return self._ended(stage, call, before, start)
-        if self._state.spans is not None:
-            return await self._run_in_span(self._state.spans, block, call, before, start)
-        return self._ended(stage, call, before, await execute(block, call, start))
+        with TextViews():
+            if self._state.spans is not None:
+                return await self._run_in_span(self._state.spans, block, call, before, start)
+            return self._ended(stage, call, before, await execute(block, call, start))
 
     async def _run_in_span(
         self, spans: SpanLog, block: Block, call: StageCall, before: Payload, start: Payload

@@ -530,7 +530,7 @@ def is_random(text: str, key: str) -> bool:
 
 
 _URL_HEAD = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/?#]*")
-_BREAKS = re.compile(r"[^A-Za-z\d\u0080-\U0010ffff]+|(?<=[a-z])(?=[A-Z])")
+_BREAKS = re.compile(r"[\x00-/:-@\[-`{-\x7f]+|(?<=[a-z])(?=[A-Z])")  # signs of ASCII, or a capital within a word
 _FEWEST_WORDS = 4
 _SHORTEST_WORD = 3  # letters
 
