@@ -11,15 +11,19 @@ word and looks a bounded distance ahead, so the time is linear in the length of 
 
 from __future__ import annotations
 
-import re
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.detection.deferred import deferred
 from penstock.detection.linear.model import load
 from penstock.detection.linear.reading import hidden, readings, undisguised
+from penstock.detection.patterns.first_words import beginnings_of, first_words
+from penstock.detection.words import word_set
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    import re
+    from collections.abc import Mapping, Sequence
 
 
 INJECTION = "injection"
@@ -39,12 +43,14 @@ class Rule(NamedTuple):
         type: the kind of attack that it indicates.
         pattern: the pattern.
         certain: whether a match is enough by itself; otherwise the model must agree.
+        first: how the words begin that a match begins with; empty if that is not known.
     """
 
     name: str
     type: str
     pattern: re.Pattern[str]
     certain: bool = False
+    first: frozenset[str] = frozenset()
 
 
 _GAP = r"\W{1,5}(?:\w{1,20}\W{1,5}){0,5}?"  # at most five words in between
@@ -65,7 +71,8 @@ _WANTED = (
 
 
 def _rule(name: str, type_: str, pattern: str, *, certain: bool = False) -> Rule:
-    return Rule(name, type_, re.compile(pattern.replace("GAP", _GAP)), certain)
+    whole = pattern.replace("GAP", _GAP)
+    return Rule(name, type_, deferred(whole), certain, first_words(whole))
 
 
 RULES: tuple[Rule, ...] = (
@@ -220,9 +227,10 @@ HIDDEN = "text in characters that nobody sees"
 """The name of a message in tag characters; it indicates an injection, and is certain."""
 
 
-def matching(text: str, rules: Iterable[Rule] = RULES) -> list[Rule]:
+def matching(text: str, rules: Sequence[Rule] = RULES) -> list[Rule]:
     """Return the rules that match a text in small letters, in their order."""
-    return [rule for rule in rules if rule.pattern.search(text)]
+    begun = beginnings_of(word_set(text)) if any(rule.first for rule in rules) else frozenset[str]()
+    return [rule for rule in rules if not (rule.first and rule.first.isdisjoint(begun)) and rule.pattern.search(text)]
 
 
 WEIGHTS = Path(__file__).parent / "weights" / "injection.bin"
@@ -248,8 +256,11 @@ class InjectionScorer:
     @property
     def thresholds(self) -> Mapping[str, float]:
         """The score from which a kind counts; less than 1 % of the benign development prompts reach it."""
-        limit = load(WEIGHTS).thresholds[INJECTION]
-        return dict.fromkeys(TYPES, limit)
+        return self._limits
+
+    @cached_property
+    def _limits(self) -> Mapping[str, float]:
+        return dict.fromkeys(TYPES, load(WEIGHTS).thresholds[INJECTION])
 
     def __eq__(self, other: object) -> bool:
         """Return whether both are of one class. They have no options, so guards that use them can be equal."""

@@ -45,7 +45,7 @@ class ModerationScorer:
         harmful and 5 % of other texts of the kind that is moderated are flagged as content, and 0.2, 1.4 and 0.5 % as
         requests.
         """
-        return {head.name: head.threshold for head in self._model.heads if not head.name.endswith(REQUEST)}
+        return self._limits
 
     def __eq__(self, other: object) -> bool:
         """Return whether both are of one class. They have no options, so guards that use them can be equal."""
@@ -80,6 +80,10 @@ class ModerationScorer:
     @property
     def _model(self) -> CountingModel:
         return load(WEIGHTS)
+
+    @cached_property
+    def _limits(self) -> Mapping[str, float]:
+        return {head.name: head.threshold for head in self._model.heads if not head.name.endswith(REQUEST)}
 
     @cached_property
     def _curves(self) -> Mapping[str, Curve]:

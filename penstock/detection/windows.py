@@ -50,6 +50,8 @@ class Windows:
 
     def _end(self, text: str, start: int) -> int | None:
         """Return the end of the window that begins at a place; None if that depends on more text."""
+        if len(text) - start < self.least:
+            return None
         limit = start + self.most
         for found in _END.finditer(text, start, min(limit, len(text))):
             if found.end() - start >= self.least:

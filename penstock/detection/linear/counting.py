@@ -14,7 +14,8 @@ from collections import Counter
 from functools import cache
 from itertools import chain, repeat
 from math import sqrt
-from struct import iter_unpack
+from operator import mul
+from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
@@ -22,7 +23,7 @@ from penstock.detection.linear.model import run_hashes, unpack
 from penstock.detection.linear.reading import is_undisguised, undisguised, words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from penstock.detection.linear.model import Packed, Recipe
@@ -37,34 +38,56 @@ WeightRows = dict[int, list[int]]
 
 
 class _CountedWord(NamedTuple):
+    """A word's bytes as they continue a run, its own hash, the places of its letters, and the lanes of these added."""
+
     data: bytes
     hash: int
     letters: tuple[int, ...]
+    lanes: int
+
+
+class _Counted(NamedTuple):
+    """How often each feature of a text occurs, and the lanes of all of them added, each as often as it occurs."""
+
+    places: Counter[int]
+    lanes: int
+
+
+def _no_lanes(places: Sequence[int]) -> int:
+    del places
+    return 0
 
 
 class Counts:
-    """Counts how often the features of a text occur; safe to share between threads."""
+    """Counts how often the features of a text occur; safe to share between threads.
 
-    def __init__(self, recipe: Recipe) -> None:
+    Args:
+        recipe: what counts as a feature.
+        add_lanes: adds the lanes of the weights at some places; a model that knows them for each word adds less.
+    """
+
+    def __init__(self, recipe: Recipe, add_lanes: Callable[[Sequence[int]], int] = _no_lanes) -> None:
         self.recipe = recipe
+        self._add_lanes = add_lanes
         self._shift = 32 - recipe.bits
         self._known: dict[str, _CountedWord] = {}
 
     def rows(self, text: str) -> WeightRows:
         """Return the features of a text, which may be disguised."""
         rows: WeightRows = {}
-        for place, count in self.counted(text).items():
+        for place, count in self.counted(text).places.items():
             rows.setdefault(count, []).append(place)
         return dict(sorted(rows.items()))
 
-    def counted(self, text: str) -> Counter[int]:
+    def counted(self, text: str) -> _Counted:
         """Return how often each feature of a text occurs, which may be disguised."""
         found = self._read(text)
         shift = self._shift
         levels = run_hashes(found, self.recipe.words)
         by_end = zip(*([*repeat(None, at), *level] for at, level in enumerate(levels)), strict=False)
         places = [run >> shift for runs in by_end for run in runs if run is not None]
-        return Counter(chain(*[word.letters for word in found], places))
+        lanes = sum([word.lanes for word in found]) + self._add_lanes(places)
+        return _Counted(Counter(chain(*[word.letters for word in found], places)), lanes)
 
     def _read(self, text: str) -> list[_CountedWord]:
         known, learn = self._known, self._word
@@ -75,7 +98,8 @@ class Counts:
     def _word(self, name: str) -> _CountedWord:
         plain = name.lower() if name.isascii() else name
         data = plain.encode("utf-8", "replace") + b" "
-        word = _CountedWord(data, crc32(data), tuple(sorted(set(self._letters(plain)))))
+        letters = tuple(sorted(set(self._letters(plain))))
+        word = _CountedWord(data, crc32(data), letters, self._add_lanes(letters))
         if len(name) <= _LONGEST:
             if len(self._known) >= _KEPT:
                 self._known.clear()
@@ -102,17 +126,18 @@ class CountingModel:
     def __init__(self, packed: Packed) -> None:
         self.heads = packed.heads
         self.notes = packed.notes
-        self._counts = Counts(packed.recipe)
         self._lanes = PackedSums([head.weights for head in packed.heads])
+        self._counts = Counts(packed.recipe, self._lanes.added)
 
     def margins(self, text: str) -> Mapping[str, float]:
         """Return, by head, how far and on which side of the border a text lies."""
         counted = self._counts.counted(text)
-        if not counted:
+        if not counted.places:
             return {head.name: head.bias for head in self.heads}
-        root = sqrt(counted.total())
-        sums = [(sqrt(count), sums) for count, sums in self._lanes.sums_by_count(counted)]
-        totals = [sum(factor * each[at] for factor, each in sums) for at in range(len(self.heads))]
+        root = sqrt(counted.places.total())
+        rows = self._lanes.sums_by_count(*counted)
+        factors = [sqrt(count) for count, _ in rows]
+        totals = [sum(map(mul, factors, column)) for column in zip(*(sums for _, sums in rows), strict=True)]
         return {
             head.name: head.bias + head.scale * total / root for head, total in zip(self.heads, totals, strict=True)
         }
@@ -126,30 +151,38 @@ class PackedSums:
 
     def __init__(self, heads: Sequence[Sequence[int]]) -> None:
         self._width = 4 * len(heads)
+        self._heads = Struct(f"<{len(heads)}I")
         table = bytearray(self._width * len(heads[0]))
         for at, weights in enumerate(heads):
             table[4 * at :: self._width] = bytes(array("b", weights)).translate(_UNSIGNED)
         self._table = _LaneTable(bytes(table), self._width)
 
-    def sums_by_count(self, counted: Mapping[int, int]) -> list[tuple[int, list[int]]]:
+    def added(self, places: Sequence[int]) -> int:
+        """Return the lanes at some places, added."""
+        return sum(map(self._table.__getitem__, places))
+
+    def sums_by_count(self, counted: Mapping[int, int], lanes: int) -> list[tuple[int, list[int]]]:
         """Return the sums of the weights, by head, at places that occur equally often; from once upwards.
 
-        Most places occur once. Their sum is that of all without the others', which saves a loop over them.
+        Most places occur once. Their sum is what the others leave of ``lanes``, so they are not looked up one by one.
+
+        Args:
+            counted: how often each place occurs.
+            lanes: the lanes at all places, added as often as each occurs.
         """
         several: WeightRows = {}
-        for place, count in [item for item in counted.items() if item[1] > 1]:
+        for place, count in [(place, count) for place, count in counted.items() if count > 1]:
             several.setdefault(count, []).append(place)
-        lanes = self._table.__getitem__
-        totals = {count: sum(map(lanes, places)) for count, places in sorted(several.items())}
+        totals = {count: self.added(places) for count, places in sorted(several.items())}
         once = len(counted) - sum(map(len, several.values()))
-        rest = sum(map(lanes, counted)) - sum(totals.values())
+        rest = lanes - sum(count * total for count, total in totals.items())
         found = [(1, self._parted(rest, once))] if once else []
         return [*found, *[(count, self._parted(total, len(several[count]))) for count, total in totals.items()]]
 
     def _parted(self, total: int, places: int) -> list[int]:
         """Return the sum of some lanes, by head."""
         zero = _ZERO * places
-        return [value - zero for (value,) in iter_unpack("<I", total.to_bytes(self._width, "little"))]
+        return [value - zero for value in self._heads.unpack(total.to_bytes(self._width, "little"))]
 
 
 _UNSIGNED = bytes((byte + _ZERO) % 256 for byte in range(256))

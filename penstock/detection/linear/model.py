@@ -118,7 +118,7 @@ class Hasher:
         shift, half = self._shift, self._half
         runs = run_hashes([_FIRST, *found, _LAST] if marks else found, self.recipe.words)
         hashed = [half + (run >> shift) for level in runs for run in level]
-        return set().union(*[word.places for word in found], hashed, self._breaks(plain) if marks else ())
+        return set[int]().union(*[word.places for word in found], hashed, self._breaks(plain) if marks else ())
 
     def _word(self, name: str) -> _HashedWord:
         plain = folded(name)

@@ -314,7 +314,7 @@ class ScoreGuard(Guard[V]):
         found = [(hit.window, cast("list[WindowVerdict]", hit.found)) for hit in hits]
         flagged = [(window, verdict) for window, verdicts in found for verdict in verdicts if verdict.scored.flagged]
         self._report_scores(ctx, [verdict.scored for _, verdicts in found for verdict in verdicts])
-        for window, verdicts in found:
+        for window, verdicts in found if self._reporter.is_heard() else ():
             for verdict in verdicts:
                 if window.text[verdict.start : verdict.end].strip():
                     self.report(ctx, self._detection(ctx, window, verdict))
@@ -395,8 +395,9 @@ class ScoreGuard(Guard[V]):
             for name, score in each.scores.items():
                 highest[name] = max(score, highest.get(name, 0.0))
         if highest:
-            ctx.put(self.scores, freeze(highest))
-            ctx.note(scores=highest)
+            frozen = freeze(highest)
+            ctx.put(self.scores, frozen)
+            ctx.note(scores=frozen)
 
     def _detection(self, ctx: AnyContext, window: TextWindow, verdict: WindowVerdict) -> Detection:
         place, _ = window.locate(verdict.start)
