@@ -18,12 +18,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from penstock.detection.deferred import deferred
 from penstock.detection.linear.model import load
 from penstock.detection.linear.reading import hidden, readings, undisguised
-from penstock.detection.patterns.first_words import beginnings_of, first_words
-from penstock.detection.words import word_set
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
 
 INJECTION = "injection"
@@ -43,14 +41,12 @@ class Rule(NamedTuple):
         type: the kind of attack that it indicates.
         pattern: the pattern.
         certain: whether a match is enough by itself; otherwise the model must agree.
-        first: how the words begin that a match begins with; empty if that is not known.
     """
 
     name: str
     type: str
     pattern: re.Pattern[str]
     certain: bool = False
-    first: frozenset[str] = frozenset()
 
 
 _GAP = r"\W{1,5}(?:\w{1,20}\W{1,5}){0,5}?"  # at most five words in between
@@ -71,8 +67,7 @@ _WANTED = (
 
 
 def _rule(name: str, type_: str, pattern: str, *, certain: bool = False) -> Rule:
-    whole = pattern.replace("GAP", _GAP)
-    return Rule(name, type_, deferred(whole), certain, first_words(whole))
+    return Rule(name, type_, deferred(pattern.replace("GAP", _GAP)), certain)
 
 
 RULES: tuple[Rule, ...] = (
@@ -227,10 +222,9 @@ HIDDEN = "text in characters that nobody sees"
 """The name of a message in tag characters; it indicates an injection, and is certain."""
 
 
-def matching(text: str, rules: Sequence[Rule] = RULES) -> list[Rule]:
+def matching(text: str, rules: Iterable[Rule] = RULES) -> list[Rule]:
     """Return the rules that match a text in small letters, in their order."""
-    begun = beginnings_of(word_set(text)) if any(rule.first for rule in rules) else frozenset[str]()
-    return [rule for rule in rules if not (rule.first and rule.first.isdisjoint(begun)) and rule.pattern.search(text)]
+    return [rule for rule in rules if rule.pattern.search(text)]
 
 
 WEIGHTS = Path(__file__).parent / "weights" / "injection.bin"
@@ -240,15 +234,16 @@ CERTAIN = 0.99
 """The score of what is an attack whatever else the text says."""
 
 
-_DOUBTFUL = 0.02  # below that, it is not worth the time to ask which kind a text would be
+_DOUBTFUL = 0.1  # below that, far from any threshold, it is not worth the time to ask which kind a text would be
 
 
 class InjectionScorer:
     """Scores the six kinds of attacks; safe to share between threads. The weights are loaded at the first text.
 
     ``injection`` has the score of the model: the share of attacks among development texts with that margin. Another
-    kind has the same score if a rule indicates it, and 0 otherwise. Attacks in full-width, look-alike or invisible
-    characters, and in leet, rot13 or reversed text, are read as what they stand for; the highest score counts.
+    kind has the same score if that is 0.1 or more and a rule indicates it, and 0 otherwise. Attacks in full-width,
+    look-alike or invisible characters, and in leet, rot13 or reversed text, are read as what they stand for; the
+    highest score counts.
     """
 
     categories: tuple[str, ...] = TYPES
