@@ -19,7 +19,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
-from penstock.detection.linear.model import run_hashes, unpack
+from penstock.detection.linear.model import added, run_hashes, unpack
 from penstock.detection.linear.reading import is_undisguised, undisguised, words
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class PackedSums:
 
     def added(self, places: Sequence[int]) -> int:
         """Return the lanes at some places, added."""
-        return sum(map(self._table.__getitem__, places))
+        return added(self._table, places)
 
     def sums_by_count(self, counted: Mapping[int, int], lanes: int) -> list[tuple[int, list[int]]]:
         """Return the sums of the weights, by head, at places that occur equally often; from once upwards.
