@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.detection.encoded import EncodedSpans, spoken
+from penstock.detection import encoded
+from penstock.detection.encoded import EncodedSpans, is_prose, spoken
 from penstock.detection.leaks.prompt_index import PromptIndex
 from penstock.detection.personal_data.detector import PersonalData
 from penstock.detection.spans import Span
@@ -173,3 +174,33 @@ def test_a_character_that_reads_as_several_ones_is_never_cut(name: str, most: in
             seen.update(at for span in spans if span.end <= start for at in range(span.start, span.end))
         spans, _ = scan(text, start, notes, final=True)
         assert seen.union(*(range(span.start, span.end) for span in spans)) == whole, ascii(text)
+
+
+WORDS = (
+    "a",
+    "to",
+    "I",
+    "42",
+    "1000000",
+    "0x41",
+    "de",
+    "house",
+    "garden,",
+    "(b)",
+    "c-d-e",
+    "f_g",
+    "0" * 8,
+    "x" * 23,
+    "\n",
+)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_glance_at_prose_sees_what_the_patterns_see(seed: int) -> None:
+    """Text is prose if it is plain, no word is as long as a code, and too few letters or codes follow one another."""
+    drawn = random.Random(seed)
+    for _ in range(50):
+        text = " ".join(drawn.choices(WORDS[: drawn.randint(1, len(WORDS))], k=drawn.randint(0, 24)))
+        text += drawn.choice(("", "y" * 24, "é", "\x1b[1m"))
+        plain = text.isascii() and "\x1b" not in text
+        assert is_prose(text) == (plain and not encoded._ANY_BLOB.search(text) and not encoded._APART.search(text))

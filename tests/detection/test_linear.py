@@ -1,10 +1,13 @@
 """The linear model: features, margins, scores, and the file it is kept in."""
 
 from array import array
+from math import sqrt
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from penstock.detection.linear.counting import CountingModel, Counts
 from penstock.detection.linear.model import Curve, Hasher, Head, LinearModel, Packed, Recipe, load, pack, unpack
 from penstock.detection.linear.reading import words
 
@@ -108,3 +111,20 @@ def test_words_have_the_upper_half_of_the_table_and_letters_the_lower() -> None:
 
     assert min(words_only) >= 512 > min(letters_too)
     assert {place for place in letters_too if place >= 512} == words_only
+
+
+def test_the_sums_of_a_counting_model_are_those_of_its_weights() -> None:
+    """Whether a feature occurs once or more often, and whether its word was met before."""
+    recipe = Recipe(bits=8, words=2, least=2, most=3)
+    random = Random(5)
+    heads = tuple(
+        Head(name, array("b", [random.randint(-128, 127) for _ in range(256)]), 0.5, 0.25, ((0.0, 0.0),), 0.5)
+        for name in ("one", "other", "third")
+    )
+    model, counts = CountingModel(Packed(recipe, heads, {})), Counts(recipe)
+    for text in ("", "a", "the cat and the dog and the cat", "THE Cat", "ähnlich the the the", "the cat"):
+        rows = counts.rows(text)
+        root = sqrt(sum(count * len(places) for count, places in rows.items())) or 1.0
+        for head in heads:
+            total = sum(sqrt(count) * sum(head.weights[place] for place in places) for count, places in rows.items())
+            assert model.margins(text)[head.name] == head.bias + head.scale * total / root
