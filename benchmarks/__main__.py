@@ -24,6 +24,7 @@ NAMES = (
     "telemetry",
     "imports",
     "processors",
+    "safety",
     "token_limiter",
     "tool_calls",
     "storage",

@@ -2,6 +2,7 @@
 
 import weakref
 from collections import Counter
+from typing import ClassVar
 
 import pytest
 
@@ -20,8 +21,8 @@ class Reader(TextGuard):
 
     edits = "nothing"
     reach = 1
-    made: Counter[str] = Counter()
-    seen: list[weakref.ref[Words]] = []  # noqa: RUF012 - shared by all readers of a test
+    made: ClassVar[Counter[str]] = Counter()
+    seen: ClassVar[list[weakref.ref[Words]]] = []
 
     def __init__(self, id: str) -> None:
         self.id = id
