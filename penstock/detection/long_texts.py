@@ -36,25 +36,18 @@ def matches_somewhere(pattern: re.Pattern[str], text: str, start: int) -> bool:
     return any(pattern.search(text, low, high + WIDEST) for low, high in stretches(text, start))
 
 
-def matches(pattern: re.Pattern[str], text: str, start: int) -> Iterator[re.Match[str]]:
-    """Yield the matches of a pattern from a place on."""
-    if not is_long(text, start):
-        yield from pattern.finditer(text, start)
+def matches(pattern: re.Pattern[str], text: str, start: int, end: int | None = None) -> Iterator[re.Match[str]]:
+    """Yield the matches of a pattern from a place on, up to an end (None, the default, for that of the text)."""
+    end = len(text) if end is None else end
+    if end - start <= 2 * PIECE:
+        yield from pattern.finditer(text, start, end)
         return
     reach = start
-    for low, high in stretches(text, start):
-        for found in pattern.finditer(text, max(low, reach), high + WIDEST):
+    for low in range(start, end, PIECE):
+        checkpoint()
+        high = min(low + PIECE, end)
+        for found in pattern.finditer(text, max(low, reach), min(high + WIDEST, end)):
             if found.start() >= high:
                 break
             reach = found.end()
             yield found
-
-
-def characters(text: str, start: int) -> frozenset[str]:
-    """Return the characters of a text from a place on."""
-    if not is_long(text, start):
-        return frozenset(text[start:] if start else text)
-    found: set[str] = set()
-    for low, high in stretches(text, start):
-        found.update(text[low:high])
-    return frozenset(found)

@@ -8,7 +8,7 @@ a rule begins is never cut from the word before it, so a rule is not asked befor
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from penstock.detection.patterns.open_matches import StreamPattern, Trace
@@ -81,6 +81,7 @@ def pattern_rule(
     near: str = "",
     check: Callable[[str], bool] | None = None,
     grow: bool = False,
+    longest: int = 0,
 ) -> BuiltInRule:
     """Return a rule that is one regular expression (ASCII classes).
 
@@ -92,12 +93,13 @@ def pattern_rule(
         near: a word that must stand at most 80 characters before the match, in any case; empty for none.
         check: decides from the finding whether it counts; None for every one.
         grow: whether the finding begins where the word begins that it stands in.
+        longest: how many characters the expression reads at most from one place on; 0 if there is no bound.
     """
     shape = StreamPattern(pattern)
     group = "secret" if "(?P<secret>" in pattern else 0
 
     def search(text: str, start: int, *, final: bool) -> Scan:
-        matches, hold = shape.walk(text, start, final=final)
+        matches, hold = shape.walk(text, start, final=final, longest=longest)
         traces: list[Trace] = []
         for found in matches:
             low, high = found.span(group)
@@ -131,6 +133,16 @@ def prefix_rule(
         return [Trace(*found.span(), *found.span(), check is None or check(found.group()))], len(text)
 
     return BuiltInRule(name, replacement, re.escape(prefix), search, prefix)
+
+
+def judged(rule: BuiltInRule, judge: Callable[[str, Trace], Trace]) -> BuiltInRule:
+    """Return a rule whose traces are judged once more, with the text that they stand in."""
+
+    def search(text: str, start: int, *, final: bool) -> Scan:
+        traces, hold = rule.search(text, start, final=final)
+        return [judge(text, trace) for trace in traces], hold
+
+    return replace(rule, search=search)
 
 
 def _grown(text: str, start: int) -> int:

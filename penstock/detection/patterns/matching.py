@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.detection.patterns.built_in import LOOKBACK, BuiltInRule
-from penstock.detection.patterns.scanner import BEGUN, Scanner
+from penstock.detection.patterns.scanner import BEGUN, Scanner, is_decided, lowered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from penstock.detection.patterns.open_matches import Trace
     from penstock.detection.patterns.rules import UserRule
     from penstock.detection.patterns.scanner import IndexedTrace
 
@@ -133,17 +132,18 @@ class Finder:
         """
         own, hold = self._by_own(text, start, state, final=False)
         known: list[IndexedTrace] = []
+        searched = None
         if self._scanner is not None:
-            known, behind = self._scanner.search(text, start, state.before, final=False)
-            hold = min(hold, behind)
+            searched = self._scanner.search(text, start, state.before, final=False)
+            known, hold = searched.found, min(hold, searched.hold)
         if own or known:
-            hold = _lowered([*own, *known], hold)
+            hold = lowered([*own, *known], hold)
         if hold <= start:
             return [], start
-        if self._scanner is not None:
-            state.before = self._scanner.remembered(text, start, state.before, hold)
+        if self._scanner is not None and searched is not None:
+            state.before = self._scanner.remembered(text, start, state.before, searched, hold)
         for index, rule in self._own:
-            if not rule.every and any(place == index and _decided(trace, hold) for place, trace in own):
+            if not rule.every and any(place == index and is_decided(trace, hold) for place, trace in own):
                 state.done.add(index)
         return (self._matches(own, known, hold) if own or known else []), hold
 
@@ -154,7 +154,7 @@ class Finder:
         if self._scanner is not None:
             known, behind = self._scanner.scan_value(text, key)
             hold = min(hold, behind)
-        hold = _lowered([*own, *known], hold)
+        hold = lowered([*own, *known], hold)
         return self._matches(own, known, hold), hold
 
     def finish(self, text: str, start: int, state: FinderState) -> list[Match]:
@@ -162,15 +162,15 @@ class Finder:
         own, _ = self._by_own(text, start, state, final=True)
         known: list[IndexedTrace] = []
         if self._scanner is not None:
-            known, _ = self._scanner.search(text, start, state.before, final=True)
+            known = self._scanner.search(text, start, state.before, final=True).found
         return self._matches(own, known, len(text) + 1)
 
     def _matches(self, own: Sequence[IndexedTrace], known: Sequence[IndexedTrace], hold: int) -> list[Match]:
         """Return the matches that begin before a place, rule by rule."""
         if not own and not known:
             return []
-        found = [Match(trace.low, trace.high, index) for index, trace in own if _decided(trace, hold)]
-        inner = (Match(trace.low, trace.high, index) for index, trace in known if _decided(trace, hold))
+        found = [Match(trace.low, trace.high, index) for index, trace in own if is_decided(trace, hold)]
+        inner = (Match(trace.low, trace.high, index) for index, trace in known if is_decided(trace, hold))
         wide = (match for match in found if match.start < match.end)
         return sorted([*wide, *_outermost(inner, self._precedence)], key=lambda match: (match.rule, match.start))
 
@@ -206,20 +206,6 @@ class Finder:
         if owner.tail:
             return ""
         return rule.expand(single) if single and not isinstance(rule, BuiltInRule) else rule.replacement
-
-
-def _decided(trace: Trace, hold: int) -> bool:
-    return trace.counts and trace.start < hold
-
-
-def _lowered(found: Iterable[IndexedTrace], hold: int) -> int:
-    """Return the last place, up to the given one, that lies within no trace."""
-    stretches = [(trace.start, trace.end) for _, trace in found]
-    reached = False
-    while not reached:
-        lower = min((low for low, high in stretches if low < hold < high), default=hold)
-        reached, hold = lower == hold, lower
-    return hold
 
 
 def _outermost(matches: Iterable[Match], precedence: Precedence) -> list[Match]:

@@ -58,12 +58,14 @@ class OpenMatchPatterns(NamedTuple):
         first: the pattern as a search tries it: the first way that matches.
         other: all ways that match, for a second match at the place of an empty one.
         lookback: how many characters before a match the pattern may look at.
+        spaced: whether it may read a space or a line feed; if not, it is open in the last word only.
     """
 
     any: regex.Pattern[str]
     first: regex.Pattern[str]
     other: regex.Pattern[str]
     lookback: int
+    spaced: bool
 
 
 @dataclass(slots=True)
@@ -95,7 +97,33 @@ def open_match_patterns(pattern: str, flags: int) -> OpenMatchPatterns | None:
         other = regex.compile(f"(?:{rewritten}{line}){_NEVER}", flags)
     except regex.error:
         return None
-    return OpenMatchPatterns(itself, first, other, lookback + 1)
+    return OpenMatchPatterns(itself, first, other, lookback + 1, _may_read_space(pattern, flags))
+
+
+_READS_NO_SPACE = frozenset((*(f"\\{letter}" for letter in "wdSbBAZz"), *(f"\\{sign}" for sign in "./+*?()[]{}|^$~-:")))
+
+
+def _may_read_space(pattern: str, flags: int) -> bool:
+    """Return whether a pattern may read a space or a line feed; True where that cannot be told at a glance."""
+    if flags & regex.VERBOSE:
+        return True
+    at = 0
+    while at < len(pattern):
+        found = _TOKEN.match(pattern, at)
+        if found is None:
+            if pattern[at] in " \n.":
+                return True
+            at += 1
+            continue
+        token, kind = found.group(), found.lastgroup
+        if (
+            kind == "dollar"
+            or (kind == "set" and regex.search(token, " \n", flags))
+            or (kind == "escape" and token not in _READS_NO_SPACE)
+        ):
+            return True
+        at = found.end()
+    return False
 
 
 class _OddError(Exception):
@@ -278,6 +306,8 @@ class StreamPattern:
         """Return the first place from ``start`` on at which a match may begin, depending on how the text goes on."""
         if self.open_patterns is None:
             return start
+        if not self.open_patterns.spaced:
+            start = max(start, text.rfind(" ", start) + 1, text.rfind("\n", start) + 1)
         slow = _is_slow_alone(text, start, timeout)
         found = self.open_patterns.first.search(text, start, partial=True, timeout=timeout, concurrent=slow)
         return found.start() if found else len(text)

@@ -1,6 +1,7 @@
 """`Scanner`: searches a text with all built-in rules: as it is written, without its disguise, and without escapes.
 
-`PrefixRules` searches for rules whose matches begin with a fixed prefix all at once.
+`PrefixRules` searches for rules whose matches begin with a fixed prefix all at once. A long text is swept in blocks, so
+that a part that needs a second reading (without escapes, say) does not make the others be read again.
 """
 
 from __future__ import annotations
@@ -12,18 +13,36 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import regex
 
 from penstock.detection.codes import may_escape, read_escapes
-from penstock.detection.long_texts import characters, matches, matches_somewhere
-from penstock.detection.patterns.built_in import LETTER, LOOKBACK, WORD_HELD
+from penstock.detection.long_texts import matches, matches_somewhere
+from penstock.detection.patterns.built_in import LETTER, LOOKBACK, RUN, WORD_HELD
+from penstock.detection.patterns.kinds import LETTER as LETTER_KIND, OTHER, in_words, kinds
 from penstock.detection.patterns.open_matches import Trace
 from penstock.detection.unicode.disguises import PlainPlaces, PlainReading, is_plain, read, reading_of
+from penstock.engine.workers import checkpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from penstock.detection.patterns.built_in import BuiltInRule, RuleSearch
 
 
 _KEY = 2  # letters of a mark by which its rules are looked up; no mark is shorter
+
+LEAST_WORD = 12
+"""How many printable ASCII characters in a row a match of a rule with a prefix has at least."""
+
+_LONG = LETTER_KIND * LEAST_WORD
+
+
+def long_words(text: str, start: int) -> Iterator[tuple[int, int]]:
+    """Yield where the words from ``start`` on begin and end that are long enough to hold a key."""
+    found = in_words(kinds(text, start))
+    at = found.find(_LONG)
+    while at >= 0:
+        end = found.find(OTHER, at)
+        end = len(found) if end < 0 else end
+        yield at + start, end + start
+        at = found.find(_LONG, end)
 
 
 class PrefixRules:
@@ -44,30 +63,55 @@ class PrefixRules:
         self.trigger = rf"(?<![A-Za-z0-9_-])(?=[{firsts}])(?={branches})"
         self._places = re.compile(self.trigger)
 
-    def search(self, text: str, start: int, *, final: bool) -> tuple[Sequence[tuple[int, Trace]], int]:
-        """Return the traces from ``start`` on, each with the index of its rule, and from where on they may change.
+    def search(
+        self, text: str, words: Iterable[tuple[int, int]], *, final: bool
+    ) -> tuple[Sequence[tuple[int, Trace]], int]:
+        """Return the traces in long words, each with the index of its rule, and from where on they may change.
 
         A rule does not read again what it has read.
         """
         found: list[tuple[int, Trace]] = []
         reach: dict[int, int] = {}
         hold = len(text)
-        for place in matches(self._places, text, start):
-            at = place.start()
-            for index, rule in self._rules[text[at : at + _KEY]]:
-                if text.startswith(rule.prefix, at) and reach.get(index, 0) <= at:
-                    traces, open_at = rule.search(text, at, final=final)
-                    hold = min(hold, open_at)
-                    found.extend((index, trace) for trace in traces)
-                    reach[index] = traces[0].end if traces else 0
+        for low, high in words:
+            for place in matches(self._places, text, low, high):
+                at = place.start()
+                for index, rule in self._rules[text[at : at + _KEY]]:
+                    if text.startswith(rule.prefix, at) and reach.get(index, 0) <= at:
+                        traces, open_at = rule.search(text, at, final=final)
+                        hold = min(hold, open_at)
+                        found.extend((index, trace) for trace in traces)
+                        reach[index] = traces[0].end if traces else 0
         return found, hold
 
 
 IndexedTrace: TypeAlias = "tuple[int, Trace]"
 """A trace with the index of its rule among all rules."""
 
-_Source: TypeAlias = "tuple[re.Pattern[str], Sequence[tuple[int, RuleSearch]]]"
-"""A trigger, and the searches of the rules that have it, with their indexes."""
+
+class _Source(NamedTuple):
+    """A trigger, and the searches of the rules that have it, with their indexes; without a pattern it is always met."""
+
+    pattern: re.Pattern[str] | None
+    searches: list[tuple[int, RuleSearch]]
+
+    def is_met(self, text: str, start: int) -> bool:
+        """Return whether the trigger stands in a text from a place on."""
+        return self.pattern is None or matches_somewhere(self.pattern, text, start)
+
+
+class _Group(NamedTuple):
+    """Triggers that need the same characters.
+
+    Attributes:
+        needed: strings of which a text must have one; none if any text may meet the triggers.
+        folded: whether the text is compared in small letters.
+        sources: the triggers.
+    """
+
+    needed: tuple[str, ...]
+    folded: bool
+    sources: list[_Source]
 
 
 class Before(NamedTuple):
@@ -85,8 +129,29 @@ class Before(NamedTuple):
 BEGUN = Before()
 """What stands before a text: nothing."""
 
+BLOCK = 2_000
+"""How many characters of a long text are swept at once: much more than a rule looks back, and little to read twice."""
+
+_LARGEST_BLOCK = 2 * BLOCK  # if less than half of such a block is decided, the rest of the text is read at once
+_RUN = re.compile(RUN)
 _NO_RULE = -1
 _NOT_IN_WORD = regex.compile(f"(?r)[^!-~{LETTER}]")
+
+
+class Searched(NamedTuple):
+    """What is found in a text that may go on.
+
+    Attributes:
+        found: the traces.
+        hold: the place from which on they may change.
+        since: where the last block begins.
+        before: how the text before that block ends.
+    """
+
+    found: list[IndexedTrace]
+    hold: int
+    since: int
+    before: Before
 
 
 class Scanner:
@@ -98,18 +163,37 @@ class Scanner:
         for index, rule in rules:
             if not rule.prefix:
                 searches.setdefault(rule.trigger, []).append((index, rule.search))
-        groups: dict[frozenset[str], list[_Source]] = {}
-        for trigger, found in searches.items():
-            groups.setdefault(_needed(trigger), []).append((re.compile(trigger), found))
-        self._groups = [*groups.items()]
+        self._run_rules = searches.pop(RUN, [])
+        self._groups = _grouped(searches)
         prefixed = [(index, rule) for index, rule in rules if rule.prefix]
         self._prefix_rules = PrefixRules(prefixed) if prefixed else None
 
-    def search(self, text: str, start: int, before: Before, *, final: bool) -> tuple[list[IndexedTrace], int]:
-        """Return what is found from ``start`` on, and the place from which on that may change.
+    def search(self, text: str, start: int, before: Before, *, final: bool) -> Searched:
+        """Return what is found from ``start`` on. ``before`` is how the text before ``start`` ends.
 
-        ``before`` is how the text before ``start`` ends.
+        A long text is searched block by block, as if it came in pieces.
         """
+        decided: list[IndexedTrace] = []
+        size = BLOCK
+        while len(text) - start > 2 * BLOCK and size <= _LARGEST_BLOCK:
+            checkpoint()
+            ahead = max(start - LOOKBACK, 0)
+            block = text[ahead : start + size]
+            found, hold = self._block(block, start - ahead, before, final=False)
+            hold = lowered(found, hold)
+            if ahead + hold - start < size // 2:  # most of the block is not decided
+                size *= 2
+                continue
+            decided += [(index, _moved(trace, ahead)) for index, trace in found if is_decided(trace, hold)]
+            before = self._remembered(block, start - ahead, before, hold)
+            start, size = ahead + hold, BLOCK
+        ahead = max(start - LOOKBACK, 0)
+        found, hold = self._block(text[ahead:] if ahead else text, start - ahead, before, final=final)
+        if ahead:
+            found, hold = [(index, _moved(trace, ahead)) for index, trace in found], hold + ahead
+        return Searched([*decided, *found] if decided else found, hold, start, before)
+
+    def _block(self, text: str, start: int, before: Before, *, final: bool) -> tuple[list[IndexedTrace], int]:
         found, hold = self._one(text, start, final=final)
         if before.plain is not None or not is_plain(text, start):
             again, behind = self._plain(text, start, before.plain, final=final)
@@ -153,6 +237,8 @@ class Scanner:
 
     def search_value(self, text: str, key: str) -> list[IndexedTrace]:
         """Return what is found in a text that is the value of a key; the key may tell what the text is."""
+        if len(text) > 2 * BLOCK:
+            return [*self._clipped(self.search(f'{key}: "{text}"', 0, BEGUN, final=True).found, text, key)]
         found = list(self._value(text, key))
         reading = read(text)
         if reading.text != text:
@@ -168,12 +254,17 @@ class Scanner:
     def scan_value(self, text: str, key: str) -> tuple[list[IndexedTrace], int]:
         """Return what is found in the beginning of such a text, and the place from which on that may change."""
         before = f'{key}: "'
-        found, hold = self.search(before + text, 0, BEGUN, final=False)
+        found, hold, _, _ = self.search(before + text, 0, BEGUN, final=False)
         return [(index, _behind(trace, len(before))) for index, trace in found], max(hold - len(before), 0)
 
     def _value(self, text: str, key: str) -> Iterable[IndexedTrace]:
+        return self._clipped(self._one(f'{key}: "{text}"', 0, final=True)[0], text, key)
+
+    @staticmethod
+    def _clipped(found: Iterable[IndexedTrace], text: str, key: str) -> Iterator[IndexedTrace]:
+        """Yield what is found in a value with its key before it and quotes around it, counted from the value on."""
         before = f'{key}: "'
-        for index, trace in self._one(f'{before}{text}"', 0, final=True)[0]:
+        for index, trace in found:
             low, high = max(trace.low - len(before), 0), min(trace.high - len(before), len(text))
             if low < high:
                 yield index, Trace(low, high, low, high, trace.counts)
@@ -181,26 +272,52 @@ class Scanner:
     def _one(self, text: str, start: int, *, final: bool) -> tuple[list[IndexedTrace], int]:
         hold = len(text) if final else _last_word(text, start)
         found: list[IndexedTrace] = []
-        letters = characters(text, start)
-        for needed, sources in self._groups:
-            if needed and needed.isdisjoint(letters):
-                continue
-            for trigger, searches in sources:
-                if matches_somewhere(trigger, text, start):
-                    for index, search in searches:
-                        traces, open_at = search(text, start, final=final)
-                        hold = min(hold, open_at)
-                        if traces:
-                            found.extend([(index, trace) for trace in traces])
-        if self._prefix_rules is not None:
-            prefixed, open_at = self._prefix_rules.search(text, start, final=final)
+        for searches in self._asked(text, start):
+            for index, search in searches:
+                traces, open_at = search(text, start, final=final)
+                hold = min(hold, open_at)
+                if traces:
+                    found.extend([(index, trace) for trace in traces])
+        if self._prefix_rules is None and not self._run_rules:
+            return found, hold
+        words = [*long_words(text, start)]
+        if self._prefix_rules is not None and words:
+            prefixed, open_at = self._prefix_rules.search(text, words, final=final)
             found.extend(prefixed)
             hold = min(hold, open_at)
+        if any(_RUN.search(text, low, high) for low, high in words):
+            for index, search in self._run_rules:
+                traces, open_at = search(text, start, final=final)
+                found.extend((index, trace) for trace in traces)
+                hold = min(hold, open_at)
         return found, hold
 
+    def _asked(self, text: str, start: int) -> Iterator[Sequence[tuple[int, RuleSearch]]]:
+        """Yield the searches of those rules whose triggers stand in a text from a place on."""
+        rest = text[start:] if start else text
+        folded = ""
+        for group in self._groups:
+            if group.folded and not folded:
+                folded = rest.lower()
+            view = folded if group.folded else rest
+            for needle in group.needed:
+                if needle in view:
+                    break
+            else:
+                if group.needed:
+                    continue
+            for source in group.sources:
+                if source.is_met(text, start):
+                    yield source.searches
+
+    def remembered(self, text: str, start: int, before: Before, searched: Searched, hold: int) -> Before:
+        """Return how the text before ``hold`` ends, after it was searched from ``start`` on."""
+        if hold < searched.since:
+            return self._remembered(text, start, before, hold)
+        return self._remembered(text, searched.since, searched.before, hold)
+
     @staticmethod
-    def remembered(text: str, start: int, before: Before, hold: int) -> Before:
-        """Return how the text before ``hold`` ends."""
+    def _remembered(text: str, start: int, before: Before, hold: int) -> Before:
         escapes = may_escape(text, start)
         if before == BEGUN and not escapes and is_plain(text, start):
             return BEGUN
@@ -261,24 +378,56 @@ def _cut_by(units: Sequence[tuple[int, int]], at: int) -> tuple[int, int] | None
     return units[before] if before >= 0 and at < units[before][1] else None
 
 
-_CLASSES = {"[:=]": ":=", "[:-]": ":-", "[0-9]": "0123456789", "\\.": ".", "\\$": "$"}
-_LETTERS = re.compile(r"[^\\\[\](){}|.^$?*+]+(?![?*{])")
-_GROUP = re.compile(r"\([^()]*\)")
+_CLASSES = {"[:=]": ":=", "[:-]": ":-"}
+_LITERAL = re.compile(r"(?:[^\\\[\](){}|.^$?*+]|\\[^A-Za-z0-9])+(?![?*{])")
+_FOLDED = re.compile(r"[^|]*\(\?i:([a-z]+)\)")
+_ALTERNATIVES = re.compile(r"\([^()]*\)")
 
 
-def _needed(trigger: str) -> frozenset[str]:
-    """Return characters of which a text must have one to match a pattern; an empty set if any text may match.
+def _grouped(searches: Mapping[str, list[tuple[int, RuleSearch]]]) -> list[_Group]:
+    """Return triggers, with the searches of their rules, by what they need."""
+    groups: dict[tuple[tuple[str, ...], bool], list[_Source]] = {}
+    for trigger, found in searches.items():
+        needed, folded = _needed(trigger)
+        whole = not folded and len(needed) == 1 and trigger in (needed[0], re.escape(needed[0]))
+        groups.setdefault((needed, folded), []).append(_Source(None if whole else re.compile(trigger), found))
+    return [_Group(needed, folded, sources) for (needed, folded), sources in groups.items()]
 
-    A pattern with alternatives gives an empty set. Of the characters that a pattern begins with, the first sign is
-    taken, since signs are rarer than letters.
+
+def _needed(trigger: str) -> tuple[tuple[str, ...], bool]:
+    """Return strings of which a text must have one to match a pattern, and whether to look in its small letters.
+
+    There are none if any text may match, as with a pattern that has alternatives.
     """
-    if "|" in _GROUP.sub("", trigger):
-        return frozenset()
+    folded = _FOLDED.fullmatch(trigger)
+    if folded:
+        return (folded.group(1),), True
+    if "|" in _ALTERNATIVES.sub("", trigger):
+        return (), False
     for item, letters in _CLASSES.items():
         if trigger.startswith(item) and trigger[len(item) :][:1] not in ("?", "*"):
-            return frozenset(letters)
-    first = _LETTERS.match(trigger)
-    return frozenset(next((char for char in first.group() if not char.isalnum()), first.group()[0]) if first else "")
+            return tuple(letters), False
+    first = _LITERAL.match(trigger)
+    return ((re.sub(r"\\(.)", r"\1", first.group()),) if first else ()), False
+
+
+def is_decided(trace: Trace, hold: int) -> bool:
+    """Return whether a trace counts, and begins before the place from which on the text is undecided."""
+    return trace.counts and trace.start < hold
+
+
+def lowered(found: Iterable[IndexedTrace], hold: int) -> int:
+    """Return the last place, up to the given one, that lies within no trace."""
+    stretched = [(trace.start, trace.end) for _, trace in found]
+    reached = False
+    while not reached:
+        lower = min((low for low, high in stretched if low < hold < high), default=hold)
+        reached, hold = lower == hold, lower
+    return hold
+
+
+def _moved(trace: Trace, by: int) -> Trace:
+    return Trace(trace.start + by, trace.end + by, trace.low + by, trace.high + by, trace.counts)
 
 
 def _behind(trace: Trace, at: int) -> Trace:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.detection.long_texts import matches as matches_in
 from penstock.detection.patterns.built_in import BuiltInRule
+from penstock.detection.patterns.kinds import kinds
 from penstock.detection.patterns.open_matches import Scan, StreamPattern, Trace
 
 if TYPE_CHECKING:
@@ -79,11 +80,17 @@ _STEMS = [
     "생년",
 ]
 """Each word for birth contains one of these; searching for them first is cheap."""
+_DATED = re.compile(rb"000|0[^0\n]{1,2}00?[^0\n]{1,2}00")  # a year, or three numbers, in kinds; no date has neither
+_BEGUN = re.compile(r"[0-9JFMASOND]")
 _MOST_MONTHS = 12
 
 
 def births(text: str, start: int, *, final: bool) -> Scan:
     """Return the traces of dates after a word for birth."""
+    if not _DATED.search(kinds(text, start)):
+        start = len(text) if final else max(start, len(text) - _READ)
+        if not _BEGUN.search(text, start):
+            return [], len(text)
     low = max(start - _REACH - _CUE_READ, 0)
     plain = text[low:].lower()
     if not any(stem in plain for stem in _STEMS):

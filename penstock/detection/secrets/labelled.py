@@ -63,7 +63,9 @@ class _Labelled:
     def search(self, text: str, start: int, *, final: bool) -> Scan:
         """Return the traces of assignments, and the place from which on they may change."""
         traces: list[Trace] = []
-        hold = len(text) if final or self._whole is None else self._whole.open_at(text, start)
+        hold = len(text)
+        if self._whole is not None and not final:
+            hold = self._whole.open_at(text, max(start, len(text) - _WINDOW))
         if self._separator.search(text, start) is None:  # the cheaper questions come first
             return traces, hold
         plain = text[max(start - _WINDOW, 0) :].lower()

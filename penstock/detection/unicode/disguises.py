@@ -150,7 +150,7 @@ class PlainPlaces:
     """Leads from places in a reading back to places in the text."""
 
     def __init__(self, reading: PlainReading) -> None:
-        widths = (len(_LETTERS[ord(char)]) for char in reading.source)
+        widths = map(len, map(_LETTERS.__getitem__, map(ord, reading.source)))
         self._ends = list(accumulate(widths))  # where, in the reading, each character of the text ends
 
     def low(self, at: int) -> int:
