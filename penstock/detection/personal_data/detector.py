@@ -43,6 +43,7 @@ CONTEXTUAL: tuple[str, ...] = ("name", "address")
 
 _IDS_THEMSELVES = frozenset({"uuid", "url"})
 _LIKE_IDS = frozenset({"random-token", "secret-value"})  # rules that know a key by its randomness, or by a label
+_LABELLED = "secret-value"  # the rule that knows a key by a label
 _IN_CODES = ("url", "uuid", "mac", "ip-address")
 _PRECEDENCE = (("url", "uuid"), ("api-key",))  # a link with a key in it is a key, whoever has it may come in
 _HOSTED = ("url", "email")  # types whose values end in a domain, or begin with one
@@ -219,13 +220,23 @@ def _tables() -> Mapping[str, tuple[BuiltInRule, ...]]:
     """Return the rules by type. Of two rules that find the same the first one counts, so random tokens come last."""
     from penstock.detection.personal_data.birth_dates import BIRTHS
     from penstock.detection.personal_data.links import LINKS
-    from penstock.detection.personal_data.pii_rules import ADDRESSES, CUED_IBANS, MACS, PII, UUIDS
+    from penstock.detection.personal_data.pii_rules import (
+        ADDRESSES,
+        CUED_CARDS,
+        CUED_IBANS,
+        MACS,
+        PII,
+        UUIDS,
+        without_row_keys,
+    )
     from penstock.detection.personal_data.wallets import WALLETS
     from penstock.detection.secrets import RANDOM_TOKENS, SECRETS
 
+    secrets = (without_row_keys(rule) if rule.name == _LABELLED else rule for rule in SECRETS)
     pii = {name: tuple(rule for rule in PII if rule.name == name) for name in ("email", "phone", "credit-card", "ssn")}
     return {
         **pii,
+        "credit-card": (*pii["credit-card"], *CUED_CARDS),
         "iban": (*(rule for rule in PII if rule.name == "iban"), *CUED_IBANS),
         "ip-address": ADDRESSES,
         "date-of-birth": BIRTHS,
@@ -233,5 +244,5 @@ def _tables() -> Mapping[str, tuple[BuiltInRule, ...]]:
         "uuid": UUIDS,
         "crypto-wallet": WALLETS,
         "mac": MACS,
-        "api-key": (*SECRETS, *RANDOM_TOKENS),
+        "api-key": (*secrets, *RANDOM_TOKENS),
     }

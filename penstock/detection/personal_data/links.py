@@ -8,14 +8,13 @@ code do not count.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from penstock.detection.patterns.built_in import BuiltInRule, pattern_rule
+from penstock.detection.patterns.built_in import BuiltInRule, judged, pattern_rule
 from penstock.detection.patterns.open_matches import Scan, StreamPattern, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator
+    from collections.abc import Container, Iterator
 
     from penstock.detection.patterns.built_in import RuleSearch
 
@@ -98,16 +97,6 @@ def _trimmed(text: str, low: int, high: int) -> int:
     return high
 
 
-def _judged(rule: BuiltInRule, judge: Callable[[str, Trace], Trace]) -> BuiltInRule:
-    """Return a rule whose traces are judged once more."""
-
-    def search(text: str, start: int, *, final: bool) -> Scan:
-        traces, hold = rule.search(text, start, final=final)
-        return [judge(text, trace) for trace in traces], hold
-
-    return replace(rule, search=search)
-
-
 def _without_punctuation(text: str, trace: Trace) -> Trace:
     return trace._replace(high=_trimmed(text, trace.low, trace.high))
 
@@ -124,7 +113,7 @@ def without_hosts(rule: BuiltInRule, hosts: Container[str]) -> BuiltInRule:
         known = trace.counts and not any(one in hosts for one in _domains_of(text[trace.low : trace.high]))
         return trace._replace(counts=known)
 
-    return _judged(rule, judge)
+    return judged(rule, judge)
 
 
 def _domains_of(found: str) -> Iterator[str]:
@@ -138,8 +127,8 @@ def _named(trigger: str, search: RuleSearch) -> BuiltInRule:
     return BuiltInRule("url", "[URL]", trigger, search)
 
 
-URLS = tuple(_judged(rule, _without_punctuation) for rule in _WRITTEN)
+URLS = tuple(judged(rule, _without_punctuation) for rule in _WRITTEN)
 """Links with a scheme, and those that begin with ``www.``."""
 
-LINKS: tuple[BuiltInRule, ...] = (*(_judged(rule, _dotted) for rule in URLS), _named(r"\.[A-Za-z]{2}", domains))
+LINKS: tuple[BuiltInRule, ...] = (*(judged(rule, _dotted) for rule in URLS), _named(r"\.[A-Za-z]{2}", domains))
 """The same if the host has a dot, and bare domains."""

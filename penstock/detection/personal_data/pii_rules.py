@@ -3,8 +3,8 @@
 `PII` is the preset ``pii``. `PersonalData` takes its rules for e-mail, phone, social security, card and IBAN numbers,
 and these beside them:
 
-- `CUED_IBANS`: what follows the word IBAN and looks like one, though a digit is wrong. A mistyped number still belongs
-  to somebody; without the word, only correct check digits count.
+- `CUED_IBANS` and `CUED_CARDS`: what follows a word for an IBAN or a card and looks like one, though a digit is wrong.
+  A mistyped number still belongs to somebody; without the word, only correct check digits count.
 - `ADDRESSES`: every IP address, with its zone and prefix length. The preset leaves out addresses that cannot be a
   person's, such as loopback; a search for personal data had better find one too many.
 - `UUIDS` and `MACS`: identifiers of things and of network cards.
@@ -16,133 +16,31 @@ import ipaddress
 import re
 from typing import TYPE_CHECKING
 
-import regex
-
 from penstock.detection.patterns import validators
-from penstock.detection.patterns.built_in import LETTER, BuiltInRule, pattern_rule
-from penstock.detection.patterns.open_matches import Scan, StreamPattern, Trace, collected
+from penstock.detection.patterns.built_in import LETTER, BuiltInRule, judged, pattern_rule
+from penstock.detection.patterns.kinds import DASH, DIGIT, kinds, spans_of
+from penstock.detection.patterns.open_matches import Scan, StreamPattern, Trace
+from penstock.detection.personal_data.phones import phones
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator
+
+    import regex
 
     from penstock.detection.patterns.built_in import RuleSearch, Span
     from penstock.detection.patterns.open_matches import Scan
 
 
-DASH = r"\-\u2010-\u2015\u2212"
-"""Hyphens, dashes and the minus sign, for use anywhere inside a character class."""
-
-_ZONE = re.compile(r"\d(?:[^\n\d]{0,3}\d){6,}")  # digits close together: no number below is shorter or looser
 _REACH = 40  # how far before a number the words that explain it may stand
-_AFTER = 12  # how far behind it one may end
-_TAIL = regex.compile(rf"(?r)[^\d .\u00a0{DASH}/(),;:+eEiInNoOsS\u017ftTxX]")  # not in a number, nor right behind it
-_LONGEST = 96  # characters of a number with its extension, and what is seen behind it
-_BEHIND = 24  # characters of an extension, and what is seen behind it
-
-_SEP = rf"[ .\u00a0{DASH}]"
-_EXTENSION = r"(?:[ ,;]{0,2}(?:x|ext\.?|extension)[ .]?\d{1,6})?"
-_PHONE = StreamPattern(
-    rf"""(?ix)(?<![\w@#$%€£¥])(?<!\d[.,{DASH}/:])(?:
-      (?P<intl>\+\(?\d(?:[ .\u00a0{DASH}/()]{{0,3}}\d){{7,14}})
-    | (?P<exit>00[1-9]\d{{0,2}}(?:{_SEP}\(?\d{{1,5}}\)?){{2,6}})
-    | (?P<nanp>(?:1{_SEP}?)?(?:\(\d{{3}}\){_SEP}?|\d{{3}}{_SEP})\d{{3}}{_SEP}\d{{4}})
-    | (?P<area>\(\d{{2,5}}\){_SEP}?\d{{2,8}}(?:{_SEP}\d{{2,5}}){{0,3}})
-    | (?P<trunk>0\d{{1,4}}(?:{_SEP}\d{{2,8}}){{1,4}})
-    | (?P<bare>(?<![=/&?])1?[2-9]\d{{9}})
-    ){_EXTENSION}(?![\w%]|[.,{DASH}/:]\d)""",
-    flags=0,
-)
-_LOOSE = StreamPattern(
-    rf"(?<![\w@#$%€£¥])(?<!\d[.,/:])\(?\+?\d(?:[ .\u00a0{DASH}/()]{{0,2}}\d){{6,14}}(?![\w%]|[.,/:]\d)",
-    flags=0,
-)
-_PHONE_CUE = re.compile(
-    r"(?i)phone|\btel[eé:.=\s]|\btelef|\bmobile|\bcell|\bfax\b|\bcall(?:ed|ing|s)?\b|\bdial|\bring\b|\bdesk\b|\bhotline"
-    r"|whats ?app|\bsms\b|\btext (?:me|us|him|her)\b|answering|receiving|reach (?:me|us|him|her)|registered"
-    r"|contact (?:number|no)|\bm[oó]vil\b|\bhandy\b|\brufnummer|电话|電話|手机|手機|전화"
-)
-_CUE_BEHIND = re.compile(r"(?i)[ \t,]{0,2}\(?(?:office|fax|mobile|cell|home|work|desk)\b")
-_OTHER_CUE = re.compile(
-    r"(?i)\b(?:account|acct|a/c|order|invoice|isbn|issn|doi|tracking|ticket|ref(?:erence)?|serial|transaction|"
-    r"time ?stamp|unix|epoch|case|policy|routing|passport|licen[cs]e|patent|version|sku|upc|ean|gtin|imei|vin|npi|tin|"
-    r"ein|vat|tax|bank|iban|card|population|revenue|usd|eur|gbp|seed|port|pid|uid|hash|total|price|cost|amount|"
-    r"budget)\b[^\n]{0,14}$"
-)
-_NO_PHONE = re.compile(  # dates, spans of years, social security numbers
-    r"(?<!\d)(?:\d{1,2}[-./ ]\d{1,2}[-./ ](?:19|20)\d\d|(?:19|20)\d\d[-./]\d{1,2}[-./]\d{1,2})(?!\d)"
-    rf"|^\(?(?:1[5-9]|20)\d\d\)?[ {DASH}]{{1,3}}(?:1[5-9]|20)\d\d"
-    rf"|^\d{{3}}[{DASH}]\d{{2}}[{DASH}]\d{{4}}$"
-)
-_DIGITS_OF = {"intl": range(8, 16), "exit": range(9, 17), "area": range(7, 13), "trunk": range(9, 12)}
 
 
-def phones(text: str, start: int, *, final: bool) -> Scan:
-    """Return the traces of phone numbers. Loose digits do not count where they overlap a number of a known form."""
-    zones = [found.span() for found in _ZONE.finditer(text, start)]
-    if not zones and final:
-        return [], len(text)
-    shaped, hold = _numbers(_PHONE, text, start, zones, final=final)
-    loose, open_at = _numbers(_LOOSE, text, start, zones, final=final)
-    if not final:  # a word may follow that explains a number
-        late = (found.start() for found in loose if found.end() > len(text) - _AFTER)
-        open_at = min(open_at, next(late, open_at))
-    traces = [Trace(*found.span(), *found.span(), _is_phone(text, found)) for found in shaped]
-    known = iter([*(trace for trace in traces if trace.counts), Trace(len(text), len(text) + 1, 0, 0)])
-    one = next(known)
-    others: list[Trace] = []
-    for found in loose:
-        while one.end <= found.start():
-            one = next(known)
-        alone = one.start >= found.end()
-        others.append(Trace(*found.span(), *found.span(), alone and _is_cued(text, found)))
-    return [*traces, *others], min(hold, open_at)
+def _may_match(shape: re.Pattern[bytes], text: str, start: int, tail: int, *, final: bool) -> bool:
+    """Return whether a pattern matches the kinds of a text's characters, or has a digit to begin with at its end.
 
-
-def _numbers(
-    shape: StreamPattern, text: str, start: int, zones: Sequence[tuple[int, int]], *, final: bool
-) -> tuple[list[regex.Match[str]], int]:
-    """Return the final matches of a pattern, searched only near enough digits, and the place where one is open."""
-    found = _in_zones(shape.compiled, text, start, zones)
-    if final:
-        return collected(found), len(text)
-    near = max(start, len(text) - _LONGEST)
-    tail = _TAIL.search(text, near, concurrent=False)
-    return shape.final_matches(found, text, start, since=tail.end() if tail else near)
-
-
-def _in_zones(
-    pattern: regex.Pattern[str], text: str, start: int, zones: Sequence[tuple[int, int]]
-) -> Iterator[regex.Match[str]]:
-    reach = start
-    for begin, high in zones:
-        low = max(begin - 2, reach)  # a sign before
-        for found in pattern.finditer(text, low, high + _BEHIND, concurrent=False):
-            if found.start() >= high:
-                break
-            reach = found.end()
-            yield found
-
-
-def _is_phone(text: str, found: regex.Match[str]) -> bool:
-    kind = found.lastgroup or ""
-    core = found.group(kind)
-    size = sum(map(str.isdigit, core))
-    if size not in _DIGITS_OF.get(kind, range(10, 12)) or _NO_PHONE.search(core):
-        return False
-    return (
-        kind == "intl"
-        or not _is_explained(_OTHER_CUE, text, found.start())
-        or _is_explained(_PHONE_CUE, text, found.start())
-    )
-
-
-def _is_cued(text: str, found: regex.Match[str]) -> bool:
-    cued = _is_explained(_PHONE_CUE, text, found.start()) or _CUE_BEHIND.match(text, found.end(), found.end() + _AFTER)
-    return bool(cued) and not _NO_PHONE.search(found.group()) and not _is_explained(_OTHER_CUE, text, found.start())
-
-
-def _is_explained(cue: re.Pattern[str], text: str, at: int) -> bool:
-    return cue.search(text, max(at - _REACH, 0), at) is not None
+    ``tail`` is how many characters a match has at most.
+    """
+    found = kinds(text, start)
+    return shape.search(found) is not None or (not final and DIGIT in found[-tail:])
 
 
 _LOCAL = re.compile(rf"[{LETTER}0-9._%+-]")
@@ -156,8 +54,8 @@ _CARD_GAPS = re.compile(rf"[ .\u00a0{DASH}]{{0,2}}")
 _CARD_SHAPES = re.compile(
     r"1?[2-9]|4,4,4,4(?:,[1-3])?|4,6,[45]|4,4,4,[1-7]|6,(?:6|7|8|9|10|11|12|13)|4,4,5|4,5,6|4,3,3,3"
 )
-_CARD_ZONE = re.compile(r"\d(?:[^\n\d]{0,2}\d){11,}")
-_CARD_TAIL = re.compile(rf"{_CARD_ZONE.pattern}|\d(?:[^\n\d]{{0,2}}\d)*[^\n\d]{{0,2}}\Z")
+_CARD_ZONE = re.compile(rb"0(?:[^\n0]{0,2}+0){11,}+")  # in kinds
+_CARD_TAIL = re.compile(rb"0(?:[^\n0]{0,2}+0){11,}+|0(?:[^\n0]{0,2}+0)*+[^\n0]{0,2}+\Z")
 _GLUED = re.compile(r"(?:[^\W_]|\d\.)\Z")  # part of a word, or behind a decimal point
 _CARD_DIGITS = range(12, 20)
 _MOST_GROUPS = 5
@@ -165,6 +63,7 @@ _MOST_GROUPS = 5
 _SSN = StreamPattern(
     rf"(?<!\d)(?<!\d[{DASH}.])\d{{3}}([{DASH} .]?)\d{{2}}([{DASH} .]?)\d{{4}}(?!\d)(?![{DASH}]\d)", flags=0
 )
+_SSN_KINDS = re.compile(rb"000[^0A\n]?00[^0A\n]?0000")
 _SSN_READ = 16  # no more characters than that are read from one place on
 _ALL_SAME = 3  # one digit and two separators: 000-00-0000
 _SSN_CUE = re.compile(r"(?i)\bssns?\b|social.{0,3}sec|\bsin\b|\bss ?#|\bss ?no")
@@ -172,6 +71,7 @@ _SSN_CUE = re.compile(r"(?i)\bssns?\b|social.{0,3}sec|\bsin\b|\bss ?#|\bss ?no")
 _IPV4 = StreamPattern(r"(?:\d{1,3}\.){3}\d{1,3}(?![\w]|\.\d)")
 _VERSION_CUE = re.compile(r"(?i)(?:\bv|\bver|version|release|build|firmware|\bapi)[ .:#=]{0,3}$")
 _IPV4_READ, _IPV6_READ = 20, 64
+_BROADCAST = "255.255.255.255"
 _IPV6 = StreamPattern(
     r"(?<![\w:.])(?:[0-9A-Fa-f]{0,4}:){2,8}(?:(?:\d{1,3}\.){3}\d{1,3}|[0-9A-Fa-f]{1,4})?(?![\w:]|\.\d)", flags=0
 )
@@ -217,8 +117,8 @@ def cards(text: str, start: int, *, final: bool) -> Scan:
 
 def _card_groups(text: str, start: int, *, final: bool) -> Iterator[list[Span]]:
     """Yield groups of digits that are enough for a card, or so near the end that more of the card may follow."""
-    for zone in (_CARD_ZONE if final else _CARD_TAIL).finditer(text, start):
-        yield [found.span() for found in _GROUPS.finditer(text, *zone.span())]
+    for zone in spans_of(_CARD_ZONE if final else _CARD_TAIL, text, start):
+        yield [found.span() for found in _GROUPS.finditer(text, *zone)]
 
 
 def _card_end(text: str, groups: list[Span], index: int, *, final: bool) -> int:
@@ -246,6 +146,8 @@ def _card_end(text: str, groups: list[Span], index: int, *, final: bool) -> int:
 
 def ssns(text: str, start: int, *, final: bool) -> Scan:
     """Return the traces of US social security numbers: with dashes, or in any form after words that announce one."""
+    if not _may_match(_SSN_KINDS, text, start, _SSN_READ, final=final):
+        return [], len(text)
     matches, hold = _SSN.walk(text, start, final=final, longest=_SSN_READ)
     return [Trace(*found.span(), *found.span(), _is_ssn(text, found)) for found in matches], hold
 
@@ -269,7 +171,14 @@ def ip_addresses_4(text: str, start: int, *, final: bool) -> Scan:
 def _is_ipv4(text: str, found: regex.Match[str]) -> bool:
     before = text[max(found.start() - 12, 0) : found.start()]
     part_of_word = before and (before[-1] in "._" or before[-1].isalnum())
-    return not part_of_word and not _VERSION_CUE.search(before) and validators.ip_address(found.group())
+    if part_of_word or _VERSION_CUE.search(before):
+        return False
+    return validators.ip_address(found.group()) and not _is_netmask(found.group())
+
+
+def _is_netmask(found: str) -> bool:
+    """Return whether it is a netmask; nobody has an address that begins so (RFC 1112, 4)."""
+    return found.startswith("255.") and found != _BROADCAST
 
 
 def ip_addresses_6(text: str, start: int, *, final: bool) -> Scan:
@@ -282,11 +191,22 @@ def _is_ipv6(found: str) -> bool:
     return any(map(str.isdigit, found)) and validators.ip_address(found)
 
 
+def _iban_starts(text: str, start: int) -> Iterator[Span]:
+    """Yield where two letters and two digits stand that may begin an IBAN."""
+    found = kinds(text, start)
+    at = found.find(b"AA00")
+    while at >= 0:
+        begun = _IBAN.match(text, at + start)
+        if begun:
+            yield begun.span()
+        at = found.find(b"AA00", at + 1)
+
+
 def ibans(text: str, start: int, *, final: bool) -> Scan:
     """Return the traces of IBANs, in groups or in one piece, in either case."""
     traces: list[Trace] = []
-    for found in _IBAN.finditer(text, start):
-        begin, at = found.span()
+    for begin, low in _iban_starts(text, start):
+        at = low
         size = validators.iban_length(text[begin : begin + 2])
         for _ in range(size - 4):
             char = _IBAN_CHAR.match(text, at)
@@ -356,7 +276,7 @@ def _is_address(found: str) -> bool:
         ipaddress.ip_address(found)
     except ValueError:
         return False
-    return True
+    return not _is_netmask(found)
 
 
 ADDRESSES: tuple[BuiltInRule, ...] = (
@@ -366,25 +286,76 @@ ADDRESSES: tuple[BuiltInRule, ...] = (
 """IPv4 and IPv6."""
 
 
-_SHAPE = StreamPattern(r"(?<![A-Za-z0-9])[A-Z]{2}\d{2}[A-Z0-9]{11,30}(?![A-Za-z0-9])")
-_READ = 36
-_CUE = re.compile(r"(?i)\biban|\bbank account|\baccount n(?:umber|o\b)|\bkontonummer")
-_DIGITS = 8  # no country's has fewer
+class _Mistyped:
+    """Searches for numbers that are announced by a word, though their check digits are wrong."""
+
+    def __init__(self, shape: str, shaped: bytes, longest: int, cue: str, check: Callable[[str], bool]) -> None:
+        self._shape = StreamPattern(shape)
+        self._kinds = re.compile(shaped)
+        self._longest = longest
+        self._cue = re.compile(cue)
+        self._check = check
+
+    def search(self, text: str, start: int, *, final: bool) -> Scan:
+        if not _may_match(self._kinds, text, start, self._longest, final=final):
+            return [], len(text)
+        matches, hold = self._shape.walk(text, start, final=final, longest=self._longest)
+        return [Trace(*found.span(), *found.span(), self._counts(text, found)) for found in matches], hold
+
+    def _counts(self, text: str, found: regex.Match[str]) -> bool:
+        cued = self._cue.search(text, max(found.start() - _REACH, 0), found.start())
+        return cued is not None and self._check(found.group())
 
 
-def _cued(text: str, start: int, *, final: bool) -> Scan:
-    matches, hold = _SHAPE.walk(text, start, final=final, longest=_READ)
-    return [Trace(*found.span(), *found.span(), _counts(text, found)) for found in matches], hold
+_LEAST_DIGITS = 8  # no country's IBAN has fewer
+_BLANKS = re.compile("[ -]")
 
 
-def _counts(text: str, found: regex.Match[str]) -> bool:
-    plain = found.group()
-    shaped = validators.iban_length(plain[:2]) > 0 and sum(map(str.isdigit, plain)) >= _DIGITS
-    return shaped and _CUE.search(text, max(found.start() - _REACH, 0), found.start()) is not None
+def _like_iban(found: str) -> bool:
+    plain = _BLANKS.sub("", found)
+    length = validators.iban_length(plain[:2])
+    fits = length == len(plain) if len(plain) < len(found) else length > 0  # groups may run into the next word
+    return fits and sum(map(str.isdigit, plain)) >= _LEAST_DIGITS
 
 
-CUED_IBANS: tuple[BuiltInRule, ...] = (BuiltInRule("iban", "[IBAN]", "[0-9]{2}(?<=[A-Z]{2}..)[A-Z0-9]{11}", _cued),)
-"""In one piece, in capitals, of a country that has IBANs."""
+def _like_card(found: str) -> bool:
+    return len({char for char in found if char.isdigit()}) > 1
+
+
+CUED_IBANS: tuple[BuiltInRule, ...] = (
+    BuiltInRule(
+        "iban",
+        "[IBAN]",
+        r"\d",
+        _Mistyped(
+            r"(?<![A-Za-z0-9])[A-Z]{2}\d{2}(?:[A-Z0-9]{11,30}|(?:[ -][A-Z0-9]{4}){2,7}(?:[ -][A-Z0-9]{1,3})?)"
+            r"(?![A-Za-z0-9])",
+            rb"AA00(?:[0A]{11}|[ !][0A]{4})",
+            48,
+            r"(?i)\biban|\bbank account|\baccount n(?:umber|o\b)|\bkontonummer",
+            _like_iban,
+        ).search,
+    ),
+)
+"""In one piece or in groups of four, in capitals, of a country that has IBANs."""
+
+CUED_CARDS: tuple[BuiltInRule, ...] = (
+    BuiltInRule(
+        "credit-card",
+        "[CREDIT_CARD]",
+        r"\d",
+        _Mistyped(
+            r"(?<![\w.-])(?<!\d )(?:[2-6]\d{3}([ -]?)\d{4}\1\d{4}\1\d{4}|3[47]\d{2}([ -]?)\d{6}\2\d{5})(?!\w|[ .-]\d)",
+            rb"0000[ !]?0000",
+            24,
+            r"(?i)\b(?:credit|debit|payment|bank)[ -]?card|\bcard n(?:umber|o\b)|\bvisa\b|\bmaster ?card|\bamex\b"
+            r"|american express|carte (?:bancaire|bleue|de cr[eé]dit)|tarjeta de|carta di credito|cart[aã]o de"
+            r"|kreditkarte|karta kredytowa|信用卡|クレジットカード|신용카드",
+            _like_card,
+        ).search,
+    ),
+)
+"""Of an issuer's length, in the groups of cards."""
 
 
 _HEX2, _HEX4 = "[0-9A-Fa-f]{2}", "[0-9A-Fa-f]{4}"
@@ -400,6 +371,8 @@ def _mac(found: str) -> bool:
     return set(found.lower()) - set(":-.") not in ({"0"}, {"f"})
 
 
+_IS_UUID = re.compile(rf"{_HEX4}{_HEX4}(?:-{_HEX4}){{3}}-{_HEX4}{_HEX4}{_HEX4}")
+
 UUIDS: tuple[BuiltInRule, ...] = (
     pattern_rule(
         "uuid",
@@ -411,13 +384,36 @@ UUIDS: tuple[BuiltInRule, ...] = (
 )
 """Universally unique identifiers of any version (RFC 9562)."""
 
+_UUID_LENGTH = 36
+_ROW_KEY = re.compile(
+    r"(?i)(?<![a-z])(?:user|customer|member|person|contact|order|product|item|row|record|object|entity|primary|foreign"
+    r"|partition|sort|parent|tenant|group|event|document|message|node)"
+    r"[ _-]?key[\"'\])]{0,2}\s{0,12}[:=>]{1,3}\s{0,12}[\"'`]?\Z"
+)
+
+
+def without_row_keys(rule: BuiltInRule) -> BuiltInRule:
+    """Return a rule for secrets without UUIDs that are keys of rows in a table, as behind ``user_key``."""
+
+    def judge(text: str, trace: Trace) -> Trace:
+        if not trace.counts or trace.high - trace.low != _UUID_LENGTH:
+            return trace
+        named = _ROW_KEY.search(text, max(trace.low - _REACH - _UUID_LENGTH, 0), trace.low)
+        return trace._replace(counts=named is None or not _IS_UUID.fullmatch(text, trace.low, trace.high))
+
+    return judged(rule, judge)
+
+
 MACS: tuple[BuiltInRule, ...] = (
-    pattern_rule(
-        "mac",
-        "[MAC]",
-        rf"(?<![\w:.-]){_HEX2}(?P<sep>[:-])(?:{_HEX2}(?P=sep)){{4}}{_HEX2}(?![\w:-]|\.\w)",
-        trigger=rf"[:-]{_HEX2}[:-]{_HEX2}[:-]",
-        check=_mac,
+    *(
+        pattern_rule(
+            "mac",
+            "[MAC]",
+            rf"(?<![\w:.-])(?:{_HEX2}{sep}){{5}}{_HEX2}(?![\w:-]|\.\w)",
+            trigger=rf"{sep}{_HEX2}{sep}{_HEX2}{sep}",
+            check=_mac,
+        )
+        for sep in ":-"
     ),
     pattern_rule(
         "mac",

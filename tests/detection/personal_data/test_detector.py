@@ -237,6 +237,24 @@ def test_plain_prose_flows_at_once() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "type"),
+    [
+        ("IBAN GB82 WEST 1234 5698 7654 33", "iban"),
+        ("iban: GB82WEST12345698765433", "iban"),
+        ("bank account DE12 3456 7890 1234 5678 90 ok", "iban"),
+        ("credit card 4111 1111 1111 1112", "credit-card"),
+        ("Amex 3782 822463 10006", "credit-card"),
+        ("Kreditkarte: 5555-5555-5555-4445.", "credit-card"),
+    ],
+)
+def test_a_mistyped_number_counts_behind_its_word(text: str, type: str) -> None:
+    """Though its check digits are wrong; without the word it does not."""
+    assert [one.type for one in EVERY.find(text)] == [type]
+    number = text.split(" ", 2 if text.startswith(("bank", "credit")) else 1)[-1]
+    assert type not in [one.type for one in EVERY.find(f"see {number}")]
+
+
+@pytest.mark.parametrize(
     "piece",
     [
         "born ",

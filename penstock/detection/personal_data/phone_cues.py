@@ -1,0 +1,86 @@
+"""Words that tell a phone number from other numbers, in the languages that people write to models in.
+
+There are words for phones and for calling (`PHONE`), for contacts (`CONTACT`), for any number (`NUMBER`), and for other
+things that have numbers (`OTHER`). Words that stand behind a number are `BEHIND`. All but these are searched in small
+letters, since patterns that ignore the case are several times slower. Words that only stand at the beginning of a word
+come last, so most places in a text need not try them.
+"""
+
+from __future__ import annotations
+
+import re
+
+# What may stand within a word, then what stands at its beginning.
+_NOUNS = (
+    r"phone|whats ?app|puhelin|điện thoại|di động|телефон|сотов|τηλ|κινητ|फ़?ोन|फोन|मोबाइल|दूरभाष|هاتف|جوال|موبايل"
+    r"|تلفون|واتساب|تلفن|موبایل|טלפון|נייד|פלאפון|电话|電話|手机|手機|热线|熱線|传真|傳真|携帯|ケータイ|ファックス|전화|휴대폰|핸드폰|팩스|โทร|เบอร์"
+    r"|มือถือ"
+)
+_NOUNS_WORDS = (
+    r"tel[eé:.=\s]|t[eé]l[eé]?f|t(?:el|él|lf|fno)\b|sms\b|fax\b|mobi(?:le|el)\b|mobil|cell|hotline|desk\b"
+    r"|portable\b|t[eé]l[eé]copie|m[oó]vil\b|celular|telem[oó]vel|gsm\b|handy|rufnummer|durchwahl|festnetz|komórk"
+    r"|puh\b|sími|símanúmer|cep\b|ponsel|telepon|no\.? ?hp\b|sđt\b|тел\b|моб(?:\b|ил|іл)"
+)
+# Calling, and whose number it is.
+_CALLS = (
+    r"answering|receiving|reach (?:me|us|him|her)|registered|contact (?:number|no)|звон|дзвон|καλέσ|कॉल|اتصل|تماس"
+    r"|התקשר|לחייג|致电|致電|拨打|撥打|मेरा नंबर|번호[는은]|号码是|號碼是|番号は"
+)
+_CALLS_WORDS = (
+    r"call(?:ed|ing|s)?\b|dial|ring\b|text (?:me|us|him|her)\b|(?:my|his|her|our|your|their) number"
+    r"|r?appel(?:er|ez|ons|le|é|ée)\b|joindre\b|joignable|compose[rz]\b"
+    r"|ll[aá]m(?:ar|a|e|ame|eme|en|enos|anos|ada)\b|marcar\b|marque\b|chiam(?:are|a|i|ami|ate|ateci|ata|ando)\b"
+    r"|cellulare|recapito|lig(?:ar|ue|uem|ação|ou)\b|bel(?:len|t|de)?\b|gebeld\b|bereikbaar|anruf|angerufen"
+    r"|rufen?\b|erreich(?:bar|en)\b|(?:za|od|prze)?dzwo[nń]|ring(?:a|er|e)\b|soit(?:a|taa|taisi)"
+    r"|(?:za)?vol(?:ej|at|ejte)\b|hív(?:j|hat|ás)|suna[țţt]i|arayın|arayabil|irtibat|hubungi|gọi\b"
+    r"|(?:mi|su|tu|mon|ton|son|votre|mio|tuo|suo|meu|seu|mijn|jouw|uw|meine?|deine?|ihre?|mitt|m[óo]j|moje?|můj"
+    r"|мо[йі]|ваш) (?:n[uú]mero|num[eé]ro|nummer|numer|číslo|номер)"
+)
+
+PHONE = re.compile(rf"{_NOUNS}|{_CALLS}|\b(?:{_NOUNS_WORDS}|{_CALLS_WORDS})")
+"""Words for phones and for calling."""
+
+CLOSE = re.compile(rf"(?:{_NOUNS}|\b(?:{_NOUNS_WORDS}))[^\d\n]{{0,12}}$")
+"""A word for a phone close before a number; few digits need one."""
+
+_NUMBERS = r"num[eé]ro|n[úu]mero|nummer|čísl|număr|номер|αριθμ|नंबर|رقم|شماره|מספר|号码|號碼|番号|번호"
+_NUMBERS_WORDS = r"numer(?:u|em)?\b|nr\b|szám|numara|nomor|số\b"
+
+NUMBER = re.compile(rf"{_NUMBERS}|\b(?:{_NUMBERS_WORDS})")
+"""Words for any number: they explain one that looks like a phone's."""
+
+CONTACT = re.compile(r"\b(?:contact|kontakt|contatt|contato)|संपर्क|联系|聯繫|聯絡|連絡|연락")
+"""Words for contacts: they explain one that is as long as a phone's."""
+
+BEHIND = re.compile(
+    r"(?i)[ \t,]{0,2}\(?(?:office|fax|mobile|cell|home|work|desk|bureau|domicile|portable|fixe|oficina|casa"
+    r"|trabajo|m[oó]vil|celular|ufficio|cellulare|escrit[oó]rio|telem[oó]vel|kantoor|thuis|mobiel|b[uü]ro|privat"
+    r"|gesch[aä]ftlich|dienstlich|mobil|handy|dom|praca|kom|koti|ev|iş|cep)\b"
+    r"|[ \t,]{0,2}(?:erreichbar|anrufen|erreichen|bellen|bereikbaar|numaralı|numaradan|पर (?:कॉल|संपर्क)"
+    r"|(?:に|へ|まで)?(?:お?電話|ご?連絡)|(?:으로|로) ?(?:전화|연락))"
+)
+"""What explains a number from behind."""
+
+BEHIND_WIDTH = 24
+"""How many characters behind a number such a word ends at most."""
+
+OTHER = re.compile(
+    r"\b(?:account|acct|a/c|order|invoice|isbn|issn|doi|tracking|ticket|ref(?:erence)?|serial|transaction|"
+    r"time ?stamp|unix|epoch|case|policy|routing|passport|licen[cs]e|patent|version|sku|upc|ean|gtin|imei|vin|npi|tin|"
+    r"ein|vat|tax|bank|iban|card|population|revenue|usd|eur|gbp|seed|port|pid|uid|hash|total|price|cost|amount|"
+    r"budget|slot|otp|\w+_(?:id|key|code|slot))\b[^\n]{0,14}$"
+)
+"""English words for other things that have numbers, close before one."""
+
+OTHER_THAN_ENGLISH = re.compile(
+    r"(?:\b(?:dni|nie|nif|cpf|cnpj|bsn|kvk|btw|nip|pesel|regon|tva|siren|siret|инн|снилс|conto|conta|konto|tili|carte)\b"
+    r"|compte|commande|facture|dossier|contrat|passeport|cuenta|pedido|factura|expediente|tarjeta|ordine|fattura"
+    r"|n[uú]m[eé]ro (?:de |di )?(?:client|s[eé]rie|lot)|codice|partita iva|fatura|cartão|rekening|bestel|factuur"
+    r"|klantn|kundenn|rechnung|auftragsn|steuer|vertragsn|versicherungsn|aktenzeichen|zamówieni|faktur|beställ|bestill"
+    r"|personnummer|tilaus|lasku|hesap|sipariş|kimlik|сч[её]т|заказ|паспорт|договор|订单|訂單|账号|帐号|帳號|身份证|卡号"
+    r"|编号|編號|注文|口座|会員|주문|계좌|주민)[^\n]{0,14}$"
+)
+"""The same in other languages: they decide about digits without a form only."""
+
+CODE = re.compile(r"\b(?:codes?|pins?|otps?|zip|plz|password|passcode|token|verification|times|users|people)\b")
+"""Words for short numbers that are no phone's."""

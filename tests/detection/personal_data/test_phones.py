@@ -1,0 +1,87 @@
+"""Phone numbers in many languages, and digits that are none."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.detection.personal_data.detector import DEFAULT, PersonalData
+from tests.detection.personal_data.numbers import PHONES, phones_of
+
+ALL = PersonalData()
+UUID = "550e8400-e29b-41d4-a716-446655440000"
+
+
+def phones(text: str, detector: PersonalData = ALL) -> list[str]:
+    """Return the phone numbers in a text."""
+    return [text[one.start : one.end] for one in detector.find(text) if one.type == "phone"]
+
+
+@pytest.mark.parametrize("language", PHONES)
+def test_a_number_behind_or_before_its_word_is_found(language: str) -> None:
+    """In the country's forms, from its first digit to its last."""
+    for text, number in phones_of(language):
+        found = phones(text)
+        assert len(found) == 1, text
+        assert number.lstrip("8 ").endswith(found[0]) or found == [number], text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Tel. 61 51 81",
+        "phone: 555123",
+        "61 51 81 office",
+        "Handy 0171 / 234567",
+        "mobile 23 45 67 8",
+    ],
+)
+def test_few_digits_count_with_a_word_for_a_phone_close_by(text: str) -> None:
+    """Six and seven digits."""
+    assert len(phones(text)) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Your SMS code is 483920",
+        "the pin for your phone is 4839 20",
+        "we called 123 456 people",
+        "Numéro de commande 12345678",
+        "mi número de cuenta 123 456 789 0",
+        "Meine Kundennummer ist 123 456 789",
+        "订单号码 12345678901",
+        "numéro 1234567",
+        "phone 1996 09 18 8",
+        "mobile 180.6-31.6 1 1 2 0 4",
+        'google_ad_slot = "3718143501"',
+        f"mobile {UUID}",
+        "mobile aaaaaaaa-0012-3456-7890-abcdefabcdef",
+        "call https://example.com/a/555-123-4567",
+        "phone www.example.com/0612345678",
+        "call 10.12.13.14",
+    ],
+)
+def test_other_numbers_are_no_phone(text: str) -> None:
+    """Codes, orders, accounts, dates, measures; digits in UUIDs, links and addresses, with the default types too."""
+    assert not phones(text)
+    assert not phones(text, PersonalData(DEFAULT))
+
+
+def test_an_address_behind_a_word_for_a_phone_is_an_address() -> None:
+    """Its form says more than the word."""
+    assert [one.type for one in ALL.find("phone 192.168.1.17")] == ["ip-address"]
+
+
+@pytest.mark.parametrize("mask", ["255.255.255.0", "255.0.0.0", "255.255.0.0"])
+def test_a_netmask_is_nobodys_address(mask: str) -> None:
+    """The broadcast address still counts."""
+    assert not ALL.find(f"netmask {mask} here")
+    assert ALL.find("broadcast 255.255.255.255 here")
+
+
+@pytest.mark.parametrize("label", ["user_key = ", '"customer_key": "', "row-key: "])
+def test_a_uuid_that_is_the_key_of_a_row_is_no_secret(label: str) -> None:
+    """Behind words for rows of a table; behind those for access it is."""
+    assert [one.type for one in ALL.find(label + UUID)] == ["uuid"]
+    assert not PersonalData(DEFAULT).find(label + UUID)
+    assert [one.type for one in ALL.find(f"api_key = {UUID}")] == ["api-key"]
