@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import regex
 
 from penstock.detection.codes import may_escape, read_escapes
-from penstock.detection.long_texts import matches, matches_somewhere
+from penstock.detection.long_texts import is_long, matches, matches_somewhere
 from penstock.detection.patterns.built_in import LETTER, LOOKBACK, RUN, WORD_HELD
 from penstock.detection.patterns.kinds import LETTER as LETTER_KIND, OTHER, in_words, kinds
 from penstock.detection.patterns.open_matches import Trace
@@ -94,10 +94,6 @@ class _Source(NamedTuple):
 
     pattern: re.Pattern[str] | None
     searches: list[tuple[int, RuleSearch]]
-
-    def is_met(self, text: str, start: int) -> bool:
-        """Return whether the trigger stands in a text from a place on."""
-        return self.pattern is None or matches_somewhere(self.pattern, text, start)
 
 
 class _Group(NamedTuple):
@@ -296,6 +292,7 @@ class Scanner:
         """Yield the searches of those rules whose triggers stand in a text from a place on."""
         rest = text[start:] if start else text
         folded = ""
+        long = is_long(text, start)
         for group in self._groups:
             if group.folded and not folded:
                 folded = rest.lower()
@@ -307,7 +304,10 @@ class Scanner:
                 if group.needed:
                     continue
             for source in group.sources:
-                if source.is_met(text, start):
+                pattern = source.pattern
+                if pattern is None or (
+                    matches_somewhere(pattern, text, start) if long else pattern.search(text, start)
+                ):
                     yield source.searches
 
     def remembered(self, text: str, start: int, before: Before, searched: Searched, hold: int) -> Before:
