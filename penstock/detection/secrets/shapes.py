@@ -100,7 +100,12 @@ _CRYPT = (
 _HEADER = "[Bb](?:[Aa][Ss][Ii][Cc]|[Ee][Aa][Rr][Ee])(?<![A-Za-z0-9].....)"  # one search for both
 BLOCKS = (
     pattern_rule(
-        "password-hash", "[PASSWORD]", rf"{_CRYPT}[\w./$,=+*#@:-]{{20,400}}", trigger=_CRYPT, check=values.random
+        "password-hash",
+        "[PASSWORD]",
+        rf"{_CRYPT}[\w./$,=+*#@:-]{{20,400}}",
+        trigger=_CRYPT,
+        check=values.random,
+        longest=420,
     ),
     pattern_rule(
         "jwt", "[JWT]", r"eyJ(?<![\w-]eyJ)[\w-]{8,2000}\.eyJ[\w-]{8,}(?:\.[\w-]*)?", trigger="eyJ(?<![A-Za-z0-9_-]eyJ)"
