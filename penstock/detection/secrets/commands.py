@@ -213,6 +213,7 @@ _CALLS = (
         check=lambda found: (
             values.password(found) and (_has_sign(found) or not values.wordy(found)) and "." not in found
         ),
+        longest=400,
     ),
     pattern_rule(
         "password",
@@ -220,6 +221,7 @@ _CALLS = (
         r"""\((?<=[sg]et_?(?i:password|passphrase)\()\s{0,4}["'](?P<secret>[^"'\s<>${]{5,128})["']\s{0,4}\)""",
         trigger=r"\((?<=[de]\()",
         check=lambda found: values.password(found) and _has_sign(found),
+        longest=150,
     ),
 )
 
