@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
+from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from tests.workflows.adapters.test_google_adk import Answers, answering, events_
 
 MAIL = "ada@example.com"
 BLOCKS = PIIDetector(strategy="block")
+IS_2_0 = version("google-adk").startswith("2.0.")
 
 
 @pytest.fixture
@@ -152,6 +154,7 @@ async def test_what_code_prints_is_read() -> None:
     assert MAIL not in repr(events) + repr(session)
 
 
+@pytest.mark.skipif(IS_2_0, reason="ADK 2.0 leaves the answer of a planner as it is")
 async def test_a_plan_is_read_once() -> None:
     """A planner cuts the answer up; its pieces were released with it."""
     seen: list[str] = []
@@ -209,6 +212,7 @@ async def test_an_answer_that_is_an_error_is_told_as_one() -> None:
     assert MAIL not in repr(events) + repr(session)
 
 
+@pytest.mark.skipif(not hasattr(BasePlugin, "on_run_error_callback"), reason="this ADK has no such callback")
 async def test_the_event_of_a_failed_run_is_read() -> None:
     """ADK stores what a tool or a model has raised."""
 
@@ -314,7 +318,10 @@ async def test_an_answer_of_another_plugin_is_read() -> None:
         async def before_run_callback(self, **_: Any) -> types.Content:
             return content(f"It is {MAIL}")
 
-    for other in (Caches(name="other"), Stops(name="other")):
+    others = (
+        (Caches(name="other"),) if IS_2_0 else (Caches(name="other"), Stops(name="other"))
+    )  # 2.0 drops that content
+    for other in others:
         runner = InMemoryRunner(app=App(name="app", root_agent=agent("Hello"), plugins=[other, as_plugin(HIDES)]))
         events, session = await events_of(runner, "Hi")
         assert texts(events[-1]) == "It is [EMAIL]"
