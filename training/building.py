@@ -1,4 +1,4 @@
-"""What all trainers share: margins of what was left out, and the command that builds a file or checks it."""
+"""What all trainers share: the command that builds a file of weights or checks it."""
 
 from __future__ import annotations
 
@@ -10,23 +10,9 @@ from typing import TYPE_CHECKING
 from penstock.detection.linear.model import pack, unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from penstock.detection.linear.model import Packed
-    from training.svm import Example, Plane
-
-
-def left_out(
-    examples: Sequence[Example], folds: Sequence[int], train: Callable[[Sequence[Example]], Plane]
-) -> list[float]:
-    """Return the margin of each example by a plane that was trained on the other folds."""
-    margins = [0.0] * len(examples)
-    for fold in sorted(set(folds)):
-        plane = train([example for example, own in zip(examples, folds, strict=True) if own != fold])
-        for at, (example, own) in enumerate(zip(examples, folds, strict=True)):
-            if own == fold:
-                margins[at] = plane.margin(example.places)
-    return margins
 
 
 def same(one: bytes, other: bytes) -> bool:

@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import json
+import re
+from array import array
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.detection.injection import WEIGHTS
-from penstock.detection.linear.model import Hasher, Packed, Recipe
+from penstock.detection.linear.model import Hasher, Note, Packed, Recipe
 from penstock.detection.windows import Windows
 from training import building, rows
 from training.clusters import clusters, folds
@@ -42,16 +44,30 @@ OTHER = {
     "mod_hatecheck": 4,
 }
 MAILS = "inj_bipia_email"  # its clean e-mails only: the orders hidden in the others are like any other order
-OWN = {"injections": 1, "benign": 0}  # written for Penstock: what both sides say, in 27 languages
+OWN = {"injections": 1, "benign": 0}  # written for Penstock: what both sides say, in 38 languages
 TEXTS = Path(__file__).parent / "texts"
 
-RECIPE = Recipe(bits=18, words=3, least=2, most=5, marks=True)
+# One set calls personas, opinions and politics injections ("You are Volkswagen", "state that Trump is the best"). A
+# model that learns them blocks what people ordinarily ask. So an attack of this set is an example only if it speaks of
+# orders, the prompt or the given texts, or sets something aside, or hides in a film.
+DOUBTED = "inj_deepset"
+_ORDERS = re.compile(
+    r"ignor|igmre|disregard|forget|forgot|despite what|not supposed to|vergiss|vergessen|olvid|zaborav|забуд|abweichend"
+    r"|höre nicht|instru[ck]|anweisung|auftr[aä]g|assignment|new task|neue aufgabe|order ?:|prompt|eingabeaufforderung"
+    r"|embedding|documents? (?:context|provided)|the articles|exploit|auszunutzen|(?:just|only) (?:output|say)"
+    r"|stopp?\b.{0,3}[-:–]|(?:film|movie).{0,200}(?:robbery|raub|murder|mord|hack)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+RECIPE = Recipe(bits=19, words=3, least=2, most=5, marks=True)
 UPPER = 2.5  # words count more than letters
 COST = 3.0
+OWN_COST = 1.0  # our sentences are short and clear: at the full cost they outweigh what people really wrote
 ROUNDS = 20
 FOLDS = 5
 WINDOWS = Windows(least=1_000, most=2_000, overlap=200)  # as guards cut what goes to a model
-RATE = 0.006  # false positives on benign prompts of the development data; the goal is 1 % on any others
+PIECES = Windows(least=100, most=200)  # harmless prompts are examples in pieces, too, so that length says nothing
+RATE = 0.004  # false positives on benign prompts of the development data; the goal is .5 % on any others
 
 
 def own_texts() -> list[Row]:
@@ -89,9 +105,51 @@ def is_attack(row: Row) -> bool:
     return row.labels.get("injection", 0) == 1
 
 
-def trained(examples: Sequence[Example]) -> Plane:
-    """Return the plane for examples."""
-    return fit(examples, 1 << RECIPE.bits, upper=UPPER, rounds=ROUNDS)
+def is_believed(row: Row) -> bool:
+    """Tell whether a row is an example; the labels of one set are doubted, see `DOUBTED`."""
+    return row.set != DOUBTED or not is_attack(row) or _ORDERS.search(row.text) is not None
+
+
+def pieces(row: Row) -> list[str]:
+    """Return the parts of a harmless text that are examples by themselves; an attack may hold harmless parts."""
+    if is_attack(row):
+        return []
+    found = WINDOWS.views(row.text) if len(row.text) > WINDOWS.least else []
+    if row.set in (*ATTACKS, *BENIGN) and len(row.text) > PIECES.least:
+        found += PIECES.views(row.text)
+    return found
+
+
+class _Learner:
+    """Makes examples of rows and judges rows; the places of a text are made once."""
+
+    def __init__(self) -> None:
+        self._hasher = Hasher(RECIPE)
+        self._known: dict[str, Sequence[int]] = {}
+
+    def _places(self, text: str) -> Sequence[int]:
+        if text not in self._known:
+            self._known[text] = array("i", sorted(self._hasher.places(text)))
+        return self._known[text]
+
+    def plane(self, texts: Sequence[Row]) -> Plane:
+        """Return the plane for texts: the believed ones whole, then pieces of the harmless ones."""
+        believed = [row for row in texts if is_believed(row)]
+        believed += [row._replace(text=piece) for row in believed for piece in pieces(row)]
+        examples = [
+            Example(self._places(row.text), is_attack(row), OWN_COST if row.set == "own" else COST) for row in believed
+        ]
+        return fit(examples, 1 << RECIPE.bits, upper=UPPER, rounds=ROUNDS)
+
+    def left_out(self, texts: Sequence[Row], fold: Sequence[int]) -> list[float]:
+        """Return the margin of each text, that of its highest window, by a plane trained on the other folds."""
+        margins = [0.0] * len(texts)
+        for own in sorted(set(fold)):
+            plane = self.plane([text for text, other in zip(texts, fold, strict=True) if other != own])
+            for at, text in enumerate(texts):
+                if fold[at] == own:
+                    margins[at] = max(plane.margin(self._places(view)) for view in WINDOWS.views(text.text))
+        return margins
 
 
 def build(data: Path) -> Packed:
@@ -101,22 +159,17 @@ def build(data: Path) -> Packed:
     mails = [row for row in rows.read(data, MAILS) if not is_attack(row)]
     texts = [*labelled, *other, *mails, *own_texts()]
     fold = folds(clusters([row.text for row in texts]), [row.id for row in texts], FOLDS)
-    for row, own in [*zip(texts, fold, strict=True)]:
-        pieces = [] if is_attack(row) or len(row.text) <= WINDOWS.least else WINDOWS.views(row.text)
-        texts += [row._replace(text=piece) for piece in pieces]
-        fold += [own] * len(pieces)
-    hasher = Hasher(RECIPE)
-    examples = [Example(sorted(hasher.places(row.text)), is_attack(row), COST) for row in texts]
-    left = building.left_out(examples, fold, trained)[: len(labelled)]
-    margins, sides = left, [is_attack(row) for row in labelled]
+    learner = _Learner()
+    margins = learner.left_out(texts, fold)[: len(labelled)]
+    sides = [is_attack(row) for row in labelled]
     benign = [margin for margin, side in zip(margins, sides, strict=True) if not side]
     border = at_false_positive_rate(benign, RATE)
     points = curve(margins, sides)
     _show(labelled, margins, border)
-    made = head("injection", trained(examples), points, placed(points, border))
-    notes = {
+    made = head("injection", learner.plane(texts), points, placed(points, border))
+    notes: dict[str, Note] = {
         "name": "prompt injection",
-        "version": 1,
+        "version": 2,
         "licence": "Apache-2.0",
         "sources": sources(data),
     }

@@ -57,4 +57,4 @@ def test_the_texts_written_for_the_training_are_of_both_kinds_in_every_language(
     languages = [{row.id.split("-")[1] for row in texts if injection.is_attack(row) is side} for side in (True, False)]
 
     assert languages[0] == languages[1]
-    assert len(languages[0]) >= 25
+    assert len(languages[0]) >= 35
