@@ -31,6 +31,8 @@ MAIL = "ada@example.com"
 BLOCKS = PIIDetector(strategy="block")
 IS_2_0 = version("google-adk").startswith("2.0.")
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL")  # of ADK 2.0, at the first use of a feature
+
 
 @pytest.fixture
 def anyio_backend() -> str:
