@@ -1,8 +1,9 @@
 """Builds the weights of `penstock.detection.moderation`: ``python -m training.moderation --data DIR``.
 
-Of each category two machines are made. One knows *content*: it learns from the OpenAI set, and from harmless prompts at
-a small cost, with the margins of machines for neighbouring questions as features more; since all of them are linear,
-they come to one vector of weights. The other knows *requests*: prompts that ask for something harmful.
+Of each category two machines are made. One knows *content*: it learns from the OpenAI set, and at a small cost from
+harmless prompts and from texts written for Penstock, with the margins of machines for neighbouring questions as
+features more; since all of them are linear, they come to one vector of weights. The other knows *requests*: prompts
+that ask for something harmful. One more machine knows content of any category.
 
 Thresholds are fixed on margins of texts that were left out of training.
 """
@@ -16,12 +17,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.detection.linear.counting import Counts
 from penstock.detection.linear.model import Head, Packed, Recipe
-from penstock.detection.moderation import CATEGORIES, REQUEST, WEIGHTS
+from penstock.detection.moderation import ANY, CATEGORIES, REQUEST, WEIGHTS
 from training import moderation_rows as rows
 from training.building import main
 from training.clusters import folds
-from training.moderation_curves import Limits, content_curve, limits, request_curve
-from training.rows import source
+from training.moderation_curves import content_curve, joined_scores, limits, request_curve
 from training.svm import Plane
 from training.weighted import Valued, fit, margin
 
@@ -38,7 +38,7 @@ FOLDS, ROUNDS = 5, 7
 LEVELS, WIDTH = 15, 10.0  # weights are rounded to so many steps on each side, which reach so many deviations
 SHARE = 0.07  # what a neighbouring question's margin counts as a feature, in deviations
 CONTENT, NEIGHBOURS, REQUESTS = 1.2, 0.3, 0.5  # what a slip costs
-HARMLESS, SAFE, OPENAI = 0.1, 0.3, 0.7  # and the share of that for rows of another kind
+HARMLESS, SAFE, OWN, OPENAI = 0.03, 0.1, 0.05, 0.7  # and the share of that for rows of another kind
 
 
 class Features(NamedTuple):
@@ -58,26 +58,27 @@ def build(data: Path) -> Packed:
     own = folds(list(range(len(trainer.texts))), [text.group for text in trainer.texts], FOLDS)
     left = trainer.left_out(own)
     planes = trainer.planes(range(len(trainer.texts)))
-    heads: list[Head] = []
+    curves = {name: content_curve(left[name], name, trainer.texts) for name in (*CATEGORIES, ANY)}
+    scores = joined_scores(left, curves)
+    heads = [_head(ANY, planes, curves[ANY], 1.0)]  # it decides nothing by itself
     for category in CATEGORIES:
-        bounds = limits(category, left, trainer.texts)
-        heads += [
-            _head(name, planes[name], left[name], trainer, bounds) for name in planes if name.startswith(category)
-        ]
+        asked = f"{category}{REQUEST}"
+        bounds = limits(scores[category], left.get(asked), category, trainer.texts)
+        heads.append(_head(category, planes, curves[category], bounds.threshold))
+        if asked in planes:
+            heads.append(_head(asked, planes, request_curve(left[asked], bounds), bounds.threshold))
     notes: dict[str, Note] = {
         "name": "moderation",
-        "version": 1,
+        "version": 2,
         "licence": "Apache-2.0",
-        "sources": [source(data, name) for name in rows.SETS],
+        "sources": rows.sources(data),
     }
     return Packed(RECIPE, tuple(heads), notes)
 
 
-def _head(name: str, plane: Plane, left: Sequence[float], trainer: Trainer, bounds: Limits) -> Head:
-    weights, scale = coarse(plane.weights)
-    asks = name.endswith(REQUEST)
-    points = request_curve(left, bounds) if asks else content_curve(left, name, trainer.texts)
-    return Head(name, weights, float(f"{scale:.9g}"), round(plane.bias, 9), points, bounds.threshold)
+def _head(name: str, planes: Mapping[str, Plane], points: Sequence[tuple[float, float]], threshold: float) -> Head:
+    weights, scale = coarse(planes[name].weights)
+    return Head(name, weights, float(f"{scale:.9g}"), round(planes[name].bias, 9), points, threshold)
 
 
 def coarse(weights: Sequence[float]) -> tuple[array[int], float]:
@@ -135,11 +136,8 @@ class Trainer:
         tasks += [self._asked(chosen, category) for category in rows.HAZARDS]
         openai = [at for at in chosen if self.texts[at].row.set == rows.OPENAI]
         scaled = [_scaled(plane, [self._margin(plane, at) for at in openai]) for plane in tasks]
-        planes: dict[str, Plane] = {}
-        for category in CATEGORIES:
-            planes[category] = self._content(chosen, category, scaled)
-            if category in rows.HAZARDS:
-                planes[f"{category}{REQUEST}"] = self._request(chosen, category)
+        planes = {name: self._content(chosen, name, scaled) for name in (*CATEGORIES, ANY)}
+        planes |= {f"{category}{REQUEST}": self._request(chosen, category) for category in rows.HAZARDS}
         return {name: self._unweighed(plane) for name, plane in planes.items()}
 
     def _task(self, chosen: Sequence[int], name: str, label: str) -> Plane:
@@ -210,13 +208,15 @@ def _rounded(plane: Plane) -> Plane:
 def _content_share(row: Row) -> float:
     if row.set == rows.OPENAI:
         return 1.0
+    if row.set == rows.OWN:
+        return OWN
     return SAFE if rows.safe(row) else HARMLESS
 
 
 def _request_share(row: Row) -> float:
     if row.set == rows.OPENAI:
         return OPENAI
-    return 2.0 if rows.safe(row) else 1.0
+    return 2.0 if row.set == rows.XSTEST else 1.0
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """From margins to scores and limits, for moderation; it knows no features.
 
 A score for content is calibrated on the OpenAI set: a rising curve without flat stretches, which ranks texts as margins
-do. A machine for requests speaks only above its limit, where its scores begin at the category's threshold.
+do. The scores of the categories are joined with that of ``any``, and limits are set on what comes out. A machine for
+requests speaks only above its limit, where its scores begin at the category's threshold.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from math import fsum, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.detection.linear.model import Curve
-from penstock.detection.moderation import REQUEST
+from penstock.detection.moderation import CATEGORIES, joined
 from training import moderation_rows as rows
 from training.fitting import at_false_positive_rate
 
@@ -21,39 +22,44 @@ if TYPE_CHECKING:
 
 Point = tuple[float, float]
 
-HARMLESS, SAFE, NONE = 0.003, 0.012, 0.05
-"""The false positives a category may have: of harmless prompts, of safe ones that look unsafe, and of the texts of the
-OpenAI set that it does not apply to."""
-ASKED_HARMLESS, ASKED_SAFE, ASKED_NONE = 0.002, 0.014, 0.005
+HARMLESS, SAFE, NONE = 0.0015, 0.014, 0.05
+"""The false positives a category may have: of harmless prompts, of XSTest's safe ones that look unsafe, and of the
+texts of the OpenAI set that it does not apply to."""
+ASKED_HARMLESS, ASKED_SAFE, ASKED_NONE = 0.0015, 0.006, 0.005
 """The same for the machine that knows requests."""
 
 
 class Limits(NamedTuple):
-    """The margins from which on a category counts, and the score that stands for both."""
+    """The score from which on a category counts, and the margin from which on a request for it does; 0 if unknown."""
 
-    content: float
-    request: float
     threshold: float
+    request: float
 
 
-def limits(category: str, left: Mapping[str, Sequence[float]], texts: Sequence[rows.Text]) -> Limits:
-    """Return the limits of a category, from margins of texts that were left out of training."""
-    content = _limit(left[category], category, texts, (HARMLESS, SAFE, NONE))
-    asked = left.get(f"{category}{REQUEST}")
-    request = content if asked is None else _limit(asked, category, texts, (ASKED_HARMLESS, ASKED_SAFE, ASKED_NONE))
-    score = Curve(content_curve(left[category], category, texts))(content)
-    return Limits(content, request, round(score + 0.0001, 4))
+def joined_scores(left: Mapping[str, Sequence[float]], curves: Mapping[str, Sequence[Point]]) -> dict[str, list[float]]:
+    """Return the scores of each category, from margins of texts that were left out of training."""
+    named = [(name, Curve(points)) for name, points in curves.items()]
+    margins = zip(*(left[name] for name, _ in named), strict=True)
+    scores = [joined({name: curve(one) for (name, curve), one in zip(named, each, strict=True)}) for each in margins]
+    return {name: [each[name] for each in scores] for name in CATEGORIES}
+
+
+def limits(scores: Sequence[float], asked: Sequence[float] | None, category: str, texts: Sequence[rows.Text]) -> Limits:
+    """Return the limits of a category, from scores as content and margins as requests of texts that were left out."""
+    content = _limit(scores, category, texts, (HARMLESS, SAFE, NONE))
+    request = 0.0 if asked is None else _limit(asked, category, texts, (ASKED_HARMLESS, ASKED_SAFE, ASKED_NONE))
+    return Limits(round(content + 0.0001, 4), request)
 
 
 def _limit(
-    margins: Sequence[float], category: str, texts: Sequence[rows.Text], rates: tuple[float, float, float]
+    values: Sequence[float], category: str, texts: Sequence[rows.Text], rates: tuple[float, float, float]
 ) -> float:
-    """Return the margin at which none of three kinds of texts has more false positives than it may."""
+    """Return the score or margin at which none of three kinds of texts has more false positives than it may."""
     pools: list[list[float]] = [[], [], []]
-    for margin, text in zip(margins, texts, strict=True):
-        kinds = (text.row.set in rows.BENIGN, rows.safe(text.row), _known(text.row, category) is False)
+    for value, text in zip(values, texts, strict=True):
+        kinds = (text.row.set in rows.BENIGN, rows.trap(text.row), _known(text.row, category) is False)
         for pool, within in zip(pools, kinds, strict=True):
-            pool.extend([margin] * within)
+            pool.extend([value] * within)
     return max(at_false_positive_rate(pool, rate) for pool, rate in zip(pools, rates, strict=True))
 
 

@@ -5,20 +5,22 @@ A row whose set does not tell whether a category applies is no example for it: w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import json
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
 
+from penstock.detection.moderation import ANY, CATEGORIES
 from training.clusters import clusters
-from training.rows import read
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from training.rows import Row
+from training.rows import Row, read, source
 
 OPENAI, HATECHECK, DAVIDSON, SURGE = "mod_openai", "mod_hatecheck", "mod_davidson", "mod_surge_toxicity"
 XSTEST, AILUMINATE, SIMPLE = "mod_xstest", "mod_ailuminate_demo", "mod_simplesafetytests"
 BENIGN = ("ben_user_prompts", "ben_act_as", "inj_notinject", "inj_wildguard_benign")
 SETS = (OPENAI, HATECHECK, DAVIDSON, SURGE, XSTEST, AILUMINATE, SIMPLE, *BENIGN)
+OWN = "training/texts/moderation.jsonl"
+"""Written for Penstock: posts, stories, advertisements and prompts of each category, and harmless ones that look like
+them. Each line has the categories of its texts; no other category applies to them."""
 
 HAZARDS = {
     "hate": ("hate",),
@@ -40,9 +42,36 @@ class Text(NamedTuple):
 def texts(data: Path) -> list[Text]:
     """Return all rows; of the sets of injections, only those that hold none."""
     rows = [row for name in SETS for row in read(data, name) if row.labels.get("injection") != 1]
+    rows += own_rows()
     names = [f"{row.set} {row.id}" for row in rows]
     found = clusters([row.text for row in rows])
     return [Text(row, _group(row) or names[found[at]]) for at, row in enumerate(rows)]
+
+
+def own_rows() -> list[Row]:
+    """Return the texts that were written for the training, labelled with every category."""
+    lines = [json.loads(line) for line in _own_file().read_text("utf-8").splitlines()]
+    texts = [(text, line["categories"]) for line in lines for text in line["texts"]]
+    return [
+        Row(OWN, str(at), text, {name: int(name in categories) for name in CATEGORIES})
+        for at, (text, categories) in enumerate(texts)
+    ]
+
+
+def sources(data: Path) -> list[dict[str, str | int]]:
+    """Return what the header of the model says of all that it was trained on."""
+    digest = sha256(_own_file().read_bytes()).hexdigest()
+    own: dict[str, str | int] = {
+        "set": OWN,
+        "licence": "Apache-2.0",
+        "rows": len(own_rows()),
+        "sha256": digest,
+    }
+    return [*(source(data, name) for name in SETS), own]
+
+
+def _own_file() -> Path:
+    return Path(__file__).parents[1] / OWN
 
 
 def _group(row: Row) -> str:
@@ -55,9 +84,13 @@ def _group(row: Row) -> str:
 
 
 def content(row: Row, category: str) -> bool | None:
-    """Return whether a text itself falls into a category, as people found; None if nobody said."""
-    if row.set == OPENAI:
-        return _said(row, category)
+    """Return whether a text itself falls into a category, as people found; None if nobody said.
+
+    ``any`` holds if one of the labels does. A label that a row of the OpenAI set lacks is taken for no then, as in the
+    measurement: the set has few rows with all labels.
+    """
+    if row.set in (OPENAI, OWN):
+        return 1 in row.labels.values() if category == ANY else _said(row, category)
     return False if harmless(row) else None
 
 
@@ -77,12 +110,17 @@ def _said(row: Row, label: str) -> bool | None:
 
 
 def harmless(row: Row) -> bool:
-    """Tell whether a row is a prompt that should pass."""
+    """Tell whether a row is a text that should pass."""
     return row.set in BENIGN or safe(row)
 
 
 def safe(row: Row) -> bool:
-    """Tell whether a row is a safe prompt that looks unsafe."""
+    """Tell whether a row is a safe text that looks unsafe."""
+    return trap(row) or (row.set == OWN and 1 not in row.labels.values())
+
+
+def trap(row: Row) -> bool:
+    """Tell whether a row is one of XSTest's safe prompts, by which limits are set."""
     return row.set == XSTEST and row.labels["unsafe"] == 0
 
 

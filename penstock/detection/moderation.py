@@ -3,8 +3,8 @@
 It is a linear model over words and letters, trained by ``training/moderation.py`` on the data sets that are listed in
 the file of its weights. Use it to sort, not to judge: docs/processors/moderation.md has its figures and weaknesses.
 Each category has two heads. One recognises content, and its scores are calibrated. The other recognises requests for
-such content, and gives a score only if it is certain. Finer categories (threats, minors, graphic violence) are not
-covered.
+such content, and gives a score only if it is certain. One more head recognises content of any category; it raises or
+lowers the scores of all categories, see `joined`. Finer categories (threats, minors, graphic violence) are not covered.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from penstock.detection.linear.model import Curve
 from penstock.detection.linear.reading import readings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from penstock.detection.linear.counting import CountingModel
 
 
 CATEGORIES = ("hate", "harassment", "self-harm", "sexual", "violence")
 REQUEST = " (request)"  # what the names of the heads end with that know requests
+ANY = "any"  # the head that knows content of any category
 WEIGHTS = Path(__file__).parent / "weights" / "moderation.bin"
 
 
@@ -41,9 +42,8 @@ class ModerationScorer:
     def thresholds(self) -> Mapping[str, float]:
         """By category, the score from which on it counts, chosen on development data.
 
-        At these scores, for each category, at most 0.3 % of harmless prompts, 1.2 % of harmless prompts that look
-        harmful and 5 % of other texts of the kind that is moderated are flagged as content, and 0.2, 1.4 and 0.5 % as
-        requests.
+        They keep what is flagged of harmless texts, category by category, below the rates that stand in
+        ``training/moderation_curves.py`` and docs/processors/moderation.md.
         """
         return self._limits
 
@@ -63,7 +63,7 @@ class ModerationScorer:
         return {name: max(heads[name], heads.get(f"{name}{REQUEST}", 0.0)) for name in self.categories}
 
     def reasons(self, text: str) -> tuple[str, ...]:
-        """Return the heads that reach their limit: a category as ``sexual`` or ``sexual (request)``."""
+        """Return what reaches its limit: a category as ``sexual`` or ``sexual (request)``."""
         thresholds = self.thresholds
         return tuple(
             name for name, score in self._read(text).items() if score >= thresholds[name.removesuffix(REQUEST)]
@@ -72,10 +72,7 @@ class ModerationScorer:
     @staticmethod
     def overall(scores: Mapping[str, float]) -> float:
         """Return how likely at least one category applies, as if they were independent."""
-        none = 1.0
-        for score in scores.values():
-            none *= 1.0 - score
-        return 1.0 - none
+        return one_of(scores.values())
 
     @property
     def _model(self) -> CountingModel:
@@ -83,11 +80,34 @@ class ModerationScorer:
 
     @cached_property
     def _limits(self) -> Mapping[str, float]:
-        return {head.name: head.threshold for head in self._model.heads if not head.name.endswith(REQUEST)}
+        return {head.name: head.threshold for head in self._model.heads if head.name in self.categories}
 
     @cached_property
     def _curves(self) -> Mapping[str, Curve]:
         return {head.name: Curve(head.points) for head in self._model.heads}
 
     def _read(self, text: str) -> dict[str, float]:
-        return {name: self._curves[name](margin) for name, margin in self._model.margins(text).items()}
+        heads = {name: self._curves[name](margin) for name, margin in self._model.margins(text).items()}
+        asked = {name: score for name, score in heads.items() if name.endswith(REQUEST)}
+        return joined(heads) | asked
+
+
+def joined(heads: Mapping[str, float]) -> dict[str, float]:
+    """Return the scores of the categories as content, from the scores of their heads and of the head ``any``.
+
+    How likely any category applies is estimated twice: by the head ``any``, and from the heads of the categories as if
+    they were independent. All scores are multiplied by one factor, so that together they say the mean of both. What
+    looks harmful counts more even if it is in no category for certain, and what resembles one category but nothing
+    harmful counts less.
+    """
+    apart = one_of(heads[name] for name in CATEGORIES)
+    factor = (1.0 + heads[ANY] / apart) / 2.0 if apart else 0.0
+    return {name: heads[name] * factor for name in CATEGORIES}
+
+
+def one_of(scores: Iterable[float]) -> float:
+    """Return how likely at least one of several things is so, as if they were independent."""
+    none = 1.0
+    for score in scores:
+        none *= 1.0 - score
+    return 1.0 - none

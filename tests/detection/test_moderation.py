@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from penstock.detection.linear.counting import Counts, load
 from penstock.detection.linear.model import Recipe
-from penstock.detection.moderation import CATEGORIES, WEIGHTS, ModerationScorer
+from penstock.detection.moderation import ANY, CATEGORIES, WEIGHTS, ModerationScorer, joined
 
 SCORER = ModerationScorer()
 
@@ -74,6 +74,26 @@ def test_overall_is_at_least_the_highest() -> None:
     """It says that any category applies."""
     assert SCORER.overall({"hate": 0.5, "sexual": 0.5}) == 0.75
     assert SCORER.overall({}) == 0
+
+
+@given(heads=st.fixed_dictionaries({name: st.floats(0, 1) for name in (*CATEGORIES, ANY)}))
+def test_joined_scores_keep_their_order_and_their_bounds(heads: dict[str, float]) -> None:
+    """One factor applies to all categories, whatever the head for all of them says."""
+    scores = joined(heads)
+
+    assert tuple(scores) == CATEGORIES
+    assert all(0 <= score <= 1 for score in scores.values())
+    assert all(scores[one] <= scores[other] for one in CATEGORIES for other in CATEGORIES if heads[one] <= heads[other])
+
+
+def test_the_head_for_any_category_raises_and_lowers_scores() -> None:
+    """Where it agrees with the categories, nothing changes."""
+    none = dict.fromkeys(CATEGORIES, 0.0)
+
+    assert joined({**none, "hate": 0.5, ANY: 0.5})["hate"] == 0.5
+    assert joined({**none, "hate": 0.5, ANY: 0.9})["hate"] == pytest.approx(0.7)
+    assert joined({**none, "hate": 0.5, ANY: 0.1})["hate"] == pytest.approx(0.3)
+    assert joined({**none, ANY: 0.9}) == none
 
 
 def test_threads_agree() -> None:
