@@ -65,7 +65,9 @@ def measure(data: Data, *, peers: bool, plugs: Plugs = EMPTY) -> Section:
     short = _short(sets, identifiers)
     section.tables += [accuracy, short, worst, _english(data, sets, identifiers), _speeds(sets, identifiers)]
     section.measured.update(_measured(accuracy))
-    section.measured["language.short"] = next((line.figures[RESTRICTED][2] for line in short.lines), None)
+    section.measured["language.short"] = next(
+        (line.figures[RESTRICTED][2] for line in short.lines if "tatoeba" in line.data), None
+    )
     section.intervals.update(_intervals(sets))
     return section
 

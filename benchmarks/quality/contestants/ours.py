@@ -12,7 +12,7 @@ from penstock.detection.spans import Span
 from penstock.engine.values.errors import OptionError
 
 if TYPE_CHECKING:
-    from penstock import LanguageDetector, Workflow
+    from penstock import LanguageDetector
     from penstock.engine.execution.outcome import Outcome
     from penstock.processors.guards.score_guard import ScoreGuard
 
@@ -91,13 +91,12 @@ def moderation() -> Scoring:
 
 
 class Language:
-    """`LanguageDetector`; ``languages`` None for its default set."""
+    """A `LanguageDetector`."""
 
-    def __init__(self, languages: Sequence[str] | None = None) -> None:
-        from penstock import LanguageDetector, Workflow
+    def __init__(self, guard: LanguageDetector) -> None:
+        from penstock import Workflow
 
-        self._guard: LanguageDetector = LanguageDetector(languages=languages or None)
-        self._workflow: Workflow = Workflow("quality").then(self._guard)
+        self._workflow = Workflow("quality").then(guard)
 
     def identify(self, text: str) -> str | None:
         """Return the language that it notes; None if it does not know."""
@@ -108,22 +107,33 @@ class Language:
 
 
 def language() -> Language:
-    """Return `LanguageDetector` with its defaults."""
-    return Language()
+    """Return `LanguageDetector` with its defaults: below a probability of 0.7 it says that it does not know."""
+    from penstock import LanguageDetector
+
+    return Language(LanguageDetector())
 
 
 def language_among(languages: Sequence[str]) -> Language:
-    """Return `LanguageDetector` for those languages only that it knows; for its default set if they are too few."""
+    """Return `LanguageDetector` for those of the languages that it knows, asked for its best guess (``threshold=0``).
+
+    If it knows fewer than two of them, it chooses among its default set.
+    """
     known = [code for code in languages if _is_known(code)]
-    return Language(known if len(known) > 1 else None)
+    return Language(_guessing(known if len(known) > 1 else None))
 
 
 def _is_known(code: str) -> bool:
     try:
-        Language(["de" if code == "en" else "en", code])
+        _guessing(["de" if code == "en" else "en", code])
     except OptionError:
         return False
     return True
+
+
+def _guessing(languages: Sequence[str] | None) -> LanguageDetector:
+    from penstock import LanguageDetector
+
+    return LanguageDetector(languages=languages, threshold=0.0, min_text_length=0)
 
 
 class Leaks:
