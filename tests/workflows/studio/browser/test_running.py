@@ -107,6 +107,9 @@ def test_an_agent_answers_live_with_its_tool_call_and_keeps_the_conversation(pag
     expect(said.get_by_role("button", name=re.compile("find_parcel"))).to_be_visible()
     expect(said).to_contain_text("write to [EMAIL] any time")
     expect(said).to_contain_text("2 model steps")
+    expect(
+        page.get_by_role("button", name="New conversation")
+    ).to_be_visible()  # the run has ended; before, Enter does nothing
     expect(question).to_be_focused()
     question.fill("Thanks!")
     question.press("Enter")
