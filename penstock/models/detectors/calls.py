@@ -357,7 +357,7 @@ def _checked_scores(
     scores: dict[str, float] = {}
     for category, given in cast("Mapping[object, object]", answer).items():
         if not isinstance(category, str) or category not in categories:
-            return DetectorError(name, f"it returned a score of {_shown(category)}, which is none of its categories")
+            return DetectorError(name, f"it returned a score of a category that is none of {_listed(categories)}")
         score = _score(given)
         if score is None:
             return DetectorError(name, f"its score of {category!r} must be a number from 0 to 1, not {_shown(given)}")
@@ -380,7 +380,7 @@ def _checked_spans(types: frozenset[str], name: str, text: str, answer: object) 
         start, end, type_, given = fields
         score = _score(given)
         if not isinstance(type_, str) or type_ not in types:
-            return DetectorError(name, f"it returned a span of {_shown(type_)}, which is none of its types")
+            return DetectorError(name, f"it returned a span of a type that is none of {_listed(types)}")
         if score is None:
             return DetectorError(name, f"its score of {type_!r} must be a number from 0 to 1, not {_shown(given)}")
         low, high = _position(start), _position(end)
@@ -416,13 +416,11 @@ def _position(given: object) -> int | None:
         return None
 
 
+def _listed(known: Iterable[str]) -> str:
+    """Return the names that a detector has announced. What it returned instead is not shown: it may be a text."""
+    return ", ".join(map(repr, sorted(known)))
+
+
 def _shown(given: object) -> str:
-    """Return a number as text, and a name if it is short; of anything else only its type, since it may quote a text."""
-    if isinstance(given, (int, float)):
-        return repr(given)
-    if isinstance(given, str) and len(given) <= _SHORT_NAME and given.replace("_", "").replace("-", "").isalnum():
-        return repr(given)
-    return f"a {type(given).__name__}"
-
-
-_SHORT_NAME = 40
+    """Return a number as text; of anything else only its type, since it may quote a text."""
+    return repr(given) if isinstance(given, (int, float)) else f"a {type(given).__name__}"

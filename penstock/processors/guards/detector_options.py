@@ -28,9 +28,7 @@ def use_score_detector(
     Raises:
         OptionError: the detector is no `ScoreDetector`, or ``combine`` is not allowed here.
     """
-    name = type(guard).__name__
-    _check_combine(name, detector, combine, embedded=embedded)
-    guard.detector, guard.combine = detector, cast("str", combine)
+    name = _note_options(guard, detector, combine, embedded=embedded)
     if detector is None:
         return None
     if isinstance(detector, type) or not isinstance(detector, ScoreDetector):
@@ -51,9 +49,7 @@ def use_span_detector(
     Raises:
         OptionError: the detector is no `SpanDetector`, or ``combine`` is not allowed here.
     """
-    name = type(guard).__name__
-    _check_combine(name, detector, combine, embedded=embedded)
-    guard.detector, guard.combine = detector, cast("str", combine)
+    name = _note_options(guard, detector, combine, embedded=embedded)
     if detector is None:
         return None
     if isinstance(detector, type) or not isinstance(detector, SpanDetector):
@@ -89,12 +85,16 @@ def check_shared(guard: str, known: Sequence[str], own: Iterable[str], theirs: I
         raise OptionError(guard, "combine", "confirm", allowed)
 
 
-def _check_combine(name: str, detector: object, combine: object, *, embedded: bool) -> None:
+def _note_options(guard: Guard[V], detector: object, combine: object, *, embedded: bool) -> str:
+    """Check ``combine``, note both options on the guard, and return its name for errors."""
+    name = type(guard).__name__
     one_of(name, "combine", cast("str", combine), get_args(Combine))
     if detector is None and combine != "max":
         raise OptionError(name, "combine", combine, "left out: without detector= there is nothing to combine")
     if combine == "confirm" and not embedded:
         raise OptionError(name, "combine", combine, "left out where embedded=False: then only the detector is asked")
+    guard.detector, guard.combine = detector, cast("str", combine)
+    return name
 
 
 def _noted(guard: Guard[V], calls: DetectorCalls[R]) -> DetectorCalls[R]:
