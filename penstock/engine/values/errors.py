@@ -238,6 +238,19 @@ class DetectorError(PenstockError):
         super().__init__(f"detector {detector!r}: {problem}")
 
 
+def without_text(error: BaseException) -> str:
+    """Return what a log may say of an error: its type, that of its cause, and where it was raised.
+
+    Its text is left out, and that of its cause: it may quote what guards have hidden, or what nobody has checked.
+    """
+    import traceback  # loaded where something went wrong
+
+    frames = traceback.extract_tb(error.__traceback__)
+    places = "".join([f"\n  {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames])
+    cause = "" if error.__cause__ is None else f", caused by {type(error.__cause__).__name__}"
+    return f"{type(error).__name__}{cause}{places}"
+
+
 MOST_OF_A_BODY = 2000
 """How many characters of an answer's body a `ModelError` keeps: enough to read, too few to fill a log."""
 

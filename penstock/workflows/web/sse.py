@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-import traceback
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, ExitStack, aclosing
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
+
+from penstock.engine.values.errors import without_text
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Generator, Iterable, Mapping, Sequence
@@ -135,15 +136,9 @@ class _Ending:
         return self._encoder.done and not self._is_error
 
     def failed(self, error: Exception) -> None:
-        """Tell the encoder, and log where the exception was raised.
-
-        Its text is left out, and that of its cause: it may quote what guards have hidden, or what nobody has checked.
-        """
+        """Tell the encoder, and log where the exception was raised, without its text."""
         self._encoder.fail()
-        frames = traceback.extract_tb(error.__traceback__)
-        places = "".join([f"\n  {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames])
-        cause = "" if error.__cause__ is None else f", caused by {type(error.__cause__).__name__}"
-        _LOG.error("a streamed request failed with %s%s%s", type(error).__name__, cause, places)
+        _LOG.error("a streamed request failed with %s", without_text(error))
 
 
 async def _entered(chunks: AsyncIterable[Chunk], stack: AsyncExitStack) -> AsyncIterable[Chunk]:

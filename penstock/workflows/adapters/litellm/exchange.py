@@ -12,7 +12,7 @@ from anyio import CancelScope
 
 from penstock.engine.execution.boundary import log
 from penstock.engine.formats.wire import is_array
-from penstock.engine.values.errors import MessageError, UsageError
+from penstock.engine.values.errors import MessageError, UsageError, without_text
 from penstock.engine.values.messages import Message
 from penstock.engine.values.tripwire import BlockedError
 from penstock.workflows.adapters.litellm.answers import AnswerReader, StreamWriter, response_of
@@ -149,7 +149,8 @@ class Exchange:
                     pass
         except Exception as raised:  # noqa: BLE001 - LiteLLM goes on with the error of the model
             if raised is not error:
-                log.warning("litellm.as_guardrail: processors failed at an error of the model: %s", raised)
+                said = without_text(raised)
+                log.warning("litellm.as_guardrail: processors failed at an error of the model with %s", said)
         await self.close(error)
 
     async def close(self, error: BaseException | None = None) -> None:
@@ -171,7 +172,7 @@ class Exchange:
         except Exception as error:
             if error is self._failure or isinstance(error, RefusalError):
                 raise
-            log.exception("litellm.as_guardrail: a guard failed")
+            log.error("litellm.as_guardrail: a guard failed with %s", without_text(error))
             raise failed() from error
 
 
@@ -207,7 +208,7 @@ async def check_input(host: Host, data: Json) -> None:
     except BaseException as failure:
         await request.close(failure)
         if isinstance(failure, Exception):
-            log.exception("litellm.as_guardrail: a guard failed")
+            log.error("litellm.as_guardrail: a guard failed with %s", without_text(failure))
             raise failed() from failure
         raise
     await request.close()
