@@ -278,7 +278,7 @@ def _doors(placed: list[Block], ways: list[tuple[Edge, list[int]]], spots: list[
         sides.setdefault((way[0], 0), []).append((spots[way[1]].x, number))
         sides.setdefault((way[-1], 1), []).append((spots[way[-2]].x, number))
     for (place, side), lines in sides.items():
-        room = _room(placed[place], below=not side)
+        room = _room(placed[place], spots[place].x, below=not side)
         space = min(_DOOR, 2 * room / len(lines))
         for at, (_, number) in enumerate(sorted(lines)):
             found[number, side] = (at - (len(lines) - 1) / 2) * space
@@ -287,17 +287,17 @@ def _doors(placed: list[Block], ways: list[tuple[Edge, list[int]]], spots: list[
             ((x, number),) = lines
             direct = len(ways[number][1]) == len(("from", "to"))
             offset = x + (found[number, 1 - side] if direct else 0.0) - spots[place].x
-            if abs(offset) <= _room(placed[place], below=not side):
+            if abs(offset) <= _room(placed[place], spots[place].x, below=not side):
                 found[number, side] = offset
     return found
 
 
-def _room(block: Block, *, below: bool) -> float:
-    """Return how far from its spine a block can be left or reached."""
+def _room(block: Block, spine: float, *, below: bool) -> float:
+    """Return how far from its spine a block can be left or reached; the spine need not be in its middle."""
     shape = block.shape(block.last if below else block.first)
     if shape.kind in ("dot", "label") or (below and len(block.tail) != 1):
         return 0.0
-    spine = block.tail[0][0] if below else shape.x + shape.width / 2
+    spine = block.tail[0][0] if below else spine
     return max(0.0, min(spine - shape.x, shape.x + shape.width - spine) - PAD / 2)
 
 

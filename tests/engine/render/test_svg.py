@@ -163,6 +163,12 @@ def test_a_declared_role_is_found_wherever_it_is_declared() -> None:
     assert [role_of(step) for step in workflow.root.nodes] == ["guard", "guard", "undeclared"]  # type: ignore[arg-type]
 
 
+def test_an_arrow_meets_a_frame_whose_spine_is_not_in_its_middle() -> None:
+    """A frame around a shadow step reaches further to the right than to the left."""
+    inner = Dag((DagMember("0", Step(Audit(), Policy(mode="shadow")), ()),))
+    assert_sound("w", Sequence((Dag((DagMember("0", Step(PII()), ()), DagMember("1", inner, ()))),)))
+
+
 def test_a_shadow_step_stands_beside_the_flow() -> None:
     """Dashed, and no arrow leads back."""
     picture = picture_of("w", Workflow("w").then(PII(), id="a").then(PII(), id="b", mode="shadow").root)
