@@ -38,14 +38,13 @@ from penstock import PIIDetector, Processor
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.messages import TextPart
 from penstock.workflows.adapters.openai_agents import InputBlockedError, OutputBlockedError, as_runner
+from tests.workflows.adapters.openai_agents_model import CLEAN, SECRET, script
 
 if TYPE_CHECKING:
     from penstock import InputContext, InputStepContext, LLMRequestContext, OutputResultContext, OutputStepContext
     from penstock.engine.values.messages import Message
 
 pytestmark = pytest.mark.anyio
-SECRET = "ada@example.com"
-CLEAN = PIIDetector(redaction_method="placeholder")
 
 
 @pytest.fixture(autouse=True)
@@ -88,12 +87,6 @@ class Watches(Processor):
 
 def _all_text(message: Message) -> str:
     return str([getattr(part, "text", None) or getattr(part, "result", None) for part in message.parts])
-
-
-def script(*answers: Any) -> ScriptedModel:
-    """Return a model that gives these answers: items, or lists of them."""
-    steps: list[Any] = [answer if isinstance(answer, (list, ModelStep)) else [answer] for answer in answers]
-    return ScriptedModel(steps)
 
 
 async def streamed(runner: Any, agent: Agent[Any], said: Any, **options: Any) -> tuple[Any, list[Any]]:

@@ -29,7 +29,7 @@ from agents import (
     set_tracing_disabled,
 )
 from agents.mcp import MCPServer
-from agents.testing import ScriptedModel, assistant_message, function_call
+from agents.testing import assistant_message, function_call
 from mcp.types import CallToolResult, TextContent, Tool as MCPTool
 from openai.types.responses import (
     Response,
@@ -44,6 +44,7 @@ from penstock import PIIDetector, Processor
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.tripwire import BlockedError
 from penstock.workflows.adapters.openai_agents import InputBlockedError, as_runner
+from tests.workflows.adapters.openai_agents_model import CLEAN, SECRET, script
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -51,8 +52,6 @@ if TYPE_CHECKING:
     from penstock import InputContext
 
 pytestmark = pytest.mark.anyio
-SECRET = "ada@example.com"
-CLEAN = PIIDetector(redaction_method="placeholder")
 
 
 @pytest.fixture(autouse=True)
@@ -80,12 +79,6 @@ def _failed(_context: Any, _error: Exception) -> str:
 def fail(q: str) -> str:
     """Fail."""
     raise ValueError(f"{q}: {SECRET}")
-
-
-def script(*answers: Any) -> ScriptedModel:
-    """Return a model that gives these answers: items, or lists of them."""
-    steps: list[Any] = [answer if isinstance(answer, list) else [answer] for answer in answers]
-    return ScriptedModel(steps)
 
 
 async def ran(runner: Any, agent: Agent[Any], way: str, said: Any = "Hi", **options: Any) -> tuple[Any, list[Any]]:

@@ -43,17 +43,16 @@ from openai.types.responses import (
 )
 from pydantic import TypeAdapter
 
-from penstock import PIIDetector, Processor
+from penstock import Processor
 from penstock.engine import Answer
 from penstock.engine.values.errors import StepFailedError, UsageError
 from penstock.workflows.adapters.openai_agents import OutputBlockedError, as_runner
+from tests.workflows.adapters.openai_agents_model import CLEAN, SECRET
 
 if TYPE_CHECKING:
     from penstock import ToolCallContext, ToolResultContext
 
 pytestmark = pytest.mark.anyio
-SECRET = "ada@example.com"
-CLEAN = PIIDetector(redaction_method="placeholder")
 
 
 @pytest.fixture(autouse=True)
