@@ -7,7 +7,6 @@ part or window a text came from. They are forgotten when the stage ends, and no 
 
 from __future__ import annotations
 
-from contextlib import suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -64,9 +63,12 @@ class TextViews:
     def __exit__(self, *_: object) -> None:
         """End the sharing, and forget the views."""
         if self._token is not None:
-            with suppress(ValueError):  # a stage that nobody awaited to its end is closed in another context
+            try:  # noqa: SIM105 - each stage comes by here, and suppress() costs as much as all the rest
                 _SHARED.reset(self._token)
-        self.forget()
+            except ValueError:  # a stage that nobody awaited to its end is closed in another context
+                pass
+        if self._made:
+            self.forget()
 
 
 _SHARED: ContextVar[TextViews | None] = ContextVar("penstock_text_views", default=None)
