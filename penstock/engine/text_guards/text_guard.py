@@ -17,6 +17,7 @@ from penstock.engine.text_guards.window import Found, Hit, PartStart, TextReader
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError, ProcessorError, UsageError
+from penstock.engine.values.frozen import EMPTY
 from penstock.engine.workers import LONG, PIECE, checkpoint, let_go, run_in_worker
 
 if TYPE_CHECKING:
@@ -135,6 +136,21 @@ class TextGuard(WholeTexts):
         """
         return start if self.reach is None else max(start, len(text) - self.reach + 1)
 
+    def quiet(self, text: str, start: int, notes: Mapping[str, Value], *, final: bool) -> int | None:
+        """Return the position from which text must be held back, if a glance shows that nothing was found; else None.
+
+        The engine asks before it calls `scan`, and calls it only after None. So a guard that knows what a finding must
+        contain need not search text that lacks it. The default returns None.
+
+        Args:
+            text: the text, or the window over it: the same as `TextWindow.text`.
+            start: the position where the undecided text begins. The position that is returned is not before it.
+            notes: the guard's own data about this text; do not change it. Empty if `scan` has left nothing there.
+            final: whether the text ends here. The position is then the end of the text.
+        """
+        del text, start, notes, final
+        return None
+
     def scan(
         self, window: TextWindow, ctx: AnyContext
     ) -> tuple[Sequence[Found], int] | Awaitable[tuple[Sequence[Found], int]]:
@@ -244,6 +260,13 @@ class TextGuard(WholeTexts):
         """
         first = run[0]
         size = sum(len(text.text) for text in run)
+        if (
+            len(run) == 1
+            and size <= PIECE
+            and not first.key
+            and self.quiet(first.text, 0, EMPTY, final=True) is not None
+        ):
+            return ()
         if (len(run) == 1 or not self.read_parts_separately) and (size <= PIECE or not self.in_pieces):
             result = scan_or_move(self, self.scan, window_of(run), ctx)
             scanned = result if isinstance(result, tuple) else await result

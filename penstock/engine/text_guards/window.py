@@ -19,7 +19,7 @@ from penstock.engine.values.texts import TextPlace
 from penstock.engine.workers import PIECE, checkpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from typing import Self
 
     Scanned = tuple[Sequence["Found"], int]
@@ -267,6 +267,10 @@ class Reads(Protocol):
     max_hold: int
     read_parts_separately: bool
 
+    def quiet(self, text: str, start: int, notes: Mapping[str, Value], *, final: bool) -> int | None:
+        """Return the position from which text must be held back, if a glance shows that nothing was found."""
+        ...
+
     def overrides(self, within: Found, across: Found) -> bool:
         """Tell whether a finding within a part replaces one across parts."""
         ...
@@ -370,6 +374,11 @@ class TextReader:
 
     async def _look_once(self, moving: _Moving, *, final: bool, across: bool) -> int:
         start, base = moving.start, moving.base
+        if not self._key:
+            held = self._guard.quiet(moving.text, start, moving.notes, final=final)
+            if held is not None:
+                moving.decide(held, self._guard.lookback)
+                return base + held
         text, notes, separate = moving.text, moving.notes, self._joined is not None and not across
         window = TextWindow(
             text, start, base, moving.begins, final, self._kind, self._key, self._fixed, notes, self.parts, separate

@@ -1,0 +1,57 @@
+"""A guard that says at a glance that a text holds nothing is not asked to search it, and finds the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from hypothesis import given, strategies as st
+
+from penstock import Edit, Workflow
+from penstock.engine.text_guards.text_guard import TextGuard
+
+NUMBER = re.compile(r"(?<=no )\d{3}")
+
+
+class Numbers(TextGuard):
+    """Hides numbers of three digits behind *no*; it looks only at texts that hold a digit or end like a cue."""
+
+    id = "numbers"
+    reach = 4
+    lookback = 3
+
+    def __init__(self, *, glances: bool) -> None:
+        self.glances = glances
+        self.searched: list[str] = []
+
+    def quiet(self, text: str, start: int, notes: Mapping[str, Any], *, final: bool) -> int | None:
+        """Tell that texts without digits hold nothing."""
+        return len(text) if self.glances and re.search(r"\d", text[start:]) is None else None
+
+    def find(self, text: str, ctx: Any, *, final: bool) -> list[Edit]:
+        """Find the numbers."""
+        self.searched.append(text)
+        return [Edit(found.start(), found.end(), "#", "redact") for found in NUMBER.finditer(text)]
+
+
+def test_what_is_quiet_is_not_searched() -> None:
+    """Whole texts and streams are searched only where the guard asks for it."""
+    guard = Numbers(glances=True)
+    workflow = Workflow("w").then(guard)
+    assert workflow.check_sync("no number in here").text == "no number in here"
+    assert guard.searched == []
+    assert workflow.check_sync("no 123 in here").text == "no # in here"
+    assert guard.searched == ["no 123 in here"]
+
+
+@given(st.lists(st.text("no 12", min_size=1, max_size=5), min_size=1, max_size=12))
+def test_a_glance_changes_nothing(pieces: list[str]) -> None:
+    """However a stream is cut, the text that leaves is that of the same guard without glances, and of the whole."""
+    left: list[str] = []
+    for glances in (True, False):
+        workflow = Workflow("w").then(Numbers(glances=glances))
+        with workflow.start_sync().process_output_stream(pieces) as chunks:
+            left.append("".join(chunk.text for chunk in chunks))
+        left.append(workflow.check_sync("".join(pieces)).text)
+    assert len(set(left)) == 1, left
