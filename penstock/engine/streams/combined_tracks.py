@@ -51,6 +51,24 @@ class FollowingTrack:
         self._fed = 0
         self._borders: list[int] = []  # where parts begin that the track was not told of yet
 
+    def feed_fast(self, before: int, text: str) -> int | None:
+        """Feed the track what the track before, whose input is ``text``, has decided up to ``before`` without edits.
+
+        Returns up to where both have decided; None: call `feed`, see `Track.feed_fast`.
+        """
+        if self._borders or self._composer.waits:
+            return None
+        waiting = self._text + text
+        size = before - self._until
+        until = self._track.feed_fast(waiting[:size]) if size else self.own.until
+        if until is None:
+            return None
+        self._text = waiting[size:]
+        self._fed += len(text)
+        self._until = before
+        self.own = Decided((), until)
+        return self._composer.pass_on(before, until)
+
     async def feed(self, before: Decided, text: str, borders: Sequence[int], *, final: bool) -> Decided:
         """Feed the track the decided output of the track before, whose input is ``text`` and ``borders``."""
         if borders:
@@ -93,15 +111,28 @@ def applied(text: str, edits: Edits, borders: Sequence[int]) -> tuple[str, list[
 class SequenceTrack:
     """Two tracks in sequence: the second is fed the output of the first."""
 
-    __slots__ = ("_first", "_second")
+    __slots__ = ("_before", "_first", "_second")
 
     def __init__(self, first: Track, second: Track) -> None:
         self._first = first
         self._second = FollowingTrack(second)
+        self._before: Decided | None = None  # by the first, which `feed_fast` has fed
+
+    def feed_fast(self, text: str) -> int | None:
+        """Feed the first, then the second with the output of the first."""
+        before = self._first.feed_fast(text)
+        if before is None:
+            return None
+        until = self._second.feed_fast(before, text)
+        if until is None:
+            self._before = Decided((), before)
+        return until
 
     async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
         """Feed the first, then the second with the output of the first."""
-        before = await self._first.feed(text, borders, final=final)
+        before, self._before = self._before, None
+        if before is None:
+            before = await self._first.feed(text, borders, final=final)
         return await self._second.feed(before, text, borders, final=final)
 
 
@@ -111,13 +142,15 @@ class SequenceTrack:
 class ParallelTrack:
     """Parallel tracks. Text is decided once all of them have decided it, with their merged edits."""
 
-    __slots__ = ("_fed", "_feeds", "_merger", "_run_all")
+    __slots__ = ("_done", "_fed", "_feeds", "_merger", "_run_all", "_tracks")
 
     def __init__(self, subject: Subject, tracks: Sequence[Track], merge: MergeEdits, run_all: RunAll) -> None:
         """Merge edits with ``merge``; ``run_all`` feeds the tracks, one after another or concurrently."""
         self._run_all = run_all
         self._merger = merger = Merger(len(tracks), merge, subject.gap)
         self._fed: tuple[str, Sequence[int], bool] = ("", (), False)
+        self._tracks = tuple(enumerate(tracks))
+        self._done = 0  # how many tracks `feed_fast` has fed, if it did not feed all
 
         def feeding(index: int, track: Track) -> Callable[[], Awaitable[object]]:
             async def feed() -> None:
@@ -128,10 +161,23 @@ class ParallelTrack:
 
         self._feeds = [feeding(index, track) for index, track in enumerate(tracks)]
 
+    def feed_fast(self, text: str) -> int | None:
+        """Feed all tracks; return up to where all have decided."""
+        for index, track in self._tracks:
+            until = track.feed_fast(text)
+            if until is None:
+                self._done = index
+                return None
+            self._merger.pass_on(index, until)
+        until = self._merger.take_fast(text)
+        self._done = 0 if until is not None else len(self._feeds)
+        return until
+
     async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
         """Feed all tracks, and merge what they have decided."""
         self._fed = (text, borders, final)
-        await self._run_all(self._feeds)
+        done, self._done = self._done, 0
+        await self._run_all(self._feeds[done:])
         return self._merger.take(text, borders, final=final)
 
 
@@ -155,6 +201,14 @@ class PolicyTrack:
         self._until = 0
         self._waiting = ""  # what is not decided …
         self._borders: list[int] = []  # … and where parts begin in it
+
+    def feed_fast(self, text: str) -> int | None:
+        """Feed the track, unless it failed."""
+        until = None if self._out or self._borders else self._track.feed_fast(text)
+        if until is not None:
+            self._waiting = (self._waiting + text)[until - self._until :]
+            self._until = until
+        return until
 
     async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
         """Feed the track; after its failure, feed the fallback, or pass the text on."""
@@ -268,6 +322,9 @@ class DagTrack:
         if len(self._ends) > 1:
             self._joins[len(tracks)] = _DagJoin(dag, (1 << len(tracks)) - 1, subject.gap)
         self._fed = 0
+
+    def feed_fast(self, text: str) -> None:
+        """Return None: what meets where is for `feed` to merge."""
 
     async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
         """Feed each member the decided output of those before it; return what the last members have decided."""

@@ -118,6 +118,18 @@ class Composer:
         """Add what the second track decided about the output of the first."""
         self._second.add(decided)
 
+    @property
+    def waits(self) -> bool:
+        """Whether edits wait, so that positions after them are not known yet."""
+        return bool(self._first.waiting() or self._second.waiting())
+
+    def pass_on(self, first: int, second: int) -> int:
+        """Add how far the two have decided without edits, where none waits; return that before the first."""
+        self._first.until, self._second.until = first, second
+        self._base += second - self._mid
+        self._mid = second
+        return self._base
+
     def take(self, *, final: bool) -> Decided:
         """Return what both have decided now, in positions of the text before both."""
         until, mid = (self._first.until, self._second.until) if final else self._boundary(self._second.until)
@@ -170,6 +182,19 @@ class Merger:
     def add(self, index: int, decided: Decided) -> None:
         """Add what one of the tracks decided."""
         self._tracks[index].add(decided)
+
+    def pass_on(self, index: int, until: int) -> None:
+        """Add up to where one of the tracks has decided without edits."""
+        self._tracks[index].until = until
+
+    def take_fast(self, text: str) -> int | None:
+        """Return up to where all have decided, if no edit waits and no part begins; None: call `take`."""
+        if self._borders or any(track.waiting() for track in self._tracks):
+            return None
+        until = min([track.until for track in self._tracks])
+        self._text = (self._text + text)[until - self._base :]
+        self._base = until
+        return until
 
     def take(self, text: str, borders: Sequence[int], *, final: bool) -> Decided:
         """Return what all have decided now.

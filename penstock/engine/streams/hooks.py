@@ -32,6 +32,13 @@ NOTHING: tuple[Chunk, ...] = ()
 class Pipe(Protocol):
     """A part of the graph in a stream: takes a chunk, and returns the chunks that leave."""
 
+    def feed_fast(self, chunk: Chunk) -> Chunk | None:
+        """Take a piece of text, if that needs no waiting and one piece leaves; return that, without text for none.
+
+        None for anything else. Then call `feed` with the same chunk, which goes on where this stopped.
+        """
+        ...
+
     async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
         """Take a chunk; return the chunks that leave."""
         ...
@@ -54,6 +61,10 @@ class Pipe(Protocol):
 
     def held(self) -> int | None:
         """Return how many characters of text are held; None if that is not known."""
+        ...
+
+    def unended(self) -> int:
+        """Return how many characters of texts were read that have not ended: their end may need a long search."""
         ...
 
 
@@ -144,7 +155,7 @@ def _returned(result: Value) -> Value:
 class HookPipe:
     """Hooks one after another."""
 
-    __slots__ = ("_clock", "_left", "_out", "_row", "_steps")
+    __slots__ = ("_clock", "_left", "_out", "_row", "_steps", "_waits")
 
     def __init__(self, steps: Sequence[HookStep], clock: Callable[[], float]) -> None:
         self._steps = tuple(steps)
@@ -152,6 +163,7 @@ class HookPipe:
         self._row = tuple((step.ctx, step.plain_call, step, step.fits) for step in steps)
         self._left: tuple[HookStep, Chunk, Value] | None = None  # where `feed_fast` stopped, and why
         self._out = False  # whether a step has ever failed
+        self._waits = any(step.waits for step in steps)
 
     async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
         """Pass a chunk through the hooks."""
@@ -161,14 +173,14 @@ class HookPipe:
         made = await self._call(step, chunk, given=result)
         return await self._pass_all(made, self._steps.index(step) + 1)
 
-    def feed_fast(self, chunk: Chunk | str) -> Chunk | None:
+    def feed_fast(self, chunk: Chunk) -> Chunk | None:
         """Return a piece of text as the hooks leave it; None for anything but one piece in and one out.
 
         After None, the next call of `feed` goes on where this one stopped.
         """
-        if type(chunk) is not Chunk or chunk.type != "text-delta" or self._out:
+        if chunk.type != "text-delta" or self._out or self._waits:
             return None
-        piece: Chunk = chunk
+        piece = chunk
         for ctx, call, step, fits in self._row:
             try:
                 result = call(piece, ctx)
@@ -276,6 +288,10 @@ class HookPipe:
 
     def held(self) -> None:
         """Return None: what hooks keep for later is theirs to know."""
+
+    def unended(self) -> int:
+        """Return 0: hooks take chunks one by one."""
+        return 0
 
     def _set_timer(self, step: HookStep) -> None:
         seconds, step.ctx.timer = step.ctx.timer, None

@@ -189,6 +189,45 @@ Todo: TypeAlias = "list[tuple[int, Chunk | None]]"
 """Pending work, last item first: a pipe's number, and a chunk to feed it; None to call `end` or `wake`."""
 
 
+class PipeRow:
+    """The pipes of a stream, in sequence.
+
+    Attributes:
+        all: the pipes.
+        feed_fast: passes a chunk through them; see `Pipe.feed_fast`.
+    """
+
+    __slots__ = ("_fast", "_stopped", "all", "feed_fast")
+
+    def __init__(self, pipes: Sequence[Pipe]) -> None:
+        self.all = pipes
+        self._fast = tuple(enumerate([pipe.feed_fast for pipe in pipes]))
+        self._stopped: tuple[int, Chunk] | None = None  # the pipe at which `feed_fast` stopped, and what it is fed
+        self.feed_fast = pipes[0].feed_fast if len(pipes) == 1 else self._feed_fast
+
+    def _feed_fast(self, chunk: Chunk) -> Chunk | None:
+        for index, feed_fast in self._fast:
+            made = feed_fast(chunk)
+            if made is None:
+                self._stopped = (index, chunk)
+                return None
+            if not made.text:
+                return made
+            chunk = made
+        return chunk
+
+    async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
+        """Pass a chunk through the pipes, or through the rest of them if `feed_fast` has begun; return what leaves."""
+        if self._stopped is None:
+            return await feed_through(self.all, chunk)
+        (index, chunk), self._stopped = self._stopped, None
+        return await feed_through(self.all[index:], chunk)
+
+    def unended(self) -> int:
+        """Return how many characters of texts were read that have not ended."""
+        return sum(pipe.unended() for pipe in self.all)
+
+
 async def feed_through(pipes: Sequence[Pipe], chunk: Chunk) -> Sequence[Chunk]:
     """Pass a chunk through pipes in sequence; return what leaves."""
     chunks: Sequence[Chunk] = (chunk,)
@@ -247,6 +286,9 @@ class PolicyPipe:
         self._fallback = fallback
         self._out = False
 
+    def feed_fast(self, chunk: Chunk) -> None:
+        """Return None: what fails, and what then holds, is for `feed` to see."""
+
     async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
         """Pass a chunk through the pipes, or after a failure through the fallback."""
         made = await self._do([(0, chunk)])
@@ -281,6 +323,10 @@ class PolicyPipe:
         """Return how many characters are held inside, as far as that is known."""
         known = [count for pipe in (*self._pipes, *(self._fallback or ())) if (count := pipe.held()) is not None]
         return sum(known) if known else None
+
+    def unended(self) -> int:
+        """Return how many characters of texts were read inside that have not ended."""
+        return sum(pipe.unended() for pipe in (*self._pipes, *(self._fallback or ())))
 
     async def _do(self, todo: Todo, ask: Ask = _end) -> Sequence[Chunk]:
         """Do the pending work, or after a failure the rest of it; return the chunks that leave."""
@@ -333,6 +379,9 @@ class ShadowPipe:
         self._run = run
         self._passed_on: float | None = None  # the deadline that was passed on; the work may still wait
 
+    def feed_fast(self, chunk: Chunk) -> None:
+        """Return None: how the work is done beside the stream is for `feed` to see."""
+
     async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
         """Show the pipes a chunk; return it."""
         await self._run(lambda: feed_through(self._pipes, chunk))
@@ -357,6 +406,10 @@ class ShadowPipe:
 
     def held(self) -> None:
         """Return None: a shadow holds nothing of the stream."""
+
+    def unended(self) -> int:
+        """Return 0: the stream does not wait for what a shadow reads."""
+        return 0
 
     def deadline(self) -> float | None:
         """Return when the first timer inside runs out, unless the pipes are being woken for it."""

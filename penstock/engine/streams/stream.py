@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import time
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 import anyio
 
@@ -17,9 +17,9 @@ from penstock.engine.execution.offloading import is_long_value
 from penstock.engine.graph.plan import plan_steps
 from penstock.engine.processor.payload import Payload
 from penstock.engine.processor.stages import STREAM
-from penstock.engine.streams.builder import Builder, plain_hooks
-from penstock.engine.streams.hooks import STEP_ENDS
-from penstock.engine.streams.policy import end_all, feed_through, first_deadline, wake_all
+from penstock.engine.streams.builder import Builder
+from penstock.engine.streams.hooks import STEP_ENDS, HookPipe
+from penstock.engine.streams.policy import PipeRow, end_all, first_deadline, wake_all
 from penstock.engine.streams.sources import (
     PATIENCE,
     WAKE,
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from penstock.engine.graph.plan_cache import Hold
     from penstock.engine.processor.state import StageCall
     from penstock.engine.streams.chunk_log import HeldMeter
-    from penstock.engine.streams.hooks import HookPipe, Pipe
     from penstock.engine.streams.sources import Source
     from penstock.engine.values.facts import AnyKey
     from penstock.engine.values.frozen import Value
@@ -59,7 +58,7 @@ if TYPE_CHECKING:
 
 
 _JUDGES_HELD = frozenset({"tool-input-end", "tool-call", "text-end", "reasoning-end", *STEP_ENDS})
-_SELDOM = 63  # a loop of quick hooks looks at the clock once in 64 chunks
+_SELDOM, _OFTEN = 63, 7  # a loop of quick hooks looks at the clock once in 64 chunks, one that reads texts in 8
 _STARTS = {"text-start": "text-delta", "reasoning-start": "reasoning-delta"}
 _ENDS = {"text-end": "text-delta", "reasoning-end": "reasoning-delta"}
 _DELTAS = frozenset(_STARTS.values())
@@ -108,6 +107,10 @@ class StreamNormalizer:
 
 def _nothing(text: str) -> None:
     """Append nothing."""
+
+
+def _wakes_first(chunk: Chunk) -> None:
+    """Return None: no chunk is fed fast where timers may have run out before it."""
 
 
 class StreamHost(Protocol):
@@ -183,7 +186,6 @@ class OutputStream:
         self._sync = sync
         self._clock = time.monotonic if sync else anyio.current_time
         steps = list(plan_steps(block, fallbacks=True))
-        self._seen = 0  # characters of text
         self._timed = any(step.timed for step in steps)
         if any(step.ends for step in steps):
             self._iterator = Ending(self._iterator)
@@ -266,8 +268,7 @@ class OutputStream:
             self._closing.push_async_callback(close_source, self._iterator)
             if self._log is not None:
                 self._iterator = self._log.source(self._iterator)
-        plain = self._held is None and self._reader is None and not self._timed and plain_hooks(self._block)
-        chunks = self._run_plainly() if plain else self._run()
+        chunks = self._run()
         self._chunks = chunks if self._log is None else self._log.leaving(chunks)
         self._closing.push_async_callback(self._chunks.aclose)
         return self
@@ -287,28 +288,48 @@ class OutputStream:
 
     # What leaves
 
-    async def _run(self) -> AsyncGenerator[Chunk]:
+    async def _run(self) -> AsyncGenerator[Chunk]:  # noqa: C901, PLR0912, PLR0915 - one loop, without calls that cost time
         call, before = self._host.begin()
         failure: Exception | None = None
         try:
             pipes = await self._opened(call, before)
+            feed_fast = _wakes_first if self._timed else pipes.feed_fast
+            often = _SELDOM if all(type(pipe) is HookPipe for pipe in pipes.all) else _OFTEN
+            run, normalize = call.run, self._normalizer.normalize
             advance = self._iterator.__anext__ if self._reader is None else functools.partial(self._next, pipes)
+            text, write = self._current
             rest = Pace().rest
+            count = 0
             while True:
-                await rest()
+                count += 1
+                if not count & often:
+                    await rest()
                 try:
                     item = await advance()
                 except BaseException as error:  # noqa: BLE001 - the source's: raised after the chunks that are left
                     failure = None if isinstance(error, StopAsyncIteration) else failure_of(error)
                     break
-                self._check_going(call)
-                made = await self._leaving(pipes, item)
+                if run.stopped is not None:
+                    self._check_going(call)
+                if type(item) is str:
+                    item = Chunk("text-delta", item)
+                piece = feed_fast(item) if type(item) is Chunk else None
+                if piece is not None:
+                    if piece.id == text and piece.text:
+                        write(piece.text)
+                        yield piece
+                        continue
+                    made = normalize((piece,))
+                else:
+                    await rest()
+                    made = await self._leaving(pipes, item)
                 for chunk in made if self._held is None else self._let(made):
                     yield chunk
                     self._check_going(call)
+                text, write = self._current
             self._check_going(call)
             last = await (
-                self._off_loop(functools.partial(self._end, pipes)) if self._seen > LONG else self._end(pipes)
+                self._off_loop(functools.partial(self._end, pipes)) if pipes.unended() > LONG else self._end(pipes)
             )
             for chunk in await self._rest(last, failure, before):
                 yield chunk
@@ -320,45 +341,10 @@ class OutputStream:
         if failure is not None:
             raise failure
 
-    async def _run_plainly(self) -> AsyncGenerator[Chunk]:  # noqa: PLR0915 - one loop, without calls that cost time
-        """Do the same as `_run`, faster, for a sequence of sync hooks: three calls a chunk."""
-        call, before = self._host.begin()
-        failure: Exception | None = None
-        try:
-            pipes = await self._opened(call, before)
-            feed_fast, run = cast("HookPipe", pipes[0]).feed_fast, call.run
-            normalize, advance = self._normalizer.normalize, self._iterator.__anext__
-            text, write = self._normalizer.current
-            rest = Pace().rest
-            count = 0
-            while True:
-                count += 1
-                if not count & _SELDOM:
-                    await rest()
-                try:
-                    item = await advance()
-                except BaseException as error:  # noqa: BLE001 - the source's: raised after the chunks that are left
-                    failure = None if isinstance(error, StopAsyncIteration) else failure_of(error)
-                    break
-                if run.stopped is not None:
-                    self._check_going(call)
-                piece = feed_fast(item)
-                if piece is not None and piece.id == text and piece.text:
-                    write(piece.text)
-                    yield piece
-                    continue
-                for chunk in await self._leaving(pipes, item) if piece is None else normalize((piece,)):
-                    yield chunk
-                    self._check_going(call)
-                text, write = self._normalizer.current
-            self._check_going(call)
-            await self._rest([], failure, before)  # hooks without `flush` have nothing left
-        except Stopped as verdict:
-            for chunk in self._stopped(verdict, call):
-                yield chunk
-            return
-        if failure is not None:
-            raise failure
+    @property
+    def _current(self) -> tuple[str | None, Callable[[str], object]]:
+        """The id of the text whose pieces can leave as they are, and a function that appends to it; None: no text."""
+        return (None, _nothing) if self._held is not None else self._normalizer.current
 
     def _stopped(self, verdict: Stopped, call: StageCall) -> tuple[Chunk, ...]:
         """Return the chunks that report a verdict; texts that have left are retracted, in one chunk."""
@@ -384,7 +370,7 @@ class OutputStream:
         self._held = None
         return held
 
-    async def _opened(self, call: StageCall, before: Payload) -> list[Pipe]:
+    async def _opened(self, call: StageCall, before: Payload) -> PipeRow:
         """Return the pipes of the stream.
 
         Raises:
@@ -402,37 +388,37 @@ class OutputStream:
         pipes = await Builder(self._shared, self._clock).pipes(self._block)
         if self._log is not None:
             self._log.pipes, self._log.waiting = pipes, lambda: self._held
-        return pipes
+        return PipeRow(pipes)
 
-    async def _next(self, pipes: Sequence[Pipe]) -> Chunk | str:
+    async def _next(self, pipes: PipeRow) -> Chunk | str:
         """Return the next item; `WAKE` if a timer has run out, or the overlapping checks are done."""
         reader = self._reader
-        due = first_deadline(pipes)
+        due = first_deadline(pipes.all)
         return WAKE if reader is None else await reader.next(None if due is None else max(due - self._clock(), 0))
 
-    async def _leaving(self, pipes: Sequence[Pipe], item: Chunk | str) -> list[Chunk]:
+    async def _leaving(self, pipes: PipeRow, item: Chunk | str) -> list[Chunk]:
         """Wake steps whose timers have run out, and feed the item; return what leaves, normalized."""
-        made = await wake_all(pipes, self._clock()) if self._timed else ()
+        made = await wake_all(pipes.all, self._clock()) if self._timed else ()
         if item is WAKE:
             return self._normalizer.normalize(made)
         chunk = self._call_ids.own(item if type(item) is Chunk else as_chunk(item))
-        self._seen += len(chunk.text)
-        if self._is_long(chunk):
+        if self._is_long(chunk, pipes):
             return await self._off_loop(functools.partial(self._through, pipes, chunk, made))
         return await self._through(pipes, chunk, made)
 
-    async def _through(self, pipes: Sequence[Pipe], chunk: Chunk, made: Sequence[Chunk]) -> list[Chunk]:
-        out = await feed_through(pipes, chunk)
+    async def _through(self, pipes: PipeRow, chunk: Chunk, made: Sequence[Chunk]) -> list[Chunk]:
+        out = await pipes.feed(chunk)
         return self._normalizer.normalize([*made, *out] if made else out)
 
-    async def _end(self, pipes: Sequence[Pipe]) -> list[Chunk]:
-        return self._normalizer.normalize(await end_all(pipes))
+    async def _end(self, pipes: PipeRow) -> list[Chunk]:
+        return self._normalizer.normalize(await end_all(pipes.all))
 
-    def _is_long(self, chunk: Chunk) -> bool:
+    @staticmethod
+    def _is_long(chunk: Chunk, pipes: PipeRow) -> bool:
         """Return whether judging a chunk may take long: for what it holds, or for what was held until now."""
         return (
             len(chunk.text) > LONG
-            or (chunk.type in _JUDGES_HELD and self._seen > LONG)
+            or (chunk.type in _JUDGES_HELD and pipes.unended() > LONG)
             or (bool(chunk.payload) and is_long_value(chunk.payload))
         )
 

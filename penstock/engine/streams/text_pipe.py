@@ -46,9 +46,11 @@ class TextBuffer:
         closed: whether the text has ended.
         decided: the edits of the decided text.
         gone: the position up to which the text was released or deleted.
+        track: the track that reads the text.
+        borders: where a block begins in what is fed next.
     """
 
-    __slots__ = ("_borders", "_track", "block", "closed", "decided", "fed", "gone", "id", "kind", "last")
+    __slots__ = ("block", "borders", "closed", "decided", "fed", "gone", "id", "kind", "last", "track")
 
     def __init__(self, kind: str, template: Chunk, track: Track) -> None:
         self.kind = kind
@@ -59,25 +61,25 @@ class TextBuffer:
         self.gone = 0
         self.closed = False
         self.decided = Pending()
-        self._borders: tuple[int, ...] = ()  # where a block begins in what is fed next
-        self._track = track
+        self.borders: tuple[int, ...] = ()
+        self.track = track
 
     async def feed(self, text: str) -> None:
         """Append to the text."""
         self.fed += len(text)
-        borders, self._borders = self._borders, ()
-        self.decided.add(await self._track.feed(text, borders, final=False))
+        borders, self.borders = self.borders, ()
+        self.decided.add(await self.track.feed(text, borders, final=False))
 
     def begin_block(self, id: str) -> None:
         """Begin the next of neighbouring blocks."""
-        self._borders = (0,)
+        self.borders = (0,)
         self.id = id
         self.block += 1
         self.last = self.last.with_id(id)
 
     async def close(self) -> None:
         """End the text."""
-        self.decided.add(await self._track.feed("", final=True))
+        self.decided.add(await self.track.feed("", final=True))
         self.closed = True
 
 
@@ -224,6 +226,10 @@ class ToolInputs:
         held, self._held = self._held, {}
         return [chunk for chunks in held.values() for chunk in await self._judged(chunks)]
 
+    def held(self) -> int:
+        """Return how many characters of calls that have not ended are held."""
+        return sum(len(chunk.text) for chunks in self._held.values() for chunk in chunks)
+
     def give_up(self) -> Sequence[Chunk]:
         """Return the chunks of calls that have not ended, unchanged."""
         held, self._held = self._held, {}
@@ -344,6 +350,9 @@ def _is_of(chunk: Chunk, id: str) -> bool:
     return chunk.id == id and _KINDS.get(chunk.type, ("", ""))[0] == "text"
 
 
+_NOTHING = Chunk("text-delta")
+
+
 class TextPipe:
     """A lane in a stream, and the chunks that it holds back."""
 
@@ -351,6 +360,7 @@ class TextPipe:
         self._lane = lane
         self._written = written
         self._queue: deque[Slice | Chunk] = deque()
+        self._fed: Chunk | None = None  # a piece that `feed_fast` has taken, and could not release
         self._open: dict[tuple[str, str], TextBuffer] = {}
         self._unannounced: dict[str, dict[str, TextBuffer]] = {}  # of those, the ones without a start chunk, by kind
         self._announced: set[tuple[str, str]] = set()
@@ -361,10 +371,55 @@ class TextPipe:
         self._parts: set[tuple[str, str]] = set()  # tool calls, and reasoning that the lane does not read
         self._inputs = ToolInputs(lane)
 
+    def feed_fast(self, chunk: Chunk) -> Chunk | None:
+        """Return what of the current text leaves with one more piece of it, in one chunk, which may be empty.
+
+        None if that needs waiting, or if anything else leaves, or an edit; see `Pipe.feed_fast`.
+        """
+        buffer = self._current
+        if (
+            buffer is None
+            or chunk.type != "text-delta"
+            or chunk.id != buffer.id
+            or not chunk.text
+            or chunk.payload
+            or self._written
+        ):
+            return None
+        until = None if buffer.borders else buffer.track.feed_fast(chunk.text)
+        if until is None:
+            return None
+        buffer.decided.until = until
+        start, size = buffer.fed, len(chunk.text)
+        buffer.fed += size
+        queue = self._queue
+        held = queue[-1] if queue else None
+        if type(held) is Slice and held.buffer is buffer and not held.tail and chunk.differs_in_text(held.chunk):
+            held.chunk = chunk
+            held.text += chunk.text
+            held.end += size
+        else:
+            held = Slice(buffer, chunk, start)
+            queue.append(held)
+        if len(queue) > 1 or self._written or buffer.decided.waiting() or buffer.gone > held.start:
+            self._fed = chunk
+            return None
+        cut = until - held.start
+        if cut <= 0:
+            return _NOTHING
+        text = held.text[:cut]
+        held.text = held.text[cut:]
+        held.start = buffer.gone = until
+        if not held.text:
+            queue.clear()
+        return chunk if text == chunk.text else chunk.with_text(text)
+
     async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
         """Take a chunk; return the chunks that may be released."""
         buffer = self._current
-        if (
+        if self._fed is chunk:
+            self._fed = None
+        elif (
             buffer is not None
             and chunk.type == "text-delta"
             and chunk.id == buffer.id
@@ -408,6 +463,11 @@ class TextPipe:
         """Return how many characters are not decided yet, or wait behind such text."""
         pieces = sum(item.end - max(item.start, item.buffer.gone) for item in self._queue if isinstance(item, Slice))
         return max(pieces, 0) + sum(len(chunk.text) for chunk in self._later.all)
+
+    def unended(self) -> int:
+        """Return how many characters of texts, and of arguments of tool calls, were read that have not ended."""
+        buffers = [*self._open.values(), *([self._resting] if self._resting is not None else [])]
+        return sum(buffer.fed for buffer in buffers) + self._inputs.held()
 
     async def _take(self, chunk: Chunk) -> None:
         """Take a chunk, and then those that waited for a text that has ended."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from penstock.engine.processor.stages import WrongReturnError
 from penstock.engine.streams.chunk_texts import PROBE, SNAPSHOT, unread_in, with_texts
 from penstock.engine.streams.decisions import Decided, by_part, shifted
-from penstock.engine.text_guards.text_guard import in_places, scan_or_move, window_of
+from penstock.engine.text_guards.text_guard import LONG_FOR_ASYNC, in_places, scan_or_move, window_of
 from penstock.engine.text_guards.whole_texts import PART_KINDS
 from penstock.engine.text_guards.window import Hit, TextReader, TextWindow, moved
 from penstock.engine.values import edits as edit_ops
@@ -71,6 +71,14 @@ class Subject(NamedTuple):
 
 class Track(Protocol):
     """Processes one text. A step that has failed takes no further part in the text."""
+
+    def feed_fast(self, text: str) -> int | None:
+        """Take more of the text, if that needs no waiting and makes no edits; return up to where the text is decided.
+
+        None: call `feed` with the same text, which goes on where this stopped. No part of a message begins in the text,
+        it is not empty, and it does not end there.
+        """
+        ...
 
     async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
         """Take more of the text; return what is decided now.
@@ -134,6 +142,11 @@ class PassTrack:
     def __init__(self) -> None:
         self._fed = 0
 
+    def feed_fast(self, text: str) -> int:
+        """Decide the text."""
+        self._fed += len(text)
+        return self._fed
+
     async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
         """Decide the text without edits."""
         del borders, final
@@ -161,6 +174,9 @@ class WatchTrack:
         self._show = show
         self._shows_end = shows_end
         self._fed = 0
+
+    def feed_fast(self, text: str) -> None:
+        """Return None: what the step does with a piece is for `feed` to see."""
 
     async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
         """Show the piece, or the chunk with the edits of the steps before. Decide the text without edits."""
@@ -258,10 +274,14 @@ class StreamGuard(NamedTuple):
         return made
 
     def _scan(self, window: TextWindow) -> Scanned | Awaitable[Scanned]:
-        result = scan_or_move(self.guard, self.scan, window, self.step.ctx)
+        step = self.step
+        result: Scanned | Awaitable[Scanned]
+        short = len(window.text) <= LONG_FOR_ASYNC
+        result = self.scan(window, step.ctx) if short else scan_or_move(self.guard, self.scan, window, step.ctx)
         if not isinstance(result, tuple):
             return self._awaited(result)
-        self.step.keep_written()
+        if step.ctx.effects is not None:
+            step.keep_written()
         return result
 
     async def _awaited(self, waiting: Awaitable[Scanned]) -> Scanned:
@@ -285,27 +305,96 @@ def guard_lane(placed: StreamGuard) -> Lane:
     return Lane(open_track, kinds, placed.step.step.role == "guard")
 
 
+_MANY = 64  # pieces of a text, after which what was decided is forgotten
+
+
 class GuardTrack:
     """A `TextGuard` that reads one streamed text, which may be several neighbouring parts of a message."""
 
-    __slots__ = ("_fed", "_guard", "_held", "_kind", "_out", "_reader", "_step", "_until")
+    __slots__ = (
+        "_bounded",
+        "_fed",
+        "_guard",
+        "_held",
+        "_held_from",
+        "_kind",
+        "_most",
+        "_observes",
+        "_out",
+        "_raised",
+        "_reader",
+        "_step",
+        "_until",
+        "_waits",
+    )
 
     def __init__(self, placed: StreamGuard, kind: str) -> None:
         self._step = placed.step
         self._guard = placed.guard
         self._kind = kind
         self._reader = placed.reader(kind)
-        self._held = ""
-        self._fed = self._until = 0
+        self._held: list[str] = []  # the text from `_held_from` on, in pieces
+        self._held_from = self._fed = self._until = 0
         self._out = False
+        self._bounded = placed.guard.min_hold > 0
+        self._most = placed.guard.max_hold
+        self._waits = placed.guard.awaits
+        self._observes = placed.step.step.role == "observer"
+        self._raised: BaseException | None = None  # by `feed_fast`; `feed` handles it
+
+    def feed_fast(self, text: str) -> int | None:
+        """Read the text, unless too little is new; return up to where it is decided, if nothing was found."""
+        if self._out or self._waits:
+            return None
+        fed = self._fed + len(text)
+        try:
+            until = self._reader.feed_fast(text)
+            if until is None:
+                return None
+            if self._bounded or fed - until > self._most:
+                until = self._allowed(until, fed)
+        except BaseException as error:  # noqa: BLE001 - `feed` handles it
+            self._raised = error
+            return None
+        self._fed = fed
+        self._until = until
+        self._held.append(text)
+        if len(self._held) > _MANY:
+            self._join_held()
+        return fed if self._observes else until
+
+    def _join_held(self) -> str:
+        """Return the text that was held; forget what was decided before."""
+        text = "".join(self._held)[self._until - self._held_from :]
+        self._held, self._held_from = [text], self._until
+        return text
+
+    def _allowed(self, until: int, fed: int, *, final: bool = False) -> int:
+        """Return up to where the text may leave that is decided up to ``until``.
+
+        Raises:
+            WrongReturnError: the guard would hold back more than it may.
+        """
+        if self._guard.min_hold and not final:
+            until = max(self._until, min(until, fed - self._guard.min_hold))
+        until = self._reader.uncut(until)
+        if fed - until > self._guard.max_hold and self._reader.is_up_to_date:
+            raise WrongReturnError(f"it would hold back more than {self._guard.max_hold} characters of the stream")
+        return until
+
+    def _raise(self) -> None:
+        """Raise what `feed_fast` met."""
+        if self._raised is not None:
+            raise self._raised
 
     async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
         """Read the text, unless too little is new; return what is decided now."""
         self._fed += len(text)
         if self._out:
             return Decided((), self._fed)
-        self._held += text
+        self._held.append(text)
         try:
+            self._raise()
             if borders:
                 text = await self._begin_parts(text, borders)
             due = self._reader.add(text) or bool(borders)  # a part that has ended is news, though nothing follows yet
@@ -314,7 +403,7 @@ class GuardTrack:
             self._step.broke(error)
             self._out = True  # the policy lets the text pass: all that was held is released
             return Decided((), self._fed)
-        return Decided(edits, self._fed if self._step.step.role == "observer" else self._until)
+        return Decided(edits, self._fed if self._observes else self._until)
 
     async def _begin_parts(self, text: str, borders: Sequence[int]) -> str:
         """Read the parts that end within the text; return the text of the last part."""
@@ -326,20 +415,10 @@ class GuardTrack:
         return text[begin:]
 
     async def _read(self, *, final: bool) -> Edits:
-        """Read the new text; return the edits of what is decided now.
-
-        Raises:
-            WrongReturnError: the guard would hold back more than it may.
-        """
-        until = await self._reader.read(final=final)
-        if self._guard.min_hold and not final:
-            until = max(self._until, min(until, self._fed - self._guard.min_hold))
-        until = self._reader.uncut(until)
-        if self._fed - until > self._guard.max_hold:
-            raise WrongReturnError(f"it would hold back more than {self._guard.max_hold} characters of the stream")
+        """Read the new text; return the edits of what is decided now."""
+        until = self._allowed(await self._reader.read(final=final), self._fed, final=final)
         found = self._reader.take(until, final=final)
         edits = self._edits(found, until) if found else ()
-        self._held = self._held[until - self._until :]
         self._until = until
         return edits
 
@@ -349,12 +428,12 @@ class GuardTrack:
         Raises:
             WrongReturnError: an edit is not allowed.
         """
-        begin = self._until
-        window = TextWindow(self._held, 0, begin, begin == 0, kind=self._kind, parts=self._reader.parts)
+        begin, held = self._until, self._join_held()
+        window = TextWindow(held, 0, begin, begin == 0, kind=self._kind, parts=self._reader.parts)
         act = self._step.enclosed(self._guard.act)
         made = act([Hit(window, [moved(item, -begin) for item in found])], self._step.ctx)[0]
         self._step.keep_written()
-        edits = edit_ops.normalise(made, self._held)
+        edits = edit_ops.normalise(made, held)
         if edits and self._guard.edits == "nothing":
             raise WrongReturnError("it declares edits='nothing', but it returned edits; declare edits='spans'")
         if edits and edits[-1].end > until - begin:
@@ -375,6 +454,9 @@ class GuardChunkTrack:
         self._step = placed.step
         self._guard = placed.guard
         self._subject = subject
+
+    def feed_fast(self, text: str) -> None:
+        """Return None: the texts of a chunk are fed at once."""
 
     async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
         """Judge the texts; for a chunk that shows a growing value, the decided part of them."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from penstock.engine.processor.processor import CLAIMS, is_async
 from penstock.engine.processor.stages import STAGES, WrongReturnError
-from penstock.engine.tasks import gather, run_without_loop, runs_without_loop
+from penstock.engine.tasks import gather, runs_without_loop
 from penstock.engine.text_guards.whole_texts import WholeTexts
 from penstock.engine.text_guards.window import Found, Hit, PartStart, TextReader, TextWindow, moved, span
 from penstock.engine.values import edits as edit_ops
@@ -40,7 +40,7 @@ The longest key block that `penstock.detection.secrets.shapes` finds follows fro
 """
 
 
-_LONG_FOR_ASYNC = 500  # characters, since windows of guards that wait, as for a judge, are searched many at a time
+LONG_FOR_ASYNC = 500  # characters, since windows of guards that wait, as for a judge, are searched many at a time
 _MANY = 100  # texts and findings in them that one step of the event loop may act on
 
 _FOUND_TO = "penstock.found_to"  # a note in a window: where the last decided finding ended; no finding goes across that
@@ -159,16 +159,42 @@ class TextGuard(WholeTexts):
         The default calls `find` and `hold`. Override it if one search gives both. Findings begin at ``window.start``
         or later and are sorted. Those that end before the position are final.
         """
-        search = self._searched(window, ctx)
-        return search if self.awaits else run_without_loop(search, self.id)
+        if self.awaits:
+            return self._awaited(window, ctx)
+        found: Iterable[Found] | None = self.find(window.text, ctx, final=window.final)
+        if not found:
+            return (), len(window.text) if window.final else self.hold(window.text, window.start)
+        ordered = self._ordered(found)
+        cut = _behind_decided(ordered, window)
+        if cut:
+            ordered = self._ordered(self.find(window.text[cut:], ctx, final=window.final), cut)
+        return self._undecided(ordered, window, cut)
 
-    async def _searched(self, window: TextWindow, ctx: AnyContext) -> tuple[Sequence[Found], int]:
-        cut = 0
-        found = await self._found_from(cut, window, ctx)
-        if any(item.start < window.start < item.end for item in found):
-            # The window begins within a finding that is decided: search behind that one only.
-            cut = min(max(window.notes.get(_FOUND_TO, 0) - window.base, 0), window.start)
-            found = await self._found_from(cut, window, ctx)
+    async def _awaited(self, window: TextWindow, ctx: AnyContext) -> tuple[Sequence[Found], int]:
+        """Do the same, with a `find` that is async."""
+        found = self._ordered(await self.find(window.text, ctx, final=window.final))
+        cut = _behind_decided(found, window)
+        if cut:
+            found = self._ordered(await self.find(window.text[cut:], ctx, final=window.final), cut)
+        return self._undecided(found, window, cut)
+
+    def _ordered(self, found: Iterable[Found] | None, cut: int = 0) -> list[Found]:
+        """Return what `find` found in a window from a position on, in order.
+
+        Raises:
+            WrongReturnError: a finding is longer than the guard's reach.
+        """
+        if not found:
+            return []
+        ordered = sorted([moved(item, cut) for item in found], key=span)
+        if self.reach is not None and any(item.end - item.start > self.reach for item in ordered):
+            raise WrongReturnError(
+                f"it found a span that is longer than its reach of {self.reach} characters; increase reach"
+            )
+        return ordered
+
+    def _undecided(self, found: list[Found], window: TextWindow, cut: int) -> tuple[Sequence[Found], int]:
+        """Return the findings in the undecided text, and the position from which text must be held back."""
         known = [item for item in found if item.start >= window.start]
         if window.final:
             return known, len(window.text)
@@ -177,21 +203,6 @@ class TextGuard(WholeTexts):
         if reached:
             window.notes[_FOUND_TO] = window.base + reached[-1]
         return known, held
-
-    async def _found_from(self, cut: int, window: TextWindow, ctx: AnyContext) -> list[Found]:
-        """Return what `find` finds in a window from a position on, in order.
-
-        Raises:
-            WrongReturnError: a finding is longer than the guard's reach.
-        """
-        result: Value = self.find(window.text[cut:], ctx, final=window.final)
-        found: Iterable[Found] | None = await result if self.awaits else result
-        ordered = sorted([moved(item, cut) for item in found], key=span) if found else []
-        if self.reach is not None and any(item.end - item.start > self.reach for item in ordered):
-            raise WrongReturnError(
-                f"it found a span that is longer than its reach of {self.reach} characters; increase reach"
-            )
-        return ordered
 
     def act(self, hits: Sequence[Hit], ctx: AnyContext) -> Sequence[Iterable[Edit]]:
         """Return the edits for each finding, with positions in its window; by default the findings themselves.
@@ -300,11 +311,19 @@ class TextGuard(WholeTexts):
         return False
 
 
+def _behind_decided(found: Sequence[Found], window: TextWindow) -> int:
+    """Return where a search must begin anew, if the window begins within a finding that is decided; else 0."""
+    if not any(item.start < window.start < item.end for item in found):
+        return 0
+    found_to: int = window.notes.get(_FOUND_TO, 0)
+    return min(max(found_to - window.base, 0), window.start)
+
+
 def scan_or_move(
     guard: TextGuard, scan: Callable[..., Value], window: TextWindow, ctx: AnyContext
 ) -> Scanned | Awaitable[Scanned]:
     """Return what a guard finds in a window; an awaitable of that if it waits, or is moved off the event loop."""
-    most = _LONG_FOR_ASYNC if guard.awaits else LONG
+    most = LONG_FOR_ASYNC if guard.awaits else LONG
     if len(window.text) > most and guard.offloadable and not runs_without_loop():
         return _scan_in_worker(partial(scan, window, ctx))
     scanned: Scanned | Awaitable[Scanned] = scan(window, ctx)

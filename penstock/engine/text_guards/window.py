@@ -196,10 +196,11 @@ class _Moving:
         notes: the guard's own.
         fresh: how many characters are new since the last search.
         held: how many characters were not decided after the last search.
+        ahead: text that follows and is not in the window yet.
         whole: whether the window takes all that follows, and not piece by piece.
     """
 
-    __slots__ = ("_ahead", "_at", "base", "begins", "fresh", "held", "notes", "start", "text", "whole")
+    __slots__ = ("_at", "ahead", "base", "begins", "fresh", "held", "notes", "start", "text", "whole")
 
     def __init__(self, base: int = 0) -> None:
         self.text = ""
@@ -208,44 +209,44 @@ class _Moving:
         self.begins = True
         self.notes: dict[str, Value] = {}
         self.fresh = self.held = 0
-        self._ahead: deque[str] = deque()  # text that follows and is not in the window yet
+        self.ahead: deque[str] = deque()
         self._at = 0  # how much of the first of them is
         self.whole = False
 
     def add(self, text: str) -> None:
         """Append to the text."""
         self.fresh += len(text)
-        if self._ahead or len(text) > PIECE:
-            self._ahead.append(text)
+        if self.ahead or len(text) > PIECE:
+            self.ahead.append(text)
         else:
             self.text += text
 
     def postpone(self, text: str) -> None:
         """Append to the text; the window moves on later."""
         self.fresh += len(text)
-        self._ahead.append(text)
+        self.ahead.append(text)
 
     def advance(self) -> bool:
         """Add the next piece of the text to the window; return whether more of the text follows."""
-        wanted = sum(map(len, self._ahead)) if self.whole else PIECE
+        wanted = sum(map(len, self.ahead)) if self.whole else PIECE
         pieces = [self.text]
-        while self._ahead and wanted > 0:
-            piece = self._ahead[0][self._at : self._at + wanted]
+        while self.ahead and wanted > 0:
+            piece = self.ahead[0][self._at : self._at + wanted]
             pieces.append(piece)
             wanted -= len(piece)
             self._at += len(piece)
-            if self._at == len(self._ahead[0]):
-                self._ahead.popleft()
+            if self._at == len(self.ahead[0]):
+                self.ahead.popleft()
                 self._at = 0
         if len(pieces) > 1:
             self.text = "".join(pieces)
-        return bool(self._ahead)
+        return bool(self.ahead)
 
     def copy(self) -> _Moving:
         """Return a copy, which moves by itself."""
         made = _Moving(self.base)
         made.text, made.start, made.begins, made.notes = self.text, self.start, self.begins, deepcopy(self.notes)
-        made._ahead, made._at, made.fresh, made.held = self._ahead.copy(), self._at, self.fresh, self.held
+        made.ahead, made._at, made.fresh, made.held = self.ahead.copy(), self._at, self.fresh, self.held
         return made
 
     def decide(self, until: int, lookback: int) -> None:
@@ -302,6 +303,8 @@ class TextReader:
         "_kind",
         "_own",
         "_scan",
+        "_scanned",
+        "_unkept",
         "parts",
     )
 
@@ -329,6 +332,8 @@ class TextReader:
         self._joined: _Moving | None = None  # reads neighbouring parts as one
         self._borders: list[int] = []
         self._found: list[Found] = []  # decided by one reading, and not taken yet
+        self._unkept: TextWindow | None = None  # a window of `feed_fast`
+        self._scanned: Scanned | Awaitable[Scanned] | None = None  # of the next look: `feed_fast` has searched
         self.parts: list[PartStart] = [PartStart(0, place)]
 
     def add(self, text: str) -> bool:
@@ -343,13 +348,48 @@ class TextReader:
             self._joined.postpone(text)
         return own.fresh > 0 and own.fresh >= own.held >> 3
 
+    def feed_fast(self, text: str) -> int | None:
+        """Append to the text and search it, if that finds nothing; return up to where the text is decided.
+
+        None: nothing was appended, since something was found, or the search must be waited for. Then call `add` with
+        the same text, and `read`, which goes on with the result of this search.
+        """
+        own, guard = self._own, self._guard
+        if self._joined is not None or self._found or own.ahead or len(text) > PIECE:
+            return None
+        fresh = own.fresh + len(text)
+        at = own.base + own.start
+        if fresh < own.held >> 3:
+            own.text += text
+            own.fresh = fresh
+        else:
+            grown = own.text + text
+            held = None if self._key else guard.quiet(grown, own.start, own.notes, final=False)
+            if held is None:
+                scanned = self._scan(self._window_again(own, grown))
+                if not isinstance(scanned, tuple) or scanned[0]:
+                    self._scanned, self._unkept = scanned, None
+                    return None
+                held = scanned[1]
+            at = own.base + held
+            own.text = grown
+            own.fresh = 0
+            own.decide(held, guard.lookback)
+        self._fed += len(text)
+        return at
+
+    @property
+    def is_up_to_date(self) -> bool:
+        """Whether all of the text was searched."""
+        return not self._own.fresh
+
     async def begin_part(self, place: TextPlace) -> None:
         """Begin the next part: what follows stands in another place."""
         if self._guard.read_parts_separately:
             if self._joined is None:
                 self._joined = self._own.copy()
             await self._look(self._own, final=True)
-            self._own = _Moving(self._fed)
+            self._own, self._unkept = _Moving(self._fed), None
             self._borders.append(self._fed)
         self.parts.append(PartStart(self._fed, place))
 
@@ -374,17 +414,14 @@ class TextReader:
 
     async def _look_once(self, moving: _Moving, *, final: bool, across: bool) -> int:
         start, base = moving.start, moving.base
-        if not self._key:
+        scanned, self._scanned = self._scanned, None
+        if scanned is None and not self._key:
             held = self._guard.quiet(moving.text, start, moving.notes, final=final)
-            if held is not None:
-                moving.decide(held, self._guard.lookback)
-                return base + held
-        text, notes, separate = moving.text, moving.notes, self._joined is not None and not across
-        window = TextWindow(
-            text, start, base, moving.begins, final, self._kind, self._key, self._fixed, notes, self.parts, separate
-        )
-        result = self._scan(window)
-        found, held = result if isinstance(result, tuple) else await result
+            scanned = None if held is None else ((), held)
+        if scanned is None:
+            separate = self._joined is not None and not across
+            scanned = self._scan(self._window(moving, moving.text, final=final, separate=separate))
+        found, held = scanned if isinstance(scanned, tuple) else await scanned
         if found:
             found = [item for item in found if item.start >= start]
             held = uncut(found, held)
@@ -392,6 +429,21 @@ class TextReader:
             self._found.extend([item for item in known if not across or self._counts_across(item)])
         moving.decide(held, self._guard.lookback)
         return base + held
+
+    def _window_again(self, moving: _Moving, text: str) -> TextWindow:
+        """Return the window over a text: the last one, which no guard has kept since it found nothing."""
+        window = self._unkept
+        if window is None:
+            self._unkept = window = self._window(moving, text, final=False)
+        else:
+            window.text, window.start, window.base, window.begins = text, moving.start, moving.base, moving.begins
+        return window
+
+    def _window(self, moving: _Moving, text: str, *, final: bool, separate: bool = False) -> TextWindow:
+        """Return the window over a text, which a guard can keep."""
+        start, base, begins, notes = moving.start, moving.base, moving.begins, moving.notes
+        kind, key, fixed = self._kind, self._key, self._fixed
+        return TextWindow(text, start, base, begins, final, kind, key, fixed, notes, self.parts, separate)
 
     def _counts_across(self, found: Found) -> bool:
         return crosses(found, self._borders) or self._guard.joined_only(found)
