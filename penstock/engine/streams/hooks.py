@@ -107,6 +107,16 @@ def _shown(call: HookCall) -> HookCall:
     return show
 
 
+def _shown_soon(call: HookCall) -> HookCall:
+    """Return a function that calls an async observer and ignores its result."""
+
+    async def show(chunk: Chunk, ctx: OutputStreamContext) -> Chunk:
+        await call(chunk, ctx)
+        return chunk
+
+    return show
+
+
 class Leavable(Protocol):
     """Returns a hook as it is called under a time limit, and whether that waits."""
 
@@ -134,7 +144,8 @@ class HookStep:
         self.deadline: float | None = None
         self.out = False  # it failed, so it takes no part in the rest of the block
         self.fits = _FITS[step.step.edits]
-        self.plain_call = _shown(call) if step.step.role == "observer" else call
+        shown = _shown_soon if waits else _shown
+        self.plain_call = shown(call) if step.step.role == "observer" else call
 
 
 class Raised(NamedTuple):
@@ -153,9 +164,13 @@ def _returned(result: Value) -> Value:
 
 
 class HookPipe:
-    """Hooks one after another."""
+    """Hooks one after another.
 
-    __slots__ = ("_clock", "_left", "_out", "_row", "_steps", "_waits")
+    Attributes:
+        waits: whether a hook is async.
+    """
+
+    __slots__ = ("_clock", "_left", "_out", "_row", "_steps", "waits")
 
     def __init__(self, steps: Sequence[HookStep], clock: Callable[[], float]) -> None:
         self._steps = tuple(steps)
@@ -163,7 +178,7 @@ class HookPipe:
         self._row = tuple((step.ctx, step.plain_call, step, step.fits) for step in steps)
         self._left: tuple[HookStep, Chunk, Value] | None = None  # where `feed_fast` stopped, and why
         self._out = False  # whether a step has ever failed
-        self._waits = any(step.waits for step in steps)
+        self.waits = any(step.waits for step in steps)
 
     async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
         """Pass a chunk through the hooks."""
@@ -178,25 +193,53 @@ class HookPipe:
 
         After None, the next call of `feed` goes on where this one stopped.
         """
-        if chunk.type != "text-delta" or self._out or self._waits:
+        if chunk.type != "text-delta" or self._out or self.waits:
             return None
         piece = chunk
         for ctx, call, step, fits in self._row:
             try:
                 result = call(piece, ctx)
             except BaseException as error:  # noqa: BLE001 - `feed` handles it
-                self._left = (step, piece, Raised(error))
-                return None
+                return self._stop_at(step, piece, Raised(error))
             if ctx.effects is not None:
-                self._left = (step, piece, result)
-                return None
+                return self._stop_at(step, piece, result)
             if result is not piece:
                 if not fits(piece, result):
-                    self._left = (step, piece, result)
-                    return None
+                    return self._stop_at(step, piece, result)
                 step.step.changed = True
                 piece = result
         return piece
+
+    async def feed_soon(self, chunk: Chunk) -> Chunk | None:
+        """Do the same as `feed_fast`, where hooks are async."""
+        if chunk.type != "text-delta" or self._out:
+            return None
+        piece = chunk
+        now = self._steps[0].step.watched_since()
+        for ctx, call, step, fits in self._row:
+            watched = step.step
+            watched.since = now
+            try:
+                result = call(piece, ctx)
+                if step.waits:
+                    result = await result
+            except BaseException as error:  # noqa: BLE001 - `feed` handles it
+                return self._stop_at(step, piece, Raised(error))
+            finally:
+                watched.since = math.inf
+            if ctx.effects is not None:
+                return self._stop_at(step, piece, result)
+            if result is not piece:
+                if not fits(piece, result):
+                    return self._stop_at(step, piece, result)
+                watched.changed = True
+                piece = result
+        return piece
+
+    def _stop_at(self, step: HookStep, chunk: Chunk, result: Value) -> Chunk | None:
+        """Note with which step, chunk and result of it `feed` is to go on; return None."""
+        self._left = (step, chunk, result)
+        return None
 
     async def _pass_on(self, chunk: Chunk, first: int) -> Sequence[Chunk]:
         """Pass a chunk through the hooks from ``first`` on; each is flushed before a text or the step ends."""
@@ -224,9 +267,12 @@ class HookPipe:
         if step.out:
             return (chunk,)
         try:
-            result = step.call(chunk, step.ctx) if given is NOT_CALLED else _returned(given)
-            if step.waits:
-                result = await step.step.watched(result)
+            if given is not NOT_CALLED:
+                result = _returned(given)
+            else:
+                result = step.call(chunk, step.ctx)
+                if step.waits:
+                    result = await step.step.watched(result)
             as_it_was = result is chunk and step.ctx.effects is None
             made = (chunk,) if as_it_was else checked_result(step, chunk, result)
         except BaseException as error:  # noqa: BLE001 - sorted by `broke`, which lets interrupts pass

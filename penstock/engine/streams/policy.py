@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import anyio
 
 from penstock.engine.execution.boundary import after_failure, cut_off_verdict, failure_verdict, log, timed_out
-from penstock.engine.streams.hooks import BLOCK_ENDS, NOTHING, STEP_ENDS
+from penstock.engine.streams.hooks import BLOCK_ENDS, NOTHING, STEP_ENDS, HookPipe
 from penstock.engine.streams.steps import Stopped
 from penstock.engine.tasks import new_task_group, runs_without_loop
 from penstock.engine.values.errors import StepFailedError
@@ -195,15 +195,18 @@ class PipeRow:
     Attributes:
         all: the pipes.
         feed_fast: passes a chunk through them; see `Pipe.feed_fast`.
+        feed_soon: does the same for hooks of which one is async; None if that is not all there is.
     """
 
-    __slots__ = ("_fast", "_stopped", "all", "feed_fast")
+    __slots__ = ("_fast", "_stopped", "all", "feed_fast", "feed_soon")
 
     def __init__(self, pipes: Sequence[Pipe]) -> None:
         self.all = pipes
         self._fast = tuple(enumerate([pipe.feed_fast for pipe in pipes]))
         self._stopped: tuple[int, Chunk] | None = None  # the pipe at which `feed_fast` stopped, and what it is fed
-        self.feed_fast = pipes[0].feed_fast if len(pipes) == 1 else self._feed_fast
+        only = pipes[0] if len(pipes) == 1 else None
+        self.feed_fast = self._feed_fast if only is None else only.feed_fast
+        self.feed_soon = only.feed_soon if isinstance(only, HookPipe) and only.waits else None
 
     def _feed_fast(self, chunk: Chunk) -> Chunk | None:
         for index, feed_fast in self._fast:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias, cast
 
@@ -177,6 +178,15 @@ WAKE = Chunk("raw")
 """What a `TaskReader` returns when it wakes its caller without a chunk: a timer has run out, or a check is done."""
 
 
+AHEAD = 2_048
+"""How many characters a task may read before the reader asks for them, where guards wait: about one look of a judge."""
+
+
+def _size_of(item: Chunk | str) -> int:
+    """Return how many characters of text an item has, and one for the item itself."""
+    return 1 + len(item.text if isinstance(item, Chunk) else item)
+
+
 class TaskReader:
     """Reads a source in a separate task, from `open` to `close`, both of which the reading task must call.
 
@@ -184,12 +194,15 @@ class TaskReader:
         woken: is set when a chunk has arrived, or the work beside is done.
     """
 
-    def __init__(self, source: AsyncIterator[Chunk | str]) -> None:
+    def __init__(self, source: AsyncIterator[Chunk | str], *, ahead: int = 0) -> None:
+        """Read ``source``, one chunk when it is asked for; or ahead of that, up to ``ahead`` characters of text."""
         self._source = source
         self._group = anyio.create_task_group()
         self._asked = anyio.Event()
         self._waiting = False
-        self._item: Chunk | str = WAKE
+        self._items: deque[Chunk | str] = deque()
+        self._ahead = ahead
+        self._size = 0  # characters that were read ahead
         self._error: Exception | None = None
         self._ended = False
         self.woken = anyio.Event()
@@ -218,21 +231,28 @@ class TaskReader:
         if not self._there:
             with anyio.move_on_after(seconds):
                 await self.woken.wait()
-        self.woken = anyio.Event()
+        if self.woken.is_set():
+            self.woken = anyio.Event()
         if not self._there:
             return WAKE
         self._waiting = False
+        if self._items:
+            item = self._items.popleft()
+            self._size -= _size_of(item)
+            return item
         if self._error is not None:
             error, self._error = self._error, None
             raise error
-        if self._ended:
-            raise StopAsyncIteration
-        item, self._item = self._item, WAKE
-        return item
+        raise StopAsyncIteration
+
+    def has_more_text(self) -> bool:
+        """Return whether the next chunk is there already, and is a piece of text."""
+        item = self._items[0] if self._items else None
+        return isinstance(item, str) or (isinstance(item, Chunk) and item.type == "text-delta")
 
     @property
     def _there(self) -> bool:
-        return self._item is not WAKE or self._ended or self._error is not None
+        return bool(self._items) or self._ended or self._error is not None
 
     async def _read(self) -> None:
         with anyio.CancelScope() as scope:
@@ -247,9 +267,12 @@ class TaskReader:
     async def _read_all(self) -> None:
         try:
             while True:
-                await self._asked.wait()
+                if self._size >= self._ahead:
+                    await self._asked.wait()
                 self._asked = anyio.Event()
-                self._item = await self._source.__anext__()
+                item = await self._source.__anext__()
+                self._items.append(item)
+                self._size += _size_of(item)
                 self.woken.set()
         except StopAsyncIteration:
             return

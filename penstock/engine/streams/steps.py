@@ -5,7 +5,8 @@ A verdict leaves the graph as `Stopped`, which only this package raises and catc
 
 from __future__ import annotations
 
-from time import perf_counter
+import math
+from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
 from penstock.engine.execution.boundary import (
@@ -56,6 +57,11 @@ class Stopped(Exception):  # noqa: N818 - a verdict, no error
         super().__init__(tripwire.reason)
 
 
+def _no_more() -> bool:
+    """Return False: nothing is read ahead."""
+    return False
+
+
 class StreamCall:
     """What the steps of one stream share.
 
@@ -67,9 +73,22 @@ class StreamCall:
         ending: why a step asked to end the source early; None while none did.
         closing: functions to call at the end of the stream, to close shadows.
         written: data chunks that hooks wrote while they judged texts; they leave with what is released next.
+        watching: whether a timer runs that looks for steps for which the stream waits for long.
+        has_more_text: returns whether another piece of text has come already; a guard that waits looks at it, too.
     """
 
-    __slots__ = ("closing", "ending", "facts", "payload", "stage_call", "steps", "written")
+    __slots__ = (
+        "_stop_watching",
+        "closing",
+        "ending",
+        "facts",
+        "has_more_text",
+        "payload",
+        "stage_call",
+        "steps",
+        "watching",
+        "written",
+    )
 
     def __init__(self, stage_call: StageCall, payload: Payload, facts: dict[AnyKey, Value]) -> None:
         self.stage_call = stage_call
@@ -79,12 +98,30 @@ class StreamCall:
         self.written: list[Chunk] = []
         self.ending: str | None = None
         self.closing: list[Callable[[], None]] = []
+        self.watching = False
+        self.has_more_text: Callable[[], bool] = _no_more
+        self._stop_watching: Callable[[], None] | None = None
 
     def open_step(self, step: PlanStep, call: StageCall) -> StreamStep:
         """Return a step for this stream; ``call`` is the call of the stage within the branch that the step is in."""
         made = StreamStep(step, self, call)
         self.steps.append(made)
         return made
+
+    def watch(self) -> None:
+        """Look after a while for steps for which the stream waits for long, and again as long as it waits for one."""
+        self.watching = True
+        self._stop_watching = call_later(LONG, self._look)
+
+    def _look(self) -> None:
+        now = monotonic()
+        for step in self.steps:
+            if now - step.since >= LONG:
+                step.warn_slow()
+        begun = [step.since for step in self.steps if step.since < math.inf and not step.step.warned_slow]
+        self.watching = bool(begun)
+        if begun:
+            self._stop_watching = call_later(LONG - now + min(begun), self._look)
 
     def for_shadow(self) -> StreamCall:
         """Return a copy for a shadow: it sees the same, and its facts stay its own."""
@@ -105,7 +142,9 @@ class StreamCall:
             step.close()
         for close in self.closing:
             close()
-        self.steps, self.closing = [], []
+        if self._stop_watching is not None:
+            self._stop_watching()
+        self.steps, self.closing, self._stop_watching = [], [], None
 
 
 LONG = 10.0
@@ -120,9 +159,10 @@ class StreamStep:
         ctx: its context, one for the whole stream.
         changed: whether it changed anything so far.
         enclosing: encloses the calls of its hooks; None if no observer wants that.
+        since: when the stream began to wait for the step, in seconds of `time.monotonic`; infinity while it does not.
     """
 
-    __slots__ = ("_call", "_done", "_edits", "_shared", "_started", "changed", "ctx", "enclosing", "step")
+    __slots__ = ("_call", "_done", "_edits", "_shared", "_started", "changed", "ctx", "enclosing", "since", "step")
 
     def __init__(self, step: PlanStep, shared: StreamCall, call: StageCall) -> None:
         self.step = step
@@ -130,6 +170,7 @@ class StreamStep:
         self._call = call
         self.ctx: OutputStreamContext = OutputStreamContext(call, step, shared.payload)
         self.changed = False
+        self.since = math.inf
         self._edits: list[tuple[TextPlace, Edit]] = []
         self._done = False
         self._started = perf_counter() if call.run.listening else 0.0
@@ -141,16 +182,20 @@ class StreamStep:
 
     async def watched(self, waiting: Awaitable[T]) -> T:
         """Wait for a hook; say so in the log, once, if the stream has waited for it for `LONG` seconds."""
-        watch = None
-        if not self.step.warned_slow:
-            watch = call_later(LONG, self._warn_slow)
+        self.since = self.watched_since()
         try:
             return await waiting
         finally:
-            if watch is not None:
-                watch()
+            self.since = math.inf
 
-    def _warn_slow(self) -> None:
+    def watched_since(self) -> float:
+        """Return the time for `since`, and have it watched from now on."""
+        if not self._shared.watching:
+            self._shared.watch()
+        return monotonic()
+
+    def warn_slow(self) -> None:
+        """Say in the log, once, that the stream waits for the step."""
         if not self.step.warned_slow:
             self.step.warned_slow = True
             log.warning(
@@ -158,6 +203,11 @@ class StreamStep:
                 self.step.path,
                 LONG,
             )
+
+    @property
+    def has_more_text(self) -> bool:
+        """Whether another piece of text has come already."""
+        return self._shared.has_more_text()
 
     def take_effects(self) -> list[Chunk]:
         """Apply what the hook did through its context; return the data chunks that it wrote.

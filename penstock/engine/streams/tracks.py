@@ -397,7 +397,8 @@ class GuardTrack:
             self._raise()
             if borders:
                 text = await self._begin_parts(text, borders)
-            due = self._reader.add(text) or bool(borders)  # a part that has ended is news, though nothing follows yet
+            due = self._reader.add(text) and not (self._waits and self._step.has_more_text)
+            due = due or bool(borders)  # a part that has ended is news, though nothing follows yet
             edits = await self._read(final=final) if final or due else ()
         except BaseException as error:  # noqa: BLE001 - `broke` sorts it and lets interrupts pass
             self._step.broke(error)
