@@ -35,6 +35,7 @@ class PlanStep:
         "allows",
         "edits",
         "ends",
+        "gathers",
         "needs_loop",
         "new_state",
         "offloadable",
@@ -61,6 +62,7 @@ class PlanStep:
         self.edits: EditsClaim = claims.edits
         self.role = claims.role
         self.timed = step.processor.timed
+        self.gathers = step.processor.awaits  # pieces of text gather while it looks at those before
         self.ends = step.processor.ends
         self.offloadable = step.processor.offloadable
         self.needs_loop = step.processor.needs_loop or step.policy.offload is not None

@@ -79,10 +79,10 @@ class Plans:
 
     @property
     def runs_beside_model(self) -> bool:
-        """Whether something may run beside the model: timers in the stream, or overlapping checks."""
+        """Whether something may run beside the model: timers or async guards in the stream, or overlapping checks."""
         if self._beside is None:
-            timed = any(step.timed for step in plan_steps(self.stage(STREAM.name), fallbacks=True))
-            self._beside = timed or _overlaps(self.root)
+            steps = plan_steps(self.stage(STREAM.name), fallbacks=True)
+            self._beside = any(step.timed or step.gathers for step in steps) or _overlaps(self.root)
         return self._beside
 
     @property

@@ -179,7 +179,10 @@ WAKE = Chunk("raw")
 
 
 AHEAD = 2_048
-"""How many characters a task may read before the reader asks for them, where guards wait: about one look of a judge."""
+"""How many characters of a source may be read before they are asked for, while a guard looks at what came before."""
+
+UNHURRIED = 0.01
+"""Seconds that a guard may look before more is read."""
 
 
 def _size_of(item: Chunk | str) -> int:
@@ -194,15 +197,15 @@ class TaskReader:
         woken: is set when a chunk has arrived, or the work beside is done.
     """
 
-    def __init__(self, source: AsyncIterator[Chunk | str], *, ahead: int = 0) -> None:
-        """Read ``source``, one chunk when it is asked for; or ahead of that, up to ``ahead`` characters of text."""
+    def __init__(self, source: AsyncIterator[Chunk | str]) -> None:
         self._source = source
         self._group = anyio.create_task_group()
-        self._asked = anyio.Event()
-        self._waiting = False
+        self._wanted = anyio.Event()  # is set when a chunk is asked for, or a guard begins to look
+        self._asking = False
+        self._looks = 0  # guards that look at what came before
+        self._patient_until = math.inf  # when what follows may be read though nobody asks
         self._items: deque[Chunk | str] = deque()
-        self._ahead = ahead
-        self._size = 0  # characters that were read ahead
+        self._size = 0  # characters in them
         self._error: Exception | None = None
         self._ended = False
         self.woken = anyio.Event()
@@ -225,9 +228,9 @@ class TaskReader:
         Raises:
             StopAsyncIteration: the source has ended.
         """
-        if not self._waiting:
-            self._waiting = True
-            self._asked.set()
+        if not self._items and not self._asking:
+            self._asking = True
+            self._wanted.set()
         if not self._there:
             with anyio.move_on_after(seconds):
                 await self.woken.wait()
@@ -235,7 +238,6 @@ class TaskReader:
             self.woken = anyio.Event()
         if not self._there:
             return WAKE
-        self._waiting = False
         if self._items:
             item = self._items.popleft()
             self._size -= _size_of(item)
@@ -244,6 +246,19 @@ class TaskReader:
             error, self._error = self._error, None
             raise error
         raise StopAsyncIteration
+
+    def look_begins(self) -> None:
+        """Note that a guard looks at the text from now on: if that takes long, more of the source is read meanwhile."""
+        self._looks += 1
+        if self._looks == 1:
+            self._patient_until = anyio.current_time() + UNHURRIED
+            self._wanted.set()
+
+    def look_ends(self) -> None:
+        """Note that the guard has looked."""
+        self._looks -= 1
+        if not self._looks:
+            self._patient_until = math.inf
 
     def has_more_text(self) -> bool:
         """Return whether the next chunk is there already, and is a piece of text."""
@@ -267,12 +282,11 @@ class TaskReader:
     async def _read_all(self) -> None:
         try:
             while True:
-                if self._size >= self._ahead:
-                    await self._asked.wait()
-                self._asked = anyio.Event()
+                await self._wait_until_wanted()
                 item = await self._source.__anext__()
                 self._items.append(item)
                 self._size += _size_of(item)
+                self._asking = False
                 self.woken.set()
         except StopAsyncIteration:
             return
@@ -282,6 +296,17 @@ class TaskReader:
             self._error = _broken_off("a stream's source", error)  # also if the source has cancelled its own task
         except BaseException as error:  # noqa: BLE001 - raised where the chunks are read, or here
             self._error = failure_of(error)
+
+    async def _wait_until_wanted(self) -> None:
+        """Wait until a chunk is asked for, or a guard has looked for a while and not too much was read."""
+        while not self._asking:
+            now = anyio.current_time()
+            if self._patient_until <= now and self._size < AHEAD:
+                return
+            may_wait = math.inf if self._size >= AHEAD else self._patient_until - now
+            self._wanted = anyio.Event()
+            with anyio.move_on_after(may_wait):
+                await self._wanted.wait()
 
     async def _beside(self, work: Callable[[], Awaitable[None]]) -> None:
         await work()

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.graph.plan import HookCall, PlanPolicy, PlanStep
     from penstock.engine.processor.state import StageCall
+    from penstock.engine.streams.sources import TaskReader
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.edits import Edit, Edits
     from penstock.engine.values.enclosing import EnclosedCall
@@ -57,11 +58,6 @@ class Stopped(Exception):  # noqa: N818 - a verdict, no error
         super().__init__(tripwire.reason)
 
 
-def _no_more() -> bool:
-    """Return False: nothing is read ahead."""
-    return False
-
-
 class StreamCall:
     """What the steps of one stream share.
 
@@ -74,7 +70,7 @@ class StreamCall:
         closing: functions to call at the end of the stream, to close shadows.
         written: data chunks that hooks wrote while they judged texts; they leave with what is released next.
         watching: whether a timer runs that looks for steps for which the stream waits for long.
-        has_more_text: returns whether another piece of text has come already; a guard that waits looks at it, too.
+        reader: reads the source while guards look at texts; None if no guard waits.
     """
 
     __slots__ = (
@@ -82,8 +78,8 @@ class StreamCall:
         "closing",
         "ending",
         "facts",
-        "has_more_text",
         "payload",
+        "reader",
         "stage_call",
         "steps",
         "watching",
@@ -99,7 +95,7 @@ class StreamCall:
         self.ending: str | None = None
         self.closing: list[Callable[[], None]] = []
         self.watching = False
-        self.has_more_text: Callable[[], bool] = _no_more
+        self.reader: TaskReader | None = None
         self._stop_watching: Callable[[], None] | None = None
 
     def open_step(self, step: PlanStep, call: StageCall) -> StreamStep:
@@ -204,10 +200,22 @@ class StreamStep:
                 LONG,
             )
 
+    async def looked(self, waiting: Awaitable[T]) -> T:
+        """Wait for a guard that looks at a text, as `watched` does; the source may be read meanwhile."""
+        reader = self._shared.reader
+        if reader is None:
+            return await self.watched(waiting)
+        reader.look_begins()
+        try:
+            return await self.watched(waiting)
+        finally:
+            reader.look_ends()
+
     @property
     def has_more_text(self) -> bool:
         """Whether another piece of text has come already."""
-        return self._shared.has_more_text()
+        reader = self._shared.reader
+        return reader is not None and reader.has_more_text()
 
     def take_effects(self) -> list[Chunk]:
         """Apply what the hook did through its context; return the data chunks that it wrote.

@@ -21,7 +21,6 @@ from penstock.engine.streams.builder import Builder
 from penstock.engine.streams.hooks import STEP_ENDS, HookPipe
 from penstock.engine.streams.policy import PipeRow, end_all, first_deadline, wake_all
 from penstock.engine.streams.sources import (
-    AHEAD,
     PATIENCE,
     WAKE,
     Ending,
@@ -34,7 +33,6 @@ from penstock.engine.streams.sources import (
 )
 from penstock.engine.streams.steps import Stopped, StreamCall
 from penstock.engine.tasks import Pace, close_in, on_asyncio, run_without_loop, runs_without_loop
-from penstock.engine.text_guards.text_guard import text_guard_of
 from penstock.engine.values.answer_builder import Assembly
 from penstock.engine.values.call_ids import CallIds, call_ids_of
 from penstock.engine.values.chunks import Chunk, notices
@@ -54,7 +52,6 @@ if TYPE_CHECKING:
     from penstock.engine.processor.state import StageCall
     from penstock.engine.streams.chunk_log import HeldMeter
     from penstock.engine.streams.sources import Source
-    from penstock.engine.text_guards.text_guard import TextGuard
     from penstock.engine.values.facts import AnyKey
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.tripwire import Tripwire
@@ -110,11 +107,6 @@ class StreamNormalizer:
 
 def _nothing(text: str) -> None:
     """Append nothing."""
-
-
-def _waits(guard: TextGuard | None) -> bool:
-    """Return whether a guard must be waited for, so that text can gather meanwhile."""
-    return guard is not None and guard.awaits
 
 
 def _wakes_first(chunk: Chunk) -> None:
@@ -195,7 +187,7 @@ class OutputStream:
         self._clock = time.monotonic if sync else anyio.current_time
         steps = list(plan_steps(block, fallbacks=True))
         self._timed = any(step.timed for step in steps)
-        self._gathers = not sync and any(_waits(text_guard_of(step.processor)) for step in steps)
+        self._gathers = any(step.gathers for step in steps)
         if any(step.ends for step in steps):
             self._iterator = Ending(self._iterator)
             self._iterator.why = lambda: None if self._shared is None else self._shared.ending
@@ -270,8 +262,7 @@ class OutputStream:
         self._closing.callback(self._close_steps)
         if (self._timed or self._gathers or self._checks is not None) and not self._sync:
             self._check_done = anyio.Event()
-            source = self._iterator if self._log is None else self._log.source(self._iterator)
-            self._reader = TaskReader(source, ahead=AHEAD if self._gathers else 0)
+            self._reader = TaskReader(self._iterator if self._log is None else self._log.source(self._iterator))
             await self._reader.open(None if self._checks is None else functools.partial(self._check, self._checks))
             self._closing.push_async_callback(self._reader.close)
         else:
@@ -398,8 +389,7 @@ class OutputStream:
         self._call_ids = CallIds(lambda: call_ids_of(before.message_list.conversation))
         self._facts = dict(before.facts)
         self._shared = StreamCall(call, Payload(before.message_list, self._facts), self._facts)
-        if self._gathers and self._reader is not None:
-            self._shared.has_more_text = self._reader.has_more_text
+        self._shared.reader = self._reader if self._gathers else None
         pipes = await Builder(self._shared, self._clock).pipes(self._block)
         if self._log is not None:
             self._log.pipes, self._log.waiting = pipes, lambda: self._held

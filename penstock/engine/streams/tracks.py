@@ -285,7 +285,7 @@ class StreamGuard(NamedTuple):
         return result
 
     async def _awaited(self, waiting: Awaitable[Scanned]) -> Scanned:
-        scanned = await self.step.watched(waiting)
+        scanned = await self.step.looked(waiting)
         self.step.keep_written()
         return scanned
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import anyio
@@ -11,19 +11,27 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from penstock import Chunk, Edit, Workflow
-from penstock.engine.streams.sources import AHEAD
+from penstock.engine.streams import sources
 from penstock.engine.text_guards.text_guard import TextGuard
 
 pytestmark = pytest.mark.anyio
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _unhurried() -> Iterator[None]:
+    """Have every look last long enough for more to be read."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sources, "UNHURRIED", 0.0)
+        yield
+
+
 class Slow(TextGuard):
-    """Hides *x*; each look takes as long as it takes to read the source."""
+    """Hides *x*; each look takes much longer than to read the source."""
 
     id = "slow"
     reach = 1
 
-    def __init__(self, turns: int = 50) -> None:
+    def __init__(self, turns: int = 100) -> None:
         self.turns = turns
         self.looks: list[str] = []
 
@@ -71,11 +79,11 @@ async def test_no_more_gathers_than_may() -> None:
     async with workflow.start() as run, run.process_output_stream(endless()) as chunks:
         async for _ in chunks:
             break
-    assert AHEAD / 2 < read < AHEAD + 100
+    assert sources.AHEAD / 2 < read < sources.AHEAD + 100
 
 
-@settings(max_examples=40)
-@given(st.lists(st.text("ax ", min_size=1, max_size=4), min_size=1, max_size=12), st.integers(0, 3))
+@settings(max_examples=25)
+@given(st.lists(st.text("ax ", min_size=1, max_size=4), min_size=1, max_size=12), st.integers(0, 5))
 def test_what_gathers_is_judged_like_the_whole(texts: list[str], turns: int) -> None:
     """However much gathers."""
     whole = "".join(texts)
