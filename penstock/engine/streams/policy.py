@@ -209,6 +209,8 @@ class PipeRow:
         self.feed_soon = only.feed_soon if isinstance(only, HookPipe) and only.waits else None
 
     def _feed_fast(self, chunk: Chunk) -> Chunk | None:
+        if chunk.type != "text-delta":
+            return None
         for index, feed_fast in self._fast:
             made = feed_fast(chunk)
             if made is None:

@@ -23,7 +23,7 @@ from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import freeze, thaw
-from penstock.engine.workers import moved_if_long
+from penstock.engine.workers import LONG, moved_if_long
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -384,6 +384,7 @@ class TextPipe:
             or not chunk.text
             or chunk.payload
             or self._written
+            or len(chunk.text) > LONG
         ):
             return None
         until = None if buffer.borders else buffer.track.feed_fast(chunk.text)
