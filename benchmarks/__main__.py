@@ -31,6 +31,7 @@ NAMES = (
     "stream_hooks",
     "stream_async_hooks",
     "stream_guards",
+    "stream_built_in",
     "hold_back",
     "streams_at_once",
     "stream_peers",

@@ -25,7 +25,9 @@ from penstock.engine.processor.payload import Payload
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.processor.state import RunState, StageCall
 from penstock.engine.values.frozen import EMPTY
+from penstock.workflows.presets import safety
 
+DOCS = Path(__file__).parents[1] / "docs"
 MESSAGES = Path(__file__).parents[1] / "examples" / "data" / "messages.jsonl"
 CHUNKS = 10_000
 PRESETS = ("pii", "secrets", "urls")
@@ -77,6 +79,11 @@ class FindsNothing(TextGuard):
         return () if at < 0 else (Edit(at, at + 8, "[X]", "redact"),)
 
 
+def guard_of(presets: Sequence[str]) -> RegexFilterProcessor:
+    """Return a regex filter that redacts."""
+    return RegexFilterProcessor(presets=presets, strategy="redact")
+
+
 def row_of(kind: Callable[[], Processor], count: int) -> Workflow:
     """Return so many of a kind, one after another."""
     workflow = Workflow("row")
@@ -94,14 +101,24 @@ def prose(size: int = 100_000) -> str:
     return text * (size // len(text))
 
 
+@lru_cache(maxsize=1)
+def english() -> str:
+    """Return English prose: the paragraphs of the documentation in which no guard of `safety()` finds anything."""
+    texts = [path.read_text(encoding="utf-8") for path in sorted(DOCS.glob("*.md"))]
+    paragraphs = [part.replace("\n", " ") for text in texts for part in text.split("\n\n") if part[:1].isalpha()]
+    guard = safety(personal="block", harm="block")
+    clean = [part for part in paragraphs if not guard.check_sync(part, stage="process_output_step").blocked]
+    return "\n\n".join(clean)
+
+
 def cut(text: str, size: int) -> list[Chunk]:
     """Return the text in chunks of so many characters."""
     return [Chunk("text-delta", text[at : at + size]) for at in range(0, len(text), size)]
 
 
-def pieces(count: int = CHUNKS, size: int = 5) -> list[Chunk]:
-    """Return so many chunks of prose."""
-    text = prose()
+def pieces(count: int = CHUNKS, size: int = 5, text: str = "") -> list[Chunk]:
+    """Return so many chunks of a text, by default of real messages."""
+    text = text or prose()
     return cut((text * (count * size // len(text) + 1))[: count * size], size)
 
 

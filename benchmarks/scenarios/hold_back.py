@@ -13,9 +13,9 @@ from time import process_time
 
 import anyio
 from harness import OURS, Contest, Effort, Row, Timed, Work, timed
-from streaming import PRESETS, Keeps, cut, prose, row_of, source, through
+from streaming import PRESETS, Keeps, cut, guard_of, prose, row_of, source, through
 
-from penstock import Chunk, RegexFilterProcessor, Workflow
+from penstock import Chunk, Workflow
 
 FLOOR_IS = "the same rules on each line once it is complete"
 SUBSETS = (*((name,) for name in PRESETS), PRESETS)
@@ -28,11 +28,6 @@ WORST = {
     "emoji joined": ("\U0001f468\u200d\U0001f469\u200d\U0001f467", 100_000),
     "a letter, an invisible one": ("a\u200b", 100_000),
 }
-
-
-def guard_of(presets: Sequence[str]) -> RegexFilterProcessor:
-    """Return a filter that redacts."""
-    return RegexFilterProcessor(presets=presets, strategy="redact")
 
 
 def workflow_of(presets: Sequence[str]) -> Workflow:
