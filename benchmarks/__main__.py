@@ -26,6 +26,7 @@ NAMES = (
     "processors",
     "safety",
     "token_limiter",
+    "client",
     "tool_calls",
     "storage",
     "stream_hooks",

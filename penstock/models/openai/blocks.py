@@ -52,30 +52,28 @@ _TEXTS = frozenset({"content", "refusal"})
 @dataclass(slots=True)
 class _OpenBlock:
     place: BlockKey
-    id: str
+    kind: str
+    delta: Chunk
     pieces: list[str] = field(default_factory=list[str])
     rest: Json = field(default_factory=dict[str, "object"])
     joiner: PieceJoiner = field(default_factory=PieceJoiner)
-
-    @property
-    def kind(self) -> str:
-        return "text" if self.place[0] in _TEXTS else "reasoning"
 
 
 class Blocks:
     """The text and reasoning blocks of one answer; at most one is open.
 
-    A key is a field, and what distinguishes the blocks in it.
+    A key is a field, and what distinguishes the blocks in it. The chunks are added to the list ``made``.
     """
 
-    __slots__ = ("_count", "_open")
+    __slots__ = ("_count", "_made", "_open")
 
-    def __init__(self) -> None:
+    def __init__(self, made: list[Chunk]) -> None:
+        self._made = made
         self._count = 0
         self._open: _OpenBlock | None = None
 
-    def say(self, place: BlockKey, text: str, rest: Json | None = None) -> Iterator[Chunk]:
-        """Yield the chunks of a piece of text.
+    def say(self, place: BlockKey, text: str, rest: Json | None = None) -> None:
+        """Add the chunks of a piece of text.
 
         Args:
             place: the block that the text belongs to; another block ends before.
@@ -84,39 +82,45 @@ class Blocks:
         """
         if not text and not rest:
             return
-        if self._open is None or self._open.place != place:
-            yield from self.close()
-            self._open = _OpenBlock(place, f"{'text' if place[0] in _TEXTS else 'reasoning'}-{self._count}")
-            self._count += 1
         block = self._open
-        gather(block.rest, rest or {}, ())
-        yield from _text_chunks(block, block.joiner.feed(text))
+        if block is None or block.place != place:
+            self.close()
+            block = self._open = self._new(place)
+        if rest:
+            gather(block.rest, rest, ())
+        self._add(block, block.joiner.feed(text))
 
-    def close(self) -> Iterator[Chunk]:
-        """Yield the end of the open block, if there is one."""
+    def _new(self, place: BlockKey) -> _OpenBlock:
+        kind = "text" if place[0] in _TEXTS else "reasoning"
+        id = f"{kind}-{self._count}"
+        self._count += 1
+        return _OpenBlock(place, kind, Chunk(f"{kind}-delta", id=id))
+
+    def _add(self, block: _OpenBlock, text: str) -> None:
+        if not text:
+            return
+        if not block.pieces:
+            self._made.append(Chunk(f"{block.kind}-start", id=block.delta.id, payload=_start(block.place)))
+        block.pieces.append(text)
+        self._made.append(block.delta.with_text(text))
+
+    def close(self) -> None:
+        """Add the end of the open block, if there is one."""
         block, self._open = self._open, None
         if block is None:
             return
-        yield from _text_chunks(block, block.joiner.end())
+        self._add(block, block.joiner.end())
         more = {name: value for name, value in block.rest.items() if name not in _SEALED_FIELDS}
         if not block.pieces:
-            yield from _raw_chunk(block, sealed=not more)
+            self._made += _raw_chunk(block, sealed=not more)
             return
         for name in more:
             del block.rest[name]
         part = _text_part(block)
         metadata = EMPTY if part is None else _part_metadata(part)
         payload: Json = {"provider_metadata": metadata} if metadata else {}
-        yield Chunk(f"{block.kind}-end", id=block.id, payload=freeze(payload | ({"metadata": more} if more else {})))
-
-
-def _text_chunks(block: _OpenBlock, text: str) -> Iterator[Chunk]:
-    if not text:
-        return
-    if not block.pieces:
-        yield Chunk(f"{block.kind}-start", id=block.id, payload=_start(block.place))
-    block.pieces.append(text)
-    yield Chunk(f"{block.kind}-delta", text, block.id)
+        payload |= {"metadata": more} if more else {}
+        self._made.append(Chunk(f"{block.kind}-end", id=block.delta.id, payload=freeze(payload)))
 
 
 def _raw_chunk(block: _OpenBlock, *, sealed: bool) -> Iterator[Chunk]:
@@ -124,7 +128,7 @@ def _raw_chunk(block: _OpenBlock, *, sealed: bool) -> Iterator[Chunk]:
     part = _text_part(block)
     if isinstance(part, UnknownPart):
         name = "provider_sealed" if sealed else "provider_part"
-        yield Chunk("raw", id=block.id, payload=freeze({name: part.raw, "provider_metadata": part.metadata}))
+        yield Chunk("raw", id=block.delta.id, payload=freeze({name: part.raw, "provider_metadata": part.metadata}))
 
 
 def _part_metadata(part: Part) -> Values:
@@ -216,11 +220,15 @@ class _StreamedCall:
 
 
 class Calls:
-    """The tool calls of one answer, in the order in which they began. Each piece takes time proportional to itself."""
+    """The tool calls of one answer, in the order in which they began. Each piece takes time proportional to itself.
 
-    __slots__ = ("_by_id", "_by_index", "_calls", "_ids", "_waiting")
+    The chunks are added to the list ``made``.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_by_id", "_by_index", "_calls", "_ids", "_made", "_waiting")
+
+    def __init__(self, made: list[Chunk]) -> None:
+        self._made = made
         self._calls: list[_StreamedCall] = []
         self._by_index: dict[int, _StreamedCall] = {}
         self._by_id: dict[str, _StreamedCall] = {}
@@ -231,8 +239,8 @@ class Calls:
         """Whether a tool is called."""
         return bool(self._calls)
 
-    def add(self, piece: Json) -> Iterator[Chunk]:
-        """Yield the chunks of a piece of a call."""
+    def add(self, piece: Json) -> None:
+        """Add the chunks of a piece of a call."""
         custom = object_of(piece.get("custom"))
         kind = "custom" if says(custom) else "function"
         inner = custom if kind == "custom" else object_of(piece.get("function"))
@@ -244,14 +252,14 @@ class Calls:
         if call is None:
             return
         if self._waiting is not call:
-            yield from self._begin_waiting()
+            self._begin_waiting()
         call.kind = kind if says(inner) else call.kind
         call.own_id = call.own_id or well_formed(text_of(piece.get("id")))
         self._by_id.setdefault(call.own_id, call)
         call.add_name(name)
         gather(call.rest, piece, {"index", "id", "type", "function", "custom"})
         gather(call.inner, inner, {"name", "arguments", "input"})
-        yield from self._call_chunks(call, call.add_arguments(text))
+        self._add(call, call.add_arguments(text))
 
     def _of(self, piece: Json, name: str, text: str) -> _StreamedCall | None:
         """Return the call that a piece belongs to, a new one if there is none; None if it repeats a whole call."""
@@ -276,20 +284,19 @@ class Calls:
             self._by_index[index] = made
         return made
 
-    def end(self) -> Iterator[Chunk]:
-        """Yield the ends of all calls, then each whole call."""
+    def end(self) -> None:
+        """Add the ends of all calls, each with the whole call."""
         for call in self._calls:
-            yield from self._call_chunks(call, call.joiner.end(), named=True)
-            yield Chunk("tool-input-end", id=call.id)
-            yield _call_chunk(call)
+            self._add(call, call.joiner.end(), named=True)
+            self._made += (Chunk("tool-input-end", id=call.id), _call_chunk(call))
 
-    def _begin_waiting(self) -> Iterator[Chunk]:
+    def _begin_waiting(self) -> None:
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
-            yield from self._call_chunks(waiting, "", named=True)
+            self._add(waiting, "", named=True)
 
-    def _call_chunks(self, call: _StreamedCall, text: str, *, named: bool = False) -> Iterator[Chunk]:
-        """Yield the start of a call once its name is known, and the arguments as they come.
+    def _add(self, call: _StreamedCall, text: str, *, named: bool = False) -> None:
+        """Add the start of a call once its name is known, and the arguments as they come.
 
         The name is known when arguments follow it, or a piece of another call.
         """
@@ -298,12 +305,13 @@ class Calls:
         elif named or (call.name and call.arguments):
             call.begun, written = True, "".join(call.arguments)
             call.id = self._own_id(call.own_id)
-            yield Chunk("tool-input-start", id=call.id, payload=freeze({"call_id": call.id, "name": call.name}))
+            payload = freeze({"call_id": call.id, "name": call.name})
+            self._made.append(Chunk("tool-input-start", id=call.id, payload=payload))
         else:
             self._waiting = call if call.name else self._waiting
             return
         if written:
-            yield Chunk("tool-input-delta", written, call.id)
+            self._made.append(Chunk("tool-input-delta", written, call.id))
 
     def _own_id(self, given: str) -> str:
         """Return the id that the provider gave to a call; a new one if it gave none, or gave it to another call too."""

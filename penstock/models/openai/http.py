@@ -26,7 +26,7 @@ from penstock.models.openai.providers import ANY, filled, key_for, provider_name
 from penstock.models.openai.unpacking import ACCEPTED, Unpacker, UnpackingError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
     from types import TracebackType
     from typing import Self
 
@@ -93,7 +93,7 @@ class Deadline:
 
     def __init__(self, seconds: float | None, failures: Failures) -> None:
         self._seconds = seconds
-        self._when = float("inf") if seconds is None else anyio.current_time() + seconds
+        self._when = anyio.current_time() + (seconds or 0)
         self._failures = failures
 
     async def keep(self, waiting: Awaitable[T]) -> T:
@@ -104,13 +104,15 @@ class Deadline:
         """
         import httpx
 
-        with anyio.CancelScope(deadline=self._when) as scope:
-            try:
+        try:
+            if self._seconds is None:
                 return await waiting
-            except httpx.HTTPError as error:
-                raise _broken(error, self._failures) from error
-            except httpx.InvalidURL as error:
-                raise self._failures.made(f"the address is invalid: {error}") from error
+            with anyio.CancelScope(deadline=self._when) as scope:
+                return await waiting
+        except httpx.HTTPError as error:
+            raise _broken(error, self._failures) from error
+        except httpx.InvalidURL as error:
+            raise self._failures.made(f"the address is invalid: {error}") from error
         assert scope.cancelled_caught  # noqa: S101 - only the deadline ends the block without an answer
         raise self._failures.made(f"the answer was not complete within {self._seconds:g} seconds", retryable=True)
 
@@ -237,18 +239,16 @@ class Http:
             await client.aclose()
 
 
-async def raw_pieces(answer: httpx.Response) -> AsyncGenerator[bytes, None]:
-    """Yield the body of an answer as it came over the wire; unpacked, if a hook of the user's client has read it."""
-    import httpx
-
-    try:
-        async for piece in answer.aiter_raw():
-            yield piece
-    except httpx.StreamConsumed:
-        yield answer.content
+def raw_pieces(answer: httpx.Response) -> AsyncIterator[bytes]:
+    """Return the body of an answer as it comes over the wire; unpacked, if a hook of the user's client has read it."""
+    return _read_before(answer) if answer.is_stream_consumed else answer.aiter_raw()
 
 
-async def close_pieces(answer: httpx.Response, pieces: AsyncGenerator[bytes, None]) -> None:
+async def _read_before(answer: httpx.Response) -> AsyncIterator[bytes]:
+    yield answer.content
+
+
+async def close_pieces(answer: httpx.Response, pieces: AsyncIterator[bytes]) -> None:
     """Close the connection, and run its generator to the end: trio complains of generators that are not."""
     with anyio.move_on_after(_CLOSING_SECONDS, shield=True), suppress(Exception):
         await answer.aclose()

@@ -38,7 +38,7 @@ from penstock.models.openai.wire import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 
     import httpx
 
@@ -108,7 +108,7 @@ async def chunks_of(
         await close_pieces(answer, pieces)
 
 
-async def _drained(pieces: AsyncGenerator[bytes, None]) -> None:
+async def _drained(pieces: AsyncIterator[bytes]) -> None:
     """Read the few bytes after the end, so that the connection can be used again; stop after 0.25 seconds."""
     with anyio.move_on_after(_LINGERING_SECONDS), suppress(Exception):
         async for _ in pieces:
@@ -120,9 +120,22 @@ class _BodyReader:
 
     Attributes:
         done: whether no more of the body is needed.
+        is_failure: whether the status is an error.
+        rest: what came of a body that is not a stream of events.
     """
 
-    __slots__ = ("_answer", "_events", "_failures", "_left", "_limits", "_reader", "_told", "done", "rest")
+    __slots__ = (
+        "_answer",
+        "_events",
+        "_failures",
+        "_left",
+        "_limits",
+        "_reader",
+        "_told",
+        "done",
+        "is_failure",
+        "rest",
+    )
 
     def __init__(self, answer: httpx.Response, failures: Failures, reader: AnswerReader, limits: SizeLimits) -> None:
         self._answer = answer
@@ -130,16 +143,12 @@ class _BodyReader:
         self._limits = limits
         self._left = limits.answer
         self._reader = reader
+        self.is_failure = is_failure(answer.status_code)
         kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
         self._events = SSEReader(limits.event) if kind == "text/event-stream" and not self.is_failure else None
         self._told = False
         self.done = False
         self.rest = bytearray()
-
-    @property
-    def is_failure(self) -> bool:
-        """Whether the status is an error."""
-        return is_failure(self._answer.status_code)
 
     def unpack(self, unpacker: Unpacker, packed: bytes) -> Iterator[Chunk]:
         """Yield the chunks that a piece of the body completes, as it came over the wire.
@@ -159,9 +168,11 @@ class _BodyReader:
         self._left -= len(piece)
         if self._left < 0 and not self.is_failure:
             raise self._failed(f"the answer has more than {self._limits.answer} bytes; most_of_an_answer= allows more")
-        if self._events is not None and not self._told and piece.strip().startswith(b"{"):
-            self._events = None  # usually an error: the server promised a stream and could not start it
-        self._told = self._told or bool(piece.strip())
+        if not self._told:
+            start = piece.strip()
+            self._told = bool(start)
+            if start.startswith(b"{"):
+                self._events = None  # usually an error: the server promised a stream and could not start it
         if self._events is not None:
             yield from self._events_in(self._events, piece)
             return
@@ -179,28 +190,32 @@ class _BodyReader:
     def _events_in(self, events: SSEReader, piece: bytes) -> Iterator[Chunk]:
         try:
             for event in events.feed(piece):
-                if event.data.strip() == _DONE:
+                data = event.data.strip()
+                if data == _DONE:
                     self.done = True
                     return
-                yield from self._read(event.data, failed=event.event == "error")
+                if data:
+                    yield from self._read(data, failed=event.event == "error")
         except EventTooLongError as error:
             raise self._failed(f"{error}; most_of_an_event= allows more") from error
 
-    def _read(self, data: str, *, failed: bool) -> Iterator[Chunk]:
-        if not data.strip():
-            return
+    def _read(self, data: str, *, failed: bool) -> list[Chunk]:
         item = parsed(data)
         if not is_mapping(item):
             raise self._failed("the stream holds something that is not a JSON object", data, retryable=True)
-        yield from self._item(item if not failed or _error_in(item) is not None else {"error": item}, data)
+        return self._item(item, data, failed=failed)
 
-    def _item(self, item: Json, data: str) -> Iterator[Chunk]:
+    def _item(self, item: Json, data: str, *, failed: bool = False) -> list[Chunk]:
         found = _error_in(item)
+        if found is None and failed and says(item):
+            found = item
         if found is not None:
             answer = self._answer
             raise self._failures.of_error(answer.status_code, answer.headers, data, found)
-        for chunk in self._reader.read(item):
-            yield self._with_headers(chunk) if chunk.type == "response-metadata" else chunk
+        chunks = self._reader.read(item)
+        if chunks and chunks[0].type == "response-metadata":
+            chunks[0] = self._with_headers(chunks[0])
+        return chunks
 
     def _with_headers(self, chunk: Chunk) -> Chunk:
         """Return the first chunk with the headers that are kept: request ids, remaining rate limits."""

@@ -16,7 +16,7 @@ from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import freeze, is_items, is_mapping
 from penstock.models.openai.blocks import Blocks, Calls
-from penstock.models.openai.wire import FORMAT, gather, object_of, objects_of, says, text_of, well_formed
+from penstock.models.openai.wire import FORMAT, gather, gather_one, object_of, objects_of, says, text_of, well_formed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -307,21 +307,10 @@ _TOLD = frozenset(
     {"id", "model", "created", "object", "choices", "usage", "error", "obfuscation", "citations", "search_results"}
 )
 _CHOICE = frozenset({"index", "delta", "message", "finish_reason", "error"})
-_MESSAGE = frozenset(
-    {
-        "role",
-        "content",
-        "refusal",
-        "reasoning_content",
-        "reasoning",
-        "reasoning_details",
-        "tool_calls",
-        "function_call",
-        "annotations",
-        "audio",
-        "images",
-    }
-)
+_REASONING_FIELDS = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
+_REFUSAL_AND_CALLS = frozenset({"refusal", "tool_calls", "function_call"})
+_SAID = frozenset({"role", "content"}) | _REASONING_FIELDS | _REFUSAL_AND_CALLS
+_MESSAGE = _SAID | {"annotations", "audio", "images"}
 _MESSAGE_FIELDS = frozenset({"extra_content", "thought_signature"})
 """The fields of a message that its provider needs back: the signatures of Gemini's reasoning."""
 
@@ -372,11 +361,6 @@ class OtherChoice:
         }
 
 
-def _well_formed(chunk: Chunk) -> Chunk:
-    """Return a chunk whose payload can be encoded. Texts of deltas are joined where they come in."""
-    return chunk.with_payload(well_formed(chunk.payload)) if chunk.payload else chunk
-
-
 class AnswerReader:
     """Reads one answer.
 
@@ -390,6 +374,7 @@ class AnswerReader:
         "_blocks",
         "_calls",
         "_kept",
+        "_made",
         "_message",
         "_others",
         "_reason",
@@ -405,8 +390,9 @@ class AnswerReader:
         self.begun = False
         mode: ThinkTagMode = think_tags if isinstance(think_tags, str) else "closed"
         self._tags = ThinkTags(mode) if think_tags else None
-        self._blocks = Blocks()
-        self._calls = Calls()
+        self._made: list[Chunk] = []
+        self._blocks = Blocks(self._made)
+        self._calls = Calls(self._made)
         self._sources = Sources()
         self._audio = Audio(audio_type)
         self._reason = ""
@@ -421,133 +407,144 @@ class AnswerReader:
     def complete(self) -> bool:
         return bool(self._reason)
 
-    def read(self, item: Json) -> Iterator[Chunk]:
-        """Yield the chunks of a piece of the stream, or of a whole answer.
+    def read(self, item: Json) -> list[Chunk]:
+        """Return the chunks of a piece of the stream, or of a whole answer.
 
         Raises:
             MessageError: it is malformed.
         """
         try:
-            for chunk in self._read(item):
-                yield _well_formed(chunk)
+            self._read(item)
+            return self._taken()
         except RecursionError:
             raise MessageError("", "it is nested too deeply") from None
 
-    def _read(self, item: Json) -> Iterator[Chunk]:
-        usage = object_of(item.get("usage")) or object_of(object_of(item.get("x_groq")).get("usage"))
-        self._usage = usage or self._usage
+    def _taken(self) -> list[Chunk]:
+        """Return the chunks made so far, whose payloads can be encoded. Texts were joined where they came in."""
+        made = [chunk.with_payload(well_formed(chunk.payload)) if chunk.payload else chunk for chunk in self._made]
+        self._made.clear()
+        return made
+
+    def _read(self, item: Json) -> None:
+        if item.get("usage") or "x_groq" in item:
+            usage = object_of(item.get("usage")) or object_of(object_of(item.get("x_groq")).get("usage"))
+            self._usage = usage or self._usage
         self._keep(item, _TOLD)
         choices = objects_of(item.get("choices"))
         if choices and not self.begun:
             self.begun = True
-            yield Chunk("response-metadata", payload=freeze({key: item.get(key) for key in ("id", "model", "created")}))
+            payload = freeze({key: item.get(key) for key in ("id", "model", "created")})
+            self._made.append(Chunk("response-metadata", payload=payload))
         for choice in choices:
             index = choice.get("index")
             if not index:
-                yield from self._choice(choice, whole="message" in choice)
+                self._choice(choice)
             else:
                 self._others.setdefault(str(index), OtherChoice(index)).add(choice)
-        yield from self._sources.listed(item.get("search_results"))
-        yield from self._sources.listed(item.get("citations"))
+        for name in ("search_results", "citations"):
+            if name in item:
+                self._made += self._sources.listed(item[name])
 
     def _keep(self, item: Json, besides: frozenset[str]) -> None:
-        gather(self._terms, item, besides | (item.keys() - _TERMS))
-        gather(self._kept, item, besides | _TERMS)
+        for key, value in item.items():
+            if value is not None and key not in besides:
+                gather_one(self._terms if key in _TERMS else self._kept, key, value)
 
-    def _choice(self, choice: Json, *, whole: bool) -> Iterator[Chunk]:
+    def _choice(self, choice: Json) -> None:
         self._keep(choice, _CHOICE)
         message = object_of(choice.get("delta")) or object_of(choice.get("message"))
-        yield from self._said(message)
-        yield from self._besides(message)
+        said = {name: value for name, value in message.items() if value is not None}
+        if not _REASONING_FIELDS.isdisjoint(said):
+            self._reasoning(said)
+        if "content" in said:
+            self._content(said["content"])
+        if not _REFUSAL_AND_CALLS.isdisjoint(said):
+            self._refusal_and_calls(said)
+        if not said.keys() <= _SAID:
+            self._besides(said)
         self._reason = text_of(choice.get("finish_reason")) or self._reason
-        self._whole = self._whole or whole
+        self._whole = self._whole or "message" in choice
 
-    def _said(self, message: Json) -> Iterator[Chunk]:
-        """Yield what a message says: reasoning, text, refusal, calls, in this order."""
-        yield from self._reasoning(message)
-        yield from self._content(message.get("content"))
-        yield from self._blocks.say(("refusal",), text_of(message.get("refusal")))
+    def _refusal_and_calls(self, message: Json) -> None:
+        self._blocks.say(("refusal",), text_of(message.get("refusal")))
         calls = objects_of(message.get("tool_calls"))
         older = object_of(message.get("function_call"))
         if says(older):
             calls = [*calls, {"index": -1, "function": older}]
         if calls:
-            yield from self._blocks.close()
+            self._blocks.close()
         for call in calls:
-            yield from self._calls.add(call)
+            self._calls.add(call)
 
-    def _reasoning(self, message: Json) -> Iterator[Chunk]:
-        """Yield the reasoning. Some providers repeat it: in two plain fields, or in one beside details with text."""
+    def _reasoning(self, message: Json) -> None:
+        """Add the reasoning. Some providers repeat it: in two plain fields, or in one beside details with text."""
         details = objects_of(message.get("reasoning_details"))
         detailed = any(text_of(detail.get(key)) for detail in details for key in ("text", "summary"))
         plain = {} if detailed else {text_of(message.get(name)): name for name in ("reasoning", "reasoning_content")}
         for text, name in reversed(plain.items()):
-            yield from self._blocks.say((name,), text)
+            self._blocks.say((name,), text)
         for detail in details:
             key = "summary" if isinstance(detail.get("summary"), str) else "text"
             rest = {name: value for name, value in detail.items() if name != key}
             place = ("reasoning_details", key, text_of(detail.get("type")), _number(detail.get("index")))
-            yield from self._blocks.say(place, text_of(detail.get(key)), rest)
+            self._blocks.say(place, text_of(detail.get(key)), rest)
 
-    def _content(self, content: Value) -> Iterator[Chunk]:
-        """Yield the content: a text, or a list of parts (Mistral)."""
+    def _content(self, content: Value) -> None:
+        """Add the content: a text, or a list of parts (Mistral)."""
         if isinstance(content, str):
-            yield from self._text(content)
+            self._text(content)
+            return
         for part in objects_of(content):
-            yield from self._part(part)
+            self._part(part)
 
-    def _text(self, text: str) -> Iterator[Chunk]:
+    def _text(self, text: str) -> None:
         if self._tags is None:
-            yield from self._blocks.say(("content",), text)
+            self._blocks.say(("content",), text)
         else:
             for where, piece in self._tags.feed(text):
-                yield from self._blocks.say((where,), piece)
+                self._blocks.say((where,), piece)
 
-    def _part(self, part: Json) -> Iterator[Chunk]:
+    def _part(self, part: Json) -> None:
         kind = part.get("type")
         if kind == "thinking":
             pieces = part.get("thinking")
             text = pieces if isinstance(pieces, str) else "".join(text_of(p.get("text")) for p in objects_of(pieces))
             rest = {key: value for key, value in part.items() if key not in ("type", "thinking")}
-            yield from self._blocks.say(("thinking",), text, rest)
+            self._blocks.say(("thinking",), text, rest)
         elif isinstance(part.get("text"), str):
-            yield from self._text(part["text"])
+            self._text(part["text"])
         elif kind == "refusal":
-            yield from self._blocks.say(("refusal",), text_of(part.get("refusal")))
+            self._blocks.say(("refusal",), text_of(part.get("refusal")))
         elif kind == "image_url":
-            yield from self._blocks.close()
-            yield from image(part)
+            self._blocks.close()
+            self._made += image(part)
         else:
-            yield from self._blocks.close()
-            yield Chunk("raw", payload=freeze({"provider_part": part}))
+            self._blocks.close()
+            self._made.append(Chunk("raw", payload=freeze({"provider_part": part})))
 
-    def _besides(self, message: Json) -> Iterator[Chunk]:
-        """Yield what stands beside the text; keep what has no chunk."""
-        yield from self._sources.annotations(message.get("annotations"))
-        yield from self._sources.found(message.get("executed_tools"))
+    def _besides(self, message: Json) -> None:
+        """Add what stands beside the text; keep what has no chunk."""
+        self._made += self._sources.annotations(message.get("annotations"))
+        self._made += self._sources.found(message.get("executed_tools"))
         for item in self._sources.images(message.get("images")):
-            yield from self._blocks.close()
-            yield from image(item)
+            self._blocks.close()
+            self._made += image(item)
         audio = object_of(message.get("audio"))
         if says(audio):
             self._audio.add(audio)
         gather(self._message, message, _MESSAGE)
 
-    def end(self) -> Iterator[Chunk]:
-        """Yield the rest when the answer has ended: the ends of texts and calls, and the finish.
+    def end(self) -> list[Chunk]:
+        """Return the rest when the answer has ended: the ends of texts and calls, and the finish.
 
         Raises:
             MessageError: the answer is malformed.
         """
-        for chunk in self._end():
-            yield _well_formed(chunk)
-
-    def _end(self) -> Iterator[Chunk]:
         for where, piece in self._tags.end() if self._tags is not None else ():
-            yield from self._blocks.say((where,), piece)
-        yield from self._blocks.close()
-        yield from self._audio.end()
-        yield from self._calls.end()
+            self._blocks.say((where,), piece)
+        self._blocks.close()
+        self._made += self._audio.end()
+        self._calls.end()
         payload: Json = {
             "reason": reason_of(self._reason, called=bool(self._calls), whole=self._whole),
             "raw_reason": self._reason or None,
@@ -561,7 +558,8 @@ class AnswerReader:
         payload |= {"provider_terms": self._terms} if self._terms else {}
         notes = _notes({key: value for key, value in self._message.items() if key in _MESSAGE_FIELDS})
         payload |= {"provider_metadata": notes} if notes else {}
-        yield Chunk("finish", payload=freeze(payload))
+        self._made.append(Chunk("finish", payload=freeze(payload)))
+        return self._taken()
 
 
 def _notes(extra: Json) -> Value:

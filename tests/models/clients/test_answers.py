@@ -20,6 +20,7 @@ from penstock.engine.values.messages import AudioPart, UnknownPart
 from penstock.models.openai.providers import ANY, PROVIDERS
 from penstock.models.openai.reading import AnswerReader
 from penstock.models.openai.requests import body_of
+from penstock.models.openai.wire import parsed
 
 ANSWER_KEYS = {
     "annotations",
@@ -483,6 +484,14 @@ def test_a_list_that_is_repeated_with_each_event_is_kept_once() -> None:
     }
 
 
+def test_a_list_that_was_empty_within_an_object_grows() -> None:
+    """An object is kept as it came first, its empty lists too."""
+    reader = AnswerReader()
+    for ids in ([], [], ["a"]):
+        reader.read({"choices": [{"delta": {"content": "w"}}], "odd": {"ids": ids, "n": 1}})
+    assert thaw(reader.end()[-1].payload["metadata"]) == {"odd": {"ids": ["a"], "n": 1}}
+
+
 def test_pictures_and_citations_that_are_repeated_are_told_once() -> None:
     """In whichever event they come again."""
     cited = {"type": "url_citation", "url_citation": {"url": "u1", "title": "t", "start_index": 1, "end_index": 2}}
@@ -507,6 +516,26 @@ def test_characters_that_were_cut_in_two_are_joined() -> None:
     assert "".join(chunk.text for chunk in found if chunk.type == "text-delta") == "😀\ufffd\ufffd."
     assert calls(found) == [("look", {"a": "😀"})]
     str([(chunk.text, dict(chunk.payload)) for chunk in found]).encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('["\\ud83d", "\\ude00"]', ["\ud83d", "\ude00"]),
+        ('"\ud83d"', "\ud83d"),
+        ("[NaN, -Infinity]", [None, None]),
+        ("[" * 500 + "]" * 500, None),
+        (' {"a": 1, "a": 2}\n', {"a": 2}),
+        ("[1,]", None),
+        ("1" * 5_000, None),
+        ("", None),
+    ],
+)
+def test_json_is_read_as_the_standard_library_reads_it(text: str, value: Any) -> None:
+    """Also what the faster parser refuses; NaN and infinite numbers are null."""
+    if len(text) == 1_000:
+        value = json.loads(text)
+    assert parsed(text) == value
 
 
 def test_further_choices_are_reported_beside_the_answer() -> None:

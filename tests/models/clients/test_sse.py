@@ -19,9 +19,9 @@ STREAM = (
 ).encode()
 EVENTS = [
     ServerEvent("one\ntwo\n three"),
-    ServerEvent("", "ping", "7"),
-    ServerEvent("äöü €😀\u2028\x0b\x85\x1c z", "", "7"),
-    ServerEvent("[DONE]", "", "7"),
+    ServerEvent("", "ping"),
+    ServerEvent("äöü €😀\u2028\x0b\x85\x1c z"),
+    ServerEvent("[DONE]"),
 ]
 
 
