@@ -57,3 +57,15 @@ def test_importing_penstock_loads_nothing() -> None:
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_importing_an_agent_loads_no_event_loop_and_no_pydantic() -> None:
+    """They wait for the first request and the first tool."""
+    code = (
+        "import sys; from penstock import Agent, Tool;"
+        "heavy = {'asyncio', 'httpx', 'networkx', 'pydantic', 'pydantic_core', 'rich', 'tiktoken'} & set(sys.modules);"
+        "assert not heavy, heavy;"
+        "Tool(lambda text: text, name='show');"
+        "assert 'pydantic' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,4 +1,7 @@
-"""What importing costs, each in a fresh interpreter, against the libraries that a hand-written pipeline would take."""
+"""What importing costs, each in a fresh interpreter, against the libraries that a hand-written pipeline would take.
+
+Also the first verdict of `safety()` and of a command: they load tables and compile patterns beside the imports.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,17 @@ PAIRS = (
     (
         "from penstock import Workflow, PIIDetector",
         "from pydantic import BaseModel, TypeAdapter; import anyio",
+        1.5,
+    ),
+    ("from penstock import Agent", "import asyncio, httpx; from pydantic import BaseModel, TypeAdapter", 1.0),
+    (
+        "from penstock.workflows.presets import safety; safety().check_sync('Is it far to the lake?')",
+        "import asyncio, httpx; from pydantic import BaseModel, TypeAdapter",
+        1.5,
+    ),
+    (
+        "from penstock.workflows.cli import main; main(['run', 'hygiene', 'hi'])",
+        "import asyncio, httpx; from pydantic import BaseModel, TypeAdapter",
         1.5,
     ),
 )
@@ -62,7 +76,7 @@ def seconds(statement: str) -> float:
     done = subprocess.run(  # noqa: S603 - the statements stand above
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
-    return float(done.stdout)
+    return float(done.stdout.split()[-1])
 
 
 SCENARIO = Imports()

@@ -1,4 +1,4 @@
-"""A tool's arguments: the function's parameters, their JSON Schema and its strict form, and parsing of arguments.
+"""A tool's arguments: the function's parameters, schemas and their strict form, and parsing by a schema of the user's.
 
 Also here: parsing of docstrings in the styles of Google, NumPy and Sphinx, which describe the parameters.
 """
@@ -16,9 +16,7 @@ from typing import (
     TYPE_CHECKING,
     Annotated,
     NamedTuple,
-    NotRequired,
     Protocol,
-    Required,
     Union,
     cast,
     get_args,
@@ -26,21 +24,13 @@ from typing import (
     get_type_hints,
 )
 
-from pydantic import ConfigDict, Field, PydanticUserError, TypeAdapter, ValidationError
-from pydantic.fields import FieldInfo
-from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import PydanticSerializationError, to_jsonable_python
-from typing_extensions import TypedDict
-
 from penstock.engine.values.errors import MessageError, OptionError
 from penstock.engine.values.frozen import Value, is_items, is_mapping, json_value
 from penstock.models.judges.schemas import is_strict, plain_schema, tightened
 from penstock.tools.context import ToolContext
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from pydantic_core import ErrorDetails
+    from collections.abc import Callable, Iterable, Iterator
 
     from penstock.engine.values.frozen import Value, Values
 
@@ -331,7 +321,7 @@ def _references(schema: Value) -> Iterator[str]:
             yield from _references(item)
 
 
-_TOLD = 8
+MOST_TOLD = 8
 """How many errors a model is told at a time."""
 
 
@@ -353,54 +343,6 @@ class Arguments(Protocol):
         ...
 
 
-class _Schemas(GenerateJsonSchema):
-    """Makes schemas without pydantic's titles, and without warnings about defaults that are not JSON values."""
-
-    ignored_warning_kinds = frozenset({"skipped-choice", "non-serializable-default"})  # type: ignore[assignment]
-
-    def field_title_should_be_set(self, schema: Value) -> bool:
-        del schema
-        return False
-
-
-class HintedArguments:
-    """Arguments by the types of a function's parameters, validated by pydantic.
-
-    Raises:
-        OptionError: pydantic cannot make a schema of a parameter's type; the error names the parameter.
-    """
-
-    def __init__(self, function: str, parameters: Sequence[Parameter], texts: Mapping[str, str]) -> None:
-        kind: Value = TypedDict  # as a plain value: type checkers require literal fields
-        try:
-            fields = {item.name: _field(item, texts.get(item.name)) for item in parameters}
-            holder = kind("Arguments", fields)
-            holder.__pydantic_config__ = ConfigDict(extra="forbid")
-            self._adapter: TypeAdapter[dict[str, Value]] = TypeAdapter(holder)
-            schema = self._adapter.json_schema(schema_generator=_Schemas)
-        except (PydanticUserError, TypeError, NameError) as error:
-            raise _culprit(function, parameters) from error
-        self.schema: Values = _finished(schema, parameters)
-        self._optional = frozenset(schema["properties"]).difference(schema.get("required", ()))
-
-    def read(self, given: Value) -> dict[str, Value]:
-        """Return the arguments in the parameters' types. A null for a parameter with a default counts as missing.
-
-        Raises:
-            ArgumentsError: they do not fit.
-        """
-        plain = _plain(given)
-        try:
-            return self._adapter.validate_json(json.dumps(plain))
-        except ValidationError as error:
-            errors = error.errors(include_url=False, include_input=False, include_context=False)
-        wrong = {item["loc"][0] for item in errors if item["loc"]}
-        nulls = {name for name in wrong & self._optional if name in plain and plain[name] is None}
-        if nulls:
-            return self.read({name: item for name, item in plain.items() if name not in nulls})
-        raise ArgumentsError("; ".join(_told(item, self.schema) for item in errors[:_TOLD]))
-
-
 class RawArguments:
     """Arguments by a JSON Schema of the user. Only missing and unknown fields are checked."""
 
@@ -413,13 +355,13 @@ class RawArguments:
         Raises:
             ArgumentsError: one is missing, or unknown if the schema allows no further ones.
         """
-        plain = _plain(given)
+        plain = plain_arguments(given)
         known: Mapping[str, Value] = self.schema.get("properties", {})
         wrong = [f"{name}: it is required" for name in self.schema.get("required", ()) if name not in plain]
         if self.schema.get("additionalProperties") is False:
-            wrong += [f"{name}: {_unknown(known)}" for name in plain if name not in known]
+            wrong += [f"{name}: {unknown_name(known)}" for name in plain if name not in known]
         if wrong:
-            raise ArgumentsError("; ".join(wrong[:_TOLD]))
+            raise ArgumentsError("; ".join(wrong[:MOST_TOLD]))
         return plain
 
 
@@ -453,52 +395,7 @@ def check_fits(schema: Values, own: Values) -> Values:
     return schema
 
 
-def _field(parameter: Parameter, text: str | None) -> Value:
-    """Return a parameter as the field of a `TypedDict`. A description in its `Field` wins over the docstring."""
-    hint, default = parameter.hint, parameter.default
-    if isinstance(default, FieldInfo):
-        hint = cast("Value", Annotated[hint, default])
-    field = FieldInfo.from_annotation(hint)
-    if text and field.description is None:
-        hint = Annotated[hint, Field(description=text)]
-    open_ended = field.is_required() and (default is NO_DEFAULT or isinstance(default, FieldInfo))
-    wanted: Value = Required if open_ended else NotRequired
-    return wanted[hint]
-
-
-def _finished(schema: dict[str, Value], parameters: Iterable[Parameter]) -> Values:
-    """Return the schema with the function's defaults, if they are JSON values."""
-    schema.pop("title", None)
-    for parameter in parameters:
-        said = schema["properties"].get(parameter.name)
-        if (
-            said is not None
-            and parameter.default not in (NO_DEFAULT, None)
-            and not isinstance(parameter.default, FieldInfo)
-        ):
-            said |= _default(parameter.default)
-    return schema
-
-
-def _default(value: Value) -> dict[str, Value]:
-    try:
-        return {"default": json.loads(json.dumps(to_jsonable_python(value), allow_nan=False))}
-    except (PydanticSerializationError, ValueError, TypeError, RecursionError):
-        return {}
-
-
-def _culprit(function: str, parameters: Iterable[Parameter]) -> OptionError:
-    """Return the error that names the parameter of which pydantic cannot make a schema."""
-    allowed = "a type of which pydantic can make a JSON Schema"
-    for parameter in parameters:
-        try:
-            TypeAdapter(parameter.hint).json_schema(schema_generator=_Schemas)
-        except (PydanticUserError, TypeError, NameError):
-            return OptionError("Tool", f"{function}({parameter.name})", parameter.hint, allowed)
-    return OptionError("Tool", function, [parameter.name for parameter in parameters], f"parameters, each of {allowed}")
-
-
-def _plain(given: Value) -> dict[str, Value]:
+def plain_arguments(given: Value) -> dict[str, Value]:
     """Return arguments as plain dicts and lists; None and an empty text are an empty mapping.
 
     A text is refused even if it is JSON: guards have not read its decoded content.
@@ -517,13 +414,7 @@ def _plain(given: Value) -> dict[str, Value]:
     return plain
 
 
-def _told(error: ErrorDetails, schema: Values) -> str:
-    where = ".".join(map(str, error["loc"])) or "arguments"
-    if error["type"] == "extra_forbidden" and len(error["loc"]) == 1:
-        return f"{where}: {_unknown(schema['properties'])}"
-    return f"{where}: {'it is required' if error['type'] == 'missing' else error['msg']}"
-
-
-def _unknown(known: Iterable[str]) -> str:
+def unknown_name(known: Iterable[str]) -> str:
+    """Return what a model is told about an argument that the tool does not have."""
     names = ", ".join(known)
     return f"there is no such argument; there are {names}" if names else "there is no such argument; there are none"

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeAlias, Type
 import anyio
 from anyio import from_thread, to_thread
 from anyio.lowlevel import RunVar
-from pydantic_core import to_jsonable_python
 
 from penstock.engine.processor.processor import is_async
 from penstock.engine.values.errors import OptionError
@@ -134,6 +133,8 @@ def written(result: object) -> Value:
 
 
 def _plain(result: object) -> Value:
+    from pydantic_core import to_jsonable_python
+
     try:
         return json_value(to_jsonable_python(result), "result")
     except UnicodeDecodeError as error:

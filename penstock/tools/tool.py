@@ -14,7 +14,6 @@ from penstock.engine.values.frozen import FrozenDict
 from penstock.engine.values.model import ToolSpec
 from penstock.tools.arguments import (
     ArgumentsError,
-    HintedArguments,
     RawArguments,
     check_fits,
     check_function,
@@ -109,6 +108,8 @@ class Tool:
         errors: ErrorDetail = "message",
         max_result_characters: int | None = None,
     ) -> None:
+        from penstock.tools.hinted import HintedArguments
+
         check_function(function)
         own = name_of(function)
         docs = described(text_of(function))

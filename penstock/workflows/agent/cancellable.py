@@ -6,7 +6,6 @@ the reading task itself is cancelled, as `asyncio.timeout` does it, and only rea
 
 from __future__ import annotations
 
-import asyncio
 import types
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -15,6 +14,7 @@ import anyio
 from penstock.engine.tasks import on_asyncio
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import AsyncGenerator, Awaitable, Coroutine, Generator
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class CancellableReader(Generic[T]):
         """Cancel the pending read, if there is one."""
         if self._scope is not None:
             self._scope.cancel()
-        elif self._task is not None and self._cancelled_task is None and self._task is not asyncio.current_task():
+        elif self._task is not None and self._cancelled_task is None and self._task is not _current_task():
             self._cancelled_task = self._task
             self._task.cancel()
 
@@ -79,7 +79,9 @@ class CancellableReader(Generic[T]):
         except StopIteration as end:
             done: T = end.value
             return done
-        self._task = asyncio.current_task()
+        from asyncio import CancelledError
+
+        self._task = _current_task()
         self._cancelling = 0 if self._task is None else self._task.cancelling()
         self.busy = True
         try:
@@ -94,7 +96,7 @@ class CancellableReader(Generic[T]):
             self._take_back()
             done = end.value
             return done
-        except asyncio.CancelledError:
+        except CancelledError:
             if self._take_back():
                 raise ReadCancelledError from None
             raise
@@ -105,3 +107,9 @@ class CancellableReader(Generic[T]):
         """Take back our own cancellation; return whether there was one and no other."""
         task, self._cancelled_task = self._cancelled_task, None
         return task is not None and task.uncancel() <= self._cancelling
+
+
+def _current_task() -> asyncio.Task[object] | None:
+    from asyncio import current_task
+
+    return current_task()
