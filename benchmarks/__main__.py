@@ -28,6 +28,7 @@ NAMES = (
     "token_limiter",
     "client",
     "tool_calls",
+    "rows",
     "storage",
     "stream_hooks",
     "stream_async_hooks",

@@ -16,8 +16,6 @@ from penstock.workflows.batch import STATUSES, Checked
 from penstock.workflows.rows.reading import TOOL_VALUES, InputRow, is_object
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.formats import Format
     from penstock.engine.values.edits import Edit
@@ -47,7 +45,7 @@ _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), skipkeys=T
 def as_fields(
     checked: RowChecked, *, messages_format: Format = "openai-chat", show_input: bool = False, traced: bool = False
 ) -> dict[str, Any]:
-    """Return the result as a mapping of JSON values.
+    """Return the result as a mapping that `as_json` writes: read-only mappings and tuples are JSON as they are.
 
     Args:
         checked: the result.
@@ -60,7 +58,7 @@ def as_fields(
     fields["text"] = None if outcome is None or outcome.blocked else outcome.text
     if outcome is not None and not outcome.blocked:
         fields.update(_payload(row, outcome, messages_format))
-    fields["flagged"] = list(checked.flagged)
+    fields["flagged"] = checked.flagged
     fields["tripwire"] = None if outcome is None or outcome.tripwire is None else _tripwire(outcome.tripwire)
     fields["error"] = None if checked.error is None else _error(checked.error)
     fields["ms"] = _milliseconds(checked.seconds)
@@ -103,7 +101,7 @@ def _tripwire(tripwire: Tripwire) -> dict[str, Any]:
         "processor_id": tripwire.processor_id,
         "stage": tripwire.stage,
         "retry": tripwire.retry,
-        "metadata": _thawed(tripwire.metadata),
+        "metadata": tripwire.metadata,
     }
 
 
@@ -125,9 +123,9 @@ def _record(record: Record, named: dict[str, str] | None) -> dict[str, Any]:
     if record.error is not None:
         fields["error"] = record.error
     if record.flagged:
-        fields["flagged"] = list(record.flagged)
+        fields["flagged"] = record.flagged
     if record.details:
-        fields["details"] = _thawed(record.details)
+        fields["details"] = record.details
     return fields
 
 
@@ -144,10 +142,6 @@ def _edit(place: TextPlace, edit: Edit, named: dict[str, str] | None) -> dict[st
         "kind": edit.kind,
         "text": edit.text,
     }
-
-
-def _thawed(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: thaw(value) for name, value in values.items()}
 
 
 def _milliseconds(seconds: float) -> float:
