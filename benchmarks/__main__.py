@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -48,6 +49,7 @@ WIDTH = 150
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure what is asked for, all by default."""
     let_workflows_be_found()
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's threads spin for a while: in the figure of another
     parser = argparse.ArgumentParser(prog="python benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer and shorter repetitions: rough figures")
     parser.add_argument("--only", action="append", choices=NAMES, help="one scenario; may be given several times")
