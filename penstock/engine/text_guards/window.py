@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, cast
 
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.frozen import Value
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
     Scanned = tuple[Sequence["Found"], int]
     Scan = Callable[["TextWindow"], Scanned | Awaitable[Scanned]]
+
+
+Notes: TypeAlias = dict[str, Value]
+"""A guard's own data about one text, kept from window to window."""
 
 
 class Found(Protocol):
@@ -77,7 +81,7 @@ class TextWindow:
     kind: str = "text"
     key: str = ""
     fixed: bool = False
-    notes: dict[str, Value] = field(default_factory=dict[str, Value])
+    notes: Notes = field(default_factory=dict)
     parts: Sequence[PartStart] = (PartStart(0, NOWHERE),)
     separate: bool = False
 
@@ -207,7 +211,7 @@ class _Moving:
         self.start = 0
         self.base = base
         self.begins = True
-        self.notes: dict[str, Value] = {}
+        self.notes: Notes = {}
         self.fresh = self.held = 0
         self.ahead: deque[str] = deque()
         self._at = 0  # how much of the first of them is
