@@ -10,7 +10,7 @@ import difflib
 import functools
 import inspect
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, cast, get_args, overload
 
@@ -125,6 +125,13 @@ class Processor(Generic[S]):
         """Return a new state for one request; an empty dict unless a subclass overrides it."""
         return cast("S", {})
 
+    def option(self, name: str) -> object:
+        """Return an option of the constructor as drawings and ``repr`` may show it: the attribute of its name, or None.
+
+        Override it where the attribute does not hold what was given, or holds what must not be shown.
+        """
+        return vars(self).get(name)
+
     def __eq__(self, other: object) -> bool:
         """Return whether both have the same class and equal options."""
         return self is other or (type(self) is type(other) and vars(self) == vars(other))
@@ -161,6 +168,41 @@ class FunctionProcessor(Processor):
 
 AnyProcessor: TypeAlias = Processor[Any]
 """A processor with any type of state."""
+
+
+def given_options(processor: AnyProcessor) -> dict[str, object]:
+    """Return the options of a processor's constructor that differ from their defaults, as they may be shown.
+
+    An option counts if the processor keeps it in an attribute of its name. What ``**options`` collects counts by its
+    own names, unless it is None.
+    """
+    given: dict[str, object] = {}
+    for name, parameter in option_parameters(processor).items():
+        value = processor.option(name)
+        if value is None and name not in vars(processor):
+            continue
+        if parameter.kind is parameter.VAR_KEYWORD:
+            collected = cast("Mapping[str, object]", value if isinstance(value, Mapping) else {})
+            given.update({key: one for key, one in collected.items() if one is not None})
+        elif not is_same(value, parameter.default):
+            given[name] = value
+    return given
+
+
+def option_parameters(processor: AnyProcessor) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of a processor's constructor; none where they cannot be read."""
+    try:
+        return inspect.signature(type(processor)).parameters
+    except (TypeError, ValueError):  # a class without a signature
+        return {}
+
+
+def is_same(one: object, other: object) -> bool:
+    """Return whether two values are equal; ones whose comparison raises are not."""
+    try:
+        return bool(one == other)
+    except Exception:  # noqa: BLE001 - nothing that only shows values must break over a foreign comparison
+        return False
 
 
 def is_processor(item: object) -> TypeIs[AnyProcessor]:

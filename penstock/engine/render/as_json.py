@@ -9,14 +9,14 @@ import json
 from typing import TYPE_CHECKING
 
 from penstock.engine.graph.nodes import Branch, Dag, Parallel, Sequence, Step
-from penstock.engine.processor.processor import Processor
-from penstock.engine.processor.stages import STAGES
+from penstock.engine.processor.processor import Processor, given_options
 from penstock.engine.render.labels import merge_words, role_of
 from penstock.engine.render.scene import ProcessorList
 from penstock.engine.values.secret_names import is_secret, masked_value
 
 if TYPE_CHECKING:
     from penstock.engine.graph.nodes import Node, Policy
+    from penstock.engine.processor.processor import AnyProcessor
     from penstock.engine.render.scene import Box, Group, Scene
 
 VERSION = 1
@@ -96,14 +96,10 @@ def _policy(policy: Policy) -> dict[str, object]:
     }
 
 
-def options_of(processor: Processor[object]) -> dict[str, object]:
-    """Return the public options of a processor as JSON values.
+def options_of(processor: AnyProcessor) -> dict[str, object]:
+    """Return the options of a processor that differ from their defaults as JSON values; see `given_options`.
 
     An option that is not a JSON value is shown as its class; strings that may be secrets, by their name, as ``***``,
     and so is the password in a URL.
     """
-    return {
-        name: masked_value(value, secret=is_secret(name))
-        for name, value in vars(processor).items()
-        if not name.startswith("_") and name not in STAGES
-    }
+    return {name: masked_value(value, secret=is_secret(name)) for name, value in given_options(processor).items()}

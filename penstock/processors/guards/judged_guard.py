@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Generic, Literal, NoReturn, TypeVar, cast
 
-from penstock.engine.processor.processor import flag, is_async, one_of
+from penstock.engine.processor.processor import flag, given_options, is_async, one_of
 from penstock.engine.text_guards.reading import has_words
 from penstock.engine.text_guards.reporting import GuardReporter
 from penstock.engine.text_guards.text_guard import MAX_HOLD, TextGuard
@@ -252,18 +252,14 @@ class Guard(TextGuard, Generic[V]):
         return f"{self.id}.{what}[{', '.join(map(str, (self.strategy, self.phase, *named)))}]"
 
     def option(self, name: str) -> object:
-        """Return an option as it was given."""
-        return vars(self).get(name)
+        """Return an option as it was given; of the collected ones, those that may be shown."""
+        if name == "options":
+            return {key: value for key, value in self.options.items() if key not in _UNSHOWN}
+        return super().option(name)
 
     def __repr__(self) -> str:
-        """Show the class and the options that differ from its defaults."""
-        own = {
-            name: self.option(name)
-            for name, parameter in inspect.signature(type(self)).parameters.items()
-            if name != "options" and self.option(name) != parameter.default
-        }
-        shown = {name: value for name, value in self.options.items() if name not in _UNSHOWN}
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in {**own, **shown}.items())})"
+        """Show the class and the options that differ from their defaults."""
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given_options(self).items())})"
 
     def report(self, ctx: AnyContext, detection: Detection) -> None:
         """Call the callbacks for the detection."""

@@ -32,7 +32,7 @@ class Hider(Processor[Any]):
     edits = "spans"
     role = "guard"
 
-    def __init__(self, strategy: str = "redact") -> None:
+    def __init__(self, strategy: str = "mask") -> None:
         self.strategy = strategy
 
     def process_input(self, ctx: InputContext) -> None:
@@ -55,7 +55,7 @@ def is_long(ctx: InputContext) -> bool:
 
 GUARD = (
     Workflow("guard <b>")
-    .then(Hider(), id="hider", timeout=None)
+    .then(Hider("redact"), id="hider", timeout=None)
     .parallel(Judge(), Judge())
     .branch((is_long, Workflow("long").then(Judge(), id="again")))
     .then(Judge(), id="last", on_error="allow")

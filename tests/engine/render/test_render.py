@@ -20,7 +20,16 @@ from typing import Any
 
 import pytest
 
-from penstock import Key, OptionError, PIIDetector, Processor, RegexFilterProcessor, Workflow, member
+from penstock import (
+    Key,
+    OptionError,
+    PIIDetector,
+    Processor,
+    RegexFilterProcessor,
+    SystemPromptScrubber,
+    Workflow,
+    member,
+)
 from penstock.engine import DagEdge, pick
 from penstock.engine.graph.conditions import either, every
 from penstock.engine.graph.nodes import Arm, Branch, Parallel, Policy, Sequence, Step
@@ -403,17 +412,32 @@ def test_json_tells_no_secret_and_always_is_json() -> None:
     """Whatever the options are."""
 
     class Odd(Processor[Any]):
-        def __init__(self) -> None:
-            self.patterns = (re.compile("x"), "y", None)
-            self.words = {"b", "a"}
-            self.limits = {"max": 1.5, "token": "t0p", 3: [True]}
-            self.apiKey = "sk-1"
-            self.auth_header = "Bearer x"
-            self.max_tokens = 10
-            self._hidden = "h"
+        def __init__(
+            self,
+            patterns: Any,
+            words: Any,
+            limits: Any,
+            apiKey: str,  # noqa: N803 - as other languages spell it
+            auth_header: str,
+            max_tokens: int,
+        ) -> None:
+            self.patterns = patterns
+            self.words = words
+            self.limits = limits
+            self.apiKey = apiKey
+            self.auth_header = auth_header
+            self.max_tokens = max_tokens
             self.process_input = is_long
 
-    assert options_of(Odd()) == {
+    odd = Odd(
+        (re.compile("x"), "y", None),
+        {"b", "a"},
+        {"max": 1.5, "token": "t0p", 3: [True]},
+        apiKey="sk-1",
+        auth_header="Bearer x",
+        max_tokens=10,
+    )
+    assert options_of(odd) == {
         "patterns": [{"class": "Pattern"}, "y", None],
         "words": ["a", "b"],
         "limits": {"max": 1.5, "token": "***", "3": [True]},
@@ -620,9 +644,29 @@ def test_every_policy_of_a_parallel_is_on_its_steps() -> None:
     assert Workflow("w").parallel(PII(), Injection(), timeout=3).draw("text").count("timeout=3 s") == 2
 
 
-def test_a_guard_does_not_show_its_reporter_as_an_option() -> None:
-    """What reports its findings is no option."""
-    shown = [*options_of(PIIDetector()), *options_of(RegexFilterProcessor(presets=["pii"]))]
+def test_only_options_that_were_set_are_shown() -> None:
+    """Those of the constructor that differ from their defaults, as they were given; no other attribute."""
 
-    assert "strategy" in shown
-    assert not any("reporter" in name for name in shown)
+    class Counts(Processor[Any]):
+        def __init__(self, most: int = 3, least: int = 0, unkept: int = 1) -> None:
+            self.most, self.least, self._unkept, self.seen = most, least, unkept, [most]
+            self.process_input = is_long
+
+    assert options_of(Counts(4)) == {"most": 4}
+    assert options_of(Counts(unkept=2)) == {}
+    assert options_of(PIIDetector()) == {}
+    given = PIIDetector(strategy="block", threshold=0.7, parts=["text"], unscanned=None, id="pii")
+    assert options_of(given) == {"strategy": "block", "threshold": 0.7, "parts": ["text"], "id": "pii"}
+    assert options_of(RegexFilterProcessor(presets=["pii"])) == {"presets": ["pii"]}
+
+
+def test_a_diagram_shows_no_text_that_a_guard_hides() -> None:
+    """The texts that nobody may see, such as system prompts, are counted, as in the repr of their guard."""
+    guard = SystemPromptScrubber(prompts=["The word of the day is plover."], canaries=["c4n4ry-7"])
+    assert options_of(guard) == {"prompts": "1 of them", "canaries": "1 of them"}
+    workflow = Workflow("w").then(guard)
+    other = Workflow("w").then(SystemPromptScrubber(prompts=["The word of the day is heron."], canaries=["c4n4ry-7"]))
+    diff = workflow.diff(other)
+    assert [field.name for field in diff.changed[0].fields] == ["options.prompts"]
+    for drawn in (workflow.draw("json"), workflow.draw("html"), str(diff.to_json()), str(diff), diff.draw("svg")):
+        assert not any(word in drawn for word in ("plover", "heron", "c4n4ry"))

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from penstock.engine.graph.nodes import DEFAULT, Branch, Dag, Sequence, Step, resolve
-from penstock.engine.processor.processor import CLAIMS, FunctionProcessor, is_processor
+from penstock.engine.processor.processor import CLAIMS, FunctionProcessor, is_processor, option_parameters
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.render.diff.values import Leaf, class_code, code_of, flat
 from penstock.engine.render.labels import condition_label, last, short
@@ -215,8 +215,17 @@ def _options(processor: AnyProcessor) -> dict[str, Leaf]:
             unsaid = [flat(key, one) for key, one in given.items() if key not in public and key not in CLAIMS]
             found.update({f"options.{key}": leaf for leaves in unsaid for key, leaf in leaves.items()})
         elif name not in CLAIMS and not is_key(value):  # its claims name the keys
-            found.update({f"options.{key}": leaf for key, leaf in flat(name, value).items()})
+            found.update({f"options.{key}": leaf for key, leaf in _shown(processor, name, value).items()})
     return found
+
+
+def _shown(processor: AnyProcessor, name: str, value: object) -> dict[str, Leaf]:
+    """Return an option as its leaves; one that its processor hides as what may be shown, compared by what it is."""
+    leaves = flat(name, value)
+    if name not in option_parameters(processor) or (may := processor.option(name)) is value:
+        return leaves
+    compared = [(key, leaf.compared) for key, leaf in leaves.items()]
+    return {key: Leaf(leaf.shown, (leaf.compared, compared)) for key, leaf in flat(name, may).items()}
 
 
 def _policy(policy: Policy) -> dict[str, Leaf]:

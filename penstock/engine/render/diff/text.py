@@ -5,15 +5,15 @@ What did not change is left out, unless it stands beside a change or around one.
 
 from __future__ import annotations
 
-import inspect
 from typing import TYPE_CHECKING, cast
 
 from penstock.engine.graph.nodes import Branch, Sequence, Step
-from penstock.engine.render.diff.values import flat
+from penstock.engine.processor.processor import given_options, option_parameters
 from penstock.engine.render.labels import merge_words, policy_words, step_words
 from penstock.engine.values.display import visible
 
 if TYPE_CHECKING:
+    import inspect
     from collections.abc import Iterable, Iterator, Mapping
 
     from penstock.engine.render.diff.entries import Entry
@@ -141,11 +141,11 @@ def _given(line: Line) -> Iterator[str]:
 
 
 def _set_options(entry: Entry) -> Iterator[tuple[str, Json]]:
-    parameters = _parameters(entry)
+    given = given_options(entry.node.processor) if isinstance(entry.node, Step) else {}
     for name, leaf in entry.leaves.items():
-        option = parameters.get(name.removeprefix("options.").partition(".")[0])
-        if name.startswith("options.") and option and not _is_default(leaf.compared, option.default):
-            yield name.removeprefix("options."), leaf.shown
+        option = name.removeprefix("options.")
+        if option != name and option.partition(".")[0] in given:
+            yield option, leaf.shown
 
 
 def changed_words(line: Line) -> list[str]:
@@ -172,18 +172,7 @@ def _is_large(change: FieldChange) -> bool:
 
 
 def _parameters(entry: Entry) -> Mapping[str, inspect.Parameter]:
-    """Return the parameters of a processor's class; none where they cannot be read."""
-    if not isinstance(entry.node, Step):
-        return {}
-    try:
-        return inspect.signature(type(entry.node.processor)).parameters
-    except (TypeError, ValueError):  # a class without a signature
-        return {}
-
-
-def _is_default(compared: object, default: object) -> bool:
-    leaves = flat("", default)
-    return list(leaves) == [""] and leaves[""].compared == compared
+    return option_parameters(entry.node.processor) if isinstance(entry.node, Step) else {}
 
 
 # Fields and values

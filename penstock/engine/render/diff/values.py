@@ -20,6 +20,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias, cast
 
+from penstock.engine.processor.processor import is_same
 from penstock.engine.render.labels import condition_label
 from penstock.engine.values.model import Usage
 from penstock.engine.values.secret_names import HIDDEN, is_secret, without_password
@@ -61,7 +62,7 @@ class Leaf:
 
     def same(self, other: Leaf) -> bool:
         """Return whether both are the same value; one whose comparison raises is not."""
-        return _equal(self.compared, other.compared)
+        return is_same(self.compared, other.compared)
 
 
 def flat(name: str, value: object) -> dict[str, Leaf]:
@@ -158,13 +159,6 @@ def _compared(value: object) -> object:
 
 def _kind(kind: type[object]) -> object:
     return kind.__qualname__
-
-
-def _equal(one: object, other: object) -> bool:
-    try:
-        return bool(one == other)
-    except Exception:  # noqa: BLE001 - a diff must not break over a foreign comparison
-        return False
 
 
 # Code
