@@ -1,4 +1,4 @@
-"""Tools for tests: a scripted model, a fake provider, a storage in memory, clocks, ids, and functions that run a stage.
+"""Tools for tests: scripted models and detectors, a fake provider, storage in memory, clocks, ids, running a stage.
 
 Names load when they are first used.
 """

@@ -6,6 +6,7 @@ from penstock.engine.testing import (
     run_stream as run_stream,
 )
 from penstock.stores.sqlite.storage import InMemoryStorage as InMemoryStorage
+from penstock.testing.detectors import ScriptedScores as ScriptedScores, ScriptedSpans as ScriptedSpans
 from penstock.testing.provider import (
     FakeProvider as FakeProvider,
     Gate as Gate,

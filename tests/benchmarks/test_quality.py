@@ -1,7 +1,7 @@
 """`python -m benchmarks.quality` over a few made-up rows: tables, JSON, goals, and clear words where nothing is."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from benchmarks.quality.personal import read_set
 from benchmarks.quality.rows import DataSet, Row
 from benchmarks.quality.scored import Readings
 from penstock.detection.spans import Span
+from penstock.testing import ScriptedScores
 
 
 class Finds:
@@ -205,15 +206,9 @@ class Words:
         return [[(4, len(text), "email", 0.9)] for text in texts]
 
 
-class Langs:
-    """A classifier of a user that knows two languages."""
-
-    categories = ("ru", "de")
-    thresholds: Mapping[str, float] = {"ru": 0.4}
-
-    def scores(self, texts: Sequence[str]) -> list[dict[str, float]]:
-        """Return the same for each text."""
-        return [{"ru": 0.45} for _ in texts]
+def languages() -> ScriptedScores:
+    """Make a classifier of a user that knows two languages."""
+    return ScriptedScores({"": {"ru": 0.45}}, categories=["ru", "de"], thresholds={"ru": 0.4})
 
 
 def nothing() -> object:
@@ -223,7 +218,7 @@ def nothing() -> object:
 
 def test_a_detector_of_anybody_stands_in_the_same_tables(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Spans where its types are, a classifier where its categories are: languages here."""
-    words, langs = f"{__name__}:Words", f"{__name__}:Langs"
+    words, langs = f"{__name__}:Words", f"{__name__}:languages"
     given = ["--data", str(folder), "--alone", "--json", "--only", "personal", "--only", "language"]
     assert main([*given, "--plug", words, "--plug", langs]) == 0
     sections = {each["name"]: each for each in json.loads(capsys.readouterr().out)["sections"]}

@@ -16,27 +16,24 @@ import pytest
 from penstock.engine.tasks import run_without_loop
 from penstock.engine.values.errors import DetectorError, OptionError
 from penstock.models.detectors.calls import score_calls, span_calls
+from penstock.testing import ScriptedScores
 
 
-class Lengths:
-    """Scores how long a text is, of ten characters at most; keeps the batches that it was asked about."""
-
-    categories = ("long",)
-    thresholds: Mapping[str, float] = {"long": 0.5}
-    batch_seconds = 0.0
+class Lengths(ScriptedScores):
+    """Scores how long a text is, of ten characters at most; keeps the threads that it was called in."""
 
     def __init__(self) -> None:
-        self.batches: list[list[str]] = []
+        super().__init__(lambda text: {"long": min(len(text), 10) / 10}, categories=["long"])
         self.threads: set[int] = set()
         self.busy = False
 
-    def scores(self, texts: Sequence[str]) -> list[dict[str, float]]:
+    def scores(self, texts: Sequence[str]) -> list[Mapping[str, float]]:
         assert not self.busy, "it is called twice at a time"
         self.busy = True
-        self.batches.append([*texts])
         self.threads.add(threading.get_ident())
+        found = super().scores(texts)
         self.busy = False
-        return [{"long": min(len(text), 10) / 10} for text in texts]
+        return found
 
 
 class AsyncLengths(Lengths):
@@ -47,7 +44,7 @@ class AsyncLengths(Lengths):
         self.begun = anyio.Event()
         self.may_end: anyio.Event | None = None
 
-    async def scores(self, texts: Sequence[str]) -> list[dict[str, float]]:  # type: ignore[override]
+    async def scores(self, texts: Sequence[str]) -> list[Mapping[str, float]]:  # type: ignore[override]
         found = super().scores(texts)
         self.begun.set()
         if self.may_end is not None:
@@ -63,7 +60,7 @@ class Held(Lengths):
         self.begun = threading.Event()
         self.may_end = threading.Event()
 
-    def scores(self, texts: Sequence[str]) -> list[dict[str, float]]:
+    def scores(self, texts: Sequence[str]) -> list[Mapping[str, float]]:
         self.begun.set()
         assert self.may_end.wait(10)
         return super().scores(texts)
@@ -101,7 +98,7 @@ async def test_a_sync_detector_is_called_in_a_worker_thread() -> None:
 async def test_a_batch_has_its_largest_size() -> None:
     """What is more makes up the next ones, also of one task."""
     detector = Lengths()
-    detector.batch_size = 2  # type: ignore[attr-defined]
+    detector.batch_size = 2
     found = await asked(detector, ["a", "bb", "ccc"], ["dddd", "eeeee"])
     assert found == [[0.1, 0.2, 0.3], [0.4, 0.5]]
     assert [len(batch) for batch in detector.batches] == [2, 2, 1]
@@ -110,7 +107,7 @@ async def test_a_batch_has_its_largest_size() -> None:
 async def test_a_full_batch_does_not_wait_for_its_time() -> None:
     """A text that comes later fills it; the time is longer than the test may take."""
     detector = Lengths()
-    detector.batch_size, detector.batch_seconds = 2, 50.0  # type: ignore[attr-defined]
+    detector.batch_size, detector.batch_seconds = 2, 50.0
     calls = score_calls(detector)
     async with anyio.create_task_group() as group:
         group.start_soon(calls.ask, ["a"])
@@ -152,7 +149,7 @@ async def test_an_async_detector_may_be_asked_again_before_it_has_answered() -> 
 async def test_a_task_that_is_cancelled_harms_no_other_in_its_batch() -> None:
     """Not even if it made the call for all: another task makes it again."""
     detector = AsyncLengths()
-    detector.batch_size, detector.batch_seconds = 2, 50.0  # type: ignore[attr-defined]
+    detector.batch_size, detector.batch_seconds = 2, 50.0
     detector.may_end = anyio.Event()
     calls = score_calls(detector)
     found: list[Any] = []
@@ -197,7 +194,7 @@ async def test_a_text_that_breaks_a_detector_fails_for_its_own_task_alone() -> N
     """The others of its batch are asked about by themselves."""
 
     class Fragile(Lengths):
-        def scores(self, texts: Sequence[str]) -> list[dict[str, float]]:
+        def scores(self, texts: Sequence[str]) -> list[Mapping[str, float]]:
             if "bomb" in texts:
                 raise ValueError("a secret")
             return super().scores(texts)
@@ -216,7 +213,7 @@ async def test_a_text_that_breaks_a_detector_fails_for_its_own_task_alone() -> N
             group.start_soon(ask, text)
     assert ends["a"] == [{"long": 0.1}]
     assert ends["ccc"] == [{"long": 0.3}]
-    assert str(ends["bomb"]) == "detector 'Fragile': it raised ValueError"
+    assert str(ends["bomb"]) == "detector 'scripted': it raised ValueError"
     assert isinstance(ends["bomb"], DetectorError)
     assert isinstance(ends["bomb"].__cause__, ValueError)
 
@@ -338,7 +335,7 @@ class _Picklable:
     categories = ("long",)
     thresholds: Mapping[str, float] = {}
 
-    def scores(self, texts: Sequence[str]) -> list[dict[str, float]]:
+    def scores(self, texts: Sequence[str]) -> list[Mapping[str, float]]:
         return [{"long": 1.0} for _ in texts]
 
 
