@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal, NoReturn, Protocol, Unpack, cast, get_args, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Literal, NoReturn, Unpack, cast, get_args
 
 from penstock.detection.language import (
     LanguageIdentifier,
@@ -36,7 +36,6 @@ from penstock.processors.guards.score_guard import ScoreGuard, WindowScores, Win
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping, Sequence
 
-    from penstock.detection.language import LanguageGuess
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.text_guards.reading import Text
     from penstock.engine.text_guards.window import Hit, TextWindow
@@ -141,15 +140,14 @@ def possible_tags(details: Mapping[str, Value]) -> tuple[str, ...]:
     return (details["iso_code"], *details.get("rivals", ())) if "iso_code" in details else ()
 
 
-def _with_rivals(scored: WindowScores, guess: LanguageGuess) -> WindowScores:
+def _with_rivals(scored: WindowScores, rivals: Sequence[str]) -> WindowScores:
     """Return the scores of a window whose language is known with those of its rivals, which are as probable."""
-    rivals: tuple[str, ...] = getattr(guess, "rivals", ())  # an identifier of the user's own may return any pair
     if not rivals or "iso_code" not in scored.details:
         return scored
     tags = (scored.details["iso_code"], *rivals)
     named = " or ".join(map(language_name, tags))
     details = {**scored.details, "detected_language": named, "rivals": list(rivals)}
-    return WindowScores(dict.fromkeys(tags, guess.confidence), details=details)
+    return scored._replace(scores=dict.fromkeys(tags, *scored.scores.values()), details=details)
 
 
 UNKNOWN: Mapping[str, Value] = {"source": "unknown"}
@@ -187,6 +185,21 @@ def _tag(verdict: WindowVerdict) -> str:
     return tag
 
 
+def _stretch(place: tuple[int, int], read: WindowScores | None) -> WindowVerdict:
+    return WindowVerdict(*place, read or WindowScores())
+
+
+def _of(stretch: WindowVerdict, window: WindowVerdict) -> WindowVerdict:
+    """Return the verdict about a window as one about a stretch; a translation of the whole is none of its parts."""
+    return stretch._replace(scored=window.scored._replace(text=None))
+
+
+def _same(one: WindowScores, other: WindowScores) -> bool:
+    """Return whether two texts whose languages are known may be in the same one."""
+    tags, others = possible_tags(one.details), possible_tags(other.details)
+    return any(same_language(tag, each) for tag in tags for each in others)
+
+
 def merged_summary(before: Mapping[str, Value] | None, summary: Mapping[str, Value]) -> Mapping[str, Value]:
     """Return the details of a message of which two texts were read separately.
 
@@ -214,15 +227,6 @@ METADATA = "language_detection"
 _STRETCHES = Windows(least=60, most=300)
 _SURE = 0.9  # from here on, a stretch of a text in one language was taken for another in 1 of 990 texts
 _SUMMARIES = "penstock.languages"  # where a step's state keeps what messages' metadata are to say
-
-
-@runtime_checkable
-class Identifier(Protocol):
-    """Anything that identifies the language of a text."""
-
-    def identify(self, text: str) -> LanguageGuess:
-        """Return the code of the language and its probability from 0 to 1, as any pair."""
-        ...
 
 
 class LanguageDetector(ScoreGuard[LanguageVerdict]):
@@ -253,8 +257,8 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
             the language of most of it counts. 0 for every stretch of 60 characters or more.
         languages: the languages that the embedded detector distinguishes; None (the default) for the 77 of
             `penstock.detection.language`.
-        identifier: an embedded detector of your own; None (the default) for the built-in one.
-        detector: a `ScoreDetector` whose categories are languages; None (the default) for the embedded one alone.
+        detector: a `ScoreDetector` whose categories are languages; None (the default) for the embedded one alone. Its
+            highest score counts; languages that share it are rivals.
         combine: how both become one. ``max`` (the default): the surer one counts; ``replace``: only yours is asked;
             ``confirm``: a language is known if both say so.
         options: see `GuardOptions`; the default of ``parts`` is ``("text",)`` here, that of ``phase`` is ``input``.
@@ -283,7 +287,6 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         include_detection_details: bool = False,
         mixed_share: float | None = None,
         languages: Iterable[str] | None = None,
-        identifier: Identifier | None = None,
         detector: ScoreDetector | None = None,
         combine: Combine = "max",
         **options: Unpack[GuardOptions],
@@ -307,8 +310,8 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
                 to let only the language of most of it count. 0 for every stretch of 60 characters or more.
             languages: the languages that the embedded detector tells apart; None (the default) for the 77 of
                 `penstock.detection.language`.
-            identifier: an embedded detector of your own; None (the default) for the built-in one.
             detector: a `ScoreDetector` whose categories are languages; None (the default) for the embedded one alone.
+                Its highest score counts; languages that share it are rivals.
             combine: how both become one. ``max`` (the default): the surer one counts; ``replace``: only yours is asked;
                 ``confirm``: a language is known if both say so.
             options: see `GuardOptions`; the default of ``parts`` is ``("text",)`` here, that of ``phase`` ``input``.
@@ -326,10 +329,8 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         self.min_text_length = _length(name, min_text_length)
         self.include_detection_details = flag(name, "include_detection_details", include_detection_details)
         self.mixed_share = None if mixed_share is None else check_score(name, "mixed_share", mixed_share)
-        if mixed_share is not None and (options.get("embedded") is False or combine == "replace"):
-            raise OptionError(
-                name, "mixed_share", mixed_share, "None without the embedded detector, which looks for it"
-            )
+        if mixed_share is not None and options.get("embedded") is False and detector is None:
+            raise OptionError(name, "mixed_share", mixed_share, "None without a detector, which looks for it")
         self.languages = None if languages is None else _names_listed(name, "languages", languages)
         translate = strategy == "translate"
         self._check_translation(name, model, translate=translate)
@@ -338,8 +339,9 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         given: GuardOptions = {"parts": ("text",), **options}
         self.set_up(model, strategy, verdict, asked, given, named=self.target_languages)
         self.options = {**options}
-        self.identifier = identifier
-        self._own = None if combine == "replace" else self._identifier(name, identifier)
+        if self.languages is not None and not self.embedded:
+            raise OptionError(name, "languages", self.languages, "left out without the embedded detector")
+        self._own = self._identifier() if self.embedded else None
         facts = {"input": (LANGUAGE,), "output": (ANSWER_LANGUAGE,)}
         self.provides = (self.scores, *facts.get(self.phase, (LANGUAGE, ANSWER_LANGUAGE)))
         self.language = ANSWER_LANGUAGE if self.phase == "output" else LANGUAGE
@@ -358,13 +360,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         if translate and not self.target_languages:
             raise OptionError(name, "target_languages", (), "one language or more to translate into")
 
-    def _identifier(self, name: str, given: Identifier | None) -> Identifier | None:
-        if given is not None and not isinstance(cast("object", given), Identifier):
-            raise OptionError(name, "identifier", given, "an object with a method identify(text)")
-        if given is not None and self.languages is not None:
-            raise OptionError(name, "languages", self.languages, "omitted: a custom identifier has its own languages")
-        if given is not None or not self.embedded:
-            return given
+    def _identifier(self) -> LanguageIdentifier:
         made = LanguageIdentifier(self.languages)
         made.prepare()
         return made
@@ -381,8 +377,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         if self._own is None or self._is_short(text):
             return None
         guess = self._own.identify(text)
-        code, confidence = guess
-        return self.apply_limits(_with_rivals(self._reading(code, confidence, "embedded"), guess))
+        return self.apply_limits(_with_rivals(self._reading(guess.code, guess.confidence, "embedded"), guess.rivals))
 
     async def ask_detector(self, text: str) -> WindowScores | None:
         """Return the language of a window that the user's own detector is surest of; None if there is no detector.
@@ -393,11 +388,11 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         if self.calls is None or self._is_short(text):
             return None
         scores = (await self.calls.ask([text]))[0]
-        surest = max(scores, key=lambda name: scores[name], default=None)
-        if surest is None:
-            return WindowScores(details=UNKNOWN, detector=self.calls.name)
-        limits = {self._tags[surest]: self.detector_limit(surest)}
-        read = self._reading(self._tags[surest], scores[surest], "detector", limits)
+        most = max(scores.values(), default=0.0)
+        limits = {self._tags[name]: self.detector_limit(name) for name in scores if scores[name] == most}
+        tags = sorted(limits, key=lambda tag: limits[tag])
+        read = self._reading(next(iter(tags), None), most, "detector", limits)
+        read = _with_rivals(read, [tag for tag in tags[1:] if most >= limits[tag]])
         return self.apply_limits(read._replace(detector=self.calls.name))
 
     def detector_limit(self, category: str) -> float:
@@ -416,7 +411,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         if self.combine != "confirm":
             best = max(known or (own, theirs), key=lambda each: max(each.scores.values(), default=0.0))
             return best._replace(detector=theirs.detector)
-        if len(known) == 1 or not same_language(*(each.details["iso_code"] for each in known)):
+        if len(known) == 1 or not _same(*known):
             return WindowScores(own.scores, details=UNKNOWN, detector=theirs.detector)
         return min(known, key=lambda each: each.details["confidence"])._replace(detector=theirs.detector)
 
@@ -449,7 +444,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
 
     async def detected(self, text: str) -> WindowScores | None:
         """Return what `detect` does; until the model is loaded a thread waits for it, and not the event loop."""
-        if isinstance(self._own, LanguageIdentifier) and not self._own.loaded and not runs_without_loop():
+        if self._own is not None and not self._own.loaded and not runs_without_loop():
             await run_in_worker(self._own.load, in_turn=False)
         return await super().detected(text)
 
@@ -467,50 +462,44 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
 
     # Several languages in a window
 
-    def _told_apart(self, window: TextWindow, verdicts: Sequence[WindowVerdict]) -> list[WindowVerdict]:
-        """Return the verdicts; a window in several languages has one for each stretch in one language."""
-        if self.mixed_share is None or self._own is None:
-            return [*verdicts]
-        return [part for verdict in verdicts for part in self._divided(window.text, verdict, self.mixed_share)]
+    def _stretches(self, text: str, verdict: WindowVerdict) -> list[tuple[int, int]]:
+        """Return where each sentence or two of a window stands in the text; none if no second language counts."""
+        if self.mixed_share is None:
+            return []
+        cuts = _STRETCHES.cuts(text[verdict.start : verdict.end])
+        places = [(verdict.start + low, verdict.start + high) for low, high in itertools.pairwise([0, *cuts])]
+        return places if len(places) > 1 else []
 
-    def _divided(self, text: str, verdict: WindowVerdict, share: float) -> list[WindowVerdict]:
-        read = self._stretches(text, verdict)
+    def _divided(self, verdict: WindowVerdict, read: Sequence[WindowVerdict]) -> list[WindowVerdict]:
+        """Return the verdict about a window; if it is in several languages, one for each stretch in one of them.
+
+        Args:
+            verdict: the verdict about the window.
+            read: what the detectors say of each of its stretches; empty if only the window counts.
+        """
+        known = [each if self._is_other(each, verdict) else _of(each, verdict) for each in read]
         sizes = Counter[str]()
-        for each in read:
+        for each in known:
             sizes[_tag(each)] += each.end - each.start
-        own = _tag(verdict)
-        others = {tag for tag, size in sizes.items() if tag != own and size >= share * (verdict.end - verdict.start)}
+        least = (self.mixed_share or 0.0) * (verdict.end - verdict.start)
+        others = {tag for tag, size in sizes.items() if tag != _tag(verdict) and size >= least}
         if not others:
             return [verdict]
-        main = verdict.scored._replace(text=None)  # a translation of the whole window is none of its parts
         made: list[WindowVerdict] = []
-        for each in read:
-            scored = each.scored if _tag(each) in others else main
-            if made and _tag(made[-1]) == _tag(WindowVerdict(0, 0, scored)):
-                made[-1] = made[-1]._replace(end=each.end)
+        for each in known:
+            part = each if _tag(each) in others else _of(each, verdict)
+            if made and _tag(made[-1]) == _tag(part):
+                made[-1] = made[-1]._replace(end=part.end)
             else:
-                made.append(each._replace(scored=scored))
+                made.append(part)
         return made
 
-    def _stretches(self, text: str, verdict: WindowVerdict) -> list[WindowVerdict]:
-        """Return a verdict about each sentence or two; that of the window unless their language is surely another."""
-        window = text[verdict.start : verdict.end]
-        cuts = _STRETCHES.cuts(window)
-        if len(cuts) == 1:
-            return [verdict]
-        made: list[WindowVerdict] = []
-        for low, high in itertools.pairwise([0, *cuts]):
-            read = self.detect(window[low:high]) if high - low >= _STRETCHES.least else None
-            other = read is not None and self._is_other(read, verdict.scored)
-            scored = read if read is not None and other else verdict.scored
-            made.append(WindowVerdict(verdict.start + low, verdict.start + high, scored))
-        return made
-
-    def _is_other(self, read: WindowScores, window: WindowScores) -> bool:
+    def _is_other(self, stretch: WindowVerdict, window: WindowVerdict) -> bool:
         """Return whether a stretch is surely in none of the languages that its window may be in."""
-        tags, own = possible_tags(read.details), possible_tags(window.details)
-        sure = bool(tags) and read.details["confidence"] >= _SURE
-        return sure and not any(same_language(tag, other) for tag in tags for other in own)
+        read = stretch.scored
+        long = stretch.end - stretch.start >= _STRETCHES.least
+        sure = "iso_code" in read.details and read.details["confidence"] >= _SURE
+        return long and sure and not _same(read, window.scored)
 
     # Translating
 
@@ -519,19 +508,30 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
     ) -> tuple[Sequence[WindowVerdict], int] | Awaitable[tuple[Sequence[WindowVerdict], int]]:
         """Return a verdict about each window that has ended, with translations, and where the next one begins."""
         read = super().scan(window, ctx)
-        if isinstance(read, tuple):
-            return self._told_apart(window, read[0]), read[1]
-        return self._finished(read, window, ctx)
+        if not isinstance(read, tuple):
+            return self._finished(read, window, ctx)
+        made: list[WindowVerdict] = []
+        for verdict in read[0]:
+            places = self._stretches(window.text, verdict)
+            read_each = [_stretch(place, self.detect(window.text[slice(*place)])) for place in places]
+            made += self._divided(verdict, read_each)
+        return made, read[1]
 
     async def _finished(
         self, read: Awaitable[tuple[Sequence[WindowVerdict], int]], window: TextWindow, ctx: AnyContext
     ) -> tuple[Sequence[WindowVerdict], int]:
         found, hold = await read
-        verdicts = self._told_apart(window, found)
+        divided = await gather([partial(self._in_stretches, window.text, verdict) for verdict in found])
+        verdicts = [*itertools.chain.from_iterable(divided)]
         if self.strategy != "translate":
             return verdicts, hold
         pieces = await gather([partial(self._in_parts, window, verdict, ctx) for verdict in verdicts])
         return list(itertools.chain.from_iterable(pieces)), hold
+
+    async def _in_stretches(self, text: str, verdict: WindowVerdict) -> list[WindowVerdict]:
+        places = self._stretches(text, verdict)
+        read = await gather([partial(self.detected, text[slice(*place)]) for place in places])
+        return self._divided(verdict, [*map(_stretch, places, read)])
 
     async def _in_parts(self, window: TextWindow, verdict: WindowVerdict, ctx: AnyContext) -> list[WindowVerdict]:
         """Return a verdict about each part that a window covers, each with its own translation."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+from functools import partial
 from typing import Any
 
 import anyio
@@ -12,24 +13,27 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from penstock import Message, OptionError, Workflow
-from penstock.detection.language import LanguageGuess, LanguageIdentifier
+from penstock.detection.language import LanguageIdentifier
 from penstock.engine import MissingExtraError
 from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
 from penstock.processors.guards.language_detector import ANSWER_LANGUAGE, LANGUAGE, METADATA, LanguageDetector
-from penstock.testing import ScriptedModel, run_stage
+from penstock.testing import ScriptedModel, ScriptedScores, run_stage
 
 FRENCH = "Bonjour tout le monde, comment allez-vous aujourd'hui ?"
 ENGLISH = "Hello everybody, how are you doing today?"
 GERMAN = "Guten Tag zusammen, wie geht es Ihnen heute?"
 
 
-class Marks:
-    """An identifier that reads the language off a mark: ``fr:0.9 …``."""
+def read_mark(text: str) -> dict[str, float]:
+    """Return what the first word says: ``fr:0.9 …``."""
+    code, _, confidence = text.split(maxsplit=1)[0].partition(":")
+    return {code: float(confidence)} if confidence else {}
 
-    def identify(self, text: str) -> LanguageGuess:
-        """Return what the text's first word says."""
-        code, _, confidence = text.split(maxsplit=1)[0].partition(":")
-        return LanguageGuess(code, float(confidence)) if confidence else LanguageGuess(None, 0.0)
+
+by_marks = partial(
+    LanguageDetector, detector=ScriptedScores(read_mark, categories=["en", "fr", "xyz"]), combine="replace"
+)
+"""Makes a guard that goes by marks."""
 
 
 def says(code: str | None, confidence: float | None, translated: str | None = None) -> str:
@@ -86,7 +90,7 @@ def test_the_fact_is_about_the_latest_user_message() -> None:
 @pytest.mark.parametrize("text", ["xyz:0.69 and more", "nothing is marked here"])
 def test_what_is_unknown_is_told_as_unknown_and_passes(text: str) -> None:
     """Below the threshold, or not identified at all; nothing is made up."""
-    outcome = run_stage(LanguageDetector(strategy="block", identifier=Marks()), "process_input", text)
+    outcome = run_stage(by_marks(strategy="block"), "process_input", text)
 
     assert not outcome.blocked
     assert about(outcome.messages[0]) == {
@@ -98,17 +102,17 @@ def test_what_is_unknown_is_told_as_unknown_and_passes(text: str) -> None:
 def test_the_threshold_is_reached_by_what_equals_it() -> None:
     """And 0 is allowed."""
     for threshold, blocked in ((0.5, True), (0.51, False), (0, True)):
-        guard = LanguageDetector(strategy="block", identifier=Marks(), threshold=threshold)
+        guard = by_marks(strategy="block", threshold=threshold)
         assert run_stage(guard, "process_input", "fr:0.5 bonjour").blocked == blocked
 
 
 def test_short_texts_are_not_looked_at() -> None:
     """No metadata, no fact."""
-    guard = LanguageDetector(identifier=Marks(), min_text_length=10)
+    guard = by_marks(min_text_length=10)
     outcome = run_stage(guard, "process_input", [Message.user("fr:0.9 oui"), Message.user(" fr:0.9 ou ")])
 
     assert [about(message) is None for message in outcome.messages] == [False, True]
-    assert run_stage(LanguageDetector(identifier=Marks(), min_text_length=0), "process_input", " ").facts == {}
+    assert run_stage(by_marks(min_text_length=0), "process_input", " ").facts == {}
 
 
 def test_a_verdict_names_languages_and_no_text() -> None:
@@ -310,12 +314,12 @@ def test_details_are_logged_where_asked_for(caplog: pytest.LogCaptureFixture, *,
 
 
 async def test_the_judge_is_asked_only_in_doubt() -> None:
-    """What the embedded detector knows costs no call; what the judge says is told as the judge's."""
+    """What a detector knows costs no call; what the judge says is told as the judge's."""
     model = ScriptedModel([says("la", 0.9)])
-    workflow = Workflow("w").then(LanguageDetector(model, identifier=Marks()))
+    workflow = Workflow("w").then(by_marks(model))
     sure, doubtful = (await workflow.check("fr:0.9 bonjour")), (await workflow.check("fr:0.2 salve amice"))
 
-    assert (about(sure.messages[0])["source"], about(doubtful.messages[0])["source"]) == ("embedded", "judge")
+    assert (about(sure.messages[0])["source"], about(doubtful.messages[0])["source"]) == ("detector", "judge")
     assert about(doubtful.messages[0])["detected_language"] == "Latin"
     assert len(model.requests) == 1
 
@@ -427,7 +431,7 @@ def test_a_stream_is_judged_as_the_whole_answer_is(cuts: list[int]) -> None:
     text = marked("en:0.9", "en:0.8", "fr:0.9")
     ends = [*sorted(cut for cut in cuts if cut < len(text)), len(text)]
     pieces = [text[low:high] for low, high in zip([0, *ends], ends, strict=False)]
-    guard = LanguageDetector(strategy="block", phase="output", identifier=Marks())
+    guard = by_marks(strategy="block", phase="output")
     with Workflow("w").then(guard).start_sync().process_output_stream(pieces) as chunks:
         out = "".join(chunk.text for chunk in chunks)
 
@@ -439,7 +443,7 @@ def test_a_stream_is_judged_as_the_whole_answer_is(cuts: list[int]) -> None:
 async def test_a_stream_is_translated_window_by_window() -> None:
     """What is in the target language flows on as it is."""
     model = ScriptedModel([says("fr", 0.9, "And this was French.")])
-    guard = LanguageDetector(model, strategy="translate", phase="output", identifier=Marks())
+    guard = by_marks(model, strategy="translate", phase="output")
     run = Workflow("w").then(guard).start()
     async with run.process_output_stream([marked("en:0.9"), marked("fr:0.9")]) as chunks:
         out = "".join([chunk.text async for chunk in chunks])
@@ -496,8 +500,7 @@ def test_detectors_of_other_target_languages_put_their_scores_in_facts_of_their_
         ({"languages": ["xx"]}, "languages"),
         ({"mixed_share": 1.5}, "mixed_share"),
         ({"mixed_share": 0.1, "embedded": False, "model": ScriptedModel([])}, "mixed_share"),
-        ({"languages": ["en", "de"], "identifier": Marks()}, "languages"),
-        ({"identifier": 3}, "identifier"),
+        ({"languages": ["en", "de"], "embedded": False, "model": ScriptedModel([])}, "languages"),
         ({"embedded": False}, "embedded"),
         ({"model": "gpt"}, "model"),
     ],
