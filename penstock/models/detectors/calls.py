@@ -8,6 +8,7 @@ next request leads. A sync detector is called in a worker thread, once at a time
 from __future__ import annotations
 
 import inspect
+import re
 import threading
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -37,6 +38,7 @@ BATCH_SIZE = 32
 BATCH_SECONDS = 0.002
 """How long a text waits for others, unless the detector says otherwise."""
 
+_LONE = re.compile("[\ud800-\udfff]")  # half a surrogate pair; no library that encodes a text takes one
 _SLACK = 1e-5  # sums of 32-bit numbers may be that much above 1
 
 Ask: TypeAlias = "Callable[[Sequence[str]], Awaitable[Sequence[R | Exception]]]"
@@ -52,7 +54,10 @@ class DetectorCalls(Generic[R]):
         needs_loop: whether it is async, so that it can only be asked in an event loop.
     """
 
-    __slots__ = ("__weakref__", "_check", "_lock", "_method", "_queues", "_scores", "detector", "name", "needs_loop")
+    __slots__ = (
+        *("__weakref__", "_check", "_lock", "_method", "_queues", "_scores", "_size"),
+        *("detector", "name", "needs_loop"),
+    )
 
     def __init__(
         self, detector: ScoreDetector | SpanDetector, method: Callable[[list[str]], object], check: Check[R]
@@ -64,13 +69,9 @@ class DetectorCalls(Generic[R]):
         self._method = method
         self._check = check
         self._lock = threading.Lock()
-        size, seconds = _batching(detector, self.name)
-        waits = not self.needs_loop
-
-        def queue() -> BatchQueue[R]:
-            return BatchQueue(size, seconds, one_at_a_time=waits)
-
-        self._queues = PerEventLoop(queue)
+        self._size, seconds = _batching(detector, self.name)
+        make: partial[BatchQueue[R]] = partial(BatchQueue, self._size, seconds, one_at_a_time=not self.needs_loop)
+        self._queues = PerEventLoop(make)
 
     async def ask(self, texts: Sequence[str]) -> list[R]:
         """Return what the detector answers about each text, in order.
@@ -80,16 +81,27 @@ class DetectorCalls(Generic[R]):
         """
         if not texts:
             return []
+        shown = [_LONE.sub("\ufffd", text) for text in texts]
         if runs_without_loop():
-            answers: Sequence[R | Exception] = self._checked(texts, self._locked(texts))
+            answers = self._ask_on_the_spot(shown)
         else:
-            answers = await self._queues.get().ask(texts, self._ask)
+            answers = await self._queues.get().ask(shown, self._ask)
         for answer in answers:
             if isinstance(answer, DetectorError):  # raised anew, so that each caller has a traceback of its own
                 raise DetectorError(answer.detector, answer.problem) from answer.__cause__
             if isinstance(answer, Exception):
                 raise DetectorError(self.name, f"it raised {type(answer).__name__}") from answer
         return cast("list[R]", list(answers))
+
+    def _ask_on_the_spot(self, texts: Sequence[str]) -> list[R | Exception]:
+        answers: list[R | Exception] = []
+        for low in range(0, len(texts), self._size):
+            batch = texts[low : low + self._size]
+            try:
+                answers += self._checked(batch, self._locked(batch))
+            except Exception as error:  # noqa: BLE001 - raised by `ask`, which names the detector
+                return [error]
+        return answers
 
     async def _ask(self, texts: Sequence[str]) -> Sequence[R | Exception]:
         if self.needs_loop:

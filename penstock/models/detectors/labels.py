@@ -1,4 +1,4 @@
-"""`renamed`: which labels of a model count, and what guards call them."""
+"""Options of detectors: which labels of a model count, what guards call them, and from which score they count."""
 
 from __future__ import annotations
 
@@ -38,3 +38,14 @@ def renamed(
     if not all(isinstance(cast("object", name), str) and name for name in named.values()):
         raise OptionError(owner, option, named, "a mapping of labels to names")
     return named
+
+
+def checked_threshold(owner: str, given: object) -> float:
+    """Return the score from which a finding counts.
+
+    Raises:
+        OptionError: it is no number from 0 to 1. A higher one would find nothing, without an error.
+    """
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given <= 1:
+        raise OptionError(owner, "threshold", given, "a number from 0 to 1")
+    return float(given)

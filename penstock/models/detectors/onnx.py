@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 from penstock.detection.spans import Span
 from penstock.engine.values.errors import DetectorError, MissingExtraError, OptionError
 from penstock.models.detectors.calls import BATCH_SECONDS, BATCH_SIZE
-from penstock.models.detectors.labels import renamed
+from penstock.models.detectors.labels import checked_threshold, renamed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -163,7 +163,7 @@ class OnnxSpans:
         self._tags = _Tags(self._model.labels)
         self._names = renamed("OnnxSpans", "types", types, self._tags.types)
         self.types = tuple(dict.fromkeys(self._names.values()))
-        self._threshold = threshold
+        self._threshold = checked_threshold("OnnxSpans", threshold)
 
     def find(self, texts: Sequence[str]) -> list[list[Span]]:
         """Return the spans of each text, in order."""
@@ -225,8 +225,14 @@ class _Input(Protocol):
     type: str
 
 
+class _Output(Protocol):
+    shape: list[int | str | None]
+
+
 class _Session(Protocol):
     def get_inputs(self) -> list[_Input]: ...
+
+    def get_outputs(self) -> list[_Output]: ...
 
     def run(self, output_names: None, input_feed: Mapping[str, object]) -> list[Floats]: ...
 
@@ -241,6 +247,9 @@ class _Window(NamedTuple):
 
 
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+
+_RANKS = {"OnnxScores": (2, "sequence"), "OnnxSpans": (3, "token")}
+"""The dimensions of what a model must give for each class, and what such models classify."""
 
 
 class _OnnxModel:
@@ -272,6 +281,9 @@ class _OnnxModel:
         self._tokenizer = self._read_tokenizer(self._length(max_length, config))
         self._session = self._read_session(path, threads)
         self._inputs = {item.name: "int32" if "int32" in item.type else "int64" for item in self._session.get_inputs()}
+        made = self._session.get_outputs()[0].shape  # empty where the model does not say it
+        if made and (problem := self._misfit(len(made), made[-1] if isinstance(made[-1], int) else None)):
+            raise self._refused(f"a folder with a model that {owner} can read: {problem}")
         unknown = [name for name in self._inputs if name not in _INPUTS]
         if unknown:
             raise self._refused(f"a model with the inputs {', '.join(_INPUTS)}; this one also takes {unknown[0]}")
@@ -366,11 +378,23 @@ class _OnnxModel:
             tables["attention_mask"][at, :size] = 1
             tables["token_type_ids"][at, :size] = window.type_ids
         feed = {name: tables[name].astype(kind) for name, kind in self._inputs.items()}
-        logits = self._session.run(None, feed)[0]
-        if logits.shape[-1] != len(self.labels):
-            problem = f"the model gives {logits.shape[-1]} numbers, and config.json has {len(self.labels)} labels"
+        logits = self._session.run(None, feed)[0].astype(np.float64)
+        problem = self._misfit(logits.ndim, logits.shape[-1])
+        if problem is None:
+            read = logits[tables["attention_mask"] == 1] if self._owner == "OnnxSpans" else logits
+            problem = None if np.isfinite(read).all() else "the model gives numbers that are infinite or none"
+        if problem is not None:
             raise DetectorError(self.name, problem)
-        return logits.astype(np.float64)
+        return logits
+
+    def _misfit(self, rank: int, count: int | None) -> str | None:
+        """Return why the output of a model does not fit; None if it does. ``count``: its numbers, if they are known."""
+        wanted, kind = _RANKS[self._owner]
+        if rank != wanted:
+            return f"the model must be one for {kind} classification, which gives {wanted} dimensions, not {rank}"
+        if count not in (None, len(self.labels)):
+            return f"the model gives {count} numbers, and config.json has {len(self.labels)} labels"
+        return None
 
 
 def _window(at: int, encoding: _Encoding) -> _Window:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from penstock.detection.spans import Span
 from penstock.engine.values.errors import MissingExtraError, OptionError
 from penstock.models.detectors.calls import BATCH_SECONDS, BATCH_SIZE
-from penstock.models.detectors.labels import renamed
+from penstock.models.detectors.labels import checked_threshold, renamed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -80,14 +80,17 @@ class PresidioSpans:
             self._engine = cast("_Engine", used)
         else:
             raise OptionError("PresidioSpans", "engine", engine, "an AnalyzerEngine, or None")
-        known = sorted(self._engine.get_supported_entities(language=language))
+        try:
+            known = sorted(self._engine.get_supported_entities(language=language))
+        except ValueError as error:
+            raise OptionError("PresidioSpans", "language", language, "one that the engine supports") from error
         if entities is None:
             entities = [entity for entity in NAMES if entity in known and entity not in _NOT_BY_DEFAULT]
         named = isinstance(entities, Mapping)
         chosen = renamed("PresidioSpans", "entities", entities, known)
         self._names = {entity: name if named else _type_of(entity) for entity, name in chosen.items()}
         self._language = language
-        self._threshold = threshold
+        self._threshold = checked_threshold("PresidioSpans", threshold)
         self.batch_size, self.batch_seconds = batch_size, batch_seconds
         self.types = tuple(dict.fromkeys(self._names.values()))
 

@@ -292,6 +292,28 @@ def test_without_an_event_loop_a_sync_detector_is_called_on_the_spot() -> None:
     assert detector.threads == {threading.get_ident()}
 
 
+@pytest.mark.parametrize("kind", [Lengths, AsyncLengths])
+async def test_no_detector_gets_half_a_surrogate_pair(kind: Callable[[], Lengths]) -> None:
+    """No tokenizer takes one, so any text with one would block. A character stands in its place: positions stay."""
+    detector = kind()
+    assert await asked(detector, ["a\ud83d", "\ude00b"]) == [[0.2, 0.2]]
+    if kind is Lengths:
+        run_without_loop(score_calls(detector).ask(["c\udfff"]), "asking")
+    assert detector.batches == [["a\ufffd", "\ufffdb"], ["c\ufffd"]][: len(detector.batches)]
+
+
+def test_without_an_event_loop_calls_have_the_largest_size_and_errors_name_the_detector() -> None:
+    """As in a loop."""
+    detector = Lengths()
+    detector.batch_size = 2
+    assert len(run_without_loop(score_calls(detector).ask(["a", "b", "c"]), "asking")) == 3
+    assert detector.batches == [["a", "b"], ["c"]]
+    broken = ScriptedScores(lambda text: {"a": 1 / len(text)}, categories=["a"])
+    with pytest.raises(DetectorError, match="detector 'scripted': it raised ZeroDivisionError") as caught:
+        run_without_loop(score_calls(broken).ask(["a", ""]), "asking")
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
 def test_a_function_that_hides_that_it_is_async_needs_a_loop() -> None:
     """The error says what to do."""
 

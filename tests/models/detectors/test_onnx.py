@@ -243,17 +243,48 @@ def test_options_are_checked(injections: Path, options: dict[str, Any], problem:
         OnnxScores(injections, **options)
 
 
+@pytest.mark.parametrize("threshold", [-0.1, 1.1, math.nan, True, "high"])
+def test_a_threshold_is_a_number_from_0_to_1(people: Path, threshold: Any) -> None:
+    """With a higher one nothing would be found, and nobody told."""
+    with pytest.raises(OptionError, match=r"option 'threshold' is .*, but must be a number from 0 to 1"):
+        OnnxSpans(people, threshold=threshold)
+
+
 async def test_a_model_whose_labels_do_not_fit_has_failed(tmp_path: Path) -> None:
     """The guard blocks; the error says what does not fit."""
-    path = model_folder(tmp_path, GUARD_LABELS, GUARD, tokens=False)
-    (path / "config.json").write_text('{"id2label": {"0": "a", "1": "b"}}')
-    detector = OnnxScores(path)
+    detector = OnnxScores(model_folder(tmp_path, GUARD_LABELS, GUARD, tokens=False), categories=["BENIGN"])
+    detector._model.labels = ("a", "b")  # a model that does not say what it gives
     with pytest.raises(DetectorError, match=r"the model gives 3 numbers, and config\.json has 2 labels"):
         await score_calls(detector).ask(["hello"])
     outcome = await Workflow("w").then(ModerationProcessor(detector=detector, combine="replace")).check("hello")
     assert outcome.tripwire is None  # it only warns, so its failure is recorded
     strict = ModerationProcessor(detector=detector, combine="replace", strategy="block")
     assert (await Workflow("w").then(strict).check("hello")).blocked
+
+
+def test_a_model_of_another_kind_is_refused(injections: Path, people: Path) -> None:
+    """When the detector is made, where the model says what it gives."""
+    with pytest.raises(OptionError, match="one for sequence classification, which gives 2 dimensions, not 3"):
+        OnnxScores(people)
+    with pytest.raises(OptionError, match="one for token classification, which gives 3 dimensions, not 2"):
+        OnnxSpans(injections)
+    (people / "config.json").write_text('{"id2label": {"0": "O"}}')
+    with pytest.raises(OptionError, match=r"the model gives 5 numbers, and config\.json has 1 labels"):
+        OnnxSpans(people)
+
+
+def test_a_number_that_is_none_is_a_failure(tmp_path: Path) -> None:
+    """It must not count as a score of 0, or as no finding."""
+    table = {"*": [9.0, 0.0], "x": [math.inf, 0.0], "y": [math.nan, 0.0]}
+    scores = OnnxScores(model_folder(tmp_path / "a", ("a", "b"), table, tokens=False), categories=["b"])
+    spans = OnnxSpans(model_folder(tmp_path / "b", ("O", "PER"), table, tokens=True))
+    strict = ModerationProcessor(detector=scores, combine="replace", strategy="block")
+    for guard, words in ((strict, "x"), (PIIDetector(detector=spans, combine="replace"), "xy")):
+        assert not Workflow("w").then(guard).check_sync("fine").blocked
+        for word in words:
+            tripwire = Workflow("w").then(guard).check_sync(f"an {word}").tripwire
+            assert tripwire is not None
+            assert tripwire.metadata["why"] == "the model gives numbers that are infinite or none"
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -31,7 +31,9 @@ class Engine:
         self.asked: list[dict[str, Any]] = []
 
     def get_supported_entities(self, language: str | None = None) -> list[str]:
-        return ["PERSON", "LOCATION", "US_PASSPORT", "URL"] if language == "en" else []
+        if language != "en":
+            raise ValueError("No matching recognizers were found to serve the request.")
+        return ["PERSON", "LOCATION", "US_PASSPORT", "URL"]
 
     def analyze(self, **asked: Any) -> Sequence[Result]:
         self.asked.append(asked)
@@ -64,7 +66,8 @@ def test_entities_are_chosen_and_named() -> None:
     ("make", "problem"),
     [
         (lambda: PresidioSpans(Engine(), entities=["CITY"]), "'LOCATION', 'PERSON', 'URL', 'US_PASSPORT'"),
-        (lambda: PresidioSpans(Engine(), "de"), "some of the labels"),
+        (lambda: PresidioSpans(Engine(), "de"), "option 'language' is 'de', but must be one that the engine supports"),
+        (lambda: PresidioSpans(Engine(), threshold=2), "a number from 0 to 1"),
         (lambda: PresidioSpans("spacy"), "an AnalyzerEngine, or None"),
         (lambda: PresidioSpans(Engine), "an AnalyzerEngine, or None"),
     ],
