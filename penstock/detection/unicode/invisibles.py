@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from penstock.detection.deferred import deferred
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 
 # Unicode 16: general category Cf without the visible signs of Arabic, Syriac and Kaithi and the controls that lay out
@@ -100,6 +100,34 @@ def invisibles(text: str, *, preserve_emojis: bool = True) -> Iterator[Invisible
         needed = contextual and _needed(text, start, preserve_emojis=preserve_emojis)
         if start < at and not needed:
             yield Invisible(start, at, kind)
+
+
+class VisibleText(NamedTuple):
+    """A text without the invisible characters that are not needed.
+
+    Attributes:
+        text: what can be seen.
+        cuts: where something is left out, in characters of ``text``, in order.
+        shifts: how many characters have been left out up to each cut, behind a 0 for none.
+    """
+
+    text: str
+    cuts: Sequence[int]
+    shifts: Sequence[int]
+
+
+def visible_text(text: str) -> VisibleText | None:
+    """Return a text without the invisible characters that are not needed; None if it has none."""
+    pieces: list[str] = []
+    cuts: list[int] = []
+    shifts = [0]
+    at = 0
+    for gone in invisibles(text):
+        pieces.append(text[at : gone.start])
+        cuts.append(gone.start - shifts[-1])
+        shifts.append(shifts[-1] + gone.end - gone.start)
+        at = gone.end
+    return VisibleText("".join([*pieces, text[at:]]), cuts, shifts) if cuts else None
 
 
 def is_invisible(char: str) -> bool:

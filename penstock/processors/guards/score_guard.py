@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, NoReturn, TypeVar, cast
 
 from penstock.detection.encoded import spoken
+from penstock.detection.unicode.invisibles import visible_text
 from penstock.detection.windows import Windows
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.tasks import gather, runs_without_loop
@@ -131,14 +132,18 @@ class ScoreGuard(Guard[V]):
         return self.apply_limits(WindowScores(self._highest(self.own.scores([text, *spoken(text)]))))
 
     async def ask_detector(self, text: str) -> WindowScores | None:
-        """Return what the user's own detector finds in a window and in encoded text in it; None if there is none.
+        """Return what the user's own detector finds in a window, as it stands and uncovered; None if there is none.
+
+        It reads encoded text in the window, too, and the window without invisible characters.
 
         Raises:
             DetectorError: it failed.
         """
         if self.calls is None:
             return None
-        scores = self._highest(await self.calls.ask([text, *spoken(text)]))
+        seen = visible_text(text)
+        uncovered = spoken(text) if seen is None else (seen.text, *spoken(text))
+        scores = self._highest(await self.calls.ask([text, *uncovered]))
         limits = {name: self.detector_limit(name) for name in scores}
         flagged = tuple(name for name, score in scores.items() if score >= limits[name])
         return WindowScores(scores, flagged, detector=self.calls.name, limits=limits)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias, TypeVar, cast
 
+from penstock.detection.unicode.invisibles import visible_text
 from penstock.detection.windows import Windows
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.tasks import gather
@@ -258,7 +259,9 @@ class SpanGuard(Guard[V]):
                 view = windows.view(window.text, start, end)
                 ahead = end - len(view)
                 borders = [at - ahead for at in window.borders(ahead, end)]
-                asked += [(start, ahead, reading) for reading in _readings(view, borders)]
+                seen = visible_text(view)  # the embedded detector sees through them, too
+                uncovered = [_Reading(*seen)] if seen is not None and seen.text.strip() else []
+                asked += [(start, ahead, reading) for reading in (*_readings(view, borders), *uncovered)]
         answers = await self.calls.ask([reading.text for _, _, reading in asked])
         found: dict[SpanFinding, None] = {}
         for (start, ahead, reading), spans in zip(asked, answers, strict=True):
@@ -615,14 +618,21 @@ def _real(hit: Hit) -> list[SpanFinding]:
 
 
 class _Reading(NamedTuple):
-    """A text as it is read: as it stands, or with a line break where a part begins; ``breaks`` says where these are."""
+    """A text as it is read: as it stands, with a line break where a part begins, or without invisible characters.
+
+    Attributes:
+        text: what is read.
+        cuts: where something was added or left out, in characters of ``text``, in order.
+        shifts: how many characters less it has up to each cut, behind a 0 for none.
+    """
 
     text: str
-    breaks: Sequence[int] = ()
+    cuts: Sequence[int] = ()
+    shifts: Sequence[int] = (0,)
 
     def given(self, at: int) -> int:
         """Return a position of the text as it stands."""
-        return at - bisect_left(self.breaks, at)
+        return at + self.shifts[bisect_left(self.cuts, at)]
 
 
 def _readings(text: str, borders: Sequence[int]) -> list[_Reading]:
@@ -634,7 +644,8 @@ def _readings(text: str, borders: Sequence[int]) -> list[_Reading]:
     if not glued:
         return [_Reading(text)]
     pieces = [text[low:high] for low, high in itertools.pairwise([0, *glued, len(text)])]
-    return [_Reading(text), _Reading("\n".join(pieces), [at + before for before, at in enumerate(glued)])]
+    cuts = [at + before for before, at in enumerate(glued)]
+    return [_Reading(text), _Reading("\n".join(pieces), cuts, range(0, -len(cuts) - 1, -1))]
 
 
 def _located(

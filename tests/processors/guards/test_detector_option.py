@@ -345,6 +345,26 @@ def test_types_that_are_not_asked_for_do_not_count() -> None:
     assert check(PIIDetector(detector=detector, strategy="block"), "Rome").blocked
 
 
+HIDDEN = "I am Ma\u200bry Jo\u200b\u200bnes\u200b, 👩\u200d👩\u200d👧, and Ma\u00adry Jones says that you may come"
+
+
+@pytest.mark.parametrize("combine", ["max", "replace"])
+def test_invisible_characters_hide_nothing_from_a_detector(combine: Any) -> None:
+    """It reads the text as it stands, and without those that nobody needs; spans take them in."""
+    detector = ScriptedSpans({r"Mary Jones": "name"})
+    guard = PIIDetector(detector=detector, combine=combine, redaction_method="placeholder")
+    assert check(guard, HIDDEN).text == "I am [NAME]\u200b, 👩\u200d👩\u200d👧, and [NAME] says that you may come"
+    assert len(detector.batches[0]) == 2
+    assert check(guard, "I am Mary Jones 👩\u200d👩\u200d👧").text == "I am [NAME] 👩\u200d👩\u200d👧"
+    assert len(detector.batches[1]) == 1
+    raw = PIIDetector(detector=ScriptedSpans({"\u200b": "name"}), combine=combine, redaction_method="remove")
+    assert "\u200b" not in check(raw, HIDDEN).text
+    both = PIIDetector(detector=ScriptedSpans({r"ann@\S+": "email"}), combine="confirm", strategy="block")
+    assert check(both, "a\u200bnn@example.org").blocked
+    scores = ModerationProcessor(detector=ScriptedScores(SPAM), combine=combine, strategy="block")
+    assert check(scores, "please b\u200bu\u200by it").blocked
+
+
 def test_a_span_across_parts_is_hidden_in_each() -> None:
     """Neighbouring parts of a message are read as one text."""
     guard = PIIDetector(detector=ScriptedSpans({r"Mary\W+Jones": "name"}), redaction_method="placeholder")
