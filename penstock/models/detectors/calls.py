@@ -22,7 +22,7 @@ from penstock.detection.spans import Span
 from penstock.engine.processor.processor import is_async
 from penstock.engine.tasks import gather, let_others_run, runs_without_loop
 from penstock.engine.values.errors import DetectorError, OptionError
-from penstock.engine.workers import run_in_worker
+from penstock.engine.workers import checkpoint, run_in_worker
 from penstock.models.single_flight import PerEventLoop
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ BATCH_SECONDS = 0.002
 """How long a text waits for others, unless the detector says otherwise."""
 
 _LONE = re.compile("[\ud800-\udfff]")  # half a surrogate pair; no library that encodes a text takes one
+_PATIENCE = 0.05  # seconds until a thread that waits for a detector looks whether its caller has left
 _SLACK = 1e-5  # sums of 32-bit numbers may be that much above 1
 
 Ask: TypeAlias = "Callable[[Sequence[str]], Awaitable[Sequence[R | Exception]]]"
@@ -113,8 +114,14 @@ class DetectorCalls(Generic[R]):
         return self._checked(texts, answer)
 
     def _locked(self, texts: Sequence[str]) -> object:
-        with self._lock:
+        """Call a sync detector when no other thread does; not at all if nobody waits for the answer any more."""
+        while not self._lock.acquire(timeout=_PATIENCE):
+            checkpoint()
+        try:
+            checkpoint()
             return self._method([*texts])
+        finally:
+            self._lock.release()
 
     def _checked(self, texts: Sequence[str], answer: object) -> list[R | Exception]:
         """Return the checked answer about each text; where it is not valid, an error in its place.

@@ -190,6 +190,22 @@ async def test_a_task_that_is_cancelled_while_it_waits_takes_its_texts_back() ->
     assert detector.batches == [["a"], ["ccc"]]
 
 
+async def test_a_detector_that_hung_is_not_asked_for_requests_that_have_left() -> None:
+    """Their threads end while it hangs."""
+    detector = Held()
+    calls = score_calls(detector)
+    async with anyio.create_task_group() as group:
+        group.start_soon(calls.ask, ["a"])
+        await anyio.to_thread.run_sync(detector.begun.wait)
+        group.cancel_scope.cancel()
+    for at in range(20):
+        with anyio.move_on_after(0.002):
+            await calls.ask([f"late {at}"])
+    detector.may_end.set()
+    assert await calls.ask(["b"]) == [{"long": 0.1}]
+    assert detector.batches == [["a"], ["b"]]
+
+
 async def test_a_text_that_breaks_a_detector_fails_for_its_own_task_alone() -> None:
     """The others of its batch are asked about by themselves."""
 
