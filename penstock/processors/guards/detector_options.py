@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeVar, cast, get_args
 
 from penstock.engine.processor.processor import one_of
 from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import is_mapping
 from penstock.engine.values.protocols import ScoreDetector, SpanDetector
 from penstock.processors.guards.judged_guard import Combine, check_names, check_scores
 
@@ -34,8 +36,11 @@ def use_score_detector(
     if isinstance(detector, type) or not isinstance(detector, ScoreDetector):
         allowed = "a ScoreDetector: an object with categories, thresholds and scores(texts), or None"
         raise OptionError(name, "detector", detector, allowed)
-    known = check_names(name, "detector.categories", detector.categories)
-    check_scores(name, "detector.thresholds", dict(detector.thresholds), known)
+    known = _announced(name, "detector.categories", detector.categories)
+    if not is_mapping(detector.thresholds):
+        allowed = "a mapping of categories to numbers from 0 to 1; it may be empty"
+        raise OptionError(name, "detector.thresholds", detector.thresholds, allowed)
+    check_scores(name, "detector.thresholds", detector.thresholds, known)
     from penstock.models.detectors.calls import score_calls  # loaded where there is a detector, with anyio
 
     return _noted(guard, score_calls(detector))
@@ -55,7 +60,7 @@ def use_span_detector(
     if isinstance(detector, type) or not isinstance(detector, SpanDetector):
         allowed = "a SpanDetector: an object with types and find(texts), or None"
         raise OptionError(name, "detector", detector, allowed)
-    check_names(name, "detector.types", detector.types)
+    _announced(name, "detector.types", detector.types)
     from penstock.models.detectors.calls import span_calls  # loaded where there is a detector, with anyio
 
     return _noted(guard, span_calls(detector))
@@ -95,6 +100,16 @@ def _note_options(guard: Guard[V], detector: object, combine: object, *, embedde
         raise OptionError(name, "combine", combine, "left out where embedded=False: then only the detector is asked")
     guard.detector, guard.combine = detector, cast("str", combine)
     return name
+
+
+def _announced(guard: str, option: str, given: object) -> tuple[str, ...]:
+    """Return the names that a detector announces; it is asked for them again, so a generator will not do.
+
+    Raises:
+        OptionError: they are not a list of names.
+    """
+    listed = () if isinstance(given, (str, Iterator)) else given
+    return check_names(guard, option, listed)
 
 
 def _noted(guard: Guard[V], calls: DetectorCalls[R]) -> DetectorCalls[R]:

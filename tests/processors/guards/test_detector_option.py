@@ -552,6 +552,25 @@ def test_options_that_do_not_fit_are_refused(make: Callable[[], object], problem
         make()
 
 
+@pytest.mark.parametrize(
+    ("attribute", "value", "problem"),
+    [
+        ("categories", "spam", "a list of names, at least one"),
+        ("categories", iter(["spam"]), "a list of names, at least one"),
+        ("thresholds", None, "a mapping of categories to numbers"),
+        ("thresholds", 0.5, "a mapping of categories to numbers"),
+        ("batch_size", 0, "a number of texts, 1 or more"),
+        ("batch_seconds", 60, "below 60"),
+    ],
+)
+def test_what_a_detector_announces_is_checked(attribute: str, value: Any, problem: str) -> None:
+    """When the guard is made: a str would be taken for its letters, a generator for none."""
+    detector = ScriptedScores(SPAM)
+    setattr(detector, attribute, value)
+    with pytest.raises(OptionError, match=problem):
+        ModerationProcessor(detector=detector)
+
+
 def test_a_guard_shows_its_detector_and_can_be_copied() -> None:
     """As it shows its other options."""
     guard = ModerationProcessor(detector=EmbeddedScores(InjectionScorer()), combine="replace", strategy="block")
