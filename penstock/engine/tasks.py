@@ -1,5 +1,7 @@
 """Run several things at once: task groups, `gather`, background tasks; and coroutines where no event loop runs.
 
+`Pace` and `LoopTurns` let the event loop go on while much is computed.
+
 Also run things in a task of their own that outlives a call: `read_in_task`, `Handover`, `HeldOpen`. They need asyncio.
 """
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     import anyio
+    from anyio.lowlevel import RunVar
 
 T = TypeVar("T")
 Asked = TypeVar("Asked")
@@ -32,6 +35,8 @@ class _Driver(threading.local):
     """How the coroutines of the current thread are run."""
 
     without_loop = False
+    computes_until = 0.0
+    """When the event loop is to have its turn; 0.0 while tasks wait for theirs."""
 
 
 _driver = _Driver()
@@ -88,6 +93,76 @@ class Pace:
         if self._paced and perf_counter() >= self._until:
             await let_others_run()
             self._until = perf_counter() + _BUSY
+
+
+class LoopTurns:
+    """Who computes on an event loop: after some milliseconds, the loop has its turn before the next task computes.
+
+    A loop runs all tasks that are ready before it looks at its timers and sockets. So a thousand requests that come at
+    once, each of which takes a millisecond, would keep it from anything else for a second.
+    """
+
+    __slots__ = ("_taken", "_waiting")
+
+    def __init__(self) -> None:
+        self._taken = False  # by a task that the loop has its turn before
+        self._waiting: dict[anyio.Event, None] = {}  # the tasks behind that one, in order
+
+    async def take(self) -> None:
+        """Return when the loop and all tasks that wait have had their turn. A cancelled caller is stopped here."""
+        if self._taken:
+            await self._wait_behind()
+            return
+        self._taken, _driver.computes_until = True, 0.0
+        try:
+            await let_others_run()
+        finally:
+            self._pass_on()
+
+    async def _wait_behind(self) -> None:
+        from anyio import Event
+
+        event = Event()
+        self._waiting[event] = None
+        try:
+            await event.wait()
+        finally:
+            if event in self._waiting:  # it was cancelled before its turn
+                del self._waiting[event]
+            else:
+                self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Let the next task have its turn when the loop has had its own."""
+        following = next(iter(self._waiting), None)
+        self._taken = following is not None
+        if following is None:
+            _driver.computes_until = perf_counter() + _BUSY
+        else:
+            del self._waiting[following]
+            following.set()
+
+
+_turns: RunVar[LoopTurns] | None = None
+
+
+def must_take_turn() -> bool:
+    """Return whether a task that is about to compute has to `take_turn`: the last turn of its loop is some time ago."""
+    return not _driver.without_loop and perf_counter() >= _driver.computes_until
+
+
+async def take_turn() -> None:
+    """Wait until this task may compute on the running event loop; see `LoopTurns`."""
+    global _turns  # noqa: PLW0603 - made where a loop runs, since anyio takes long to import
+    if _turns is None:
+        from anyio.lowlevel import RunVar
+
+        _turns = RunVar("penstock.turns")
+    turns = _turns.get(None)
+    if turns is None:
+        turns = LoopTurns()
+        _turns.set(turns)
+    await turns.take()
 
 
 def run_in_own_loop(work: Callable[[], Awaitable[T]], what: str) -> T:

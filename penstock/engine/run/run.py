@@ -22,7 +22,7 @@ from penstock.engine.processor.state import RunEnd, RunState, StageCall, States,
 from penstock.engine.run.conversation import MAX_ERROR_RETRIES, NO_IDS, Conversation, add_input, check_settings
 from penstock.engine.run.held_answers import HeldAnswers, Release, edited_chunks, info_of, open_calls, texts_of
 from penstock.engine.run.tracing import LazyTrace, known_log, open_log
-from penstock.engine.tasks import BackgroundTasks, runs_without_loop
+from penstock.engine.tasks import BackgroundTasks, must_take_turn, runs_without_loop, take_turn
 from penstock.engine.text_guards.views import TextViews
 from penstock.engine.values.enclosing import CallSite, Scope, scope_of
 from penstock.engine.values.errors import UsageError
@@ -456,6 +456,8 @@ class Run:
 
     async def _run(self, stage: Stage, messages: object, fields: Values, info: Values) -> Outcome:
         block, call = self._ready.get(stage.name) or self._made_ready(stage)
+        if block is not None and block.movable and must_take_turn():
+            await take_turn()
         if self.tripwire is not None:
             return self._stopped(stage).after_verdict()
         if self._state.pending and not stage.overlaps and await self._drained():
