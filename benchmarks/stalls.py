@@ -1,9 +1,12 @@
 """Measures how long guards keep the event loop from other work: the longest stall for shapes of text × guards × sizes.
 
-Run ``python -m benchmarks.stalls``. A task looks at the clock each millisecond; its longest wait is the stall, in CPU
-time of the process, so that other programs of the machine do not count. A stall that is too long is measured again, up
-to three times in all, and the shortest counts: on a shared machine a loop beside a thread that does nothing but count
-waits for up to 50 ms now and then, and what a guard causes itself is there each time.
+Run ``python -m benchmarks.stalls``; with ``--loads``, what matters to a server: one long document, a thousand prompts
+at once, and a hundred streams at once, with throughput, stall and memory of each.
+
+A task looks at the clock each millisecond; its longest wait is the stall, in CPU time of the process, so that other
+programs of the machine do not count. A stall that is too long is measured again, up to three times in all, and the
+shortest counts: on a shared machine a loop beside a thread that does nothing but count waits for up to 50 ms now and
+then, and what a guard causes itself is there each time.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import logging
 import random
 import sys
 import time
+import tracemalloc
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -39,6 +43,7 @@ from penstock import (
     UnicodeNormalizer,
     Workflow,
 )
+from penstock.workflows.presets import safety
 
 LIMIT = 20.0
 """Milliseconds that a stall may take."""
@@ -144,6 +149,7 @@ async def _streamed(workflow: Workflow, chunks: Sequence[Chunk]) -> None:
     async def source() -> AsyncIterator[Chunk]:
         for chunk in chunks:
             yield chunk
+            await asyncio.sleep(0)  # a model's answer comes from a socket
 
     async with workflow.start() as run, run.process_output_stream(source()) as left:
         async for _ in left:
@@ -224,6 +230,93 @@ GUARDS: Mapping[str, Workflow] = {
 }
 
 
+# Loads
+
+_WORDS = (
+    "please",
+    "write",
+    "a",
+    "short",
+    "note",
+    "to",
+    "my",
+    "colleagues",
+    "about",
+    "who",
+    "waters",
+    "plants",
+    "in",
+    "winter",
+)
+LOAD_GUARDS: Mapping[str, Workflow] = {
+    **{name: GUARDS[name] for name in ("personal data", "injection", "moderation")},
+    "safety()": safety(),
+}
+
+
+def _sentences(size: int, seed: int) -> str:
+    """Return harmless prose that is not repeated, so that nothing is remembered from one text to the next."""
+    rng = random.Random(seed)  # noqa: S311 - no secret
+    words = (rng.choice(_WORDS) if rng.random() < _SENTENCE else f"{rng.choice(_WORDS)}. So" for _ in range(size))
+    return " ".join(words)[:size]
+
+
+LOAD_REPETITIONS = 1
+_TRACED = 0.2  # of a load, since tracing memory takes long
+_SENTENCE = 0.9  # of the words do not end one
+
+
+async def _together(works: Sequence[Any]) -> None:
+    await asyncio.gather(*works)
+
+
+def _one_document(workflow: Workflow, share: float) -> tuple[Any, int]:
+    text = _sentences(int(1_000_000 * share), 0)
+    return workflow.check(text), len(text)
+
+
+def _many_prompts(workflow: Workflow, share: float) -> tuple[Any, int]:
+    texts = [_sentences(300, seed) for seed in range(int(1_000 * share))]
+    return _together([workflow.check(text) for text in texts]), 300 * len(texts)
+
+
+def _many_streams(workflow: Workflow, share: float) -> tuple[Any, int]:
+    texts = [_sentences(2_400, seed) for seed in range(int(100 * share))]
+    chunks = [[Chunk("text-delta", text[at : at + 5], "1") for at in range(0, len(text), 5)] for text in texts]
+    return _together([_streamed(workflow, each) for each in chunks]), 2_400 * len(texts)
+
+
+LOADS: Mapping[str, Callable[[Workflow, float], tuple[Any, int]]] = {
+    "a document of 1 MB": _one_document,
+    "1,000 prompts of 300 characters at once": _many_prompts,
+    "100 streams of 2,400 characters, in chunks of 5, at once": _many_streams,
+}
+
+
+async def loads() -> Table:
+    """Return a table: characters in a second of CPU time, the longest stall, and the most memory, by guard and load."""
+    table = Table("load", "guard", "MB/s", "stall, ms", "memory of a fifth, MB")
+    for workflow in LOAD_GUARDS.values():
+        await _together([make(workflow, 0.01)[0] for make in LOADS.values()])
+    await asyncio.sleep(3)  # vocabularies are loaded beside
+    for load, make in LOADS.items():
+        for name, workflow in LOAD_GUARDS.items():
+            found: list[Stall] = []
+            size = 0
+            for _ in range(LOAD_REPETITIONS):
+                gc.collect()
+                work, size = make(workflow, 1.0)
+                found.append(await stall_of(work, 120.0))
+            work, _ = make(workflow, _TRACED)
+            tracemalloc.start()
+            await work
+            most = tracemalloc.get_traced_memory()[1] / 1e6
+            tracemalloc.stop()
+            rate = size / min(each.took for each in found) / 1000
+            table.add_row(load, name, f"{rate:.2f}", f"{min(each.longest for each in found):.0f}", f"{most:.1f}")
+    return table
+
+
 class Stall(NamedTuple):
     """How long a call took, and the longest time that the loop did nothing else meanwhile; in milliseconds."""
 
@@ -296,7 +389,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--guard", action="append", choices=GUARDS, help="one guard; may be given several times")
     parser.add_argument("--shape", action="append", choices=SHAPES, help="one shape; may be given several times")
     parser.add_argument("--limit", type=float, default=20.0, help="seconds after which a call is cancelled")
+    parser.add_argument("--loads", action="store_true", help="measure loads of a server instead")
     given = parser.parse_args(arguments)
+    if given.loads:
+        Console(width=None if sys.stdout.isatty() else 200).print(asyncio.run(loads()))
+        return
     guards, shapes = given.guard or list(GUARDS), given.shape or list(SHAPES)
     found = asyncio.run(measured(guards, shapes, given.size, given.limit))
     table = Table("shape", *guards, title=f"Longest stall in ms, {given.size:,} characters")
