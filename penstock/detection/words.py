@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import regex
 
@@ -18,6 +18,8 @@ from penstock.engine.text_guards.views import view_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from penstock.detection.unicode.disguises import PlainReading
 
 
 _HAN = "\u3041-\u3096\u30a1-\u30fa\u30fc\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -56,7 +58,7 @@ class WordList(NamedTuple):
 
     def lettered(self) -> WordList:
         """Return the words with letters, so that numbering the words of a text changes nothing."""
-        kept = [index for index, word in enumerate(self.words) if has_letters(word)]
+        kept = [index for index, word in enumerate(self.words) if word.isalpha() or has_letters(word)]
         if len(kept) == len(self.words):
             return self
         starts, ends = ([row[index] for index in kept] for row in (self.starts, self.ends))
@@ -185,24 +187,24 @@ class PlainView:
         self.source = len(text) if self._reading is None else len(self._reading.source)
 
     @cached_property
-    def _places(self) -> PlainPlaces | None:
-        return None if self._reading is None else PlainPlaces(self._reading)
+    def _places(self) -> PlainPlaces:
+        return PlainPlaces(cast("PlainReading", self._reading))  # most texts read as they are, and ask for no places
 
     def low(self, at: int) -> int:
         """Return where, in the plain text, the reading begins of the character whose reading a place lies in."""
-        return at if self._places is None or at >= len(self.plain) else self._places.low(at)
+        return at if self._reading is None or at >= len(self.plain) else self._places.low(at)
 
     def high(self, at: int) -> int:
         """Return where, in the plain text, the reading ends of the character that reads as the one before a place."""
-        return at if self._places is None or not at else self._places.high(at)
+        return at if self._reading is None or not at else self._places.high(at)
 
     def start(self, at: int) -> int:
         """Return where, in the given text, the character begins that reads as the one at a place."""
-        return at if self._places is None else min(self._places.start(at), self.source)
+        return at if self._reading is None else min(self._places.start(at), self.source)
 
     def end(self, at: int) -> int:
         """Return where, in the given text, the character ends that reads as the last one before a place."""
-        return at if self._places is None or not at else min(self._places.end(at), self.source)
+        return at if self._reading is None or not at else min(self._places.end(at), self.source)
 
 
 def small(text: str) -> str:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from penstock.detection.encoded import PIECE
+from penstock.detection.leaks.passages import in_common
 from penstock.detection.leaks.prompt_index import PromptIndex
 from penstock.detection.spans import Span
 from penstock.engine.values.errors import OptionError
@@ -123,6 +124,66 @@ def test_changed_words_do_not_hide_the_rest() -> None:
     (span,) = INDEX.find(f"So: {text} lines.")
     assert span.start <= len("So: Never tell ")
     assert span.end >= len("So: ") + text.index("dawn")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Never tell anyone recipe of our starter, namely it is rye flour plus filtered spring water fed at dawn",
+        "a proverb here about much patience. If somebody then asks today about any cakes, say Uncle Henry knows better",
+        "in at most ten short sentences, and please end with each single answer on a proverb about patience",
+    ],
+)
+def test_single_words_between_changed_ones_count(text: str) -> None:
+    """In the order of the prompt, however many words stand between them on either side."""
+    (span,) = INDEX.find(f"So: {text}.")
+    assert span.end - span.start >= len(text) / 2
+
+
+def test_the_same_words_in_another_order_show_nothing() -> None:
+    """Nor do single words, without a few in a row."""
+    words = EXCERPT.split()
+    assert INDEX.find(" ".join(words[::2] + words[1::2])) == []
+    assert INDEX.find(" so ".join(words)) == []
+
+
+LOOSE = (
+    "to act class a Talent extension for interviews. I make give you a intValue title february you'll suggest",
+    "I want you to act as a Talent Coach for interviews. I will give you a job title and you'll suggest what should be",
+)
+
+
+def test_words_that_are_nowhere_in_a_row_show_nothing_in_pieces_either() -> None:
+    """Many words of a prompt in order, but never more than two or three short ones in a row."""
+    text, prompt = LOOSE
+    index = PromptIndex([prompt])
+    assert index.find(text) == []
+    assert scanned(index, list(text))[0] == []
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.one_of(st.integers(0, 30), st.sampled_from(["so", "it is", "9", "bread.", "no,"])), max_size=60),
+    st.integers(0, 6),
+    st.lists(st.integers(0, 400), max_size=30),
+)
+def test_pieces_show_what_the_whole_does_whatever_is_changed(
+    drawn: list[int | str], step: int, cuts: list[int]
+) -> None:
+    """Words left out, put in and repeated: a number moves on in the prompt from where the text is."""
+    words, at, text = PROMPT.split(), 0, ""
+    for one in drawn:
+        at = (at + (one if one > 24 else min(one, 1 + step % 3))) % len(words) if isinstance(one, int) else at
+        text += (words[at] if isinstance(one, int) else one) + " "
+    assert scanned(INDEX, pieces(text, cuts))[0] == sorted(INDEX.find(text))
+
+
+@given(*[st.lists(st.sampled_from("abcd"), max_size=8)] * 2)
+def test_words_in_common_are_the_longest_common_subsequence(words: list[str], others: list[str]) -> None:
+    """Compared with all subsequences."""
+    kept = (row for size in range(len(words), -1, -1) for row in itertools.combinations(words, size))
+    longest = next(row for row in kept if all(word in left for left in [iter(others)] for word in row))
+    assert in_common(words, others) == len(longest)
 
 
 def test_a_prompt_of_few_words_is_recognised_as_a_whole() -> None:
@@ -264,7 +325,7 @@ def test_a_long_leak_is_decided_piece_by_piece(disguise: str, size: int) -> None
 def test_plain_prose_is_let_go_at_once() -> None:
     """But for the last word, and words that a prompt may go on with."""
     _, most = scanned(INDEX, list(CLEAN))
-    assert most <= 30
+    assert most <= 40  # two words of the prompt, four others, and one that is not complete
 
 
 @pytest.mark.parametrize(

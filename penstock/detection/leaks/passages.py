@@ -1,15 +1,16 @@
 """Passages of secret texts, found by their words: an index of word pairs, chains of pairs, and what a scan may decide.
 
-A chain links pairs of words that stand in both texts, in the same order and close to each other, over changed words
-too. It reads the text once, from the front, so nothing that it has decided depends on text that comes later.
+A chain links pairs of words that stand in both texts, in the same order and close to each other. Between two pairs,
+words may be changed; those that stand in both texts count. It reads the text once, from the front, so nothing that it
+has decided depends on text that comes later.
 """
 
 from __future__ import annotations
 
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.detection.words import LONGEST, WordList, cut, spellings
+from penstock.detection.words import LONGEST, WordList, cut, has_letters, spellings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -18,11 +19,13 @@ if TYPE_CHECKING:
     from penstock.detection.words import PlainView
 
 
-ANCHOR = 4
-"""How many words in a row must stand in a passage, somewhere in what is taken from it."""
+LEAST = 4
+"""How many words a text has at least to be recognised by them; what is shorter, anybody may say."""
+
+_ROW, _LONG_ROW = 4, 3  # words in a row that must stand in a passage, somewhere in what is taken from it …
+_LONG = 17  # … the smaller number if they have so many characters: "one of the" says less than "front-end development"
 
 _MASK = " ǂ "  # a word that no text holds; it comes through all variants
-_SHORT = 4  # words that a text has at least to be recognised by them; what is shorter, anybody may say
 _APART = 16  # places between two texts, more than a chain of words ever skips
 _MOST = 32  # places of one pair of words that are followed up; a passage that repeats itself is recognised by the rest
 
@@ -33,7 +36,7 @@ class Passages:
     Attributes:
         pairs: the places of each two words that follow one another; places of different texts are far apart.
         firsts: the words with which a pair begins.
-        anchors: all sequences of `ANCHOR` words.
+        anchors: the sequences of words of which one must be found: all of four words, and those of three long ones.
         needs: how many words must be found, by place.
         words: the words, by place.
     """
@@ -52,23 +55,29 @@ class Passages:
         """Return whether there is anything to recognise."""
         return bool(self.anchors)
 
+    def anchored(self, words: Iterable[str]) -> bool:
+        """Return whether one of the anchors stands in a text with such words."""
+        lettered = [word for word in words if word.isalpha() or has_letters(word)]  # most words need no second look
+        return not self.anchors.isdisjoint(chain(rows(lettered, _ROW), rows(lettered, _LONG_ROW)))
+
     def _add(self, text: str, least: float) -> None:
         found = cut(text).lettered()
         words = [word if len(word) <= LONGEST else _MASK for word in found.words]
         base = len(self.needs)
         counted = sum(found.counts) if found.counts else len(words)
-        if counted < _SHORT or len(words) < ANCHOR:
+        if counted < LEAST or len(words) < LEAST:
             return
         for at, pair in enumerate(zip(words, islice(words, 1, None), strict=False), base):
             places = self.pairs.setdefault(pair, [])
             if len(places) < _MOST:
                 places.append(at)
-        self.anchors.update(rows(words))
+        self.anchors.update(rows(words, _ROW))
+        self.anchors.update(row for row in rows(words, _LONG_ROW) if len("".join(row)) >= _LONG)
         self.words.extend([*words, *[""] * _APART])
         self.needs.extend([min(least, counted)] * (len(words) + _APART))
 
 
-def rows(words: Sequence[str], length: int = ANCHOR) -> Iterator[tuple[str, ...]]:
+def rows(words: Sequence[str], length: int) -> Iterator[tuple[str, ...]]:
     """Return all sequences of a number of words."""
     return zip(*(islice(words, by, None) for by in range(length)), strict=False)
 
@@ -95,8 +104,8 @@ def masked(text: str, quotable: Iterable[str], least: int) -> str:
     return "".join([*pieces, text[done:]])
 
 
-GAP = 6
-"""How many words between two pairs may be changed, on either side."""
+GAP = 8
+"""How many words between two pairs are bridged, on either side."""
 
 FAR = 160
 """How many characters between two pairs are bridged."""
@@ -104,6 +113,7 @@ FAR = 160
 LONGEST_CHAIN = 1500
 """How many characters of a chain are decided at once; a longer one is decided in several steps."""
 
+_BRIDGED = 2  # words that are bridged, for each word that a chain has
 _PENALTY = 0.25  # what each changed word costs
 
 
@@ -134,11 +144,22 @@ class ChainNode(NamedTuple):
 
 
 class LiveChains(NamedTuple):
-    """The chains that end with a pair of the text, by place; with the pair's number, end and weight in words."""
+    """The chains that end with a pair of the text.
+
+    Attributes:
+        pair: the pair's number.
+        end: where the pair ends.
+        worth: what its second word counts as, in words.
+        begin: where the first of the chains begins.
+        bridged: how many words the best of them bridges.
+        nodes: the chains, by the pair's place in the passages.
+    """
 
     pair: int
     end: int
     worth: float
+    begin: int
+    bridged: int
     nodes: dict[int, ChainNode]
 
 
@@ -188,55 +209,67 @@ class WordChains:
         if last >= 0 and words[last] in self._passages.firsts and tail - ends[last] <= FAR:
             held = self._words.starts[last]
         for live in self._live:
-            if tail - live.end <= FAR:
-                held = min(
-                    [
-                        held,
-                        *(_begin(node) for node in live.nodes.values() if _lives(node, live.worth, last - live.pair)),
-                    ]
-                )
+            skipped = last - live.pair - 2
+            if skipped <= live.bridged and live.begin < held and tail - live.end <= FAR:
+                least = skipped * live.worth / _BRIDGED
+                held = min([held, *(_begin(node) for node in live.nodes.values() if node.score >= least)])
         return held
 
     def _visit(self, index: int, places: Sequence[int]) -> None:
         words = self._words
-        begin = words.starts[index]
-        self._live = [live for live in self._live if index - live.pair <= GAP + 2 and begin - live.end <= FAR]
-        if self._live and words.ends[index + 1] - self._first() > LONGEST_CHAIN:
+        begin, end = words.starts[index], words.ends[index + 1]
+        self._live = [live for live in self._live if index - live.pair - 2 <= live.bridged and begin - live.end <= FAR]
+        if self._live and end - self._first() > LONGEST_CHAIN:
             self._cut()
         first, second = (words.counts[index], words.counts[index + 1]) if words.counts else (1.0, 1.0)
-        nodes = {at: self._node(index, at, first, second) for at in places}
-        end = words.ends[index + 1]
-        self._live.append(LiveChains(index, end, second, nodes))
+        new = ChainNode(first + second, begin, 0.0, begin, 2)
+        nodes = {at: self._node(index, at, new, second) for at in places} if self._live else dict.fromkeys(places, new)
+        far = min(map(_begin, nodes.values())) if self._live else begin
+        bridged = min(GAP, int(_BRIDGED * max(nodes.values()).score / second))
+        self._live.append(LiveChains(index, end, second, far, bridged, nodes))
         for at, node in nodes.items():
             need = self._passages.needs[at]
             if node.anchored >= need:
                 self.taken.append(TakenStretch(node.anchored_start, end, node.anchored, need))
 
-    def _node(self, index: int, at: int, first: float, second: float) -> ChainNode:
-        if self._live and self._live[-1].pair == index - 1:
-            before = self._live[-1].nodes.get(at - 1)
-            if before is not None:
-                return _next(before, second)
-        start = self._words.starts[index]
-        best = ChainNode(first + second, start, 0.0, start, 2)
-        for live in self._live:
+    def _node(self, index: int, at: int, new: ChainNode, second: float) -> ChainNode:
+        """Return the best chain that ends with a pair at a place; ``new`` is one that begins there."""
+        best = new
+        for live in reversed(self._live):  # the nearest first: what others can gain at most is then often too little
             skipped = index - live.pair - 2
-            if skipped >= 0:
-                for missing in range(GAP + 1):
-                    before = live.nodes.get(at - 2 - missing)
-                    if before is not None and max(skipped, missing) * live.worth <= before.score:
-                        same = self._same(live.pair + 2, at - missing, skipped) if skipped == missing else 0
-                        cost = (_PENALTY * (max(skipped, missing) - same) - same) * live.worth
-                        best = _better(best, before, cost, first + second)
+            if skipped < 0:  # the pair before: a word is in both
+                if (before := live.nodes.get(at - 1)) is not None:
+                    return self._next(before, at, second)
+                continue
+            for missing in range(live.bridged + 1):
+                before = live.nodes.get(at - 2 - missing)
+                if before is None:
+                    continue
+                bridged, same = max(skipped, missing), min(skipped, missing)
+                if bridged * live.worth <= _BRIDGED * before.score:
+                    if same and _gains(best, before, _cost(bridged, same) * live.worth, new.score):
+                        same = self._same(live.pair + 2, index, at - missing, at)
+                    best = _better(best, before, _cost(bridged, same) * live.worth, new.score)
         return best
 
-    def _same(self, index: int, at: int, length: int) -> int:
-        """Return how many of the words between two pairs stand in both texts."""
-        words, own = self._words.words, self._passages.words
-        return sum(words[index + by] == own[at + by] for by in range(length))
+    def _next(self, before: ChainNode, at: int, count: float) -> ChainNode:
+        """Return a chain with the next word of its passage, the second of the pair at a place."""
+        score, run = before.score + count, before.run + 1
+        anchored, start = before.anchored + count if before.anchored else 0.0, before.anchored_start
+        if score > anchored and run >= _LONG_ROW and (run >= _ROW or self._is_long(at)):
+            anchored, start = score, before.start
+        return ChainNode(score, before.start, anchored, start, run)
+
+    def _is_long(self, at: int) -> bool:
+        """Return whether the pair at a place and the word before it are an anchor."""
+        return tuple(self._passages.words[at - 1 : at + 2]) in self._passages.anchors
+
+    def _same(self, begin: int, end: int, low: int, high: int) -> int:
+        """Return how many words between two pairs stand in both texts, in the same order."""
+        return in_common(self._words.words[begin:end], self._passages.words[low:high])
 
     def _first(self) -> int:
-        return min(_begin(node) for live in self._live for node in live.nodes.values())
+        return min(live.begin for live in self._live)
 
     def _cut(self) -> None:
         """Make all chains begin again where the last pair ends, with the scores that they have."""
@@ -244,7 +277,8 @@ class WordChains:
         word = last.pair + 1
         self._live = [
             live._replace(
-                nodes={at: node._replace(start=last.end, anchored_start=last.end) for at, node in live.nodes.items()}
+                begin=last.end,
+                nodes={at: node._replace(start=last.end, anchored_start=last.end) for at, node in live.nodes.items()},
             )
             for live in self._live
         ]
@@ -253,13 +287,27 @@ class WordChains:
         self.cuts.append(CutChains(begin, last.end, self._words.words[word], count, ahead))
 
 
-def _next(before: ChainNode, count: float) -> ChainNode:
-    """Return a chain with the next word of its passage."""
-    score, run = before.score + count, before.run + 1
-    anchored, start = before.anchored + count if before.anchored else 0.0, before.anchored_start
-    if run >= ANCHOR and score > anchored:
-        anchored, start = score, before.start
-    return ChainNode(score, before.start, anchored, start, run)
+def in_common(words: Sequence[str], others: Sequence[str]) -> int:
+    """Return the length of the longest common subsequence, by the algorithm of Hyyrö: a bit for each of the others."""
+    places: dict[str, int] = {}
+    for at, other in enumerate(others):
+        places[other] = places.get(other, 0) | 1 << at
+    row = full = (1 << len(others)) - 1
+    for found in filter(None, map(places.get, words)):
+        used = row & found
+        row = (row + used) | (row - used)
+    return (~row & full).bit_count()
+
+
+def _cost(bridged: int, same: int) -> float:
+    """Return what bridging words costs if so many of them stand in both texts."""
+    return _PENALTY * (bridged - same) - same
+
+
+def _gains(best: ChainNode, before: ChainNode, cost: float, count: float) -> bool:
+    """Return whether a chain that goes on after changed words is better than the best."""
+    gain = count - cost
+    return before.score + gain > best.score or (before.anchored > 0 and before.anchored + gain > best.anchored)
 
 
 def _better(best: ChainNode, before: ChainNode, cost: float, count: float) -> ChainNode:
@@ -267,7 +315,7 @@ def _better(best: ChainNode, before: ChainNode, cost: float, count: float) -> Ch
     score, start, anchored, anchored_start, run = best
     if before.score > cost and before.score - cost + count > score:
         score, start = before.score - cost + count, before.start
-    if before.anchored > cost and before.anchored - cost + count > anchored:
+    if before.anchored > max(cost, 0.0) and before.anchored - cost + count > anchored:
         anchored, anchored_start = before.anchored - cost + count, before.anchored_start
     return ChainNode(score, start, anchored, anchored_start, run)
 
@@ -276,18 +324,9 @@ def _begin(node: ChainNode) -> int:
     return min(node.start, node.anchored_start)
 
 
-def _lives(node: ChainNode, count: float, behind: int) -> bool:
-    """Return whether a chain can go on if so many words are known after the first of its last pair.
-
-    The next pair begins with the last known word or later, and a chain skips fewer words than it has.
-    """
-    skipped = max(behind - 2, 0)
-    return skipped <= GAP and skipped * count <= node.score
-
-
 def _counted_from(live: LiveChains, index: int, at: int) -> LiveChains:
     nodes = {place: node._replace(start=0, anchored_start=0) for place, node in live.nodes.items()}
-    return LiveChains(live.pair - index, live.end - at, live.worth, nodes)
+    return live._replace(pair=live.pair - index, end=live.end - at, begin=0, nodes=nodes)
 
 
 _SURE = 2.0  # so many times the words that are needed make it certain

@@ -16,17 +16,16 @@ import regex
 from penstock.detection.codes import decoded
 from penstock.detection.encoded import Hidden, have_run, hidden_stretches, stretches
 from penstock.detection.leaks.passages import (
-    ANCHOR,
+    LEAST,
     TEXT_START,
     LeakScan,
     Passages,
     ScanPosition,
     WordChains,
     masked,
-    rows,
 )
 from penstock.detection.spans import Span
-from penstock.detection.words import NO_WORDS, PlainView, has_letters, known_words, small, spellings
+from penstock.detection.words import NO_WORDS, PlainView, known_words, small, spellings
 from penstock.engine.values.errors import OptionError
 
 if TYPE_CHECKING:
@@ -173,7 +172,7 @@ class PromptIndex:
         self.prompts, self.min_words = tuple(prompts), min_words
         self.allow, self.canaries = tuple(allow), tuple(canaries)
         allowed = [form for text in self.allow for form in _forms(text)]
-        self._texts = tuple(masked(form, allowed, ANCHOR) for prompt in self.prompts for form in _forms(prompt))
+        self._texts = tuple(masked(form, allowed, LEAST) for prompt in self.prompts for form in _forms(prompt))
         self._canaries = Canaries(map(_small, self.canaries))
         self._index(self._texts)
 
@@ -195,7 +194,7 @@ class PromptIndex:
 
     def without(self, known: Iterable[str]) -> PromptIndex:
         """Return the index without what the reader knows: passages of ``min_words`` words or more in some texts."""
-        texts = [form for text in known for form in _forms(text) if self._anchored(spellings(form))]
+        texts = [form for text in known for form in _forms(text) if self._passages.anchored(spellings(form))]
         left = tuple(masked(text, texts, self.min_words) for text in self._texts) if texts else self._texts
         if left == self._texts:
             return self
@@ -256,11 +255,7 @@ class PromptIndex:
     def _words_matter(self, text: str) -> bool:
         """Return, at a glance, whether the words of a whole text must be examined one by one."""
         words = spellings(text)
-        return self._anchored(words) or have_run(words)
-
-    def _anchored(self, words: Sequence[str]) -> bool:
-        """Return whether words of a passage may be found among some words."""
-        return not self._passages.anchors.isdisjoint(rows([word for word in words if has_letters(word)]))
+        return self._passages.anchored(words) or have_run(words)
 
     def _hides(self, piece: str, depth: int = _DEPTH) -> Iterator[Hidden]:
         """Yield what a slice of a stretch shows, where it stands: what is encoded in it, or else its letters."""
@@ -276,7 +271,7 @@ class PromptIndex:
         view = PlainView(text)
         found = [*self._canaries.find(view.text)]
         words, tail = known_words(view.text, final=True)
-        if self._anchored(words.words):
+        if self._passages.anchored(words.words):
             found += ((taken.start, taken.end) for taken in WordChains(words.lettered(), self._passages).taken)
         if depth > 1:
             for within in stretches(view, words, tail, inside=False, final=True).found:
@@ -312,8 +307,8 @@ def _long_indexed(
 
 
 def _check_least(words: object) -> None:
-    if isinstance(words, bool) or not isinstance(words, int) or words < ANCHOR:
-        raise OptionError("PromptIndex", "min_words", words, f"a number of words, at least {ANCHOR}")
+    if isinstance(words, bool) or not isinstance(words, int) or words < LEAST:
+        raise OptionError("PromptIndex", "min_words", words, f"a number of words, at least {LEAST}")
 
 
 def _small(text: str) -> str:

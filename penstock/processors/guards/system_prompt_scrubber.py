@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple, Unpack, cast, get_args
 
-from penstock.detection.leaks.passages import ANCHOR
+from penstock.detection.leaks.passages import LEAST
 from penstock.detection.leaks.prompt_index import CANARY, PROMPT, PromptIndex, indexed
 from penstock.detection.patterns.matching import Finder, FinderState
 from penstock.detection.patterns.rules import RegexRule, checked, seconds
@@ -296,8 +296,8 @@ def _listed(guard: str, option: str, given: object) -> tuple[object, ...]:
 
 
 def _words(guard: str, given: object) -> int:
-    if type(given) is not int or given < ANCHOR:
-        raise OptionError(guard, "min_words", given, f"a number of words, {ANCHOR} or more")
+    if type(given) is not int or given < LEAST:
+        raise OptionError(guard, "min_words", given, f"a number of words, {LEAST} or more")
     return given
 
 
