@@ -26,7 +26,7 @@ from typing import (
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from penstock.detection.windows import Windows
+from penstock.detection.windows import Windows, unfinished
 from penstock.engine.processor.processor import is_async
 from penstock.engine.processor.stages import STAGES, WrongReturnError
 from penstock.engine.tasks import gather
@@ -335,6 +335,11 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         free, fixed = split_fixed(listed)
         fixed += [[text] for text in listed if text.fixed and text.text.isdigit()]
         return [*(super().runs(free, ctx) if _phase(ctx) == "output" else by_message(free)), *fixed]
+
+    def quiet(self, text: str, start: int, notes: Mapping[str, Value], *, final: bool) -> int | None:
+        """Return where the window begins that waits for its end; None if there is a window to read."""
+        del notes
+        return unfinished(text, start, (self.output_windows, self.input_windows), final=final)
 
     def scan(
         self, window: TextWindow, ctx: AnyContext

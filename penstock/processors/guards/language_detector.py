@@ -503,6 +503,8 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
 
     # Translating
 
+    quiet = ScoreGuard.quiet  # `scan` does nothing where no window has ended
+
     def scan(
         self, window: TextWindow, ctx: AnyContext
     ) -> tuple[Sequence[WindowVerdict], int] | Awaitable[tuple[Sequence[WindowVerdict], int]]:

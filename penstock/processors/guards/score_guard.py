@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, NoReturn, TypeVar, cast
 
 from penstock.detection.encoded import spoken
 from penstock.detection.unicode.invisibles import visible_text
-from penstock.detection.windows import Windows
+from penstock.detection.windows import Windows, unfinished
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.tasks import gather, runs_without_loop
 from penstock.engine.text_guards.reporting import MOST_LISTED, cannot_edit, field_of, listed_place
@@ -229,6 +229,11 @@ class ScoreGuard(Guard[V]):
             else:
                 runs.append(run)
         return [*runs, *fixed]
+
+    def quiet(self, text: str, start: int, notes: Mapping[str, Value], *, final: bool) -> int | None:
+        """Return where the window begins that waits for its end; None if there is a window to read."""
+        del notes
+        return unfinished(text, start, (self.output_windows, self.input_windows), final=final)
 
     def scan(
         self, window: TextWindow, ctx: AnyContext

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import pytest
+from hypothesis import given, strategies as st
 from pydantic import BaseModel
 
 from penstock import Message, UnicodeNormalizer, Workflow
 from penstock.detection.embedded import EmbeddedScores
 from penstock.detection.windows import Windows
+from penstock.engine.text_guards.text_guard import TextGuard
+from penstock.engine.text_guards.window import TextWindow
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.messages import TextPart, ToolPart
 from penstock.processors.guards.judged_guard import UNLISTED, highest_scores
@@ -251,3 +255,41 @@ async def test_the_detector_of_a_guard_with_a_judge_works_beside_the_event_loop(
     outcome = await Workflow("w").then(guard).check("vile " * 100)
     assert outcome.blocked
     assert threading.get_ident() not in threads
+
+
+SENTENCES = st.text("ab rude.!?…\n\"'。 ", max_size=60)
+
+
+@given(SENTENCES, SENTENCES, st.integers(0, 60), st.booleans())
+def test_a_glance_skips_only_windows_that_wait_for_their_end(text: str, more: str, start: int, final: bool) -> None:
+    """Whatever follows, no window ends before the position, and the search holds the text from there on, too."""
+    guard, start = Manners(), min(start, len(text))
+    held = guard.quiet(text, start, {}, final=final)
+    for stage in ("process_input", "process_output_stream"):
+        found, hold = scanned(guard, TextWindow(text, start, final=final), stage)
+        assert held is None or (found, hold) == ([], held)
+        if held is not None and not final:
+            later, _ = scanned(guard, TextWindow(text + more, start), stage)
+            assert [one.start for one in later[:1]] in ([], [held])
+
+
+def scanned(guard: Manners, window: TextWindow, stage: str) -> tuple[list[Any], int]:
+    """Return what a guard finds in a window, and from where on it holds text back."""
+    ctx: Any = SimpleNamespace(stage=stage)
+    result: Any = guard.scan(window, ctx)
+    return list(result[0]), result[1]
+
+
+def test_a_class_that_searches_in_its_own_way_is_asked_about_every_window() -> None:
+    """The glance of its base class knows nothing of its search."""
+    texts: list[str] = []
+
+    class Listens(Manners):
+        def scan(self, window: TextWindow, ctx: Any) -> Any:
+            texts.append(window.text)
+            return super().scan(window, ctx)
+
+    streamed(Listens(), "a b")
+    assert texts == ["a b", "a b"]
+    assert Listens.quiet is TextGuard.quiet
+    assert Manners.quiet is ScoreGuard.quiet
