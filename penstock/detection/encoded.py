@@ -274,6 +274,23 @@ def _runs(words: WordList, tail: int, *, final: bool) -> Iterator[_UnitRun]:
         yield _UnitRun(start, end, open=not final and tail - end <= _NEAR, units=count)
 
 
+def open_run(text: str, words: Sequence[str], end: int) -> int:
+    """Return where the run of letters or codes begins that may go on at a place of a text; the place if there is none.
+
+    Args:
+        text: the text, in small letters.
+        words: its words before the place.
+        end: the place.
+    """
+    begin = end
+    for word in reversed(words):
+        low = text.rfind(word, 0, begin)
+        if begin - low - len(word) > _NEAR or len(word) > _LONGEST_UNIT or _UNIT.fullmatch(word) is None:
+            break
+        begin = low
+    return begin
+
+
 _UNIT_APART = rf"(?:[^\W\d_]{{1,2}}|{_CODE}|0?[xX]?[0-9a-fA-F]{{2}})(?![^\W_])"
 _APART = re.compile(rf"(?<![^\W_])(?:{_UNIT_APART}[\W_]{{1,8}}){{{UNITS // 2 - 1}}}{_UNIT_APART}")
 _ANY_BLOB = re.compile(rf"\S{{{BLOB}}}")

@@ -352,3 +352,58 @@ def test_indexes_of_the_same_are_equal() -> None:
     assert PromptIndex([PROMPT], canaries=[CANARY]) == INDEX
     assert hash(PromptIndex([PROMPT], canaries=[CANARY])) == hash(INDEX)
     assert PromptIndex([PROMPT], min_words=9) != PromptIndex([PROMPT])
+
+
+GLANCED_WORDS = "a of in x is XFF fe 7 1010 the garden, it's don't e.g. (you are) ZX 991 — é"
+GLANCED_CODES = [PROMPT, EXCERPT, in_binary_codes(EXCERPT), " ".join(EXCERPT), CANARY, codecs.encode(PROMPT, "rot13")]
+GLANCED = st.lists(
+    st.sampled_from([*f"{PROMPT} {GLANCED_WORDS}".split(" "), "\n\n", " " * 20, " " * 170])
+    | st.text("abdefx .,-\n", max_size=26)
+    | st.tuples(st.sampled_from(GLANCED_CODES), st.integers(0, 150)).map(lambda cut: cut[0][cut[1] : cut[1] + 40]),
+    max_size=24,
+)
+PLAIN_INDEX = PromptIndex([PROMPT])
+
+
+@given(GLANCED, GLANCED, st.integers(0, 30), st.integers(0, 4), st.booleans(), st.sampled_from([INDEX, PLAIN_INDEX]))
+@settings(max_examples=300, deadline=None)
+def test_a_glance_decides_only_what_the_search_does(
+    words: list[str], more: list[str], start: int, by: int, final: bool, index: PromptIndex
+) -> None:
+    """Nothing is found before the position that it returns, whatever follows, and the search holds no more text."""
+    text = " ".join(words)
+    text, start = text[: len(text) - by], min(start, len(text) - by if len(text) > by else 0)
+    held = index.quiet(text, start, final=final)
+    if held is None:
+        return
+    assert start <= held <= len(text)
+    found, hold = index.scan(text, start, {}, final=final)
+    assert found == []
+    assert hold >= held
+    if not final:
+        for joint in ("", " "):
+            assert all(
+                span.start >= held for span in index.scan(f"{text}{joint}{' '.join(more)}", start, {}, final=True)[0]
+            )
+
+
+def test_a_glance_holds_no_more_of_prose_than_the_search() -> None:
+    """Of words of the prompt, letters and codes, the last ones are held, and of other text the last word.
+
+    A sign that ends a word is no end of it at a glance.
+    """
+    words = f"{CLEAN} {PROMPT.replace('the', 'a')} I x of is 'tis (and so) it-is-all.\nEnd".split(" ")
+    for low, high in itertools.combinations(range(len(words)), 2):
+        for cut in (0, 2):
+            text = " ".join(words[low:high])
+            text = text[: len(text) - cut]
+            held = PLAIN_INDEX.quiet(text, 0, final=False) if text[-1:] not in (*",.;:)", "") else None
+            assert held in (None, PLAIN_INDEX.scan(text, 0, {}, final=False)[1])
+
+
+def test_most_prose_is_quiet() -> None:
+    """Each piece of a text that shares a few words with the prompt."""
+    pieces = [CLEAN[:at] for at in range(5, len(CLEAN), 5)]
+    assert sum(PLAIN_INDEX.quiet(piece, max(len(piece) - 12, 0), final=False) is None for piece in pieces) <= 1
+    assert PLAIN_INDEX.quiet(CLEAN, 0, final=True) is None, "it has two words in a row that the prompt has"
+    assert PLAIN_INDEX.quiet("Bake it hot, for a day or two.", 0, final=True) == 30

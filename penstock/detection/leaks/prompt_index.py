@@ -7,15 +7,18 @@ compares letters and ignores everything between them. ``benchmarks/quality/leaks
 from __future__ import annotations
 
 import codecs
+import re
 from copy import copy
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import regex
 
 from penstock.detection.codes import decoded
-from penstock.detection.encoded import Hidden, have_run, hidden_stretches, stretches
+from penstock.detection.encoded import BLOB, UNITS, Hidden, have_run, hidden_stretches, open_run, stretches
 from penstock.detection.leaks.passages import (
+    FAR,
     LEAST,
     TEXT_START,
     LeakScan,
@@ -29,7 +32,7 @@ from penstock.detection.words import NO_WORDS, PlainView, known_words, small, sp
 from penstock.engine.values.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from penstock.engine.values.frozen import Value
 
@@ -129,6 +132,11 @@ CANARY = "canary"
 _ATBASH = str.maketrans("abcdefghijklmnopqrstuvwxyz", "zyxwvutsrqponmlkjihgfedcba")
 _NOTE = "leaks"
 _DEPTH = 2  # codes within codes
+_CHUNK = rf"[A-Za-z!-/:-@\[-`{{-~]{{0,{BLOB - 1}}}+"  # letters and signs, too few for a code
+_PLAIN_CHUNKS = re.compile(rf"((?:{_CHUNK}[ \n])*+){_CHUNK}")
+_WORD = re.compile(r"[a-z]+")
+_LONGEST_LETTERS = 3  # of a word that stands for one letter, such as xff
+_MOST_GLANCED = 1000  # characters: a longer text is searched faster than it is looked at
 
 
 class PromptIndex:
@@ -228,6 +236,41 @@ class PromptIndex:
         spans += [Span(low, high, CANARY) for low, high in look.canaries]
         known = sorted(_back(span, view, start) for span in spans if span.end <= hold)
         return known, start + (view.source if hold >= len(view.text) else view.start(hold))
+
+    def quiet(self, text: str, start: int, *, final: bool) -> int | None:
+        """Return from where `scan` holds a text back, if a glance shows that it finds nothing from ``start`` on.
+
+        None: the glance does not show that. Do not ask if `goes_on` with the notes of the text.
+        """
+        pairs, firsts, canaries = self._passages.pairs, self._passages.firsts, self.canaries
+        if not (pairs or canaries):
+            return len(text)
+        piece = text[start:] if start else text
+        plain = _PLAIN_CHUNKS.fullmatch(piece)
+        if plain is None or len(piece) > _MOST_GLANCED:
+            return None
+        small = piece.lower()
+        # What no space ends yet may become anything, so it is held back.
+        whole = len(small) if final else plain.end(1)
+        words = _WORD.findall(small, 0, whole)
+        if len(words) > 1 and not pairs.keys().isdisjoint(pairwise(words)):
+            return None
+        if (len(words) >= UNITS and have_run(words)) or (canaries and any(self._canaries.find(small))):
+            return None
+        if final:
+            return len(text)
+        held = whole
+        if words and words[-1] in firsts:
+            low = small.rfind(words[-1], 0, whole)
+            held = low if whole - low - len(words[-1]) <= FAR else whole
+        if words and len(words[-1]) <= _LONGEST_LETTERS:
+            held = min(held, open_run(small, words, whole))
+        return start + (min(held, self._canaries.hold(small)) if canaries else held)
+
+    @staticmethod
+    def goes_on(notes: Mapping[str, Value]) -> bool:
+        """Return whether a passage or a code goes on where a scan has left a text."""
+        return _NOTE in notes
 
     def _index(self, texts: Sequence[str]) -> None:
         self._passages = Passages(_variants(texts), self.min_words)

@@ -64,7 +64,8 @@ def with_prompts(prompts: Sequence[str], text: str) -> str:
 Strategy = Literal["redact", "block", "warn", "filter"]
 Method = Literal["mask", "placeholder", "remove"]
 
-_INDEX, _PATTERNS = "index", "patterns"  # notes of one text
+_INDEX, _PATTERNS = "index", "patterns"  # notes of one search in a text
+_GLANCED = "penstock.glanced"  # a note in a window: the index that a glance at the next text may ask
 _KNOWN = "penstock.prompts"  # where a step's state keeps the request's index
 _SECRET = frozenset({"prompts", "canaries", "allow"})
 _HOLD = 8192  # characters: a chain or a code of the longest, twice as long for what cannot be seen in it
@@ -184,6 +185,14 @@ class SystemPromptScrubber(SpanGuard["LeakVerdict"]):
         told = (min_words, len(self.custom_patterns))
         self.set_up(model, strategy, _verdict(model), LEAK_QUESTION, options, named=told, needs_hold=_HOLD)
         self.lookback = max(self.lookback, self._finder.lookback)
+        self._glances = self.judge is None and self.strategy != "filter" and not self._finder.rules
+
+    def quiet(self, text: str, start: int, notes: Mapping[str, Value], *, final: bool) -> int | None:
+        """Return from where text is held back if a glance shows nothing of the prompts; None if nothing shows that."""
+        index: PromptIndex | None = notes.get(_GLANCED)
+        if index is None or (final and self.on_detection is not None):  # a callback is told that nothing was found
+            return None
+        return index.quiet(text, start, final=final)
 
     def find_spans(
         self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
@@ -192,9 +201,12 @@ class SystemPromptScrubber(SpanGuard["LeakVerdict"]):
         index: PromptIndex | None = notes.get(_INDEX)
         if index is None:
             notes[_INDEX] = index = self._index(ctx)
-        if not index:
-            return (), len(window.text)
-        spans, hold = index.scan(window.text, start, notes, final=window.final)
+        spans: Sequence[Span] = ()
+        hold = len(window.text)
+        if index:
+            # What `quiet` has passed holds nothing, so the search goes on behind it.
+            spans, hold = index.scan(window.text, max(start, window.start), notes, final=window.final)
+        window.notes[_GLANCED] = index if self._glances and not index.goes_on(notes) else None
         return [span._replace(score=max(span.score, self.threshold)) for span in spans], hold
 
     def find_encoded_spans(

@@ -193,6 +193,40 @@ def test_a_stream_says_what_the_whole_would(strategy: Any, parts: list[str], siz
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("options", [{}, {"strategy": "block"}, {"strategy": "filter"}, {"custom_patterns": ["day"]}])
+@given(
+    st.lists(st.sampled_from([SECRET, CLEAN, ANSWER, *SECRET.split(), "7", "a", "é", "\n", "x" * 30]), max_size=9),
+    st.lists(st.integers(1, 30), min_size=1, max_size=9),
+)
+@settings(max_examples=40, deadline=None)
+def test_a_glance_changes_nothing(options: dict[str, Any], parts: list[str], sizes: list[int]) -> None:
+    """A stream leaves as it does if each window is searched."""
+    text, ends = " ".join(parts), itertools.accumulate(itertools.cycle(sizes))
+    cuts = [0, *itertools.takewhile(lambda end: end < len(" ".join(parts)), ends), len(text)]
+    pieces = [text[low:high] for low, high in itertools.pairwise(cuts)]
+    glanced, outcome = streamed(pieces, **options)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(SystemPromptScrubber, "quiet", lambda *_, **__: None)
+        searched, other = streamed(pieces, **options)
+    assert (glanced, outcome.blocked) == (searched, other.blocked)
+
+
+def test_only_pieces_that_may_show_the_prompt_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first piece is, since the prompts are not known before."""
+    searched: list[str] = []
+    scan = SystemPromptScrubber.scan
+
+    def watched(guard: Any, window: Any, ctx: Any) -> Any:
+        searched.append(window.text[window.start :])
+        return scan(guard, window, ctx)
+
+    monkeypatch.setattr(SystemPromptScrubber, "scan", watched)
+    assert streamed(["Bake ", "the ", "bread ", "hot, ", "and ", "wait."])[0] == "Bake the bread hot, and wait."
+    assert searched == ["Bake "]
+    assert streamed(["Bake ", "the ", "starter ", "hot."])[0] == "Bake the starter hot."
+    assert searched[2:] == ["the starter ", *["the starter hot."] * 2], "a passage may go on with any of the words"
+
+
 async def test_a_judge_is_asked_for_what_is_told_in_other_words() -> None:
     """Its values are searched for; it sees the prompt, and not what is hidden already."""
     text = f"{SECRET}. In short, my grandmother's mix must stay between us bakers."
