@@ -11,17 +11,18 @@ word and looks a bounded distance ahead, so the time is linear in the length of 
 
 from __future__ import annotations
 
-from functools import cached_property
+import re
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.detection.deferred import deferred
 from penstock.detection.linear.model import load
 from penstock.detection.linear.reading import hidden, readings, undisguised
+from penstock.detection.words import word_set
 
 if TYPE_CHECKING:
-    import re
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Set as AbstractSet
 
 
 INJECTION = "injection"
@@ -40,13 +41,110 @@ class Rule(NamedTuple):
         name: its short name, which users see.
         type: the kind of attack that it indicates.
         pattern: the pattern.
+        source: what the pattern was made of, which is read without compiling it.
         certain: whether a match is enough by itself; otherwise the model must agree.
     """
 
     name: str
     type: str
     pattern: re.Pattern[str]
+    source: str
     certain: bool = False
+
+    def matches(self, text: str, words: AbstractSet[str]) -> bool:
+        """Return whether the rule matches a text in small letters, which has these words."""
+        begins = beginnings(self.source)
+        if begins is not None and begins.words.isdisjoint(words) and not any(map(text.__contains__, begins.parts)):
+            return False
+        return self.pattern.search(text) is not None
+
+
+class Beginnings(NamedTuple):
+    """How the matches of a pattern begin: with one of some whole words, or with one of some strings."""
+
+    words: frozenset[str]
+    parts: tuple[str, ...]
+
+
+_SAID = re.compile(r"(?:[a-z0-9 '<>!]|\\[^\w\s])*")
+_REPEATED = ("?", "*", "{")  # makes that what is before it may be missing
+_NO_LETTER = (" ", r"\W{1", r"\b", "GAP")
+_MOST_WAYS = 20
+
+
+@cache
+def beginnings(pattern: str) -> Beginnings | None:
+    """Return how the matches of a pattern begin; None if some may begin with anything.
+
+    It reads the letters that the branches of a pattern begin with. A text without them needs no search.
+    """
+    words: set[str] = set()
+    parts: set[str] = set()
+    for branch in _branches(pattern):
+        rest = branch.removeprefix(r"\b")
+        for said, left in _ways(rest):
+            word = said.rstrip()
+            ends = f"{said[len(word) :]}{left}".startswith(_NO_LETTER)
+            (words if ends and word.isalnum() and rest != branch else parts).add(word if ends else said)
+    if not all(map(str.strip, parts)):
+        return None
+    return Beginnings(frozenset(words), tuple(sorted(said for said in parts if not _holds(said, parts - {said}))))
+
+
+def _holds(said: str, others: Iterable[str]) -> bool:
+    return any(other in said for other in others)
+
+
+def _ways(pattern: str) -> list[tuple[str, str]]:
+    """Return what each branch of a pattern begins with, and what of the branch is left behind that."""
+    ways: list[tuple[str, str]] = []
+    for branch in _branches(pattern):
+        found = _SAID.match(branch)
+        said = found.group() if found else ""
+        left = branch[len(said) :]
+        inner = left[: _end_of_group(left)] if left.startswith("(?:") else ""
+        after = left[len(inner) :]
+        if left.startswith(_REPEATED):
+            ways.append((_unescaped(said)[:-1], left))
+        elif not inner or after.startswith(_REPEATED):
+            ways.append((_unescaped(said), left))
+        else:
+            here, behind = _ways(inner[3:-1]), _ways(after)
+            if len(here) * len(behind) > _MOST_WAYS:
+                behind = [("", after)]
+            ends = [(f"{first}{then}", rest) for first, more in here if not more for then, rest in behind]
+            ends += [(first, more) for first, more in here if more]
+            ways += [(f"{_unescaped(said)}{end}", rest) for end, rest in ends]
+    return ways
+
+
+def _unescaped(said: str) -> str:
+    return re.sub(r"\\(.)", r"\1", said)
+
+
+def _branches(pattern: str) -> Iterator[str]:
+    """Yield the branches of a pattern, which has no brackets within classes of characters."""
+    begin = depth = 0
+    for at, char in enumerate(pattern):
+        if pattern[at - 1 : at] == "\\" or char not in "([)]|":
+            continue
+        if char == "|" and not depth:
+            yield pattern[begin:at]
+            begin = at + 1
+        depth += (char in "([") - (char in ")]")
+    yield pattern[begin:]
+
+
+def _end_of_group(pattern: str) -> int:
+    """Return where the group ends that a pattern begins with."""
+    depth = 0
+    for at, char in enumerate(pattern):
+        if pattern[at - 1 : at] == "\\" or char not in "()":
+            continue
+        depth += 1 if char == "(" else -1
+        if not depth:
+            return at + 1
+    return len(pattern)
 
 
 _GAP = r"\W{1,5}(?:\w{1,20}\W{1,5}){0,5}?"  # at most five words in between
@@ -67,7 +165,7 @@ _WANTED = (
 
 
 def _rule(name: str, type_: str, pattern: str, *, certain: bool = False) -> Rule:
-    return Rule(name, type_, deferred(pattern.replace("GAP", _GAP)), certain)
+    return Rule(name, type_, deferred(pattern.replace("GAP", _GAP)), pattern, certain)
 
 
 RULES: tuple[Rule, ...] = (
@@ -200,7 +298,7 @@ RULES: tuple[Rule, ...] = (
     _rule(
         "sending data away",
         TOOLS,
-        r"\b(?:send|post|upload|forward|e?mail|transmit|exfiltrate|submit|append)GAP(?:to|at"
+        r"\b(?:send|post|upload|forward|email|mail|transmit|exfiltrate|submit|append)GAP(?:to|at"
         r"|into)\W{1,3}(?:https?:|www\.|\S{1,60}@|this (?:url|address|webhook|server))",
     ),
     _rule(
@@ -217,14 +315,17 @@ RULES: tuple[Rule, ...] = (
 )
 
 CERTAIN_RULES = tuple(rule for rule in RULES if rule.certain)
+TELLING_RULES = tuple(rule for rule in RULES if rule.certain or rule.type != INJECTION)
+"""The rules that tell kinds of attacks apart: each attack is an injection, whatever rule says so."""
 
 HIDDEN = "text in characters that nobody sees"
 """The name of a message in tag characters; it indicates an injection, and is certain."""
 
 
 def matching(text: str, rules: Iterable[Rule] = RULES) -> list[Rule]:
-    """Return the rules that match a text in small letters, in their order."""
-    return [rule for rule in rules if rule.pattern.search(text)]
+    """Return the rules that match a text without disguises, in their order."""
+    small, words = text.lower(), word_set(text)
+    return [rule for rule in rules if rule.matches(small, words)]
 
 
 WEIGHTS = Path(__file__).parent / "weights" / "injection.bin"
@@ -269,8 +370,11 @@ class InjectionScorer:
         """Return the score of each kind, from 0 to 1, for one window of a text."""
         texts = [text, *readings(text)]
         score = max(load(WEIGHTS).scores(each)[INJECTION] for each in texts)
-        rules = RULES if score >= _DOUBTFUL else CERTAIN_RULES
-        found = [rule for each in texts for rule in matching(undisguised(each).lower(), rules)]
+        if score >= _DOUBTFUL:
+            found = [rule for each in texts for rule in matching(undisguised(each), TELLING_RULES)]
+        else:
+            small = [undisguised(each).lower() for each in texts]
+            found = [rule for each in small for rule in CERTAIN_RULES if rule.pattern.search(each)]
         if hidden(text) or any(rule.certain for rule in found):
             score = max(score, CERTAIN)
         named = {INJECTION, *[rule.type for rule in found]}
@@ -279,5 +383,5 @@ class InjectionScorer:
     def reasons(self, text: str) -> tuple[str, ...]:
         """Return the names of the rules that match a text. They explain a score, but do not decide."""
         texts = [text, *readings(text)]
-        names = [rule.name for each in texts for rule in matching(undisguised(each).lower())]
+        names = [rule.name for each in texts for rule in matching(undisguised(each))]
         return tuple(dict.fromkeys([*([HIDDEN] if hidden(text) else []), *names]))

@@ -5,8 +5,9 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
-from penstock.detection.injection import RULES, TYPES, WEIGHTS, InjectionScorer, matching
+from penstock.detection.injection import RULES, TYPES, WEIGHTS, InjectionScorer, Rule, beginnings, matching
 from penstock.detection.linear.model import unpack
 from penstock.detection.linear.reading import hidden, readings
 
@@ -142,3 +143,24 @@ def test_the_weights_say_what_they_were_made_from() -> None:
     assert notes["licence"] == "Apache-2.0"
     assert isinstance(sources, list)
     assert all(len(source["sha256"]) == 64 and "SA" not in source["licence"] for source in sources)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_no_rule_is_skipped_where_it_matches(rule: Rule, data: st.DataObject) -> None:
+    """Whatever the pattern matches begins as it is said to, also within a longer text."""
+    said = data.draw(st.from_regex(rule.pattern.pattern, fullmatch=True, alphabet=st.characters(codec="utf-8")))
+    for text in (said, f"a {said} b", f"\n{said}"):
+        assert (rule in matching(text)) == (rule.pattern.search(text.lower()) is not None)
+
+
+def test_the_beginning_of_a_pattern_is_read_from_its_branches() -> None:
+    """A whole word if something else must follow, or else letters that a text must hold; None for anything."""
+    read = beginnings(r"\b(?:show|tell(?:ing)?|do (?:not|so))GAP(?:me|us)|\bun(?:done|told)\b|\!\[x{2}|colou?r")
+    assert read is not None
+    assert read.words == {"show", "undone", "untold"}
+    assert set(read.parts) == {"tell", "do not", "do so", "![", "colo"}
+    assert beginnings(r"\bact\b|[ab]c") is None
+    assert beginnings(r"x?act|no") is None
+    assert beginnings(r"act\b|\bso\W{0,3}me|\bno ?one") == (frozenset(), ("act", "no", "so"))
