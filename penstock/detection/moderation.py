@@ -18,7 +18,7 @@ from penstock.detection.linear.model import Curve
 from penstock.detection.linear.reading import readings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from penstock.detection.linear.counting import CountingModel
 
@@ -60,7 +60,9 @@ class ModerationScorer:
         heads = self._read(text)
         for said in readings(text):
             heads = {name: max(score, heads[name]) for name, score in self._read(said).items()}
-        return {name: max(heads[name], heads.get(f"{name}{REQUEST}", 0.0)) for name in self.categories}
+        for name, request in self._requests:
+            heads[name] = max(heads[name], heads.pop(request))
+        return heads
 
     def reasons(self, text: str) -> tuple[str, ...]:
         """Return what reaches its limit: a category as ``sexual`` or ``sexual (request)``."""
@@ -86,10 +88,19 @@ class ModerationScorer:
     def _curves(self) -> Mapping[str, Curve]:
         return {head.name: Curve(head.points) for head in self._model.heads}
 
+    @cached_property
+    def _requests(self) -> Sequence[tuple[str, str]]:
+        """The categories with requests, and the names of their heads."""
+        names = [head.name for head in self._model.heads if head.name.endswith(REQUEST)]
+        return [(name.removesuffix(REQUEST), name) for name in names]
+
     def _read(self, text: str) -> dict[str, float]:
-        heads = {name: self._curves[name](margin) for name, margin in self._model.margins(text).items()}
-        asked = {name: score for name, score in heads.items() if name.endswith(REQUEST)}
-        return joined(heads) | asked
+        margins = self._model.margins(text)
+        heads = {name: curve(margins[name]) for name, curve in self._curves.items()}
+        found = joined(heads)
+        for _, request in self._requests:
+            found[request] = heads[request]
+        return found
 
 
 def joined(heads: Mapping[str, float]) -> dict[str, float]:
@@ -100,7 +111,7 @@ def joined(heads: Mapping[str, float]) -> dict[str, float]:
     looks harmful counts more even if it is in no category for certain, and what resembles one category but nothing
     harmful counts less.
     """
-    apart = one_of(heads[name] for name in CATEGORIES)
+    apart = one_of([heads[name] for name in CATEGORIES])
     factor = (1.0 + heads[ANY] / apart) / 2.0 if apart else 0.0
     return {name: heads[name] * factor for name in CATEGORIES}
 

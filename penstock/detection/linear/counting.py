@@ -12,18 +12,18 @@ import unicodedata
 from array import array
 from collections import Counter
 from functools import cache
-from itertools import chain, repeat
+from itertools import chain
 from math import sqrt
 from operator import mul
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
-from penstock.detection.linear.model import added, run_hashes, unpack
+from penstock.detection.linear.model import place_code, run_hashes, unpack
 from penstock.detection.linear.reading import is_undisguised, undisguised, words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from penstock.detection.linear.model import Packed, Recipe
@@ -38,22 +38,27 @@ WeightRows = dict[int, list[int]]
 
 
 class _CountedWord(NamedTuple):
-    """A word's bytes as they continue a run, its own hash, the places of its letters, and the lanes of these added."""
+    """A word: its bytes as they continue a run, its own hash, the places of its letters, and its lanes.
+
+    The places are packed as in an array: a text touches thousands, and numbers all over the memory take long to fetch.
+    The lanes are those of its letters and of the word as a run of one, added.
+    """
 
     data: bytes
     hash: int
-    letters: tuple[int, ...]
+    letters: bytes
     lanes: int
 
 
 class _Counted(NamedTuple):
-    """How often each feature of a text occurs, and the lanes of all of them added, each as often as it occurs."""
+    """How often each feature of a text occurs, how many that are, and the lanes of all of them added."""
 
-    places: Counter[int]
+    places: Mapping[int, int]
+    total: int
     lanes: int
 
 
-def _no_lanes(places: Sequence[int]) -> int:
+def _no_lanes(places: Iterable[int]) -> int:
     del places
     return 0
 
@@ -66,10 +71,11 @@ class Counts:
         add_lanes: adds the lanes of the weights at some places; a model that knows them for each word adds less.
     """
 
-    def __init__(self, recipe: Recipe, add_lanes: Callable[[Sequence[int]], int] = _no_lanes) -> None:
+    def __init__(self, recipe: Recipe, add_lanes: Callable[[Iterable[int]], int] = _no_lanes) -> None:
         self.recipe = recipe
         self._add_lanes = add_lanes
         self._shift = 32 - recipe.bits
+        self._code = place_code(recipe)
         self._known: dict[str, _CountedWord] = {}
 
     def rows(self, text: str) -> WeightRows:
@@ -82,12 +88,16 @@ class Counts:
     def counted(self, text: str) -> _Counted:
         """Return how often each feature of a text occurs, which may be disguised."""
         found = self._read(text)
+        if not found:
+            return _Counted({}, 0, 0)
+        data, hashes, letters, lanes = zip(*found, strict=True)
         shift = self._shift
-        levels = run_hashes(found, self.recipe.words)
-        by_end = zip(*([*repeat(None, at), *level] for at, level in enumerate(levels)), strict=False)
-        places = [run >> shift for runs in by_end for run in runs if run is not None]
-        lanes = sum([word.lanes for word in found]) + self._add_lanes(places)
-        return _Counted(Counter(chain(*[word.letters for word in found], places)), lanes)
+        levels = [[run >> shift for run in level] for level in run_hashes(data, hashes, self.recipe.words)]
+        places = array(self._code, b"".join(letters))
+        runs = [*_by_last_word(levels)]
+        longer = chain.from_iterable(levels[1:])
+        total = len(places) + len(runs)
+        return _Counted(Counter(chain(places, runs)), total, sum(lanes) + self._add_lanes(longer))
 
     def _read(self, text: str) -> list[_CountedWord]:
         known, learn = self._known, self._word
@@ -98,8 +108,10 @@ class Counts:
     def _word(self, name: str) -> _CountedWord:
         plain = name.lower() if name.isascii() else name
         data = plain.encode("utf-8", "replace") + b" "
-        letters = tuple(sorted(set(self._letters(plain))))
-        word = _CountedWord(data, crc32(data), letters, self._add_lanes(letters))
+        own = crc32(data)
+        letters = sorted(set(self._letters(plain)))
+        lanes = self._add_lanes([*letters, own >> self._shift])
+        word = _CountedWord(data, own, array(self._code, letters).tobytes(), lanes)
         if len(name) <= _LONGEST:
             if len(self._known) >= _KEPT:
                 self._known.clear()
@@ -115,6 +127,14 @@ class Counts:
         ]
 
 
+def _by_last_word(levels: Sequence[Sequence[int]]) -> Iterable[int]:
+    """Return what there is of each run by the word that the run ends with, shorter runs first."""
+    longest, count = len(levels), len(levels[0])
+    begun = [levels[at][end - at] for end in range(min(longest - 1, count)) for at in range(end + 1)]
+    whole = zip(*[level[longest - 1 - at :] for at, level in enumerate(levels)], strict=True)
+    return chain(begun, chain.from_iterable(whole))
+
+
 class CountingModel:
     """A model ready for use; may be shared between threads.
 
@@ -128,25 +148,26 @@ class CountingModel:
         self.notes = packed.notes
         self._lanes = PackedSums([head.weights for head in packed.heads])
         self._counts = Counts(packed.recipe, self._lanes.added)
+        self._sizes = [(head.name, head.bias, head.scale) for head in packed.heads]
 
     def margins(self, text: str) -> Mapping[str, float]:
         """Return, by head, how far and on which side of the border a text lies."""
         counted = self._counts.counted(text)
         if not counted.places:
             return {head.name: head.bias for head in self.heads}
-        root = sqrt(counted.places.total())
-        rows = self._lanes.sums_by_count(*counted)
+        root = sqrt(counted.total)
+        rows = self._lanes.sums_by_count(counted.places, counted.lanes)
         factors = [sqrt(count) for count, _ in rows]
         totals = [sum(map(mul, factors, column)) for column in zip(*(sums for _, sums in rows), strict=True)]
-        return {
-            head.name: head.bias + head.scale * total / root for head, total in zip(self.heads, totals, strict=True)
-        }
+        sized = zip(self._sizes, totals, strict=True)
+        return {name: bias + scale * total / root for (name, bias, scale), total in sized}
 
 
 class PackedSums:
     """The weights of all heads at a place as one number with 32 bits for each head, so that one sum adds all heads.
 
-    Each field holds a weight plus 128, so none is negative; a field overflows only beyond 16 million places.
+    Each field holds a weight plus 128, so none is negative; a field overflows only beyond 16 million places. A number
+    is made when its place is first met: to make all would take as long as to import.
     """
 
     def __init__(self, heads: Sequence[Sequence[int]]) -> None:
@@ -155,11 +176,18 @@ class PackedSums:
         table = bytearray(self._width * len(heads[0]))
         for at, weights in enumerate(heads):
             table[4 * at :: self._width] = bytes(array("b", weights)).translate(_UNSIGNED)
-        self._table = _LaneTable(bytes(table), self._width)
+        self._bytes = bytes(table)
+        self._made = [0] * len(heads[0])  # by place; 0 if it is not made yet
 
-    def added(self, places: Sequence[int]) -> int:
+    def added(self, places: Iterable[int]) -> int:
         """Return the lanes at some places, added."""
-        return added(self._table, places)
+        made, lanes = self._made, self._lanes
+        return sum([made[place] or lanes(place) for place in places])
+
+    def _lanes(self, place: int) -> int:
+        at = place * self._width
+        self._made[place] = lanes = int.from_bytes(self._bytes[at : at + self._width], "little")
+        return lanes
 
     def sums_by_count(self, counted: Mapping[int, int], lanes: int) -> list[tuple[int, list[int]]]:
         """Return the sums of the weights, by head, at places that occur equally often; from once upwards.
@@ -171,11 +199,15 @@ class PackedSums:
             lanes: the lanes at all places, added as often as each occurs.
         """
         several: WeightRows = {}
-        for place, count in [(place, count) for place, count in counted.items() if count > 1]:
-            several.setdefault(count, []).append(place)
-        totals = {count: self.added(places) for count, places in sorted(several.items())}
+        for place, count in counted.items():
+            if count > 1:
+                if count in several:
+                    several[count].append(place)
+                else:
+                    several[count] = [place]
         once = len(counted) - sum(map(len, several.values()))
-        rest = lanes - sum(count * total for count, total in totals.items())
+        totals = {count: self.added(places) for count, places in sorted(several.items())}
+        rest = lanes - sum([count * total for count, total in totals.items()])
         found = [(1, self._parted(rest, once))] if once else []
         return [*found, *[(count, self._parted(total, len(several[count]))) for count, total in totals.items()]]
 
@@ -187,20 +219,6 @@ class PackedSums:
 
 _UNSIGNED = bytes((byte + _ZERO) % 256 for byte in range(256))
 """By the byte of a signed weight, the byte of the weight plus 128."""
-
-
-class _LaneTable(dict[int, int]):
-    """The lanes by place. A number is made when its place is first met: to make all would take as long as to import."""
-
-    def __init__(self, table: bytes, width: int) -> None:
-        super().__init__()
-        self._bytes = table
-        self._width = width
-
-    def __missing__(self, place: int) -> int:
-        at = place * self._width
-        lanes = self[place] = int.from_bytes(self._bytes[at : at + self._width], "little")
-        return lanes
 
 
 def _folded(text: str) -> str:

@@ -16,7 +16,7 @@ from functools import cache
 from hashlib import sha256
 from math import sqrt
 from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from zlib import crc32
 
 from penstock.detection.linear.reading import folded, undisguised, words
@@ -66,15 +66,26 @@ class Recipe(NamedTuple):
     marks: bool = False
 
 
+def place_code(recipe: Recipe) -> str:
+    """Return the code of an array that holds places of a table."""
+    return "H" if recipe.bits <= _SHORT_BITS else "I"
+
+
+_SHORT_BITS = 16
+
+
 class _HashedWord(NamedTuple):
-    """A word's bytes as they continue a run, its own hash, and the places that only it has: its letters and marks."""
+    """A word: its bytes as they continue a run, its own hash, and the places that only it has: its letters and marks.
+
+    The places are packed as in an array: a text touches thousands, and numbers all over the memory take long to fetch.
+    """
 
     data: bytes
     hash: int
-    places: tuple[int, ...]
+    places: bytes
 
 
-def _hashed(name: str, places: tuple[int, ...] = ()) -> _HashedWord:
+def _hashed(name: str, places: bytes = b"") -> _HashedWord:
     data = name.encode("utf-8", "replace") + b" "
     return _HashedWord(data, crc32(data), places)
 
@@ -82,17 +93,15 @@ def _hashed(name: str, places: tuple[int, ...] = ()) -> _HashedWord:
 _FIRST, _LAST = _hashed("\x02"), _hashed("\x03")  # what no text holds: controls cannot be seen, and are gone by then
 
 
-class _Word(Protocol):
-    @property
-    def data(self) -> bytes: ...
-    @property
-    def hash(self) -> int: ...
+def run_hashes(data: Sequence[bytes], hashes: Sequence[int], longest: int) -> list[list[int]]:
+    """Return the hashes of all runs of words, by their length: those of one word, of two, and so on.
 
-
-def run_hashes(words: Sequence[_Word], longest: int) -> list[list[int]]:
-    """Return the hashes of all runs of words, by their length: those of one word, of two, and so on."""
-    data = [word.data for word in words]
-    levels = [[word.hash for word in words]]
+    Args:
+        data: the bytes with which each word continues a run.
+        hashes: the hash of each word.
+        longest: the length of the longest runs.
+    """
+    levels = [[*hashes]]
     for length in range(1, longest):
         levels.append([*map(crc32, data[length:], levels[-1])])
     return levels
@@ -109,6 +118,7 @@ class Hasher:
         self.recipe = recipe
         self._shift = 33 - recipe.bits
         self._half = 1 << (recipe.bits - 1)
+        self._code = place_code(recipe)
         self._known: dict[str, _HashedWord] = {}
 
     def places(self, text: str) -> set[int]:
@@ -116,17 +126,25 @@ class Hasher:
         plain = undisguised(text)
         known, learn, marks = self._known, self._word, self.recipe.marks
         found = [known.get(name) or learn(name) for name in words(plain)]
+        if marks:
+            found = [_FIRST, *found, _LAST]
+        if not found:
+            return set()
+        data, hashes, letters = zip(*found, strict=True)
         shift, half = self._shift, self._half
-        runs = run_hashes([_FIRST, *found, _LAST] if marks else found, self.recipe.words)
-        hashed = [half + (run >> shift) for level in runs for run in level]
-        return set[int]().union(*[word.places for word in found], hashed, self._breaks(plain) if marks else ())
+        places = set(array(self._code, b"".join(letters)))
+        for level in run_hashes(data, hashes, self.recipe.words):
+            places.update([half + (run >> shift) for run in level])
+        if marks:
+            places.update(self._breaks(plain))
+        return places
 
     def _word(self, name: str) -> _HashedWord:
         plain = folded(name)
         places = {crc32(run, len(run)) >> self._shift for run in self._letters(plain)}
         if self.recipe.marks and len(name) > 1 and name.isupper():
             places |= {self._mark(b"capitals"), self._mark(b"capitals " + plain.encode("utf-8", "replace"))}
-        word = _hashed(plain, tuple(places))
+        word = _hashed(plain, array(self._code, places).tobytes())
         if len(name) <= _LONGEST:
             if len(self._known) >= _KEPT:
                 self._known.clear()
@@ -254,14 +272,13 @@ def margin(head: Head, places: Collection[int]) -> float:
     """Return the margin of a text with features at some places. It is exact, so the same on every machine."""
     if not places:
         return head.bias
-    return head.bias + head.scale * added(head.weights, places) / sqrt(len(places))
+    return head.bias + head.scale * _added(head.weights, places) / sqrt(len(places))
 
 
-def added(table: Sequence[int] | Mapping[int, int], places: Collection[int]) -> int:
-    """Return the sum of what a table has at some places."""
+def _added(weights: Sequence[int], places: Collection[int]) -> int:
     if len(places) < 2:  # noqa: PLR2004 - `itemgetter` then returns no tuple
-        return sum([table[place] for place in places])
-    return sum(itemgetter(*places)(table))
+        return sum([weights[place] for place in places])
+    return sum(itemgetter(*places)(weights))
 
 
 @cache
