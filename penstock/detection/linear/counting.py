@@ -171,12 +171,8 @@ class PackedSums:
     """
 
     def __init__(self, heads: Sequence[Sequence[int]]) -> None:
-        self._width = 4 * len(heads)
+        self._weights = heads
         self._heads = Struct(f"<{len(heads)}I")
-        table = bytearray(self._width * len(heads[0]))
-        for at, weights in enumerate(heads):
-            table[4 * at :: self._width] = bytes(array("b", weights)).translate(_UNSIGNED)
-        self._bytes = bytes(table)
         self._made = [0] * len(heads[0])  # by place; 0 if it is not made yet
 
     def added(self, places: Iterable[int]) -> int:
@@ -185,8 +181,8 @@ class PackedSums:
         return sum([made[place] or lanes(place) for place in places])
 
     def _lanes(self, place: int) -> int:
-        at = place * self._width
-        self._made[place] = lanes = int.from_bytes(self._bytes[at : at + self._width], "little")
+        packed = self._heads.pack(*[weights[place] + _ZERO for weights in self._weights])
+        self._made[place] = lanes = int.from_bytes(packed, "little")
         return lanes
 
     def sums_by_count(self, counted: Mapping[int, int], lanes: int) -> list[tuple[int, list[int]]]:
@@ -214,11 +210,7 @@ class PackedSums:
     def _parted(self, total: int, places: int) -> list[int]:
         """Return the sum of some lanes, by head."""
         zero = _ZERO * places
-        return [value - zero for value in self._heads.unpack(total.to_bytes(self._width, "little"))]
-
-
-_UNSIGNED = bytes((byte + _ZERO) % 256 for byte in range(256))
-"""By the byte of a signed weight, the byte of the weight plus 128."""
+        return [value - zero for value in self._heads.unpack(total.to_bytes(self._heads.size, "little"))]
 
 
 def _folded(text: str) -> str:
