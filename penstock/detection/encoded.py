@@ -284,8 +284,10 @@ def open_run(text: str, words: Sequence[str], end: int) -> int:
     """
     begin = end
     for word in reversed(words):
+        if len(word) > _LONGEST_UNIT or _UNIT.fullmatch(word) is None:
+            break
         low = text.rfind(word, 0, begin)
-        if begin - low - len(word) > _NEAR or len(word) > _LONGEST_UNIT or _UNIT.fullmatch(word) is None:
+        if begin - low - len(word) > _NEAR:
             break
         begin = low
     return begin

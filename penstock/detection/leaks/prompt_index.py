@@ -28,7 +28,7 @@ from penstock.detection.leaks.passages import (
     masked,
 )
 from penstock.detection.spans import Span
-from penstock.detection.words import NO_WORDS, PlainView, known_words, small, spellings
+from penstock.detection.words import NO_WORDS, PlainView, cut, has_letters, known_words, small, spellings
 from penstock.engine.values.errors import OptionError
 
 if TYPE_CHECKING:
@@ -132,10 +132,8 @@ CANARY = "canary"
 _ATBASH = str.maketrans("abcdefghijklmnopqrstuvwxyz", "zyxwvutsrqponmlkjihgfedcba")
 _NOTE = "leaks"
 _DEPTH = 2  # codes within codes
-_CHUNK = rf"[A-Za-z!-/:-@\[-`{{-~]{{0,{BLOB - 1}}}+"  # letters and signs, too few for a code
-_PLAIN_CHUNKS = re.compile(rf"((?:{_CHUNK}[ \n])*+){_CHUNK}")
-_WORD = re.compile(r"[a-z]+")
-_LONGEST_LETTERS = 3  # of a word that stands for one letter, such as xff
+_CHUNK = rf"[!-~\u00a1-\u058f\u2010-\u2027\u2030-\u205e\u20a0-\u20c0]{{0,{BLOB - 1}}}+"  # too short for a code
+_CHUNKS = re.compile(rf"((?:{_CHUNK}[ \n])*+){_CHUNK}")
 _MOST_GLANCED = 1000  # characters: a longer text is searched faster than it is looked at
 
 
@@ -242,30 +240,37 @@ class PromptIndex:
 
         None: the glance does not show that. Do not ask if `goes_on` with the notes of the text.
         """
-        pairs, firsts, canaries = self._passages.pairs, self._passages.firsts, self.canaries
+        pairs, canaries = self._passages.pairs, self.canaries
         if not (pairs or canaries):
             return len(text)
         piece = text[start:] if start else text
-        plain = _PLAIN_CHUNKS.fullmatch(piece)
-        if plain is None or len(piece) > _MOST_GLANCED:
+        view = None if piece.isascii() else PlainView(piece, final=final)
+        read = piece.lower() if view is None else view.text
+        chunks = _CHUNKS.fullmatch(read)
+        if chunks is None or len(read) > _MOST_GLANCED:
             return None
-        small = piece.lower()
         # What no space ends yet may become anything, so it is held back.
-        whole = len(small) if final else plain.end(1)
-        words = _WORD.findall(small, 0, whole)
-        if len(words) > 1 and not pairs.keys().isdisjoint(pairwise(words)):
+        held = whole = len(read) if final else chunks.end(1)
+        words = spellings(read[:whole])
+        if (len(words) >= UNITS and have_run(words)) or (canaries and any(self._canaries.find(read))):
             return None
-        if (len(words) >= UNITS and have_run(words)) or (canaries and any(self._canaries.find(small))):
-            return None
+        if words:
+            lettered = [word for word in words if has_letters(word)]
+            if not pairs.keys().isdisjoint(pairwise(lettered)):
+                chains = WordChains(cut(read[:whole]).lettered(), self._passages)
+                if chains.taken or chains.cuts:
+                    return None
+                held = chains.hold(whole)
+            elif lettered and lettered[-1] in self._passages.firsts:
+                low = read.rfind(lettered[-1], 0, whole)
+                held = low if whole - low - len(lettered[-1]) <= FAR else whole
         if final:
             return len(text)
-        held = whole
-        if words and words[-1] in firsts:
-            low = small.rfind(words[-1], 0, whole)
-            held = low if whole - low - len(words[-1]) <= FAR else whole
-        if words and len(words[-1]) <= _LONGEST_LETTERS:
-            held = min(held, open_run(small, words, whole))
-        return start + (min(held, self._canaries.hold(small)) if canaries else held)
+        held = min(held, open_run(read, words, whole))
+        held = min(held, self._canaries.hold(read)) if canaries else held
+        if view is not None:
+            held = view.source if held == len(read) else view.start(held)
+        return start + held
 
     @staticmethod
     def goes_on(notes: Mapping[str, Value]) -> bool:

@@ -224,7 +224,10 @@ def test_only_pieces_that_may_show_the_prompt_are_searched(monkeypatch: pytest.M
     assert streamed(["Bake ", "the ", "bread ", "hot, ", "and ", "wait."])[0] == "Bake the bread hot, and wait."
     assert searched == ["Bake "]
     assert streamed(["Bake ", "the ", "starter ", "hot."])[0] == "Bake the starter hot."
-    assert searched[2:] == ["the starter ", *["the starter hot."] * 2], "a passage may go on with any of the words"
+    assert searched == ["Bake ", "Bake "]
+    assert SECRET not in streamed(["Bake. ", *(f"{word} " for word in SECRET.split(" "))])[0]
+    assert searched[2] == "Bake. "
+    assert len(searched) > 3
 
 
 async def test_a_judge_is_asked_for_what_is_told_in_other_words() -> None:
