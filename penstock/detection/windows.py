@@ -60,10 +60,11 @@ class Windows:
             return None
         limit = start + self.most
         # An earlier end is too early, and hides no later one: two ends overlap only in a line break, where both end.
-        begin = max(start + self.least - _LONGEST_END, start)
-        for found in _END.finditer(text, begin, min(limit, len(text))):
+        found = _END.search(text, start + max(self.least - _LONGEST_END, 0), limit)
+        while found is not None:
             if found.end() - start >= self.least:
                 return found.end()
+            found = _END.search(text, found.end(), limit)
         if len(text) <= limit:
             return None
         for at in range(limit - 1, start + self.most // 2, -1):
