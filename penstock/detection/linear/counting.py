@@ -14,7 +14,7 @@ from collections import Counter
 from functools import cache
 from itertools import chain
 from math import sqrt
-from operator import mul
+from operator import itemgetter, mul
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
@@ -171,7 +171,7 @@ class PackedSums:
     """
 
     def __init__(self, heads: Sequence[Sequence[int]]) -> None:
-        self._weights = heads
+        self._weights = [bytes(array("b", weights)).translate(_UNSIGNED) for weights in heads]
         self._heads = Struct(f"<{len(heads)}I")
         self._made = [0] * len(heads[0])  # by place; 0 if it is not made yet
 
@@ -181,7 +181,7 @@ class PackedSums:
         return sum([made[place] or lanes(place) for place in places])
 
     def _lanes(self, place: int) -> int:
-        packed = self._heads.pack(*[weights[place] + _ZERO for weights in self._weights])
+        packed = self._heads.pack(*map(itemgetter(place), self._weights))
         self._made[place] = lanes = int.from_bytes(packed, "little")
         return lanes
 
@@ -211,6 +211,10 @@ class PackedSums:
         """Return the sum of some lanes, by head."""
         zero = _ZERO * places
         return [value - zero for value in self._heads.unpack(total.to_bytes(self._heads.size, "little"))]
+
+
+_UNSIGNED = bytes((byte + _ZERO) % 256 for byte in range(256))
+"""By the byte of a signed weight, the byte of the weight plus 128."""
 
 
 def _folded(text: str) -> str:
