@@ -37,12 +37,14 @@ from penstock.engine.graph.plan import (
     PlanSequence,
     PlanShadow,
     PlanSteps,
+    PlanViews,
     overlapping_blocks,
     plan_steps,
 )
 from penstock.engine.processor.context import View
 from penstock.engine.processor.payload import Payload
 from penstock.engine.tasks import new_task_group, run_without_loop, runs_without_loop
+from penstock.engine.text_guards.views import TextViews
 from penstock.engine.values.errors import StepFailedError, UsageError
 from penstock.engine.values.facts import laid_over
 from penstock.engine.workers import TimeLimitError
@@ -111,6 +113,11 @@ async def _run_sequence(block: PlanSequence, call: StageCall, payload: Payload) 
         if payload.finished:
             break
     return payload
+
+
+async def _run_views(block: PlanViews, call: StageCall, payload: Payload) -> Payload:
+    with TextViews():
+        return await execute(block.block, call, payload)
 
 
 async def _run_policy(block: PlanPolicy, call: StageCall, payload: Payload) -> Payload:
@@ -430,6 +437,7 @@ _RUNNERS: dict[type[object], Callable[[Any, StageCall, Payload], Coroutine[objec
     PlanPolicy: _run_policy,
     PlanShadow: _run_shadow,
     PlanOverlap: _run_overlap,
+    PlanViews: _run_views,
     PlanParallel: _run_parallel,
     PlanBranch: _run_branch,
     PlanDag: _run_dag,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from penstock.engine.graph.nodes import DEFAULT, Branch, Dag, Parallel, Policy, Sequence, Step, steps_of
 from penstock.engine.processor.processor import Processor, claims_of, is_async
 from penstock.engine.processor.stages import STAGES
+from penstock.engine.text_guards.whole_texts import WholeTexts
 from penstock.engine.workers import run_in_worker
 
 if TYPE_CHECKING:
@@ -149,6 +150,15 @@ class PlanOverlap:
 
 
 @dataclass(slots=True, eq=False, repr=False)
+class PlanViews:
+    """A whole plan with steps that search texts: while it runs, they share views of the texts (`TextViews`)."""
+
+    block: Block
+    sync: bool
+    movable: int = 0
+
+
+@dataclass(slots=True, eq=False, repr=False)
 class PlanArm:
     """One arm of a parallel, a branch or a dag: its id (for conflicts), its block, and whether a guard is in it."""
 
@@ -213,13 +223,21 @@ class PlanDag:
 
 
 Block: TypeAlias = (
-    "PlanSteps | PlanSequence | PlanPolicy | PlanShadow | PlanOverlap | PlanParallel | PlanBranch | PlanDag"
+    "PlanSteps | PlanSequence | PlanPolicy | PlanShadow | PlanOverlap | PlanViews | PlanParallel | PlanBranch | PlanDag"
 )
 
 
 def compile_plan(root: Node, stage_name: str) -> Block | None:
     """Return the plan of a resolved and validated graph for one stage; None if no step has that stage."""
-    return _compile(root, STAGES[stage_name])
+    stage = STAGES[stage_name]
+    block = _compile(root, stage)
+    if block is None or stage.streams or not any(map(_searches_texts, plan_steps(block, fallbacks=True))):
+        return block
+    return PlanViews(block, block.sync, block.movable)
+
+
+def _searches_texts(step: PlanStep) -> bool:
+    return isinstance(step.processor, WholeTexts)
 
 
 def serving(root: Sequence, stage: Stage, orders: Orders | None) -> Sequence:
@@ -287,11 +305,11 @@ def overlapping_blocks(block: Block | None) -> Iterator[Block]:
 
 
 def _inside(
-    block: PlanSequence | PlanPolicy | PlanShadow | PlanOverlap | PlanParallel | PlanBranch | PlanDag,
+    block: PlanSequence | PlanPolicy | PlanShadow | PlanOverlap | PlanViews | PlanParallel | PlanBranch | PlanDag,
 ) -> tuple[Block, ...]:
     if isinstance(block, PlanSequence):
         return block.blocks
-    if isinstance(block, (PlanPolicy, PlanShadow, PlanOverlap)):
+    if isinstance(block, (PlanPolicy, PlanShadow, PlanOverlap, PlanViews)):
         return (block.block,)
     if isinstance(block, PlanParallel):
         return tuple(arm.block for arm in block.arms)

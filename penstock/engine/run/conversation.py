@@ -200,7 +200,7 @@ class Conversation:
 
 
 def _check_retries(option: str, given: Value) -> None:
-    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+    if type(given) is not int or given < 0:
         raise UsageError(f"{option} is a number of retries, 0 or more, not {given!r}")
 
 
@@ -223,8 +223,11 @@ def add_input(stage: Stage, messages: object, before: MessageList) -> tuple[Mess
         return messages, given.difference([entry[0].id for entry in before.entries])
     base = before if stage.keeps else before.with_entries(())
     role: Literal["user", "assistant"] = "assistant" if stage.source == "response" else "user"
-    completed = [base.completed(message) for message in parse_input(messages, role)]
-    return base.add(completed, source=stage.source), frozenset(message.id for message in completed)
+    if isinstance(messages, str):
+        new = [base.new_message(role, messages)]
+    else:
+        new = [base.completed(message) for message in parse_input(messages, role)]
+    return base.with_new(new, stage.source), frozenset([message.id for message in new])
 
 
 def parse_input(messages: object, role: Literal["user", "assistant"]) -> tuple[Message, ...]:

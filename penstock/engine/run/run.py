@@ -23,7 +23,6 @@ from penstock.engine.run.conversation import MAX_ERROR_RETRIES, NO_IDS, Conversa
 from penstock.engine.run.held_answers import HeldAnswers, Release, edited_chunks, info_of, open_calls, texts_of
 from penstock.engine.run.tracing import LazyTrace, known_log, open_log
 from penstock.engine.tasks import BackgroundTasks, must_take_turn, runs_without_loop, take_turn
-from penstock.engine.text_guards.views import TextViews
 from penstock.engine.values.enclosing import CallSite, Scope, scope_of
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, Value, Values, freeze, json_value
@@ -91,7 +90,7 @@ class Run:
         retries = self._retries = 0 if max_processor_retries is None else max_processor_retries
         self._conversation = Conversation(MessageList(ids=ids, clock=clock), retries, max_error_retries)
         self._answers = HeldAnswers()
-        self._ready: dict[str, tuple[Block | None, StageCall]] = {}
+        self._bare_calls: dict[str, StageCall] = {}
         self._state = RunState(
             run_id or ids.next(), {} if request_context is None else request_context, [] if records else None, observers
         )
@@ -455,7 +454,7 @@ class Run:
     # How a stage is run
 
     async def _run(self, stage: Stage, messages: object, fields: Values, info: Values) -> Outcome:
-        block, call = self._ready.get(stage.name) or self._made_ready(stage)
+        block = self._plans.stage(stage.name)
         if block is not None and block.movable and must_take_turn():
             await take_turn()
         if self.tripwire is not None:
@@ -468,17 +467,19 @@ class Run:
         if messages is not None:
             if stage.judges == "step":
                 self._conversation.begin_answer(current)
-            current, fresh = await self._added(stage, messages, current)
+            if isinstance(messages, (str, Message, MessageList)) or runs_without_loop() or not is_long_value(messages):
+                current, fresh = add_input(stage, messages, current)
+            else:
+                current, fresh = await run_in_worker(partial(add_input, stage, messages, current))
         if fields or current is not before.message_list:
             start = Payload(current, before.facts, fields)
-        if info is not EMPTY or fresh is not NO_IDS:
-            call = StageCall(self._state, stage, info, fresh)
+        bare = info is EMPTY and fresh is NO_IDS
+        call = self._bare_call(stage) if bare else StageCall(self._state, stage, info, fresh)
         if block is None:
             return self._ended(stage, call, before, start)
-        with TextViews():
-            if self._state.spans is not None:
-                return await self._run_in_span(self._state.spans, block, call, before, start)
-            return self._ended(stage, call, before, await execute(block, call, start))
+        if self._state.spans is not None:
+            return await self._run_in_span(self._state.spans, block, call, before, start)
+        return self._ended(stage, call, before, await execute(block, call, start))
 
     async def _run_in_span(
         self, spans: SpanLog, block: Block, call: StageCall, before: Payload, start: Payload
@@ -521,28 +522,23 @@ class Run:
         frozen, details = read() if quick else await run_in_worker(read)
         return await self._run(stage, None, FrozenDict({stage.value: frozen}), details)
 
-    async def _added(self, stage: Stage, messages: object, before: MessageList) -> tuple[MessageList, frozenset[str]]:
-        """Return the conversation with the messages that a caller gives to a stage, and the ids of the new ones."""
-        read = partial(add_input, stage, messages, before)
-        quick = isinstance(messages, (str, Message, MessageList)) or runs_without_loop() or not is_long_value(messages)
-        return read() if quick else await run_in_worker(read)
-
     def _records(self, *calls: StageCall) -> Sequence[Record]:
         """Return the records of the steps that ran in these calls; none unless the run keeps records."""
         spans = self._state.spans
         return () if spans is None else spans.records_in([call.span for call in calls if call.span is not None])
 
-    def _made_ready(self, stage: Stage) -> tuple[Block | None, StageCall]:
-        """Return a stage's plan, and its call where the caller gives no details: both the same for the whole run."""
-        ready = (self._plans.stage(stage.name), StageCall(self._state, stage, EMPTY, NO_IDS))
-        self._ready[stage.name] = ready
-        return ready
+    def _bare_call(self, stage: Stage) -> StageCall:
+        """Return a call of a stage without messages and details, the same for the whole run."""
+        call = self._bare_calls.get(stage.name)
+        if call is None:
+            call = self._bare_calls[stage.name] = StageCall(self._state, stage, EMPTY, NO_IDS)
+        return call
 
     def _ended(self, stage: Stage, call: StageCall, before: Payload, end: Payload) -> Outcome:
         """Keep what the stage left, or roll it back, and return its outcome."""
         if self.tripwire is not None:  # another call of this run was stopped meanwhile: this one may not pass
             return self._stopped(stage)
-        records = self._records(call)
+        records = () if self._state.spans is None else self._records(call)
         if end.tripwire is not None:
             return self._blocked(stage, call, before, end, records)
         conversation = self._conversation
@@ -595,7 +591,7 @@ class Run:
 
     def _stopped(self, stage: Stage) -> Outcome:
         """Return the outcome of a stage after the run was stopped: the same verdict, and nothing ran."""
-        return Outcome(self._made_ready(stage)[1], self._conversation.payload.stopped(self.tripwire))
+        return Outcome(self._bare_call(stage), self._conversation.payload.stopped(self.tripwire))
 
     def _drop_held(self) -> None:
         """Take back the answers that are held."""

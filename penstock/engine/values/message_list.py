@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from penstock.engine.values.edits import Edit, Edits
-    from penstock.engine.values.messages import Part, PartKind
+    from penstock.engine.values.messages import Part, PartKind, Role
     from penstock.engine.values.protocols import Clock, Ids
 
 Source = Literal["input", "memory", "response", "context", "system"]
@@ -91,7 +91,8 @@ class MessageList:
         self._clock = clock
         self.return_check = None
         self.known_edits = NO_KNOWN_EDITS
-        self._entries = self._added(as_messages(messages), source, None)
+        if messages != ():
+            self._entries = self._added(as_messages(messages), source, None)
 
     # Views
 
@@ -172,7 +173,7 @@ class MessageList:
                 ``response`` for others.
             tag: the owner of system messages. A message is dropped if its owner already has one with the same text.
         """
-        return self._derive(self._added(as_messages(messages), source, tag))
+        return self.with_new(as_messages(messages), source, tag)
 
     def replace(self, *messages: Message) -> MessageList:
         """Return the list with each of the messages in place of the one with the same id.
@@ -279,11 +280,15 @@ class MessageList:
         """Return the message with an id and a time; those that it has stay."""
         if message.id and message.created_at is not None:
             return message
-        return _replace(
-            message,
-            id=message.id or self._ids.next(),
-            created_at=message.created_at or self._clock.now(),
-        )
+        return message.with_origin(message.id or self._ids.next(), message.created_at or self._clock.now())
+
+    def new_message(self, role: Role, text: str) -> Message:
+        """Return a message with an id and a time."""
+        return Message(role, (TextPart(text),), self._ids.next(), self._clock.now())
+
+    def with_new(self, messages: Iterable[Message], source: Source | None, tag: str | None = None) -> MessageList:
+        """Return the list with messages added as by `add`, whose ids are known to differ from one another."""
+        return self._derive(self._added(messages, source, tag))
 
     def _derive(
         self,
@@ -318,8 +323,12 @@ class MessageList:
 
     def _added(self, messages: Iterable[Message], source: Source | None, tag: str | None) -> tuple[Entry, ...]:
         entries = list(self._entries)
-        where = {entry.message.id: index for index, entry in enumerate(entries)}
-        said = {(entry.tag, _said(entry.message)): entry.message.id for entry in entries if entry.source == "system"}
+        where: dict[str, int] = {}
+        said: dict[tuple[str | None, str | tuple[Part, ...]], str] = {}
+        for index, (message, origin, owner) in enumerate(entries):
+            where[message.id] = index
+            if origin == "system":
+                said[owner, _said(message)] = message.id
         for given in messages:
             message = self.completed(given)
             entry = Entry(message, _source_of(message, source), tag if message.role == "system" else None)

@@ -51,7 +51,8 @@ class TextPart:
         """Freeze the metadata; refuse a text that is not a str."""
         if type(self.text) is not str:
             _require_text(self.text)
-        _freeze_fields(self, "metadata")
+        if type(self.metadata) is not FrozenDict:
+            _freeze_fields(self, "metadata")
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +313,11 @@ class Message:
     def as_from_client(self) -> Message:
         """Return the message with ``from_client`` set."""
         return self if self.from_client else self._with(self.parts, from_client=True)
+
+    def with_origin(self, id: str, created_at: datetime | None) -> Message:
+        """Return the message with another id and time."""
+        own = (self.thread_id, self.resource_id, self.metadata, self.name, self.from_client)
+        return Message(self.role, self.parts, id, created_at, *own)
 
     def _with(self, parts: tuple[Part, ...], *, from_client: bool) -> Message:
         own = (self.id, self.created_at, self.thread_id, self.resource_id, self.metadata, self.name)

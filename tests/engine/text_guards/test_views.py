@@ -6,7 +6,8 @@ from typing import ClassVar
 
 import pytest
 
-from penstock.engine.processor.context import AnyContext
+from penstock.engine.processor.context import AnyContext, InputContext
+from penstock.engine.processor.processor import Processor
 from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.engine.text_guards.views import MOST, TextViews, view_of
 from penstock.engine.workflow import Workflow
@@ -109,3 +110,21 @@ def test_views_are_bounded():
         for text in ("one", half, half + "b", "one", half + half, half + half):
             view_of(text, Reader.words)
     assert Reader.made == {"one": 2, half: 1, half + "b": 1, half + half: 2}
+
+
+class Glancing(Processor):
+    """Is no guard over texts, but asks for the words all the same."""
+
+    def process_input(self, ctx: InputContext) -> None:
+        """Look at the words."""
+        view_of(ctx.text, Reader.words)
+
+
+def test_only_steps_that_search_texts_have_views_opened():
+    """A plan knows whether it has such a step; without one, nothing is opened, and views are made as elsewhere."""
+    plain = Workflow("w").then(Glancing(), id="a").then(Glancing(), id="b")
+    plain.check_sync("one two")
+    assert Reader.made == {"one two": 2}
+    Reader.made.clear()
+    plain.then(Reader("c")).check_sync("one two")
+    assert Reader.made == {"one two": 1}

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import pickle
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -12,6 +15,7 @@ import pytest
 from penstock import Answer, BlockedError, Chunk, Message, Retry, TextPart, ToolPart, Tripwire, Workflow, processor
 from penstock.engine import MessageError, MissingExtraError, StepFailedError, TextEdits
 from penstock.engine.values.frozen import EMPTY, FrozenDict, equal, freeze, thaw
+from penstock.engine.values.protocols import RANDOM_IDS
 
 
 def test_a_frozen_mapping_is_like_a_dict_that_does_not_change() -> None:
@@ -148,3 +152,29 @@ def test_a_verdict_that_was_raised_can_be_pickled() -> None:
     error = pickle.loads(pickle.dumps(BlockedError(verdict)))  # noqa: S301 - our own
     assert error.tripwire == verdict
     assert str(error) == str(BlockedError(verdict))
+
+
+def test_random_ids_differ():
+    """Each has 24 hexadecimal digits, however many are asked for."""
+    ids = [RANDOM_IDS.next() for _ in range(1_000)]
+    assert len({*ids}) == len(ids)
+    assert all(len(id) == 24 and int(id, 16) >= 0 for id in ids)
+
+
+FORKS = """
+import os
+from penstock.engine.values.protocols import RANDOM_IDS
+RANDOM_IDS.next()
+child = os.fork()
+ids = [RANDOM_IDS.next() for _ in range(100)]
+if child:
+    os.waitpid(child, 0)  # so that only one prints at a time
+print(*ids)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_process_has_ids_of_its_own():
+    """The ids that its parent has in stock are not its own."""
+    ids = subprocess.run([sys.executable, "-c", FORKS], check=True, capture_output=True, text=True).stdout.split()
+    assert len({*ids}) == len(ids) == 200
