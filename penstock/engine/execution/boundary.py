@@ -57,7 +57,7 @@ def apply_result(
         return _tripped(call, step, payload, effects, effects.tripwire, started)
     try:
         after = _applied(step, payload, effects, result)
-        changes = _changes(step, payload, after, result, listening=started > 0)
+        changes = _changes(step, payload, after, effects, result, listening=started > 0)
     except Exception as error:  # noqa: BLE001 - a result that cannot be applied is the step's failure
         return fail(call, step, payload, error, started, effects)
     if payload.changes is not None:
@@ -379,7 +379,7 @@ def _applied(step: PlanStep, payload: Payload, effects: Effects | None, result: 
             )
         after = payload
     else:
-        if inspect.isawaitable(result):
+        if not isinstance(result, MessageList) and inspect.isawaitable(result):
             close_awaitable(result)
             raise WrongReturnError("it returned an awaitable; declare the hook `async def`")
         _check_own(effects, result)
@@ -401,20 +401,25 @@ def _check_own(effects: Effects | None, result: object) -> None:
         )
 
 
-def _changes(step: PlanStep, before: Payload, after: Payload, result: object, *, listening: bool) -> Changes:
+def _changes(
+    step: PlanStep, before: Payload, after: Payload, effects: Effects | None, result: object, *, listening: bool
+) -> Changes:
     """Return what a step changed, checked against what its processor declares.
 
     The payloads are compared once, and only if a join, a record, or the check needs it.
     """
     if after is before:
         return NO_CHANGES
+    put = None if effects is None else effects.facts
     unread = not listening and before.changes is None
     if unread and step.edits == "anything":
         return NO_CHANGES
+    if result is None:  # what the hook did through its context is no edit
+        return NO_CHANGES if unread else diff(before, after, step.path, put=put)
     known = known_edits(result)
     if unread and not _needs_check(step, before, after, known):
         return NO_CHANGES
-    changes = diff(before, after, step.path, known, hides=step.role == "guard")
+    changes = diff(before, after, step.path, known, hides=step.role == "guard", put=put)
     _check_claim(step, after, changes, known)
     return changes
 

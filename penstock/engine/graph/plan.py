@@ -8,7 +8,7 @@ worker thread where texts are long (`Processor.offloadable`); otherwise 0.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.engine.graph.nodes import DEFAULT, Branch, Dag, Parallel, Policy, Sequence, Step, steps_of
@@ -165,11 +165,12 @@ class PlanArm:
     id: str
     block: Block
     guards: bool
+    name: str = field(init=False)
+    """The id within its workflow, which `pick` and a function of a conflict use."""
 
-    @property
-    def name(self) -> str:
-        """The id within its workflow, which `pick` and a function of a conflict use."""
-        return self.id.rsplit("/", 1)[-1]
+    def __post_init__(self) -> None:
+        """Take the name from the id."""
+        self.name = self.id.rsplit("/", 1)[-1]
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -73,6 +73,14 @@ def value_at(base: Payload, path: PayloadPath) -> Value:
     return value
 
 
+def is_flat(changes: Changes) -> bool:
+    """Tell whether only texts and facts changed, as most often, so that no change lies within another one."""
+    for path in changes.others:  # noqa: SIM110 - asked for each branch of each join
+        if path[0] != "facts":
+            return False
+    return True
+
+
 def as_tree(changes: Changes) -> Tree:
     """Return changes as nested mappings, with a change at each leaf."""
     tree: Tree = {}
@@ -155,9 +163,13 @@ def renames_keys(texts: Mapping[TextPlace, Edits]) -> bool:
 
 def credited(changes: Changes, step: str, makers: Mapping[PayloadPath, str] | None = None) -> Changes:
     """Return the changes with every change but edits credited to a step; ``makers`` has other steps, by path."""
-    if not changes.others:
+    known: Mapping[PayloadPath, str] = makers or {}
+    for path, change in changes.others.items():
+        if change.step != known.get(path, step):
+            break
+    else:
         return changes
-    others = {path: replace(change, step=(makers or {}).get(path, step)) for path, change in changes.others.items()}
+    others = {path: change.by(known.get(path, step)) for path, change in changes.others.items()}
     return Changes(changes.texts, others, complete=changes.complete)
 
 
@@ -212,9 +224,12 @@ def rebuild(base: Payload, changes: Changes) -> Payload:
         return base
     message_list = base.message_list
     kept = (base.data, base.tripwire, base.finished, base.changes)
-    if not changes.others and all(place.message_id for place in changes.texts):
-        edited = message_list.edit_text(changes.texts)
-        return Payload(edited.with_entries(edited.entries), base.facts, base.fields, *kept)
+    if is_flat(changes) and all(place.message_id for place in changes.texts):
+        if changes.texts:
+            edited = message_list.edit_text(changes.texts)
+            message_list = edited.with_entries(edited.entries)
+        put = {path[1]: change for path, change in changes.others.items()}
+        return Payload(message_list, _rebuild_mapping(base.facts, put) if put else base.facts, base.fields, *kept)
     tree = as_tree(changes)
     if {"messages", "order", "sources"} & tree.keys():
         message_list = _rebuild_list(message_list, tree)

@@ -7,7 +7,7 @@ character that differs to the last.
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.engine.merging.changes import (
     KEYED_FIELDS,
@@ -36,26 +36,37 @@ if TYPE_CHECKING:
 
     from penstock.engine.processor.payload import Payload, PayloadPath
     from penstock.engine.values.edits import Edits
+    from penstock.engine.values.facts import Facts
     from penstock.engine.values.frozen import Layer, Value
     from penstock.engine.values.message_list import Entry, MessageList
     from penstock.engine.values.messages import Message, Part
     from penstock.engine.values.texts import Path
 
+AnyMapping: TypeAlias = "Mapping[Value, Value]"
+"""Facts, metadata, or a field that merges key by key."""
+
 
 def diff(
-    base: Payload, new: Payload, step: str = "", known_edits: KnownEdits = NO_KNOWN_EDITS, *, hides: bool = False
+    base: Payload,
+    new: Payload,
+    step: str = "",
+    known_edits: KnownEdits = NO_KNOWN_EDITS,
+    *,
+    hides: bool = False,
+    put: Facts | None = None,
 ) -> Changes:
     """Return the changes from one payload to the other.
 
     Args:
         base: the payload before.
         new: the payload after.
-        step: the path of the step, for text edits that name none.
+        step: the path of the step, for text edits that name none, and for facts that are known to be set.
         known_edits: text edits that were recorded when they were made. They are used if they lead to the new text.
         hides: whether every edit that removes text hides it, as those of a guard do.
+        put: the facts that were set, if that is known: the others are not compared.
     """
     texts: dict[TextPlace, Edits] = {}
-    found: _Diff | None = None
+    others: dict[PayloadPath, Put | Added | Gone] = {}
     if new.message_list is base.message_list:
         pass
     elif known_edits.complete and not renames_keys(known_edits.texts):
@@ -63,15 +74,17 @@ def diff(
             if place.message_id:
                 texts[place] = edit_ops.stamp(edits, step, hides=hides)
     else:  # also where a key was renamed, since that moves the places below it
-        found = _Diff(texts, step, known_edits.texts, hides=hides)
-        found.lists(base.message_list, new.message_list)
-    if new.facts is base.facts and new.fields is base.fields:  # as in most steps
-        return Changes(texts, {} if found is None else found.others)
-    found = found or _Diff(texts, step, known_edits.texts, hides=hides)
-    found.mapping(base.facts, new.facts, ("facts",))
-    for name in {**base.fields, **new.fields}:
-        found.field(name, base.fields.get(name), new.fields.get(name))
-    return Changes(texts, found.others)
+        _Diff(texts, others, step, known_edits.texts, hides=hides).lists(base.message_list, new.message_list)
+    if new.facts is not base.facts:
+        if put is None:
+            _mapping(base.facts, new.facts, ("facts",), others)
+        else:
+            _keys_set(base.facts, put, ("facts",), others, step)
+    if new.fields is not base.fields:
+        found = _Diff(texts, others, step, known_edits.texts, hides=hides)
+        for name in {**base.fields, **new.fields}:
+            found.field(name, base.fields.get(name), new.fields.get(name))
+    return Changes(texts, others)
 
 
 def branch_changes(base: Payload, end: Payload, branch: str) -> Changes:
@@ -122,10 +135,16 @@ class _Diff:
     """The changes found so far while two payloads are compared."""
 
     def __init__(
-        self, texts: dict[TextPlace, Edits], step: str, known: Mapping[TextPlace, Edits], *, hides: bool
+        self,
+        texts: dict[TextPlace, Edits],
+        others: dict[PayloadPath, Put | Added | Gone],
+        step: str,
+        known: Mapping[TextPlace, Edits],
+        *,
+        hides: bool,
     ) -> None:
         self.texts = texts
-        self.others: dict[PayloadPath, Put | Added | Gone] = {}
+        self.others = others
         self._step = step
         self._known = known
         self._hides = hides
@@ -161,7 +180,7 @@ class _Diff:
         for name in ("role", "created_at", "thread_id", "resource_id", "name", "from_client"):
             if getattr(old, name) != getattr(new, name):
                 self.others[*path, name] = Put(getattr(new, name))
-        self.mapping(old.metadata, new.metadata, (*path, "metadata"))
+        _mapping(old.metadata, new.metadata, (*path, "metadata"), self.others)
         self._parts(old, new)
 
     def _parts(self, old: Message, new: Message) -> None:
@@ -201,7 +220,7 @@ class _Diff:
             return
         path = ("fields", name)
         if name in KEYED_FIELDS and (name != "active_tools" or was is not None):  # None: every tool is active
-            self.mapping(keyed(was), keyed(now), path)
+            _mapping(keyed(was), keyed(now), path, self.others)
             return
         mine = {at.path: edits for at, edits in self._known.items() if not at.message_id and at.path[0] == name}
         if mine and equal(_edited_value(was, name, mine), now):
@@ -213,17 +232,6 @@ class _Diff:
         """Take known edits of a part's or a field's texts as the changes that were made there."""
         for leaf, edits in known.items():
             self._note(TextPlace(message_id, part, leaf), edits)
-
-    def mapping(self, was: Mapping[Value, Value], now: Mapping[Value, Value], path: PayloadPath) -> None:
-        """Compare two mappings key by key."""
-        if was is now:
-            return
-        for key, value in now.items():
-            if key not in was or not _alike(was[key], value):
-                self.others[*path, key] = Put(value)
-        for key in was:
-            if key not in now:
-                self.others[*path, key] = Gone()
 
     def _value(self, was: Layer, now: Layer, path: PayloadPath, *, is_text: bool) -> None:
         if was is now:
@@ -239,6 +247,34 @@ class _Diff:
                 self._value(old, new, (*path, index), is_text=is_text)
         elif not _alike(was, now):
             self.others[path] = Put(now)
+
+
+def _mapping(
+    was: AnyMapping,
+    now: AnyMapping,
+    path: PayloadPath,
+    others: dict[PayloadPath, Put | Added | Gone],
+) -> None:
+    """Compare two mappings key by key, and add what changed."""
+    if was is now:
+        return
+    _keys_set(was, now, path, others)
+    for key in was:
+        if key not in now:
+            others[*path, key] = Gone()
+
+
+def _keys_set(
+    was: AnyMapping,
+    now: AnyMapping,
+    path: PayloadPath,
+    others: dict[PayloadPath, Put | Added | Gone],
+    step: str = "",
+) -> None:
+    """Add the keys with another value than before."""
+    for key, value in now.items():
+        if key not in was or not _alike(was[key], value):
+            others[*path, key] = Put(value, step)
 
 
 def _middles(was: Sequence[Entry], now: Sequence[Entry]) -> tuple[Sequence[Entry], Sequence[Entry], str | None]:

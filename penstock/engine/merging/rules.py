@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from penstock.engine.merging.changes import TEXT_FIELDS, as_tree, flatten, path_of, rebuild, value_at
+from penstock.engine.merging.changes import TEXT_FIELDS, as_tree, flatten, is_flat, path_of, rebuild, value_at
 from penstock.engine.processor.payload import NO_CHANGES, Added, Changes, Gone, PayloadPath, Put
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.errors import UsageError
@@ -118,10 +118,10 @@ def merge(base: Payload, branches: Sequence[BranchChanges], policy: MergePolicy 
     if len(filled) == 1:
         return Merged(filled[0].changes, ())
     work = _Merge(base, policy)
-    if any(branch.changes.others for branch in filled):
-        changes = flatten(work.nodes((), [(branch.id, as_tree(branch.changes)) for branch in filled]))
+    if all([is_flat(branch.changes) for branch in filled]):  # noqa: C419 - a list is made sooner than a generator
+        changes = work.flat(filled)
     else:
-        changes = work.edits_only(filled)
+        changes = flatten(work.nodes((), [(branch.id, as_tree(branch.changes)) for branch in filled]))
     return Merged(changes, tuple(work.unresolved))
 
 
@@ -136,13 +136,19 @@ class _Merge:
         self.policy = policy
         self.unresolved: list[Unresolved] = []
 
-    def edits_only(self, branches: Sequence[BranchChanges]) -> Changes:
-        """Merge branches that only edited texts, text by text: no tree is needed, since no text lies within another."""
+    def flat(self, branches: Sequence[BranchChanges]) -> Changes:
+        """Merge branches that only edited texts and put facts, one by one: no tree is needed."""
         found: dict[TextPlace, Alternatives] = {}
+        facts: dict[PayloadPath, Alternatives] = {}
         for branch in branches:
             for place, edits in branch.changes.texts.items():
                 found.setdefault(place, []).append((branch.id, edits))
-        others: dict[PayloadPath, Put | Added | Gone] = {}
+            for path, change in branch.changes.others.items():
+                facts.setdefault(path, []).append((branch.id, change))
+        others: dict[PayloadPath, Put | Added | Gone] = {
+            path: alternatives[0][1] if len(alternatives) == 1 else self.nodes(path, alternatives)
+            for path, alternatives in facts.items()
+        }
         texts: dict[TextPlace, edit_ops.Edits] = {}
         for place, alternatives in found.items():
             one = alternatives[0][1] if len(alternatives) == 1 else self._texts(path_of(place), alternatives)

@@ -28,7 +28,7 @@ NO_FACTS: Facts = {}
 """The facts of a payload that has none; never written to."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # immutable by convention, like `Changes`: frozen, each would take twice as long to make
 class Put:
     """A change: a value was set.
 
@@ -40,8 +40,12 @@ class Put:
     value: Value
     step: str = ""
 
+    def by(self, step: str) -> Put:
+        """Return the change, made by a step."""
+        return Put(self.value, step)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class Added:
     """A change: a message was added.
 
@@ -55,8 +59,12 @@ class Added:
     after: str | None
     step: str = ""
 
+    def by(self, step: str) -> Added:
+        """Return the change, made by a step."""
+        return Added(self.entry, self.after, step)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class Gone:
     """A change: a message, a part, or a key was removed.
 
@@ -65,6 +73,10 @@ class Gone:
     """
 
     step: str = ""
+
+    def by(self, step: str) -> Gone:
+        """Return the change, made by a step."""
+        return Gone(step)
 
 
 PayloadPath: TypeAlias = tuple[Any, ...]

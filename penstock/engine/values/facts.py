@@ -6,7 +6,9 @@ graph is built.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, cast, final
+from weakref import WeakValueDictionary
 
 from typing_extensions import TypeVar
 
@@ -22,24 +24,29 @@ if TYPE_CHECKING:
 T = TypeVar("T", default=Any)
 
 
+@final
 class Key(Generic[T]):
-    """The typed name of a fact: ``LANGUAGE = Key[str]("language")``. Keys with the same name are equal."""
+    """The typed name of a fact: ``LANGUAGE = Key[str]("language")``. Keys with the same name are one object."""
 
-    __slots__ = ("name",)
+    __slots__ = ("__weakref__", "name")
 
-    def __init__(self, name: str) -> None:
+    name: str
+
+    def __new__(cls, name: str) -> Self:
+        """Return the key of that name."""
         if not name:
             text = "a fact's key needs a name"
             raise ValueError(text)
-        self.name = name
+        with _keys_lock:
+            known = _keys.get(name)
+            if known is None:  # one object for each name, so that the facts are found without calling Python
+                known = _keys[name] = super().__new__(cls)
+                known.name = name
+        return cast("Self", known)
 
-    def __eq__(self, other: object) -> bool:
-        """Tell whether both name the same fact."""
-        return isinstance(other, Key) and self.name == other.name
-
-    def __hash__(self) -> int:
-        """Hash by name."""
-        return hash(("fact", self.name))
+    def __reduce__(self) -> tuple[type[AnyKey], tuple[str]]:
+        """Pickle the name."""
+        return (Key, (self.name,))
 
     def __repr__(self) -> str:
         """Show the name."""
@@ -48,6 +55,9 @@ class Key(Generic[T]):
 
 AnyKey: TypeAlias = Key[Any]
 """A key of any type."""
+
+_keys: WeakValueDictionary[str, AnyKey] = WeakValueDictionary()
+_keys_lock = Lock()
 
 Facts: TypeAlias = "Mapping[AnyKey, Value]"
 """Facts by key."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from penstock import Answer, BlockedError, Chunk, Message, Retry, TextPart, ToolPart, Tripwire, Workflow, processor
+from penstock import Answer, BlockedError, Chunk, Key, Message, Retry, TextPart, ToolPart, Tripwire, Workflow, processor
 from penstock.engine import MessageError, MissingExtraError, StepFailedError, TextEdits
 from penstock.engine.values.frozen import EMPTY, FrozenDict, equal, freeze, thaw
 from penstock.engine.values.protocols import RANDOM_IDS
@@ -178,3 +178,13 @@ def test_a_forked_process_has_ids_of_its_own():
     """The ids that its parent has in stock are not its own."""
     ids = subprocess.run([sys.executable, "-c", FORKS], check=True, capture_output=True, text=True).stdout.split()
     assert len({*ids}) == len(ids) == 200
+
+
+def test_a_key_is_one_object_for_each_name():
+    """Made again, with another type, copied or read from a pickle."""
+    key = Key[str]("language")
+    for same in (Key("language"), Key[int]("language"), copy.deepcopy(key), pickle.loads(pickle.dumps(key))):  # noqa: S301
+        assert same is key
+    assert Key("other") != key
+    with pytest.raises(ValueError, match="needs a name"):
+        Key("")
