@@ -64,7 +64,7 @@ def normalise(edits: Iterable[Edit], text: str) -> Edits:
     Raises:
         EditError: two of them overlap, or one reaches beyond the text.
     """
-    ordered = in_order(edit for edit in edits if edit.text or edit.start < edit.end)
+    ordered = in_order([edit for edit in edits if edit.text or edit.start < edit.end])
     at = 0
     for edit in ordered:
         if edit.start < at:
@@ -93,7 +93,7 @@ def apply(text: str, edits: Edits) -> str:
             made.append("".join(pieces))
             pieces.clear()
     pieces.append(text[at:])
-    return "".join([*made, *pieces])
+    return "".join([*made, *pieces] if made else pieces)
 
 
 def difference(before: str, after: str, step: str = "") -> Edits:
@@ -245,8 +245,11 @@ def merge(branches: Sequence[Edits]) -> tuple[Edits, list[Edits]]:
     filled = [edits for edits in branches if edits]
     if len(filled) <= 1:
         return (filled[0] if filled else ()), []
-    ordered = in_order(edit for edits in filled for edit in edits)
-    if all(one.end <= other.start and one.start < other.end for one, other in pairwise(ordered)):
+    ordered = in_order([edit for edits in filled for edit in edits])
+    for one, other in pairwise(ordered):
+        if one.end > other.start or one.start >= other.end:
+            break
+    else:
         return ordered, []  # nothing overlaps, and no two insertions are at one point
     ordered = in_order(_distinct(filled))
     merged: list[Edit] = []

@@ -26,7 +26,7 @@ from penstock.engine.values.texts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from penstock.engine.values.edits import Edit, Edits
     from penstock.engine.values.messages import Part, PartKind, Role
@@ -233,18 +233,17 @@ class MessageList:
             UsageError: the list has no text at a place.
             EditError: edits overlap, or do not fit their text.
         """
-        by_message: dict[str, dict[TextPlace, Iterable[Edit]]] = {}
+        by_message: dict[str, dict[int, dict[TextPlace, Iterable[Edit]]]] = {}
         for place, edits in changes.items():
-            by_message.setdefault(place.message_id, {})[place] = edits
-        self._require(by_message)
+            by_message.setdefault(place.message_id, {}).setdefault(place.part, {})[place] = edits
         known = dict(self.known_edits.texts)
-        entries = tuple(
-            entry._replace(message=_edited(entry.message, by_message[entry.message.id], known))
-            if entry.message.id in by_message
-            else entry
-            for entry in self._entries
-        )
-        return self._derive(entries, edits=known)
+        entries = list(self._entries)
+        for index, (message, source, tag) in enumerate(entries):
+            wanted = by_message.pop(message.id, None)
+            if wanted is not None:
+                entries[index] = Entry(_edited(message, wanted, known), source, tag)
+        self._require(by_message)
+        return self._derive(tuple(entries), edits=known)
 
     def map_text(
         self,
@@ -317,8 +316,8 @@ class MessageList:
         made.known_edits = known_edits
         return made
 
-    def _require(self, ids: Iterable[str]) -> None:
-        if not set(ids) <= {entry.message.id for entry in self._entries}:
+    def _require(self, ids: Collection[str]) -> None:
+        if ids and not set(ids) <= {entry.message.id for entry in self._entries}:
             raise UsageError("the list has no message with that id; use add() for a new message")
 
     def _added(self, messages: Iterable[Message], source: Source | None, tag: str | None) -> tuple[Entry, ...]:
@@ -420,15 +419,14 @@ def _source_of(message: Message, given: Source | None) -> Source:
     return given
 
 
-def _edited(message: Message, changes: Mapping[TextPlace, Iterable[Edit]], known: dict[TextPlace, Edits]) -> Message:
-    """Return the message with its texts edited, and add the edits to those that are known."""
+def _edited(
+    message: Message, changes: Mapping[int, Mapping[TextPlace, Iterable[Edit]]], known: dict[TextPlace, Edits]
+) -> Message:
+    """Return the message with the texts of its parts edited, and add the edits to those that are known."""
     parts = list(message.parts)
-    by_part: dict[int, dict[TextPlace, Iterable[Edit]]] = {}
-    for place, edits in changes.items():
-        if not 0 <= place.part < len(parts):
-            raise UsageError(f"message {message.id!r} has no part {place.part}: it has {len(parts)}")
-        by_part.setdefault(place.part, {})[place] = edits
-    for index, wanted in by_part.items():
+    for index, wanted in changes.items():
+        if not 0 <= index < len(parts):
+            raise UsageError(f"message {message.id!r} has no part {index}: it has {len(parts)}")
         present = dict(part_texts(parts[index]))
         after: dict[Path, str] = {}
         for place, edits in wanted.items():

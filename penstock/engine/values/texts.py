@@ -117,7 +117,11 @@ class UniqueKeys:
 def part_texts(part: Part) -> Iterator[tuple[Path, str]]:
     """Yield every text of a part with its path, which begins with the name of a field."""
     for name in part.texts:
-        yield from leaves(getattr(part, name), (name,))
+        value = getattr(part, name)
+        if isinstance(value, str):
+            yield (name,), value
+        else:
+            yield from leaves(value, (name,))
 
 
 def with_part_texts(part: Part, texts: Mapping[Path, str]) -> Part:
