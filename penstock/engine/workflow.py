@@ -259,8 +259,7 @@ class Workflow:
         Raises:
             WorkflowError: the graph has problems.
         """
-        if options:
-            check_run_options(options)
+        check_run_options(options)
         plans = self.plans
         _ = plans.resolved  # a graph with problems does not start
         return Run(plans, **options)

@@ -21,7 +21,7 @@ from penstock.engine.values.errors import ProcessorError, UsageError
 
 if TYPE_CHECKING:
     from collections import abc
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from penstock.engine.merging.rules import MergePolicy
     from penstock.engine.processor.processor import AnyProcessor
@@ -85,8 +85,8 @@ def check_stage(stage: str, stages: Iterable[str]) -> None:
     _check_names("stage", (stage,), stages)
 
 
-def _check_names(kind: str, given: Iterable[str], known: Iterable[str]) -> None:
-    unknown = [name for name in given if name not in known]
+def _check_names(kind: str, given: Collection[str], known: Iterable[str]) -> None:
+    unknown = [name for name in given if name not in known] if given else ()
     if unknown:
         close = difflib.get_close_matches(str(unknown[0]), known, n=1)
         if unknown[0] == "error_strategy" and "on_error" in known:  # the reference system's name

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.facts import AnyKey, Key
     from penstock.engine.values.frozen import Value, Values
-    from penstock.engine.values.message_list import MessageList
+    from penstock.engine.values.message_list import Entry, MessageList
     from penstock.engine.values.messages import Message
     from penstock.engine.values.model import ModelRequest, Usage
     from penstock.engine.values.usage import UsageEntry, UsageLog
@@ -94,6 +94,11 @@ class View:
     def messages(self) -> tuple[Message, ...]:
         """The messages of this stage, in order, with the edits so far."""
         return self._call.stage.shows(self._payload.message_list)
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Every message with its source and tag, in order, also those that the stage does not show."""
+        return self._payload.message_list.entries
 
     @property
     def system_messages(self) -> tuple[Message, ...]:

@@ -531,7 +531,7 @@ STAGES: Mapping[str, Stage] = {stage.name: stage for stage in _ROWS}
 
 def full_name(given: str) -> str:
     """Return the name of a stage that may be given without its ``process_``; any other value as it is."""
-    return f"process_{given}" if f"process_{given}" in STAGES else given
+    return given if given in STAGES or f"process_{given}" not in STAGES else f"process_{given}"
 
 
 STREAM: Stage = next(stage for stage in _ROWS if stage.streams)

@@ -67,20 +67,19 @@ class Unread(NamedTuple):
 # Messages
 
 
-def message_texts(message: Message, kinds: Collection[str]) -> Iterator[Text]:
-    """Yield the texts of a message: of its parts of those kinds, then the fixed ones of these parts, then its own.
+def message_texts(message: Message, kinds: Collection[str]) -> list[Text]:
+    """Return the texts of a message: of its parts of those kinds, then the fixed ones of these parts, then its own.
 
     Neighbouring text parts are then neighbours here, too, whatever their metadata hold.
     """
-    if (
-        len(message.parts) == 1 and type(message.parts[0]) is TextPart and not message.parts[0].metadata
-    ):  # by far the most
-        if "text" in kinds:
-            yield Text(TextPlace(message.id, 0), message.parts[0].text, "text")
+    parts = message.parts
+    if len(parts) == 1 and type(parts[0]) is TextPart and not parts[0].metadata:  # by far the most
+        texts = [Text(TextPlace(message.id, 0), parts[0].text, "text")] if "text" in kinds else []
     else:
-        yield from _parts_texts(message, kinds)
+        texts = list(_parts_texts(message, kinds))
     if message.name is not None or message.metadata or message.from_client:
-        yield from _own_texts(message)
+        texts.extend(_own_texts(message))
+    return texts
 
 
 def _parts_texts(message: Message, kinds: Collection[str]) -> Iterator[Text]:
@@ -92,11 +91,13 @@ def _parts_texts(message: Message, kinds: Collection[str]) -> Iterator[Text]:
             yield from _fixed_part_texts(part, where)
 
 
-def unread_bodies(message: Message, kinds: Collection[str]) -> Iterator[Unread]:
-    """Yield the parts of a message, of those kinds, with a body that cannot be read."""
-    for index, part in enumerate(message.parts):
-        if part.type != "text" and part.type in kinds and _is_unread(part):
-            yield Unread(message.id, index, part.type)
+def unread_bodies(message: Message, kinds: Collection[str]) -> list[Unread]:
+    """Return the parts of a message, of those kinds, with a body that cannot be read."""
+    return [
+        Unread(message.id, index, part.type)
+        for index, part in enumerate(message.parts)
+        if part.type != "text" and part.type in kinds and _is_unread(part)
+    ]
 
 
 _IDS = ("id", "thread_id", "resource_id")

@@ -208,11 +208,7 @@ class WholeTexts(Processor):
             return ()
         if self.system == "all":
             return ctx.message_list.system
-        return [
-            entry.message
-            for entry in ctx.message_list.entries
-            if entry.source == "system" and entry.message.from_client
-        ]
+        return [message for message, source, _ in ctx.entries if source == "system" and message.from_client]
 
     def _run(self, work: Coroutine[object, None, Changes]) -> Changes:
         return work if self.awaits else run_without_loop(work, self.id)
@@ -222,11 +218,13 @@ class WholeTexts(Processor):
         fresh = [message for message in shown if unchanged.get(message.id) is not message]
         if self.on_unread != "allow":
             self.unread(ctx, [part for message in fresh for part in unread_bodies(message, self.unread_kinds)])
-        texts = distinct(text for message in fresh for text in message_texts(message, self.kinds))
+        texts = distinct([text for message in fresh for text in message_texts(message, self.kinds)])
         edits = await self._possible_edits(ctx, texts)
         let_go(texts)
         touched = {place.message_id for place in edits}
-        unchanged.update({message.id: message for message in fresh if message.id not in touched})
+        for message in fresh:
+            if message.id not in touched:
+                unchanged[message.id] = message
         return self.changed(ctx, edits)
 
     async def _possible_edits(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
