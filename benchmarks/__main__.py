@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import track
 
 NAMES = (
+    "requests",
     "chain",
     "chain_sync",
     "parallel",

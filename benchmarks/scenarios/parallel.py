@@ -10,7 +10,7 @@ import sniffio
 from harness import Contest, Timed, Work
 from shared import TEXT, Looks, hand, text_of
 
-from penstock import Edit, InputContext, MessageList, Processor, Workflow
+from penstock import Edit, InputContext, Key, MessageList, Processor, Workflow
 from penstock.engine import TextPlace
 from penstock.engine.processor.payload import Payload
 from penstock.engine.values import edits as edit_ops
@@ -20,6 +20,7 @@ WORD = 10
 """The characters that each of the editing steps answers for."""
 
 LOOKING = "an anyio task group, a context made for each"
+PUTTING = "an anyio task group, a context made for each, all facts put into one dict at the end"
 EDITING = "an anyio task group, a context made for each, all edits put into one list at the end"
 
 
@@ -46,6 +47,20 @@ class Hides(Processor):
         return ctx.message_list.edit_text({TextPlace(ctx.messages[0].id, 0): [self.edit]})
 
 
+class Puts(Processor):
+    """Puts a fact of its own."""
+
+    edits = "nothing"
+
+    def __init__(self, number: int) -> None:
+        self.key: Key[int] = Key(f"fact-{number}")
+        self.provides = {self.key}
+
+    async def process_input(self, ctx: InputContext) -> None:
+        """Put it."""
+        ctx.put(self.key, 1)
+
+
 async def contests() -> list[Contest]:
     """Return the contests, their workflows compiled and their runs started."""
     target = 0.4 if sniffio.current_async_library() == "asyncio" else 1.1
@@ -53,6 +68,7 @@ async def contests() -> list[Contest]:
         await _looking("no-op", Looks, target),
         await _looking("suspending", Waits, target),
         await _editing(round(target * 1.15, 3)),
+        _putting(0.6 if target < 1 else None),
     ]
 
 
@@ -94,6 +110,32 @@ async def _editing(target: float) -> Contest:
         return text_of(payload)
 
     return Contest(_title("editing"), EDITING, await ours_of(workflow, fresh=True), floor, target)
+
+
+def _putting(target: float | None) -> Contest:
+    workflow = Workflow("parallel").parallel(*[Puts(number) for number in range(WAYS)])
+    steps = [Puts(number) for number in range(WAYS)]
+    held = hand(workflow)
+
+    async def ours(times: int) -> int:
+        facts = 0
+        for _ in range(times):
+            facts = len((await workflow.start().process_input("hi")).facts)
+        return facts
+
+    async def floor(times: int) -> int:
+        facts: dict[object, object] = {}
+        for _ in range(times):
+            contexts = [InputContext(held.call, step, held.payload) for step in held.steps]
+            async with anyio.create_task_group() as group:
+                for step, ctx in zip(steps, contexts, strict=True):
+                    group.start_soon(step.process_input, ctx)
+            facts = {}
+            for ctx in contexts:
+                facts.update(ctx.effects.facts if ctx.effects is not None and ctx.effects.facts is not None else {})
+        return len(facts)
+
+    return Contest(_title("a fact each, a whole request"), PUTTING, ours, floor, target)
 
 
 def joined(payload: Payload, found: list[MessageList | None]) -> Payload:
