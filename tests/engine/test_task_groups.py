@@ -1,10 +1,11 @@
-"""Task groups of asyncio: all tasks have ended when the group has, however each of them ends."""
+"""Task groups: all tasks have ended when the group has, however each of them ends; most tests are for asyncio."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
 
+import anyio
 import pytest
 
 from penstock.engine.tasks import AsyncioTaskGroup, new_task_group
@@ -12,7 +13,7 @@ from penstock.engine.tasks import AsyncioTaskGroup, new_task_group
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """The groups of anyio are anyio's."""
+    """The group for asyncio has rules of its own to keep."""
     return "asyncio"
 
 
@@ -136,3 +137,47 @@ async def test_a_limit_within_the_group_is_the_groups_own() -> None:
     task = asyncio.current_task()
     assert task is not None
     assert not task.cancelling()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+async def test_a_cancellation_of_all_tasks_is_one(anyio_backend: str) -> None:
+    """On either loop: what is raised is no group, so that whoever is cancelled knows it."""
+    del anyio_backend
+    ended: list[str] = []
+
+    async def wait() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.append("")
+
+    async def run() -> None:
+        async with new_task_group() as group:
+            for _ in range(3):
+                group.start(wait)
+            scope.cancel()
+
+    with anyio.CancelScope() as scope:
+        with pytest.raises(anyio.get_cancelled_exc_class()) as raised:
+            await run()
+        raise raised.value
+    assert scope.cancelled_caught
+    assert len(ended) in {0, 3}  # trio begins a task that is cancelled, asyncio does not
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+async def test_an_error_is_not_hidden_by_cancellations(anyio_backend: str) -> None:
+    """Those of the other tasks, which it causes."""
+    del anyio_backend
+
+    async def fail() -> None:
+        raise ValueError
+
+    async def run() -> None:
+        async with new_task_group() as group:
+            group.start(anyio.sleep_forever)
+            group.start(fail)
+
+    with pytest.raises(BaseExceptionGroup) as raised:
+        await run()
+    assert [type(error) for error in raised.value.exceptions] == [ValueError]
