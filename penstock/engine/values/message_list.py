@@ -302,9 +302,11 @@ class MessageList:
         if edits is not None:
             known = KnownEdits(edits, known.complete)
         elif entries is not self._entries:
-            dropped = frozenset(forget) if known.texts else ()
-            texts = {place: edit for place, edit in known.texts.items() if place.message_id not in dropped}
-            known = KnownEdits(texts, complete=False) if texts else NO_KNOWN_EDITS
+            known = NO_KNOWN_EDITS
+            if self.known_edits.texts:
+                dropped = frozenset(forget)
+                kept = [item for item in self.known_edits.texts.items() if item[0].message_id not in dropped]
+                known = KnownEdits(dict(kept), complete=False)
         return self._made(entries, self.return_check, known)
 
     def _made(self, entries: tuple[Entry, ...], check: ReturnCheck | None, known_edits: KnownEdits) -> MessageList:
