@@ -43,7 +43,10 @@ _PATIENCE = 5.0  # seconds that a worker waits for its turn; then it goes on bes
 
 
 class AbandonedError(BaseException):
-    """Ends the work of a worker whose caller has left: it was cancelled, or its time is up."""
+    """Ends work that nobody waits for any more.
+
+    The caller of a worker has left, since it was cancelled or its time is up; or the reader of an `Emitter` has.
+    """
 
 
 class TimeLimitError(TimeoutError):

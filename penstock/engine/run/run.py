@@ -30,7 +30,7 @@ from penstock.engine.values.message_list import MessageList
 from penstock.engine.values.messages import Message
 from penstock.engine.values.protocols import RANDOM_IDS, SYSTEM_CLOCK
 from penstock.engine.values.usage import UsageEntry
-from penstock.engine.workers import run_in_worker
+from penstock.engine.workers import AbandonedError, run_in_worker
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
@@ -199,7 +199,7 @@ class Run:
         span = spans.part(kind, path, name)
         try:
             yield span.details
-        except GeneratorExit:  # what the part was made for is not wanted any more
+        except (GeneratorExit, AbandonedError):  # what the part was made for is not wanted any more
             span.details.setdefault("abandoned", True)
             raise
         except BaseException as error:
@@ -777,7 +777,7 @@ class Run:
                 span.details["held"] = log.most
             if isinstance(log, ChunkLog):
                 span.chunks = log.entries
-            if error is not None and not isinstance(error, GeneratorExit):
+            if error is not None and not isinstance(error, (GeneratorExit, AbandonedError)):
                 span.failed(error)
             elif "status" not in span.details:  # nobody read it to its end
                 span.status = "failed"

@@ -8,15 +8,14 @@ from penstock.engine.values.usage import total_usage
 from penstock.workflows.agent.client_chunks import is_for_client, keep_data, send_chunks
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
     from penstock.engine.run.run import Run
     from penstock.engine.values.chunks import Chunk
+    from penstock.workflows.agent.emitter import Emitter
     from penstock.workflows.agent.request import RequestProgress
 
 
-async def end_request(run: Run, progress: RequestProgress) -> AsyncGenerator[Chunk]:
-    """Run `process_output_result`, and yield the chunks that were held for it; a ``tripwire`` if it objects."""
+async def end_request(run: Run, progress: RequestProgress, out: Emitter[Chunk]) -> None:
+    """Run `process_output_result`, and emit the chunks that were held for it; a ``tripwire`` if it objects."""
     steps = progress.current(run.message_list)
     usage = total_usage(step.usage for step in steps)
     known = [message.id for message in run.message_list.response]
@@ -26,12 +25,10 @@ async def end_request(run: Run, progress: RequestProgress) -> AsyncGenerator[Chu
         said = {step.message_id for step in progress.steps}
         run.message_list = run.message_list.remove(*said.intersection(known))
         raise
-    for chunk in filter(is_for_client, outcome.chunks):
-        yield chunk
+    await out.emit_all(filter(is_for_client, outcome.chunks))
     if outcome.blocked:
         return
     progress.follow_ids(known, [message.id for message in outcome.message_list.response])
     left = await send_chunks(run, outcome.data)
     keep_data(run, progress.last_answer, left.accepted)
-    for chunk in left.chunks:
-        yield chunk
+    await out.emit_all(left.chunks)

@@ -1,4 +1,4 @@
-"""The loop of an agent: runs a request from its input to its end, and yields the chunks for the client.
+"""The loop of an agent: runs a request from its input to its end, and emits the chunks for the client.
 
 The run decides what hooks see, what a verdict stops, and what a rejected attempt leaves behind. The loop adds the
 chunks ``start`` and ``finish``, which no hook sees, and decides whether another step follows.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from penstock.engine.execution.boundary import passes_through
@@ -30,11 +29,12 @@ from penstock.workflows.agent.results import (
 from penstock.workflows.agent.step import ModelStep
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import Callable
 
     from penstock.engine.run.run import Run
     from penstock.engine.tasks import BackgroundTasks
     from penstock.engine.values.messages import ToolPart
+    from penstock.workflows.agent.emitter import Emitter
     from penstock.workflows.agent.request import RequestTask
     from penstock.workflows.agent.results import Status
 
@@ -79,61 +79,50 @@ class Loop:
             self.progress.error = UsageError(_BROKE_OFF)
             self.run.abandon()
 
-    async def chunks(self) -> AsyncGenerator[Chunk]:
-        """Yield the chunks for the client, up to a ``tripwire``, a ``finish`` or an ``error``.
+    async def emit_chunks(self, out: Emitter[Chunk]) -> None:
+        """Emit the chunks for the client, up to a ``tripwire``, a ``finish`` or an ``error``.
 
         An error is not raised here: it is in ``progress``, for the stream to raise after the last chunk.
         """
-        sent = closing = False
         try:
-            async with aclosing(self._run()) as chunks:
-                async for chunk in chunks:
-                    sent = chunk.type == "tripwire"
-                    try:
-                        yield chunk
-                    except GeneratorExit:
-                        closing = True
-                        raise
+            await self._run(out)
         except BaseException as caught:
-            if closing:
+            if out.closed:
                 raise
             error = _failure_of(caught)
             if (
                 self.run.tripwire is not None
             ):  # a concurrent check has ended the run: its verdict counts more than the error
                 _LOG.warning("%s was raised while a verdict ended the request", type(error).__name__)
-                if not sent:
-                    yield tripwire_chunk(self.run.tripwire, self.run.run_id)
+                if out.last is None or out.last.type != "tripwire":
+                    await out.emit(tripwire_chunk(self.run.tripwire, self.run.run_id))
                 return
             self.progress.error = error
             self.run.abandon()
             if self._started:
                 run_id = self.run.run_id
-                yield Chunk("error", payload=_described(error), run_id=run_id)
+                await out.emit(Chunk("error", payload=_described(error), run_id=run_id))
                 if self.progress.finish_reason == "error":  # the model failed, which ended its step
-                    yield Chunk("step-finish", payload={"reason": "error", "is_continued": False}, run_id=run_id)
-                    yield self._finish("error")
+                    ended = {"reason": "error", "is_continued": False}
+                    await out.emit(Chunk("step-finish", payload=ended, run_id=run_id))
+                    await out.emit(self._finish("error"))
 
-    async def _run(self) -> AsyncGenerator[Chunk]:
+    async def _run(self, out: Emitter[Chunk]) -> None:
         run = self.run
         outcome = await run.process_input(self._task.start)
         if outcome.blocked:
-            for chunk in outcome.chunks:
-                yield chunk
+            await out.emit_all(outcome.chunks)
             return
         self._started = True
-        yield Chunk("start", payload={"run_id": run.run_id}, run_id=run.run_id)
+        await out.emit(Chunk("start", payload={"run_id": run.run_id}, run_id=run.run_id))
         left = await send_chunks(run, outcome.data)
         self.progress.data = left.accepted
-        for chunk in left.chunks:
-            yield chunk
+        await out.emit_all(left.chunks)
         goes_on = run.tripwire is None
         while goes_on:
             step = ModelStep(run, self._task, self.progress, self._group)
             with run.span("model_step", step.path) as told:
-                async with aclosing(step.chunks()) as chunks:
-                    async for chunk in chunks:
-                        yield chunk
+                await step.emit_chunks(out)
                 told["finish_reason"] = self.progress.steps[-1].finish_reason if self.progress.steps else "other"
             if step.accepted and not step.held:
                 await self._report(len(self.progress.steps) - 1)
@@ -141,9 +130,7 @@ class Loop:
                 self._unreported.append(len(self.progress.steps) - 1)
             goes_on = step.goes_on and await self._wants_more(accepted=step.accepted)
         if run.tripwire is None:
-            async with aclosing(self._end()) as chunks:
-                async for chunk in chunks:
-                    yield chunk
+            await self._end(out)
 
     async def _report(self, place: int) -> None:
         """Report a step to the callback."""
@@ -164,16 +151,14 @@ class Loop:
                 return False
         return True
 
-    async def _end(self) -> AsyncGenerator[Chunk]:
-        """Judge the result, report the steps whose answers were held, and yield the last chunks."""
-        async with aclosing(end_request(self.run, self.progress)) as chunks:
-            async for chunk in chunks:
-                yield chunk
+    async def _end(self, out: Emitter[Chunk]) -> None:
+        """Judge the result, report the steps whose answers were held, and emit the last chunks."""
+        await end_request(self.run, self.progress, out)
         if self.run.tripwire is None:
             for place in self._unreported:
                 await self._report(place)
             self._finished = True
-            yield self._finish(self.progress.finish_reason)
+            await out.emit(self._finish(self.progress.finish_reason))
 
     def _finish(self, reason: str | None) -> Chunk:
         usage = usage_payload(total_usage(step.usage for step in self.progress.steps))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.model import ModelRequest, Usage
     from penstock.engine.values.protocols import Model
+    from penstock.workflows.agent.emitter import Emitter
     from penstock.workflows.agent.request import RequestProgress, RequestTask, StepRequest
 
 
@@ -159,12 +159,13 @@ class ModelAttempt:
     def note(self, chunk: Chunk) -> bool:
         """Note a chunk that leaves the stream; return whether the client gets it."""
         kind = chunk.type
+        if kind in _BLOCKS:
+            self.sent_ids[chunk.id] = None
+            return True
         if self._holds_calls and kind in OF_CALLS:
             self.held_calls.append(chunk)
             return False
-        if kind in _BLOCKS:
-            self.sent_ids[chunk.id] = None
-        elif kind == "finish":
+        if kind == "finish":
             self._released_end = chunk.payload
         elif kind == "response-metadata":
             self._metadata = chunk.payload
@@ -252,13 +253,12 @@ class ModelStep:
         self._group = group
         self._early: Sequence[Chunk] = ()  # data from the stages before the answer
 
-    async def chunks(self) -> AsyncGenerator[Chunk]:
-        """Call the model, run its tools, and yield the chunks for the client."""
+    async def emit_chunks(self, out: Emitter[Chunk]) -> None:
+        """Call the model, run its tools, and emit the chunks for the client."""
         run, steps = self._run, tuple(self._progress.current(self._run.message_list))
         prepared = await run.process_input_step(steps=steps, **self._task.settings)
         if prepared.blocked:
-            for chunk in prepared.chunks:
-                yield chunk
+            await out.emit_all(prepared.chunks)
             return
         steps = tuple(self._progress.current(run.message_list))  # the input processors may have changed them
         ask = step_request(prepared, self._task.settings.get("model"))
@@ -266,13 +266,11 @@ class ModelStep:
         info: dict[str, Value] = {"model": ask.model, "tools": ask.tools, "model_settings": ask.request.settings}
         asked = await run.process_llm_request(request=request, steps=steps, **info)
         if asked.blocked:
-            for chunk in asked.chunks:
-                yield chunk
+            await out.emit_all(asked.chunks)
             return
         data = await send_chunks(run, (*prepared.data, *asked.data))
         self._early = data.accepted
-        for chunk in data.chunks:
-            yield chunk
+        await out.emit_all(data.chunks)
         if data.blocked:
             return
         prompt = self._prompt(asked)
@@ -281,9 +279,7 @@ class ModelStep:
         known = {message.id for message in run.message_list.response}
         self._progress.answering = True
         try:
-            async with aclosing(self._answer(ask, attempt, steps)) as chunks:
-                async for chunk in chunks:
-                    yield chunk
+            await self._answer(ask, attempt, steps, out)
         finally:
             if len(self._progress.steps) == len(steps):  # it ended before its answer was accepted
                 self._forget(known)
@@ -326,8 +322,8 @@ class ModelStep:
     # The answer
 
     async def _answer(
-        self, ask: StepRequest, attempt: ModelAttempt, steps: Sequence[StepResult]
-    ) -> AsyncGenerator[Chunk]:
+        self, ask: StepRequest, attempt: ModelAttempt, steps: Sequence[StepResult], out: Emitter[Chunk]
+    ) -> None:
         run = self._run
         info: dict[str, Value] = {
             "steps": steps,
@@ -341,28 +337,23 @@ class ModelStep:
             async with stream:
                 async for chunk in stream:
                     if attempt.note(chunk):
-                        yield chunk
+                        await out.emit(chunk)
         except Exception as error:
             if error is not attempt.error:
                 raise
-            async with aclosing(self._handle_error(attempt, error)) as chunks:
-                async for chunk in chunks:
-                    yield chunk
+            await self._handle_error(attempt, error, out)
             return
         judged, answer = stream.outcome, stream.message
         if stream.judged is None and judged is not None and not judged.blocked:
             answer = run.message_list.completed(answer)
             judged = await self._judge(answer, attempt, info)
-            for chunk in judged.chunks if judged.blocked else ():
-                yield chunk
+            await out.emit_all(judged.chunks if judged.blocked else ())
         if judged is None or judged.blocked:
             self._reject(ask, attempt, judged)
             return
         message = run.message_list.get(answer.id)
         reason = attempt.finish_reason if stream.judged is None else judged.details.get("finish_reason")
-        async with aclosing(self._accept(ask, attempt, judged, message, str(reason or "other"))) as chunks:
-            async for chunk in chunks:
-                yield chunk
+        await self._accept(ask, attempt, judged, message, str(reason or "other"), out)
 
     async def _judge(self, message: Message, attempt: ModelAttempt, info: Values) -> Outcome:
         """Run the stages after the stream on an answer whose chunks have left already."""
@@ -393,7 +384,7 @@ class ModelStep:
             )
         )
 
-    async def _handle_error(self, attempt: ModelAttempt, error: Exception) -> AsyncGenerator[Chunk]:
+    async def _handle_error(self, attempt: ModelAttempt, error: Exception, out: Emitter[Chunk]) -> None:
         """Ask the error processors about a failed call; nothing of its answer is kept.
 
         Raises:
@@ -405,9 +396,8 @@ class ModelStep:
         if outcome.blocked and not outcome.retry_granted:
             self._progress.steps.append(replace(step, finish_reason="other", tripwire=outcome.tripwire))
             if attempt.sent_ids:
-                yield retract_chunk(attempt.sent_ids, run.run_id)
-            for chunk in outcome.chunks:
-                yield chunk
+                await out.emit(retract_chunk(attempt.sent_ids, run.run_id))
+            await out.emit_all(outcome.chunks)
             return
         if not outcome.retry_granted:
             self._progress.steps.append(step)
@@ -416,11 +406,10 @@ class ModelStep:
         self._progress.steps.append(replace(step, finish_reason="retry", tripwire=outcome.tripwire))
         self.error = error
         if attempt.sent_ids:
-            yield retract_chunk(attempt.sent_ids, run.run_id)
-        yield self._end("retry", goes_on=True)
+            await out.emit(retract_chunk(attempt.sent_ids, run.run_id))
+        await out.emit(self._end("retry", goes_on=True))
         data = await send_chunks(run, outcome.data)
-        for chunk in data.chunks:
-            yield chunk
+        await out.emit_all(data.chunks)
         if outcome.retry is not None and outcome.retry.after:
             await anyio.sleep(outcome.retry.after)
         self.goes_on = not data.blocked
@@ -428,8 +417,14 @@ class ModelStep:
     # After an answer was accepted
 
     async def _accept(
-        self, ask: StepRequest, attempt: ModelAttempt, judged: Outcome, message: Message | None, reason: str
-    ) -> AsyncGenerator[Chunk]:
+        self,
+        ask: StepRequest,
+        attempt: ModelAttempt,
+        judged: Outcome,
+        message: Message | None,
+        reason: str,
+        out: Emitter[Chunk],
+    ) -> None:
         run, progress = self._run, self._progress
         progress.steps.append(
             StepResult(
@@ -448,17 +443,14 @@ class ModelStep:
         data = await send_chunks(run, judged.data)
         keep_data(run, "" if message is None else message.id, data.accepted, before=(*progress.data, *self._early))
         progress.data = ()
-        for chunk in data.chunks:
-            yield chunk
+        await out.emit_all(data.chunks)
         if data.blocked:
             self._take_back(ask, attempt, data.outcome)
             return
         _check_call_ids(message)
         calls = _open(message) if reason not in _NO_TOOLS else ()
         tools = ToolStep(run, self._task, ask, progress, self._group, self.path)
-        async with aclosing(tools.chunks(message, calls, attempt.held_calls)) as chunks:
-            async for chunk in chunks:
-                yield chunk
+        await tools.emit_chunks(message, calls, attempt.held_calls, out)
         if tools.verdict is not None:
             self._take_back(ask, attempt, tools.verdict)
             return
@@ -467,8 +459,7 @@ class ModelStep:
         progress.pending = tools.pending
         goes_on = not tools.pending and (bool(tools.answered) or (reason == "tool-calls" and attempt.called))
         data = await send_chunks(run, [self._end(reason, goes_on=goes_on, attempt=attempt)])
-        for chunk in data.chunks:
-            yield chunk
+        await out.emit_all(data.chunks)
         if data.blocked:
             self._take_back(ask, attempt, data.outcome)
             return

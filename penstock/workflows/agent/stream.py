@@ -21,12 +21,12 @@ from penstock.engine.tasks import BackgroundTasks, close_in, on_asyncio, within
 from penstock.engine.values.chunks import Chunk, tripwire_chunk
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.usage import usage_payload
-from penstock.workflows.agent.cancellable import CancellableReader, ReadCancelledError
+from penstock.workflows.agent.emitter import Emitter
 from penstock.workflows.agent.loop import Loop, make_result
 from penstock.workflows.agent.ui_messages import SentAnswer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Generator, Sequence
+    from collections.abc import AsyncIterator, Generator, Sequence
     from types import TracebackType
 
     from anyio.streams.memory import MemoryObjectSendStream
@@ -65,19 +65,16 @@ class ChunkReader:
 
     __slots__ = ("_next",)
 
-    def __init__(self, following: Callable[[], Awaitable[Chunk | None]]) -> None:
+    def __init__(self, following: Callable[[], Awaitable[Chunk]]) -> None:
         self._next = following
 
     def __aiter__(self) -> Self:
         """Return the iterator itself."""
         return self
 
-    async def __anext__(self) -> Chunk:
-        """Return the next chunk."""
-        chunk = await self._next()
-        if chunk is None:
-            raise StopAsyncIteration
-        return chunk
+    def __anext__(self) -> Awaitable[Chunk]:
+        """Return an awaitable for the next chunk."""
+        return self._next()
 
 
 class AnswerReader:
@@ -94,8 +91,9 @@ class AnswerReader:
 
     async def __anext__(self) -> str:
         """Return the next piece of text."""
+        following = self._chunks.__anext__
         while True:
-            chunk = await self._chunks.__anext__()
+            chunk = await following()
             if chunk.type == "text-delta":
                 return chunk.text
 
@@ -125,8 +123,7 @@ class AgentStream(Generic[T]):
         self._options = options
         self._closing = AsyncExitStack()
         self._background: BackgroundTasks | None = None
-        self._chunks: AsyncGenerator[Chunk] | None = None
-        self._reader: CancellableReader[Chunk] | None = None
+        self._chunks: Emitter[Chunk] | None = None
         self._loop: Loop | None = None
         self._result: AgentResult[T] | None = None
         self._started = False
@@ -172,7 +169,7 @@ class AgentStream(Generic[T]):
 
     def _read(self) -> ChunkReader:
         if self._chunks is None:
-            raise UsageError("enter the stream first: async with agent.stream(...) as stream")
+            raise _not_entered()
         if self._started:
             raise UsageError("a stream can be read once only; keep its chunks if you need them again")
         self._started = True
@@ -238,8 +235,6 @@ class AgentStream(Generic[T]):
 
     async def _whole(self) -> AgentResult[T]:
         """Return the result; the rest of the stream is read, and kept for a later iteration."""
-        if self._result is None and self._chunks is None:
-            raise UsageError("enter the stream first: async with agent.stream(...) as stream")
         while self._result is None:
             await self._read_more()
         self._raise_error()
@@ -250,48 +245,76 @@ class AgentStream(Generic[T]):
 
         Does nothing if the request has ended, or a verdict has ended it.
         """
-        if self._result is None and not self._over:
-            self._cancelled = True
-            if self._reader is not None:
-                self._reader.cancel()
+        if self._result is not None or (self._loop is not None and self._loop.over):
+            return
+        self._cancelled = True
+        if self._chunks is None or not self._chunks.busy:
+            return
+        if self._in_task and self._background is not None:
+            self._background.cancel()
+        else:
+            self._chunks.cancel()
 
     # Reading
 
-    async def _next(self) -> Chunk | None:
-        """Return the next chunk; None at the end.
+    async def _next(self) -> Chunk:
+        """Return the next chunk.
 
         Raises:
+            StopAsyncIteration: there is none.
             Exception: the error that ended the request, to the first reader at the end.
         """
         while not self._buffer:
             if self._result is not None:
                 self._raise_error()
-                return None
+                raise StopAsyncIteration
             await self._read_more()
         return self._buffer.popleft()
 
     async def _read_more(self) -> None:
-        """Read one more chunk, or wait for the task that reads. After the last chunk, the result is set at once."""
+        """Read one more chunk, or wait for the task that reads. After the last chunk, the result is set at once.
+
+        Raises:
+            UsageError: the stream was not entered.
+        """
+        loop, chunks = self._loop, self._chunks
+        if loop is None or chunks is None:
+            raise _not_entered()
         if self._reading:
-            self._read_done = self._read_done or anyio.Event()
-            await self._read_done.wait()
+            await self._wait_for_reader()
             return
         self._reading = True
         made: list[Chunk] = []
         try:
-            while self._result is None and (self._over or not made):
-                chunk = await self._read_chunk()
-                if chunk is None:
-                    self._result = self._ended()
+            while self._result is None and (not made or loop.over):
+                if self._cancelled:
+                    made.append(await self._aborted(loop, chunks))
+                    continue
+                try:
+                    chunk = await chunks.__anext__()
+                except StopAsyncIteration:
+                    self._end(loop)
+                except BaseException:  # the reader was cancelled, and the loop with it
+                    self._cancelled = True
+                    raise
                 else:
-                    made.append(chunk)
+                    made.append(self._noted(chunk, loop))
         finally:
-            self._reading = False
-            if self._read_done is not None:
-                self._read_done.set()
-                self._read_done = None
             self._buffer.extend(made)
-        await self._call_back_all(made)
+            self._stop_reading()
+        if self._result is not None or self._options.on_chunk is not None:
+            await self._call_back_all(made)
+
+    async def _wait_for_reader(self) -> None:
+        """Wait until the read of another task has ended."""
+        self._read_done = self._read_done or anyio.Event()
+        await self._read_done.wait()
+
+    def _stop_reading(self) -> None:
+        self._reading = False
+        if self._read_done is not None:
+            self._read_done.set()
+            self._read_done = None
 
     async def _call_back_all(self, made: Sequence[Chunk]) -> None:
         if self._options.on_chunk is not None:
@@ -302,41 +325,32 @@ class AgentStream(Generic[T]):
                 await self._call_back("on_error", self._error)
             await self._call_back("on_finish", self._result)
 
-    @property
-    def _over(self) -> bool:
-        """Whether the end of the request is decided."""
-        return self._loop is not None and self._loop.over
-
-    async def _read_chunk(self) -> Chunk | None:
-        chunks = cast("AsyncGenerator[Chunk]", self._chunks)
+    def _end(self, loop: Loop) -> None:
+        """Set the result after the last chunk; not if the request was cancelled, since another chunk follows then."""
         if not self._cancelled:
-            try:
-                chunk = await cast("CancellableReader[Chunk]", self._reader).next()
-            except StopAsyncIteration:
-                cast("Loop", self._loop).check_over()
-                return None
-            except ReadCancelledError:
-                pass
-            except BaseException:  # the reader was cancelled, and the loop with it
-                self._cancelled = True
-                raise
-            else:
-                if chunk.type == "text-delta":
-                    self._unfinished.append(chunk.text)
-                elif chunk.type == "step-start":
-                    self._unfinished.clear()
-                return chunk if self._sent is None else self._with_messages(self._sent, chunk)
+            loop.check_over()
+            self._result = self._ended(loop)
+
+    async def _aborted(self, loop: Loop, chunks: Emitter[Chunk]) -> Chunk:
+        """Close the loop of a request that was cancelled; return the last chunk."""
         await chunks.aclose()
-        self._result = self._abandoned()
+        self._result = self._abandoned(loop)
         tripwire, run_id = self._result.tripwire, self._result.run_id
         return Chunk("abort", run_id=run_id) if tripwire is None else tripwire_chunk(tripwire, run_id)
 
-    def _with_messages(self, sent: SentAnswer, chunk: Chunk) -> Chunk:
-        """Note a chunk that leaves; return it, and a ``finish`` with the answer as UI messages."""
+    def _noted(self, chunk: Chunk, loop: Loop) -> Chunk:
+        """Note a chunk that leaves; return it, and a ``finish`` with the answer as UI messages, if they are wanted."""
+        if chunk.type == "text-delta":
+            self._unfinished.append(chunk.text)
+        elif chunk.type == "step-start":
+            self._unfinished.clear()
+        sent = self._sent
+        if sent is None:
+            return chunk
         if chunk.type != "finish":
             sent.add(chunk)
             return chunk
-        answers = cast("Loop", self._loop).run.message_list.response
+        answers = loop.run.message_list.response
         return sent.finish(chunk, answers[0].id if answers else "")
 
     def _raise_error(self) -> None:
@@ -345,18 +359,16 @@ class AgentStream(Generic[T]):
         if error is not None:
             raise error
 
-    def _abandoned(self) -> AgentResult[T]:
+    def _abandoned(self, loop: Loop) -> AgentResult[T]:
         """Return the result of a request that was given up; an earlier verdict or error is kept.
 
         A ``finish`` that was on its way does not count: in a task of its own the loop may be one chunk ahead.
         """
-        loop = cast("Loop", self._loop)
         loop.run.abandon()
         decided = loop.run.tripwire is not None or loop.progress.error is not None
-        return self._ended(None if decided else "cancelled")
+        return self._ended(loop, None if decided else "cancelled")
 
-    def _ended(self, status: Status | None = None) -> AgentResult[T]:
-        loop = cast("Loop", self._loop)
+    def _ended(self, loop: Loop, status: Status | None = None) -> AgentResult[T]:
         self._error = loop.progress.error
         result = cast("AgentResult[T]", make_result(loop.run, loop.progress, status, "".join(self._unfinished)))
         loop.run.note_end(status=result.status, finish_reason=result.finish_reason, usage=usage_payload(result.usage))
@@ -395,34 +407,33 @@ class AgentStream(Generic[T]):
             await self._closing.aclose()
             raise
         self._loop = Loop(run, task, background, lambda step: self._call_back("on_step_finish", step))
-        chunks = self._loop.chunks()
+        chunks = Emitter(self._loop.emit_chunks)
         self._in_task = run.runs_beside_model or not on_asyncio()
         if self._in_task:
-            chunks = self._in_background(chunks, background)
-        self._chunks, self._reader = chunks, CancellableReader(chunks)
+            chunks = Emitter(functools.partial(_read_in_background, chunks, background))
+        self._chunks = chunks
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End the request, if it has not ended."""
-        if self._reader is not None and self._reader.busy:
+        if self._chunks is not None and self._chunks.busy:
             self.cancel()
             with anyio.CancelScope(shield=True):
                 while self._reading:  # until the reader has seen it
-                    self._read_done = self._read_done or anyio.Event()
-                    await self._read_done.wait()
+                    await self._wait_for_reader()
         try:
             await self._close_chunks()
-            if self._result is None:
-                self._result = self._abandoned()
+            if self._result is None and self._loop is not None:
+                self._result = self._abandoned(self._loop)
             self._error = None  # leaving early is not a failure
         finally:
             await self._closing.__aexit__(kind, error, trace)
 
     async def _close_chunks(self) -> None:
         """Close the loop, in its own task or in this one; also if this task is cancelled, but for a limited time."""
-        chunks = cast("AsyncGenerator[Chunk]", self._chunks)
+        chunks = cast("Emitter[Chunk]", self._chunks)
         if self._in_task:
             with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
                 await chunks.aclose()
@@ -430,23 +441,27 @@ class AgentStream(Generic[T]):
         with cast("BackgroundTasks", self._background).shielded():
             await within(_CLOSE_SECONDS, chunks.aclose())
 
-    @staticmethod
-    async def _in_background(chunks: AsyncGenerator[Chunk], background: BackgroundTasks) -> AsyncGenerator[Chunk]:
-        """Yield chunks that a task of its own reads, one at a time."""
-        send, receive = anyio.create_memory_object_stream[Chunk](0)
-        done = anyio.Event()
-        background.start(_forward, chunks, send, done)
-        try:
-            async with receive:
-                async for chunk in receive:
-                    yield chunk
-        finally:
-            background.cancel()
-            with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
-                await done.wait()  # by then the loop has rolled back what it had to
+
+def _not_entered() -> UsageError:
+    return UsageError("enter the stream first: async with agent.stream(...) as stream")
 
 
-async def _forward(chunks: AsyncGenerator[Chunk], send: MemoryObjectSendStream[Chunk], done: anyio.Event) -> None:
+async def _read_in_background(chunks: Emitter[Chunk], background: BackgroundTasks, out: Emitter[Chunk]) -> None:
+    """Emit chunks that a task of its own reads, one at a time."""
+    send, receive = anyio.create_memory_object_stream[Chunk](0)
+    done = anyio.Event()
+    background.start(_forward, chunks, send, done)
+    try:
+        async with receive:
+            async for chunk in receive:
+                await out.emit(chunk)
+    finally:
+        background.cancel()
+        with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
+            await done.wait()  # by then the loop has rolled back what it had to
+
+
+async def _forward(chunks: Emitter[Chunk], send: MemoryObjectSendStream[Chunk], done: anyio.Event) -> None:
     """Run the loop, and close it in the same task: a model's stream may hold a cancel scope across its chunks."""
     with anyio.CancelScope() as scope:
         try:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.messages import Message, ToolPart
     from penstock.tools.tool import Tool
+    from penstock.workflows.agent.emitter import Emitter
     from penstock.workflows.agent.options import Approve
     from penstock.workflows.agent.request import RequestProgress, RequestTask, StepRequest
     from penstock.workflows.agent.results import StepResult
@@ -243,35 +244,30 @@ class ToolStep:
         self._path = path
         self._group = group
 
-    async def chunks(
-        self, answer: Message | None, calls: Sequence[ToolPart], held: Sequence[Chunk]
-    ) -> AsyncGenerator[Chunk]:
-        """Check the calls of an answer, run them, add the results, and yield the chunks for the client.
+    async def emit_chunks(
+        self, answer: Message | None, calls: Sequence[ToolPart], held: Sequence[Chunk], out: Emitter[Chunk]
+    ) -> None:
+        """Check the calls of an answer, run them, add the results, and emit the chunks for the client.
 
         Args:
             answer: the answer.
             calls: its calls that are to be run.
             held: the chunks of its calls that wait for `process_tool_call`.
+            out: where the chunks go.
         """
         if answer is None or not calls:
-            for chunk in judged_chunks(held, (), self._run.run_id):
-                yield chunk
+            await out.emit_all(judged_chunks(held, (), self._run.run_id))
             return
         judged = [outcome async for outcome in self._judgements(calls)]
         if judged[-1].blocked:
             self.verdict = judged[-1]
-            for chunk in self.verdict.chunks:
-                yield chunk
+            await out.emit_all(self.verdict.chunks)
             return
         checked = [replace(call, arguments=outcome.arguments) for call, outcome in zip(calls, judged, strict=True)]
-        for chunk in judged_chunks(held, checked, self._run.run_id):
-            yield chunk
+        await out.emit_all(judged_chunks(held, checked, self._run.run_id))
         planned = await self._plan(answer.id, calls, judged)
-        for chunk in await self._send(answer, [chunk for outcome in judged for chunk in outcome.data]):
-            yield chunk
-        async with aclosing(self._run_calls(answer, planned if self.verdict is None else ())) as chunks:
-            async for chunk in chunks:
-                yield chunk
+        await out.emit_all(await self._send(answer, [chunk for outcome in judged for chunk in outcome.data]))
+        await self._run_calls(answer, planned if self.verdict is None else (), out)
 
     async def _judgements(self, calls: Sequence[ToolPart]) -> AsyncGenerator[Outcome]:
         """Run `process_tool_call` on calls, up to the first that is blocked, and yield the outcomes."""
@@ -298,7 +294,7 @@ class ToolStep:
         self.pending = tuple(pending)
         return planned
 
-    async def _run_calls(self, answer: Message, planned: Sequence[PlannedCall]) -> AsyncGenerator[Chunk]:
+    async def _run_calls(self, answer: Message, planned: Sequence[PlannedCall], out: Emitter[Chunk]) -> None:
         runner = ToolRunner(self._group, self._context, self._span, self._enclose)
         async with aclosing(runner.events(planned)) as events:
             async for event in events:
@@ -306,8 +302,7 @@ class ToolStep:
                     chunks = await self._finish(answer, event)
                 else:
                     chunks = await self._send(answer, [event])
-                for chunk in chunks:
-                    yield chunk
+                await out.emit_all(chunks)
                 if self.verdict is not None:
                     return
 

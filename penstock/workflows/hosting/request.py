@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.engine.tasks import BackgroundTasks, HeldOpen, read_in_task
@@ -23,6 +24,7 @@ from penstock.engine.values.tripwire import BlockedError
 from penstock.engine.values.usage import total_usage
 from penstock.tools.tool import as_tools
 from penstock.workflows.agent.client_chunks import call_chunk
+from penstock.workflows.agent.emitter import Emitter
 from penstock.workflows.agent.ending import end_request
 from penstock.workflows.agent.request import RequestProgress, RequestTask
 from penstock.workflows.agent.results import calls_of
@@ -262,7 +264,7 @@ class HostRequest:
         while goes_on:
             step = ModelStep(run, task, progress, BackgroundTasks())  # no tool of ours runs, so it stays closed
             with run.span("model_step", step.path) as told:
-                async with aclosing(step.chunks()) as chunks:
+                async with aclosing(Emitter(step.emit_chunks)) as chunks:
                     async for chunk in chunks:
                         if call.live and chunk.type == "retract" and run.tripwire is None:
                             yield self._stopped(step)
@@ -298,7 +300,7 @@ class HostRequest:
 
     async def _end(self) -> AsyncGenerator[Chunk]:
         self._judged = self._progress.last_answer
-        async with aclosing(end_request(self.run, self._progress)) as chunks:
+        async with aclosing(Emitter(partial(end_request, self.run, self._progress))) as chunks:
             async for chunk in chunks:
                 yield chunk
         if self.run.tripwire is None:
