@@ -8,7 +8,7 @@ Also run things in a task of their own that outlives a call: `read_in_task`, `Ha
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
 
@@ -457,31 +457,36 @@ SHADOW_SECONDS = 10.0
 class BackgroundTasks:
     """The background tasks of a run (shadow steps). Lives as long as the run's ``async with`` block."""
 
-    __slots__ = ("_group", "_scopes")
+    __slots__ = ("_group", "_scope", "_scopes")
 
     def __init__(self) -> None:
         import anyio
 
-        self._group = anyio.create_task_group()
-        self._scopes: set[anyio.CancelScope] = set()
+        self._scope = anyio.CancelScope()  # around the group
+        self._group = new_task_group()
+        self._scopes: set[anyio.CancelScope] = set()  # those of the tasks
 
     async def open(self) -> None:
         """Open the group of tasks."""
+        self._scope.__enter__()
         await self._group.__aenter__()
 
     def start(self, work: Callable[..., Coroutine[object, None, None]], *args: object) -> None:
         """Start a task; it must handle its own errors."""
-        self._group.start_soon(self._run, work, args)
-
-    async def _run(self, work: Callable[..., Coroutine[object, None, None]], args: tuple[object, ...]) -> None:
         import anyio
 
-        with anyio.CancelScope() as scope:
-            self._scopes.add(scope)
-            try:
+        scope = anyio.CancelScope()
+        self._scopes.add(scope)
+        self._group.start(self._run, scope, work, args)
+
+    async def _run(
+        self, scope: anyio.CancelScope, work: Callable[..., Coroutine[object, None, None]], args: tuple[object, ...]
+    ) -> None:
+        try:
+            with scope:
                 await work(*args)
-            finally:
-                self._scopes.discard(scope)
+        finally:
+            self._scopes.discard(scope)
 
     def cancel(self) -> None:
         """Cancel every task."""
@@ -494,24 +499,26 @@ class BackgroundTasks:
 
         What is closed here may hold scopes that were opened since: they stand within the group's, as they have to.
         """
-        scope = self._group.cancel_scope
-        scope.shield = True
+        self._scope.shield = True
         try:
             yield
         finally:
-            scope.shield = False
+            self._scope.shield = False
 
     async def close(self, error: BaseException | None) -> None:
         """Wait for the tasks, `SHADOW_SECONDS` at most; after an error they are cancelled at once."""
         import anyio
 
-        if isinstance(error, anyio.get_cancelled_exc_class()):
-            await self._group.__aexit__(type(error), error, error.__traceback__)  # which raises it again
-        else:
-            if error is not None:
-                self.cancel()  # and leave the error as it is: a task group would wrap it
-            self._group.cancel_scope.deadline = anyio.current_time() + SHADOW_SECONDS
-            await self._group.__aexit__(None, None, None)
+        with ExitStack() as leaving:
+            leaving.push(self._scope)
+            if isinstance(error, anyio.get_cancelled_exc_class()):
+                await self._group.__aexit__(type(error), error, error.__traceback__)  # which raises it again
+            else:
+                if error is not None:
+                    self.cancel()  # and leave the error as it is: a task group would wrap it
+                if self._scopes:
+                    self._scope.deadline = anyio.current_time() + SHADOW_SECONDS
+                await self._group.__aexit__(None, None, None)
 
 
 # Tasks of their own, which outlive a call

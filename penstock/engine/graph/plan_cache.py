@@ -30,6 +30,7 @@ class Plans:
         "_late_calls",
         "_release",
         "_resolved",
+        "_retries",
         "name",
         "orders",
         "root",
@@ -46,6 +47,7 @@ class Plans:
         self._release: Hold | None = None
         self._beside: bool | None = None
         self._late_calls: bool | None = None
+        self._retries: int | None = None
         self.shadowed = _in_shadow(root)
         self.warned_live = False  # whether the log has warned that answers leave before all guards have judged them
 
@@ -73,9 +75,11 @@ class Plans:
     @property
     def wants_retries(self) -> int:
         """The most retries of a failed model call that a processor asks for (its ``wants_retries``); 0 if none does."""
-        retrying = [self.stage(stage.name) for stage in STAGES.values() if stage.retries == "call"]
-        steps = [step for block in retrying for step in plan_steps(block)]
-        return max((getattr(step.processor, "wants_retries", 0) for step in steps), default=0)
+        if self._retries is None:
+            retrying = [self.stage(stage.name) for stage in STAGES.values() if stage.retries == "call"]
+            steps = [step for block in retrying for step in plan_steps(block)]
+            self._retries = max((getattr(step.processor, "wants_retries", 0) for step in steps), default=0)
+        return self._retries
 
     @property
     def runs_beside_model(self) -> bool:

@@ -116,6 +116,7 @@ class Agent:
         check_names("an agent", options, AGENT_OPTIONS)
         self.tools = as_tools(options.get("tools", ()))
         self._options = replace(RequestOptions(model=self.model, **options), tools=self.tools)
+        self._settings = _Settings(self._options)
         lists = self._lists(self._options)
         self._plans = lists.compiled(self.id) if lists.fixed else None
         if self._plans is None:
@@ -259,7 +260,7 @@ class Agent:
             plans = await self._lists(options).resolved(self.id, context)
         task = RequestTask(
             await starting_messages(options, messages, context),
-            await _settings(options, context),
+            await (self._settings if options is self._options else _Settings(options)).of(context),
             options.release,
             options.max_steps,
             options.stop_functions,
@@ -307,23 +308,34 @@ class Agent:
         )
 
 
-async def _settings(options: RequestOptions, context: RequestContext) -> Values:
-    """Return the settings that each step starts from."""
-    model = options.model
-    if callable(model) and not isinstance(model, Model):
-        model = model(context)
+class _Settings:
+    """The settings that each step of a request starts from."""
+
+    __slots__ = ("_choose", "_fixed")
+
+    def __init__(self, options: RequestOptions) -> None:
+        model, active = options.model, options.active_tools
+        self._choose: Callable[[RequestContext], Value] | None = None
+        if callable(model) and not isinstance(model, Model):
+            self._choose = model
+        self._fixed: dict[str, Value] = {
+            "model": None if self._choose else as_model(model, "Agent"),
+            "tools": as_tools(options.tools),
+            "tool_choice": options.tool_choice,
+            "active_tools": None if active is None else tuple(active),
+            "model_settings": freeze(dict(options.settings)),
+            "provider_options": freeze(dict(options.provider_options)),
+            "response_format": None,
+        }
+
+    async def of(self, context: RequestContext) -> Values:
+        """Return the settings of one request; its model may depend on the request context."""
+        if self._choose is None:
+            return self._fixed
+        model = self._choose(context)
         if inspect.isawaitable(model):
             model = await model
-    active = options.active_tools
-    return {
-        "model": as_model(model, "Agent"),
-        "tools": as_tools(options.tools),
-        "tool_choice": options.tool_choice,
-        "active_tools": None if active is None else tuple(active),
-        "model_settings": freeze(dict(options.settings)),
-        "provider_options": freeze(dict(options.provider_options)),
-        "response_format": None,
-    }
+        return {**self._fixed, "model": as_model(model, "Agent")}
 
 
 _LIST_CHANGING = frozenset({*LIST_OPTIONS, "output_type", "prepare_step"})

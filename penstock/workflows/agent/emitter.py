@@ -31,20 +31,21 @@ class Emitter(Generic[T]):
         last: the last item; None before the first.
         closed: whether the reader has closed it.
         busy: whether a read waits.
+        over: whether the coroutine has ended.
     """
 
-    __slots__ = ("_cancelled", "_coroutine", "_over", "_pending", "_task", "_work", "busy", "closed", "last")
+    __slots__ = ("_cancelled", "_coroutine", "_pending", "_task", "_work", "busy", "closed", "last", "over")
 
     def __init__(self, work: Callable[[Emitter[T]], Coroutine[object, object, None]]) -> None:
         self._work = work
         self._coroutine: Coroutine[object, object, None] | None = None
-        self._over = False
         self._task: asyncio.Task[object] | None = None  # the task that waits in a read
         self._pending = 0  # how many cancellations that task had before
         self._cancelled: asyncio.Task[object] | None = None  # the task that we have cancelled
         self.last: T | None = None
         self.closed = False
         self.busy = False
+        self.over = False
 
     # For the coroutine
 
@@ -94,7 +95,7 @@ class Emitter(Generic[T]):
         """
         self.closed = True
         if self._coroutine is None:
-            self._over = True
+            self.over = True
             return
         try:
             await self._advance(AbandonedError())
@@ -107,7 +108,7 @@ class Emitter(Generic[T]):
         """Run the coroutine until it emits an item, as ``await`` does; ``error`` is raised where it waits."""
         run = self._coroutine
         if run is None:
-            if self._over:
+            if self.over:
                 raise StopAsyncIteration
             run = self._coroutine = self._work(self)
         try:
@@ -123,7 +124,7 @@ class Emitter(Generic[T]):
                         waits = run.send(sent)
                 self._end_waiting()
         except BaseException as end:
-            self._over, self._coroutine = True, None
+            self.over, self._coroutine = True, None
             if (self._end_waiting() and _is_cancellation(end)) or isinstance(end, StopIteration):
                 raise StopAsyncIteration from None
             raise

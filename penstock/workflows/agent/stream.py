@@ -434,6 +434,8 @@ class AgentStream(Generic[T]):
     async def _close_chunks(self) -> None:
         """Close the loop, in its own task or in this one; also if this task is cancelled, but for a limited time."""
         chunks = cast("Emitter[Chunk]", self._chunks)
+        if chunks.over:
+            return
         if self._in_task:
             with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
                 await chunks.aclose()
