@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Stepping = Coroutine[object, None, Outcome]
+_RELEASES = get_args(Release)
 Pending: TypeAlias = "tuple[Block, StageCall, Payload]"
 """A check that waits for the model call: what to run, for which call, on what."""
 
@@ -687,8 +688,8 @@ class Run:
     # Answers that are streamed
 
     def _hold_until(self, release: Release) -> Hold:
-        if release not in get_args(Release):
-            raise UsageError(f"release must be one of {', '.join(get_args(Release))}, not {release!r}")
+        if release not in _RELEASES:
+            raise UsageError(f"release must be one of {', '.join(_RELEASES)}, not {release!r}")
         needed = self._plans.release
         if release == "auto":
             return needed

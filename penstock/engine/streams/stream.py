@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import time
-from contextlib import AsyncExitStack
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 import anyio
@@ -170,6 +170,7 @@ class OutputStream:
 
     outcome: Outcome | None
     judged: Outcome | None
+    _call_ids: CallIds  # from `_opened` on
 
     def __init__(
         self, host: StreamHost, block: Block | None, source: Source, hold: Hold, *, sync: bool = False
@@ -178,8 +179,8 @@ class OutputStream:
         self._answer: Message | None = None  # after a later stage
         self._host = host
         self._block = block
-        self._iterator: AsyncIterator[Chunk | str] = iterator_of(source)
-        if sync and not isinstance(self._iterator, FromSync):
+        iterator = iterator_of(source)
+        if sync and not isinstance(iterator, FromSync):
             raise UsageError("a sync run reads a sync source, and this one is async; use workflow.start()")
         self._read = False
         self._hold: Hold = hold
@@ -189,15 +190,15 @@ class OutputStream:
         self._timed = any(step.timed for step in steps)
         self._gathers = any(step.gathers for step in steps)
         if any(step.ends for step in steps):
-            self._iterator = Ending(self._iterator)
-            self._iterator.why = lambda: None if self._shared is None else self._shared.ending
+            iterator = Ending(iterator)
+            iterator.why = lambda: None if self._shared is None else self._shared.ending
+        self._source: AsyncIterator[Chunk | str] = iterator
+        self._iterator = iterator  # the source as it is read
         self._normalizer = StreamNormalizer()
-        self._call_ids = CallIds()
         self._shared: StreamCall | None = None
         self._reader: TaskReader | None = None
         self._chunks: AsyncGenerator[Chunk] | None = None
         self._scope: anyio.CancelScope | None = None
-        self._closing = AsyncExitStack()  # closes everything in reverse order, even if closing one thing fails
         self._checks = host.run_checks if host.has_checks else None
         self._checked: Outcome | None = None
         self._held: list[Chunk] | None = None if hold == "live" and (self._checks is None or sync) else []
@@ -256,36 +257,46 @@ class OutputStream:
         """
         if self._chunks is not None:
             raise UsageError("a stream can be entered once only; create a new one from a new source")
-        self._closing.push(self._note_closed)
         if not self._sync and not on_asyncio():
-            self._scope = self._closing.enter_context(anyio.CancelScope())  # around any scope of the source's
-        self._closing.callback(self._close_steps)
+            self._scope = anyio.CancelScope()
+            self._scope.__enter__()  # around any scope of the source's
         if (self._timed or self._gathers or self._checks is not None) and not self._sync:
             self._check_done = anyio.Event()
             self._reader = TaskReader(self._iterator if self._log is None else self._log.source(self._iterator))
             await self._reader.open(None if self._checks is None else functools.partial(self._check, self._checks))
-            self._closing.push_async_callback(self._reader.close)
-        else:
-            self._closing.push_async_callback(close_source, self._iterator)
-            if self._log is not None:
-                self._iterator = self._log.source(self._iterator)
+        elif self._log is not None:
+            self._iterator = self._log.source(self._iterator)
         chunks = self._run()
         self._chunks = chunks if self._log is None else self._log.leaving(chunks)
-        self._closing.push_async_callback(self._chunks.aclose)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close everything, however far it was read."""
-        if self._scope is not None:
-            close_in(self._scope, PATIENCE)
-        await self._closing.__aexit__(kind, error, trace)
-
-    def _note_closed(
-        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
+        try:
+            if self._scope is None:
+                await self._close()
+            else:
+                close_in(self._scope, PATIENCE)
+                with ExitStack() as leaving:
+                    leaving.push(self._scope)
+                    await self._close()
+        except BaseException as raised:
+            self._host.closed(raised, self._log)
+            raise
         self._host.closed(error, self._log)
+
+    async def _close(self) -> None:
+        """Close what was opened, in reverse order, even if closing one thing fails."""
+        try:
+            if self._chunks is not None:
+                await self._chunks.aclose()
+        finally:
+            try:
+                await (close_source(self._source) if self._reader is None else self._reader.close())
+            finally:
+                self._close_steps()
 
     # What leaves
 

@@ -58,8 +58,11 @@ class CallIds:
     __slots__ = ("_answered", "_begun", "_called", "_numbers", "_open", "_taken", "_used")
 
     def __init__(self, taken: Callable[[], Iterable[str]] = _none_taken) -> None:
-        self._taken = taken
-        self._used: set[str] | None = None
+        self._taken: Callable[[], Iterable[str]] | None = taken  # until the first call: most answers have none
+
+    def _begin(self, taken: Callable[[], Iterable[str]]) -> None:
+        self._taken = None
+        self._used = set(taken())
         self._open: dict[str, deque[str]] = {}  # by given id of the pieces: the own ids whose pieces have not ended
         self._begun: dict[str, deque[str]] = {}  # by given id: the own ids of pieces whose whole call has not come
         self._called: dict[tuple[str, str], deque[str]] = {}  # by given id and name (and ""): the own ids of calls
@@ -71,6 +74,8 @@ class CallIds:
         kind = chunk.type
         if kind not in OF_CALLS:
             return chunk
+        if self._taken is not None:
+            self._begin(self._taken)
         if kind == "tool-call":
             return self._whole(chunk)
         return self._result(chunk) if kind in ("tool-result", "tool-error") else self._piece(chunk)
@@ -107,7 +112,7 @@ class CallIds:
             own = calls[0]
             self._answered.add(own)
         elif given and (given, "") not in self._called:  # of an earlier answer, or of a call that is not shown
-            self._ids().add(given)  # a call that follows must not get this result
+            self._used.add(given)  # a call that follows must not get this result
             return chunk
         else:  # of no call, or of a call to another tool
             own = self._new(given)
@@ -115,7 +120,7 @@ class CallIds:
 
     def _new(self, given: str) -> str:
         """Return the given id if it is free, else another one that is."""
-        used = self._ids()
+        used = self._used
         own, number = given, self._numbers.get(given, 1 if given else 0)
         while not own or own in used:
             number += 1
@@ -123,11 +128,6 @@ class CallIds:
         self._numbers[given] = number
         used.add(own)
         return own
-
-    def _ids(self) -> set[str]:
-        if self._used is None:
-            self._used = set(self._taken())
-        return self._used
 
 
 def call_id_of(chunk: Chunk) -> object:
