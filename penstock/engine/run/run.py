@@ -7,7 +7,7 @@ A run owns the `Conversation` (messages, facts, roll-back, retry budgets) and th
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias, TypeVar, get_args
 
@@ -34,6 +34,7 @@ from penstock.engine.workers import AbandonedError, run_in_worker
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
+    from contextlib import AbstractContextManager
     from types import TracebackType
 
     from penstock.engine.graph.plan import Block
@@ -180,13 +181,12 @@ class Run:
         """
         self._state.usage_log.enter(UsageEntry(model, usage, attempts=attempts))
 
-    @contextmanager
     def span(
         self, kind: Literal["model_step", "model", "tool"], path: str, name: str = ""
-    ) -> Generator[dict[str, object]]:
+    ) -> AbstractContextManager[dict[str, object] | None]:
         """Open a part of the request for traces and observers, and end it at the end of the block.
 
-        The dict that it yields becomes the details of the end. If nobody asks for them, nothing is made.
+        The dict that it gives becomes the details of the end; None if nobody asks for them.
 
         Args:
             kind: what it is about.
@@ -194,20 +194,7 @@ class Run:
             name: the name of the model or the tool.
         """
         spans = self._state.spans
-        if spans is None:
-            yield {}
-            return
-        span = spans.part(kind, path, name)
-        try:
-            yield span.details
-        except (GeneratorExit, AbandonedError):  # what the part was made for is not wanted any more
-            span.details.setdefault("abandoned", True)
-            raise
-        except BaseException as error:
-            span.details.setdefault("error", type(error).__name__)
-            raise
-        finally:
-            spans.end(span)
+        return _UNTOLD if spans is None else _part_of(spans, kind, path, name)
 
     def note_end(self, **details: object) -> None:
         """Add details to the end of the run for traces and observers: ``status``, ``finish_reason``, ``usage``."""
@@ -824,6 +811,28 @@ class Run:
                 if not outcome.blocked:
                     outcome = await run._run(stage, None, EMPTY, info)
             return outcome
+
+
+_UNTOLD = nullcontext()
+"""Stands for a part of a run that nobody is told of."""
+
+
+@contextmanager
+def _part_of(
+    spans: SpanLog, kind: Literal["model_step", "model", "tool"], path: str, name: str
+) -> Generator[dict[str, object]]:
+    """Open a part of a run in its log, and end it at the end of the block; the dict becomes the details of the end."""
+    span = spans.part(kind, path, name)
+    try:
+        yield span.details
+    except (GeneratorExit, AbandonedError):  # what the part was made for is not wanted any more
+        span.details.setdefault("abandoned", True)
+        raise
+    except BaseException as error:
+        span.details.setdefault("error", type(error).__name__)
+        raise
+    finally:
+        spans.end(span)
 
 
 async def _nothing() -> None:

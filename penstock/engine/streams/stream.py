@@ -42,7 +42,7 @@ from penstock.engine.values.messages import Message
 from penstock.engine.workers import LONG, run_in_worker
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -397,7 +397,7 @@ class OutputStream:
         if self._sync and self._checks is not None:
             self._checked = await self._checks()
             self._check_passed()
-        self._call_ids = CallIds(lambda: call_ids_of(before.message_list.conversation))
+        self._call_ids = CallIds(self._taken_call_ids)
         self._facts = dict(before.facts)
         self._shared = StreamCall(call, Payload(before.message_list, self._facts), self._facts)
         self._shared.reader = self._reader if self._gathers else None
@@ -405,6 +405,10 @@ class OutputStream:
         if self._log is not None:
             self._log.pipes, self._log.waiting = pipes, lambda: self._held
         return PipeRow(pipes)
+
+    def _taken_call_ids(self) -> Iterable[str]:
+        """Return the ids of the tool calls in the conversation so far."""
+        return () if self._shared is None else call_ids_of(self._shared.payload.message_list.conversation)
 
     async def _next(self, pipes: PipeRow) -> Chunk | str:
         """Return the next item; `WAKE` if a timer has run out, or the overlapping checks are done."""

@@ -53,7 +53,7 @@ class Assembly:
     __slots__ = ("_announced", "_bare", "_calls", "_metadata", "_parts", "_writing")
 
     def __init__(self) -> None:
-        self._announced: set[tuple[str, str]] = set()
+        self._announced: dict[tuple[str, str], None] = {}  # texts that began with a start chunk
         self._bare: dict[str, tuple[str, str]] = {}  # by type, the text that began without a start chunk
         self._calls: dict[str, int] = {}  # where in the parts a call stands, by its id
         self._metadata: Values = EMPTY
@@ -111,7 +111,7 @@ class Assembly:
 
     def _other(self, chunk: Chunk) -> None:
         if chunk.type in ("text-start", "reasoning-start"):
-            self._announced.add((chunk.type.replace("-start", "-delta"), chunk.id))
+            self._announced[chunk.type.replace("-start", "-delta"), chunk.id] = None
         elif chunk.type in _ENDS:
             self._end(chunk)
         elif chunk.type in ("tool-call", "tool-result", "tool-error"):
@@ -124,7 +124,7 @@ class Assembly:
     def _end(self, chunk: Chunk) -> None:
         """End a text, and take its metadata from the end chunk."""
         key = (_ENDS[chunk.type], chunk.id)
-        self._announced.discard(key)
+        self._announced.pop(key, None)
         block = self._writing.pop(key, None)
         if block is not None and chunk.payload:
             block.metadata = metadata_of(chunk)

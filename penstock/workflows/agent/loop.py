@@ -123,7 +123,8 @@ class Loop:
             step = ModelStep(run, self._task, self.progress, self._group)
             with run.span("model_step", step.path) as told:
                 await step.emit_chunks(out)
-                told["finish_reason"] = self.progress.steps[-1].finish_reason if self.progress.steps else "other"
+                if told is not None:
+                    told["finish_reason"] = self.progress.last_reason
             if step.accepted and not step.held:
                 await self._report(len(self.progress.steps) - 1)
             elif step.accepted:

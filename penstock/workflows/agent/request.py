@@ -78,6 +78,11 @@ class RequestProgress:
         """The id of the last accepted answer; empty if there is none."""
         return next((step.message_id for step in reversed(self.steps) if step.message_id), "")
 
+    @property
+    def last_reason(self) -> str:
+        """Why the last attempt ended; ``other`` if there is none."""
+        return self.steps[-1].finish_reason if self.steps else "other"
+
     def follow_ids(self, before: Sequence[str], after: Sequence[str]) -> None:
         """Replace the ids of answers in the steps after a stage has changed the conversation.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
@@ -24,13 +23,11 @@ from penstock.workflows.agent.results import StepResult, calls_of, reasoning_of,
 from penstock.workflows.agent.tools import ToolStep
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.run.run import Run
     from penstock.engine.tasks import BackgroundTasks
-    from penstock.engine.values.enclosing import Scope
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.model import ModelRequest, Usage
     from penstock.engine.values.protocols import Model
@@ -46,15 +43,12 @@ class ModelAttempt:
     """One call of a model, or an answer that a processor gave in its place. Lives as long as the step.
 
     Args:
+        run: the run of the request. It gets the usage of the call, however the call ends; not if the provider refused
+            the request, or it was not sent: that costs nothing.
+        path: the path of the call in the events of the request.
         model: the model to call.
         request: the request to send.
         answer: the answer of a processor, or None.
-        call_ids: gives each tool call of the answer an id of its own.
-        on_usage: called once with the usage of the call, or None if it is unknown, when the call ends, however it ends;
-            not called if the provider refused the request, or it was not sent: that costs nothing.
-        span: tells observers of the call while it lasts.
-        enclose: returns what observers put around each call of the model; None if they want none.
-        holds_calls: whether the chunks of tool calls wait for `process_tool_call`.
 
     Attributes:
         model: the model to call.
@@ -62,35 +56,25 @@ class ModelAttempt:
         chunks: the chunks that it sent, unprocessed, except that each tool call has an id of its own.
         error: the error that ended it, or None.
         from_cache: whether a processor answered in place of the model.
+        usage: the tokens of the call when it has ended; None if unknown, and for an answer of a processor.
         sent_ids: the ids of the texts of which something was sent to the client, in order.
         held_calls: the chunks of tool calls that left the stream and wait for `process_tool_call`.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        request: ModelRequest,
-        answer: Value,
-        call_ids: CallIds,
-        on_usage: Callable[[Usage | None], None],
-        span: Callable[[], AbstractContextManager[dict[str, object]]],
-        enclose: Callable[[], Scope | None],
-        *,
-        holds_calls: bool,
-    ) -> None:
+    def __init__(self, run: Run, path: str, model: Model, request: ModelRequest, answer: Value) -> None:
         self.model = model
         self.request = request
         self.chunks: list[Chunk] = []
         self.error: Exception | None = None
         self.from_cache = answer is not None
+        self.usage: Usage | None = None
         self.sent_ids: dict[str, None] = {}
         self.held_calls: list[Chunk] = []
-        self._holds_calls = holds_calls
+        self._run = run
+        self._path = path
+        self._call_ids: CallIds | None = None  # made with the first call
+        self._holds_calls = run.judges_calls_late  # their chunks wait for `process_tool_call`
         self._answer = answer
-        self._call_ids = call_ids
-        self._on_usage = on_usage
-        self._span = span
-        self._enclose = enclose
         self._released_end: Values = EMPTY  # of the ``finish`` that left the guards
         self._metadata: Values | None = None  # of the ``response-metadata`` that left the guards
 
@@ -101,27 +85,28 @@ class ModelAttempt:
             UsageError: the model, or the processor that answers in its place, sent something that is no chunk.
         """
         yield Chunk("step-start")
-        keep, own = self.chunks.append, self._call_ids.own
+        keep = self.chunks.append
         try:
             if self.from_cache:
-                for chunk in map(own, _answer_chunks(self._answer)):
+                for chunk in map(self._with_own_id, _answer_chunks(self._answer)):
                     keep(chunk)
                     yield chunk
             else:
-                with self._span() as told:
+                with self._run.span("model", self._path, self.model.name) as told:
                     stream = self._opened()
                     failed: BaseException | None = None
                     try:
                         async for sent in stream:
                             chunk = as_chunk(sent)
-                            keep(chunk := own(chunk) if chunk.type in OF_CALLS else chunk)
+                            keep(chunk := self._with_own_id(chunk) if chunk.type in OF_CALLS else chunk)
                             yield chunk
                     except PenstockError as error:
                         failed = error
                         raise
                     finally:
                         await self._end_call(stream, failed)
-                    told.update(self._details(stream))
+                    if told is not None:
+                        told.update(self._details(stream))
             if not self.end:
                 yield Chunk("finish", payload={"reason": "other"})
         except BaseException as error:
@@ -130,9 +115,15 @@ class ModelAttempt:
                 raise
             raise self.error from error
 
+    def _with_own_id(self, chunk: Chunk) -> Chunk:
+        """Return a chunk with an id of its own for its tool call, if it belongs to one."""
+        if self._call_ids is None:
+            self._call_ids = CallIds(lambda: call_ids_of(self._run.message_list.conversation))
+        return self._call_ids.own(chunk)
+
     def _opened(self) -> AsyncIterator[Chunk]:
         """Return the stream of the model, within what observers put around its calls."""
-        scope = self._enclose()
+        scope = self._run.enclose(CallSite("model", self._path, self.model.name, request=self.request))
         if scope is None:
             return self.model.stream(self.request)
         with scope():
@@ -153,8 +144,9 @@ class ModelAttempt:
         try:
             await close_source(stream)
         finally:
+            self.usage = _usage(self.end.get("usage"))
             if failed is None or self.chunks or not is_unbilled(failed):
-                self._on_usage(self.usage)
+                self._run.spend(self.model.name, self.usage)
 
     def note(self, chunk: Chunk) -> bool:
         """Note a chunk that leaves the stream; return whether the client gets it."""
@@ -185,11 +177,6 @@ class ModelAttempt:
     def finish_reason(self) -> str:
         """Why the answer ended: from the ``finish`` that left the guards, else the model's; ``other`` without one."""
         return str(self._released_end.get("reason") or self.end.get("reason") or "other")
-
-    @property
-    def usage(self) -> Usage | None:
-        """The tokens of the call; None if unknown, and for an answer of a processor."""
-        return None if self.from_cache else _usage(self.end.get("usage"))
 
     @property
     def metadata(self) -> Values:
@@ -275,7 +262,7 @@ class ModelStep:
             return
         prompt = self._prompt(asked)
         sent = request if prompt == request.messages else replace(request, messages=prompt)
-        attempt = self._attempt(ask.model, sent, asked.answer)
+        attempt = ModelAttempt(run, f"{self.path}/model", ask.model, sent, asked.answer)
         known = {message.id for message in run.message_list.response}
         self._progress.answering = True
         try:
@@ -285,24 +272,6 @@ class ModelStep:
                 self._forget(known)
             else:
                 self._progress.answering = False
-
-    def _attempt(self, model: Model, request: ModelRequest, answer: Value) -> ModelAttempt:
-        run = self._run
-        history = run.message_list.conversation
-        call_ids = CallIds(lambda: call_ids_of(history))
-        span = functools.partial(run.span, "model", f"{self.path}/model", model.name)
-        site = CallSite("model", f"{self.path}/model", model.name, request=request)
-        enclose = functools.partial(run.enclose, site)
-        return ModelAttempt(
-            model,
-            request,
-            answer,
-            call_ids,
-            lambda usage: run.spend(model.name, usage),
-            span,
-            enclose,
-            holds_calls=run.judges_calls_late,
-        )
 
     def _forget(self, known: Collection[str]) -> None:
         """Remove the messages of this step from the conversation."""

@@ -9,9 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Generic, Self, cast
 
 import anyio
@@ -121,13 +119,12 @@ class AgentStream(Generic[T]):
     def __init__(self, prepare: Prepare, options: RequestOptions) -> None:
         self._prepare = prepare
         self._options = options
-        self._closing = AsyncExitStack()
-        self._background: BackgroundTasks | None = None
+        self._background: BackgroundTasks  # while it is open
         self._chunks: Emitter[Chunk] | None = None
         self._loop: Loop | None = None
         self._result: AgentResult[T] | None = None
         self._started = False
-        self._buffer: deque[Chunk] = deque()
+        self._buffer: list[Chunk] = []  # what is read and not taken yet: one chunk, or what came before a field
         self._read_done: anyio.Event | None = None  # set when a read has ended that another task waits for
         self._reading = False
         self._sent = SentAnswer() if options.ui_messages else None
@@ -250,7 +247,7 @@ class AgentStream(Generic[T]):
         self._cancelled = True
         if self._chunks is None or not self._chunks.busy:
             return
-        if self._in_task and self._background is not None:
+        if self._in_task:
             self._background.cancel()
         else:
             self._chunks.cancel()
@@ -269,7 +266,7 @@ class AgentStream(Generic[T]):
                 self._raise_error()
                 raise StopAsyncIteration
             await self._read_more()
-        return self._buffer.popleft()
+        return self._buffer.pop(0)
 
     async def _read_more(self) -> None:
         """Read one more chunk, or wait for the task that reads. After the last chunk, the result is set at once.
@@ -400,13 +397,12 @@ class AgentStream(Generic[T]):
         run, task = await self._prepare()
         background = self._background = BackgroundTasks()
         await background.open()
-        self._closing.push_async_exit(functools.partial(_close, background))
         try:
-            await self._closing.enter_async_context(run)
-        except BaseException:
-            await self._closing.aclose()
+            await run.__aenter__()
+        except BaseException as error:
+            await background.close(error)
             raise
-        self._loop = Loop(run, task, background, lambda step: self._call_back("on_step_finish", step))
+        self._loop = Loop(run, task, background, self._report)
         chunks = Emitter(self._loop.emit_chunks)
         self._in_task = run.runs_beside_model or not on_asyncio()
         if self._in_task:
@@ -429,7 +425,22 @@ class AgentStream(Generic[T]):
                 self._result = self._abandoned(self._loop)
             self._error = None  # leaving early is not a failure
         finally:
-            await self._closing.__aexit__(kind, error, trace)
+            await self._close(kind, error, trace)
+
+    async def _close(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the run, and the tasks around it, even if closing the run fails."""
+        try:
+            if self._loop is not None:
+                await self._loop.run.__aexit__(kind, error, trace)
+        except BaseException as raised:
+            await self._background.close(raised)
+            raise
+        await self._background.close(error)
+
+    def _report(self, step: StepResult) -> Awaitable[None]:
+        return self._call_back("on_step_finish", step)
 
     async def _close_chunks(self) -> None:
         """Close the loop, in its own task or in this one; also if this task is cancelled, but for a limited time."""
@@ -440,7 +451,7 @@ class AgentStream(Generic[T]):
             with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
                 await chunks.aclose()
             return
-        with cast("BackgroundTasks", self._background).shielded():
+        with self._background.shielded():
             await within(_CLOSE_SECONDS, chunks.aclose())
 
 
@@ -478,12 +489,3 @@ async def _forward(chunks: Emitter[Chunk], send: MemoryObjectSendStream[Chunk], 
                 await chunks.aclose()
             finally:
                 done.set()
-
-
-async def _close(
-    background: BackgroundTasks,
-    _kind: type[BaseException] | None,
-    error: BaseException | None,
-    _trace: TracebackType | None,
-) -> None:
-    await background.close(error)

@@ -75,7 +75,7 @@ class ToolRunner:
         self,
         group: BackgroundTasks,
         context: Callable[[ToolPart, Callable[[Chunk], None]], ToolContext],
-        span: Callable[[ToolPart], AbstractContextManager[dict[str, object]]],
+        span: Callable[[ToolPart], AbstractContextManager[dict[str, object] | None]],
         enclose: Callable[[PlannedCall], Scope | None],
     ) -> None:
         self._group = group
@@ -125,7 +125,7 @@ class ToolRunner:
                 enclosing = self._enclose(plan)
                 with nullcontext() if enclosing is None else enclosing():
                     done = await _run_tool(plan, tool, self._context(plan.call, self._put))
-                if done.error is not None:
+                if done.error is not None and told is not None:
                     told["error"] = done.error.kind
         finally:
             self._put(done or FinishedCall(plan, error=ToolError(tool.name, "failed", "it was cancelled")))
@@ -350,7 +350,7 @@ class ToolStep:
             keep_data(self._run, answer.id, sent.accepted)
         return sent.chunks
 
-    def _span(self, call: ToolPart) -> AbstractContextManager[dict[str, object]]:
+    def _span(self, call: ToolPart) -> AbstractContextManager[dict[str, object] | None]:
         return self._run.span("tool", f"{self._path}/tool-{call.call_id}", call.name)
 
     def _enclose(self, plan: PlannedCall) -> Scope | None:

@@ -271,7 +271,8 @@ class HostRequest:
                             return
                         if chunk.type not in OF_CALLS:
                             yield chunk
-                told["finish_reason"] = progress.steps[-1].finish_reason if progress.steps else "other"
+                if told is not None:
+                    told["finish_reason"] = progress.last_reason
             self._accepted = step.accepted
             goes_on = step.goes_on and not step.accepted
 
