@@ -32,6 +32,7 @@ NAMES = (
     "tool_calls",
     "rows",
     "storage",
+    "stream_opening",
     "stream_hooks",
     "stream_async_hooks",
     "stream_guards",

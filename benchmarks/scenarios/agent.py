@@ -36,10 +36,16 @@ from penstock.engine.processor.state import RunState, StageCall
 from penstock.engine.values.frozen import EMPTY
 
 LENGTH = 50
-TITLE = f"{REQUESTS:,} streamed requests at once, {LENGTH} chunks, 5 hooks"
+MANY = f"{REQUESTS:,} streamed requests at once, {LENGTH} chunks"
+TITLE = f"{MANY}, 5 hooks"
 FLOOR_IS = "a task each; a MessageList made, four awaits, a context made for each; a hook called for each chunk"
 ALONE_IS = "the model's chunks looped over"
-PEER = "pydantic-ai-slim"
+PEERS = {
+    "pydantic-ai": ("pydantic-ai-slim", "peers.pydantic_ai_agent"),
+    "LangChain": ("langchain", "peers.langchain_agent"),
+    "OpenAI Agents SDK": ("openai-agents", "peers.openai_agent"),
+}
+"""By the name of another agent: its distribution, and the module with a request to it."""
 
 
 class Hooks(Processor):
@@ -150,21 +156,27 @@ def works(meeting: Meeting) -> tuple[Work, Work]:
     return all_at_once(ours(Agent(model, processors=[Hooks()], release="live"))), all_at_once(by_hand(model))
 
 
+def bare_works(meeting: Meeting) -> dict[str, Work]:
+    """Return our way and the hand-written one without hooks, for all requests at once."""
+    model = Says(meeting)
+    return {FLOOR: all_at_once(looped(model)), OURS: all_at_once(ours(Agent(model)))}
+
+
 def peers() -> dict[str, Work]:
-    """Return other agents, where they are installed."""
-    if version() is None:
-        return {}
-    peer = import_module("peers.pydantic_ai_agent")
+    """Return other agents, where they are installed, and ours with a model of theirs."""
     texts = [chunk.text for chunk in pieces(LENGTH)]
-    theirs: Callable[[], Awaitable[str]] = peer.request(texts)
-    mixed = ours(Agent(peer.model(texts)))
-    return {"pydantic-ai": one_by_one(theirs), "penstock with a model of pydantic-ai": one_by_one(mixed)}
+    installed = {name: module for name, (package, module) in PEERS.items() if version(package) is not None}
+    found = {name: one_by_one(import_module(module).request(texts)) for name, module in installed.items()}
+    if "pydantic-ai" in found:
+        model = import_module("peers.pydantic_ai_agent").model(texts)
+        found["penstock with a model of pydantic-ai"] = one_by_one(ours(Agent(model)))
+    return found
 
 
-def version() -> str | None:
-    """Return the version of the peer; None if it is not installed."""
+def version(package: str) -> str | None:
+    """Return the version of a peer; None if it is not installed."""
     try:
-        return metadata.version(PEER)
+        return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
 
@@ -184,12 +196,16 @@ async def contests() -> list[Contest]:
     ]
 
 
-async def weighed() -> Row:
+async def weighed() -> list[Row]:
     """Return the memory that a request holds while all are alive, the smallest of three."""
     scale = Weighing()
     at_once, floor = works(scale)
     figures = {FLOOR: await weight(floor, scale), OURS: await weight(at_once, scale)}
-    return Row("agent", f"{TITLE}, memory of one", FLOOR_IS, figures, None, "B")
+    bare = {name: await weight(work, scale) for name, work in bare_works(scale).items()}
+    return [
+        Row("agent", f"{TITLE}, memory of one", FLOOR_IS, figures, None, "B"),
+        Row("agent", f"{MANY}, no hooks, memory of one", ALONE_IS, bare, None, "B"),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,11 +215,12 @@ class Agents(Timed):
     @property
     def notes(self) -> list[str]:
         """What to know about the figures."""
-        return [f"Agents: {PEER} {version() or 'is not installed'}."]
+        found = {package: version(package) for package, _ in PEERS.values()}
+        return ["Agents: " + ", ".join(f"{name} {known or 'is not installed'}" for name, known in found.items()) + "."]
 
     def rows(self, effort: Effort) -> list[Row]:
         """Time and weigh."""
-        return [*Timed.rows(self, effort), asyncio.run(weighed())]
+        return [*Timed.rows(self, effort), *asyncio.run(weighed())]
 
 
 SCENARIO = Agents("agent", contests)

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from harness import Contest, Timed, Work
-from scenarios.agent import LENGTH, Hooks, Says, one_by_one, ours, version
+from scenarios.agent import LENGTH, Hooks, Says, one_by_one, ours
 from scenarios.records import FLOOR_IS
 from shared import TEXT, Looks, chain
 from streaming import CHUNKS, Keeps, pieces, row_of
@@ -133,7 +133,7 @@ def counted(request: Callable[[int], Any]) -> Work:
 
 def pydantic_ai() -> dict[str, Work]:
     """Return pydantic-ai's agent, without and with its instrumentation, where it is installed."""
-    if version() is None:
+    if not is_there("pydantic_ai"):
         return {}
     peer = import_module("peers.pydantic_ai_agent")
     texts = [chunk.text for chunk in pieces(LENGTH)]
