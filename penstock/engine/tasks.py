@@ -8,7 +8,7 @@ Also run things in a task of their own that outlives a call: `read_in_task`, `Ha
 from __future__ import annotations
 
 import threading
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
 
@@ -507,18 +507,25 @@ class BackgroundTasks:
 
     async def close(self, error: BaseException | None) -> None:
         """Wait for the tasks, `SHADOW_SECONDS` at most; after an error they are cancelled at once."""
+        try:
+            await self._close_group(error)
+        except BaseException as raised:
+            if not self._scope.__exit__(type(raised), raised, raised.__traceback__):
+                raise
+        else:
+            self._scope.__exit__(None, None, None)
+
+    async def _close_group(self, error: BaseException | None) -> None:
         import anyio
 
-        with ExitStack() as leaving:
-            leaving.push(self._scope)
-            if isinstance(error, anyio.get_cancelled_exc_class()):
-                await self._group.__aexit__(type(error), error, error.__traceback__)  # which raises it again
-            else:
-                if error is not None:
-                    self.cancel()  # and leave the error as it is: a task group would wrap it
-                if self._scopes:
-                    self._scope.deadline = anyio.current_time() + SHADOW_SECONDS
-                await self._group.__aexit__(None, None, None)
+        if error is not None and isinstance(error, anyio.get_cancelled_exc_class()):
+            await self._group.__aexit__(type(error), error, error.__traceback__)  # which raises it again
+            return
+        if error is not None:
+            self.cancel()  # and leave the error as it is: a task group would wrap it
+        if self._scopes:
+            self._scope.deadline = anyio.current_time() + SHADOW_SECONDS
+        await self._group.__aexit__(None, None, None)
 
 
 # Tasks of their own, which outlive a call

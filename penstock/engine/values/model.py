@@ -38,6 +38,7 @@ FinishReason = Literal["stop", "length", "tool-calls", "content-filter", "error"
 FINISH_REASONS: tuple[str, ...] = get_args(FinishReason)
 
 ToolChoice = Literal["auto", "none", "required"]
+_CHOICES: tuple[str, ...] = get_args(ToolChoice)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ class ModelRequest:
         for name in ("messages", "tools"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         choice: Value = self.tool_choice
-        if isinstance(choice, str) and choice not in get_args(ToolChoice):
+        if isinstance(choice, str) and choice not in _CHOICES:
             raise MessageError("tool_choice", f"expected auto, none, required, or a tuple of names, not {choice!r}")
         if not isinstance(choice, str):
             object.__setattr__(self, "tool_choice", tuple(choice))

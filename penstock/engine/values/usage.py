@@ -73,7 +73,7 @@ def usage_payload(usage: Usage | None) -> Values | None:
     if usage is None:
         return None
     names = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "requests")
-    known = {name: getattr(usage, name) for name in names if getattr(usage, name) is not None}
+    known = {name: count for name in names if (count := getattr(usage, name)) is not None}
     return FrozenDict({**known, **({"details": usage.details} if usage.details else {})})
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from penstock.engine.execution.boundary import passes_through
 from penstock.engine.values.chunks import Chunk, tripwire_chunk
 from penstock.engine.values.errors import ModelError, StepFailedError, UsageError
-from penstock.engine.values.frozen import EMPTY
+from penstock.engine.values.frozen import EMPTY, FrozenDict
 from penstock.engine.values.tripwire import TripwireSignal
 from penstock.engine.values.usage import total_usage, usage_payload
 from penstock.processors.structure.facts import OBJECT
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.run.run import Run
     from penstock.engine.tasks import BackgroundTasks
+    from penstock.engine.values.frozen import Values
     from penstock.engine.values.messages import ToolPart
     from penstock.workflows.agent.emitter import Emitter
     from penstock.workflows.agent.request import RequestTask
@@ -114,7 +115,7 @@ class Loop:
             await out.emit_all(outcome.chunks)
             return
         self._started = True
-        await out.emit(Chunk("start", payload={"run_id": run.run_id}, run_id=run.run_id))
+        await out.emit(Chunk("start", payload=FrozenDict({"run_id": run.run_id}), run_id=run.run_id))
         left = await send_chunks(run, outcome.data)
         self.progress.data = left.accepted
         await out.emit_all(left.chunks)
@@ -163,9 +164,8 @@ class Loop:
 
     def _finish(self, reason: str | None) -> Chunk:
         usage = usage_payload(total_usage(step.usage for step in self.progress.steps))
-        return Chunk(
-            "finish", payload={"reason": reason, "usage": usage, "is_continued": False}, run_id=self.run.run_id
-        )
+        payload: Values = FrozenDict({"reason": reason, "usage": usage, "is_continued": False})
+        return Chunk("finish", payload=payload, run_id=self.run.run_id)
 
 
 def _failure_of(error: BaseException) -> Exception:

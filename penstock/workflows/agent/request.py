@@ -170,12 +170,12 @@ def _owned(messages: Sequence[Message], context: RequestContext) -> list[Message
 
 @dataclass(frozen=True, slots=True)
 class StepRequest:
-    """What a step asks the model, without the messages.
+    """What a step asks the model.
 
     Attributes:
         model: the model of this step.
         tools: all tools of this step by name, including those that are not offered.
-        request: the request, without messages.
+        request: the request, with the messages as the input processors left them.
     """
 
     model: Model
@@ -200,8 +200,9 @@ def step_request(prepared: Outcome, model: Model | None = None) -> StepRequest:
     choice = _choice(settings.get("tool_choice"), tools)
     if choice == "none":
         offered = EMPTY
+    messages = prepared.message_list
     request = ModelRequest(
-        (),
+        (*messages.system, *messages.conversation),
         tuple(tool.spec for tool in offered.values()),
         choice if offered else "auto",
         settings.get("model_settings") or EMPTY,

@@ -242,16 +242,15 @@ class ModelStep:
 
     async def emit_chunks(self, out: Emitter[Chunk]) -> None:
         """Call the model, run its tools, and emit the chunks for the client."""
-        run, steps = self._run, tuple(self._progress.current(self._run.message_list))
+        run, steps = self._run, self._progress.current(self._run.message_list)
         prepared = await run.process_input_step(steps=steps, **self._task.settings)
         if prepared.blocked:
             await out.emit_all(prepared.chunks)
             return
-        steps = tuple(self._progress.current(run.message_list))  # the input processors may have changed them
+        steps = self._progress.current(run.message_list)  # the input processors may have changed them
         ask = step_request(prepared, self._task.settings.get("model"))
-        request = replace(ask.request, messages=(*prepared.message_list.system, *prepared.message_list.conversation))
         info: dict[str, Value] = {"model": ask.model, "tools": ask.tools, "model_settings": ask.request.settings}
-        asked = await run.process_llm_request(request=request, steps=steps, **info)
+        asked = await run.process_llm_request(request=ask.request, steps=steps, **info)
         if asked.blocked:
             await out.emit_all(asked.chunks)
             return
@@ -261,15 +260,15 @@ class ModelStep:
         if data.blocked:
             return
         prompt = self._prompt(asked)
-        sent = request if prompt == request.messages else replace(request, messages=prompt)
+        sent = ask.request if prompt == ask.request.messages else replace(ask.request, messages=prompt)
         attempt = ModelAttempt(run, f"{self.path}/model", ask.model, sent, asked.answer)
-        known = {message.id for message in run.message_list.response}
+        before = run.message_list
         self._progress.answering = True
         try:
             await self._answer(ask, attempt, steps, out)
         finally:
             if len(self._progress.steps) == len(steps):  # it ended before its answer was accepted
-                self._forget(known)
+                self._forget({message.id for message in before.response})
             else:
                 self._progress.answering = False
 
@@ -328,7 +327,7 @@ class ModelStep:
         """Run the stages after the stream on an answer whose chunks have left already."""
         run = self._run
         facts: dict[str, Value] = {**info, "finish_reason": attempt.finish_reason, "usage": attempt.usage}
-        outcome = await run.process_llm_response([message], **facts)
+        outcome = await run.process_llm_response(message, **facts)
         if outcome.blocked:
             return outcome
         outcome = await run.process_output_step(tool_calls=_open(message) or None, **facts)
@@ -442,7 +441,7 @@ class ModelStep:
 
     def _end(self, reason: str, *, goes_on: bool, attempt: ModelAttempt | None = None) -> Chunk:
         usage = None if attempt is None else usage_payload(attempt.usage)
-        payload = {"reason": reason, "is_continued": goes_on, "usage": usage}
+        payload: Values = FrozenDict({"reason": reason, "is_continued": goes_on, "usage": usage})
         return Chunk("step-finish", payload=payload, run_id=self._run.run_id)
 
 
