@@ -185,9 +185,10 @@ UNHURRIED = 0.01
 """Seconds that a guard may look before more is read."""
 
 
-def _size_of(item: Chunk | str) -> int:
-    """Return how many characters of text an item has, and one for the item itself."""
-    return 1 + len(item.text if isinstance(item, Chunk) else item)
+def _size_of(item: object) -> int:
+    """Return how many characters of text an item has, and one for the item itself, whatever it is."""
+    text = item.text if isinstance(item, Chunk) else item
+    return 1 + len(text) if isinstance(text, str) else 1
 
 
 class TaskReader:

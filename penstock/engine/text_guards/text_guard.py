@@ -160,7 +160,7 @@ class TextGuard(WholeTexts):
         or later and are sorted. Those that end before the position are final.
         """
         if self.awaits:
-            return self._awaited(window, ctx)
+            return self._searched(window, ctx)
         found: Iterable[Found] | None = self.find(window.text, ctx, final=window.final)
         if not found:
             return (), len(window.text) if window.final else self.hold(window.text, window.start)
@@ -170,7 +170,7 @@ class TextGuard(WholeTexts):
             ordered = self._ordered(self.find(window.text[cut:], ctx, final=window.final), cut)
         return self._undecided(ordered, window, cut)
 
-    async def _awaited(self, window: TextWindow, ctx: AnyContext) -> tuple[Sequence[Found], int]:
+    async def _searched(self, window: TextWindow, ctx: AnyContext) -> tuple[Sequence[Found], int]:
         """Do the same, with a `find` that is async."""
         found = self._ordered(await self.find(window.text, ctx, final=window.final))
         cut = _behind_decided(found, window)

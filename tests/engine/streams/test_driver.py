@@ -12,6 +12,7 @@ import pytest
 
 from penstock import Chunk, InputContext, OutputStreamContext, Processor, Workflow
 from penstock.engine import StepFailedError, UsageError
+from penstock.engine.streams import sources
 from tests.engine.streams.toys import AsyncToy, Rule, Toy, others_of
 
 REDACTED = Workflow("w").then(Toy(Rule("secret", "redact", "***")))
@@ -157,8 +158,9 @@ async def test_what_was_read_is_not_read_again(graph: str) -> None:
 
 
 @graphs
-async def test_the_source_is_never_pulled_ahead(graph: str) -> None:
-    """A piece is asked for when all that came of the last has been taken."""
+async def test_the_source_is_never_pulled_ahead(graph: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A piece is asked for when all that came of the last has been taken, unless a guard looks for long."""
+    monkeypatch.setattr(sources, "UNHURRIED", 60.0)
     given: list[int] = []
 
     async def source() -> AsyncIterator[str]:

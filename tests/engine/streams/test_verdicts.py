@@ -11,6 +11,7 @@ import pytest
 
 from penstock import Chunk, Outcome, Run, Workflow, member
 from penstock.engine import Record, StepFailedError
+from penstock.engine.streams import sources
 from penstock.engine.streams.stream import OutputStream
 from tests.engine.streams.breaking import (
     BREAKS,
@@ -292,8 +293,9 @@ async def test_a_source_that_breaks_is_judged_to_its_end(kind: Any) -> None:
 
 
 @places
-async def test_a_consumer_that_leaves_ends_all(place: str) -> None:
+async def test_a_consumer_that_leaves_ends_all(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The source is closed, the steps are on record, nothing goes on, and the run is not blocked."""
+    monkeypatch.setattr(sources, "UNHURRIED", 60.0)  # no look of a guard takes so long that more is read
     source = Source([BEFORE] * 5)
     async with EVERYWHERE[place](AsyncBreakingGuard(abort)).start(records=True) as run:
         async with run.process_output_stream(source.__aiter__(), release="live") as chunks:
