@@ -53,6 +53,8 @@ _STEMS = [
     "born",
     "dob",
     "d.o.b",
+    "d.ob",
+    "do.b",
     "geb",
     "nascimento",
     "nascid",
@@ -62,7 +64,7 @@ _STEMS = [
     "nato",
     "nata",
     "naissance",
-    "née",
+    "né",
     "födel",
     "född",
     "født",
@@ -93,7 +95,7 @@ def births(text: str, start: int, *, final: bool) -> Scan:
             return [], len(text)
     low = max(start - _REACH - _CUE_READ, 0)
     plain = text[low:].lower()
-    if not any(stem in plain for stem in _STEMS):
+    if not any(map(plain.__contains__, _STEMS)):
         return [], len(text)
     found = _behind_cues(text, low)
     if final:

@@ -60,6 +60,8 @@ def test_a_value_is_found_as_it_stands(kind: str, value: str) -> None:
     "text",
     [
         "born 31 January 1990",
+        "né le 12/04/1985",
+        "d.ob 1990-01-31",
         "Date of birth: 1990-01-31",
         "DOB 1/31/1990",
         "date of birth. It's 3/23/1940",
