@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import cache
 from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,10 +18,10 @@ import regex
 
 from penstock.detection.codes import decoded
 from penstock.detection.deferred import deferred
-from penstock.detection.long_texts import is_long
+from penstock.detection.patterns.kinds import LETTER, in_words, kinds
 from penstock.detection.spans import Span
-from penstock.detection.unicode.disguises import BETWEEN_WORDS, is_plain
-from penstock.detection.words import PlainView, known_words
+from penstock.detection.unicode.disguises import BETWEEN_WORDS, is_plain, read_by_letter
+from penstock.detection.words import BEYOND, HAN, NO_WORDS, UNSPACED, PlainView, known_words
 from penstock.engine.text_guards.views import view_of
 
 if TYPE_CHECKING:
@@ -294,33 +295,104 @@ def open_run(text: str, words: Sequence[str], end: int) -> int:
 
 
 _UNIT_APART = rf"(?:[^\W\d_]{{1,2}}|{_CODE}|0?[xX]?[0-9a-fA-F]{{2}})(?![^\W_])"
-_APART = re.compile(rf"(?<![^\W_])(?:{_UNIT_APART}[\W_]{{1,8}}){{{UNITS // 2 - 1}}}{_UNIT_APART}")
-_ANY_BLOB = re.compile(rf"\S{{{BLOB}}}")
+_APART = re.compile(rf"(?<![^\W_])(?:{_UNIT_APART}[\W_]{{1,{_NEAR}}}){{{UNITS // 2 - 1}}}{_UNIT_APART}")
+_ANY_BLOB = re.compile(rf"[^{BETWEEN_WORDS}]{{{BLOB}}}")
+_LEAST_PIECES = 2 * (UNITS // 2) - 1  # characters that so many units have, with what is between them
 
 
 def is_prose(text: str, start: int = 0) -> bool:
     """Return whether a text is plain words from a place on, at a glance; False if a closer look is needed."""
-    return view_of(text[start:] if start else text, _is_prose)
+    return is_plain(text, start) and _has_no_stretch(text[start:] if start else text)
 
 
-def _is_prose(text: str) -> bool:
-    if not is_plain(text, 0):
-        return False
-    if is_long(text, 0):
-        return not _ANY_BLOB.search(text) and not _APART.search(text)
-    blob = max(map(len, text.split()), default=0) >= BLOB
-    return not blob and not (_may_be_apart(text) and _APART.search(text))
+def _has_no_stretch(text: str) -> bool:
+    """Return whether a text that is plain has no stretch, at a glance. Guards share it."""
+    return len(text) < _LEAST_PIECES or view_of(text, _reads_as_words)
 
 
-_SIGNS_AS_SPACES = str.maketrans({chr(code): " " for code in range(128) if not chr(code).isalnum()})
+def _reads_as_words(text: str) -> bool:
+    blob = _ANY_BLOB.search(text) is not None if not text.isascii() else _A_BLOB in in_words(kinds(text))
+    return not blob and not _is_apart(text)
+
+
+@cache
+def _apart_beyond() -> regex.Pattern[str]:
+    """Return the pattern of letters and codes in a row in scripts with marks of their own, or without spaces.
+
+    Without spaces, the last two characters of each stretch are words of one and two characters, so half as many
+    stretches are enough.
+    """
+    unspaced = rf"[{HAN}]{{1,2}}+(?![{HAN}])|[{UNSPACED}]{{1,2}}+(?![{UNSPACED}])"
+    letters = rf"[[\p{{L}}\p{{N}}]--[{HAN}{UNSPACED}]]{{1,{_LONGEST_LETTERS}}}+|\p{{N}}{{1,{_LONGEST_UNIT}}}+"
+    spaced = rf"(?:{letters})(?![[\p{{L}}\p{{N}}\p{{M}}]--[{HAN}{UNSPACED}]])"
+    between = rf"[^\p{{L}}\p{{N}}]{{0,{_NEAR}}}+"
+    return regex.compile(rf"(?:(?:{unspaced}|{spaced}){between}){{{UNITS // 2 - 1}}}", regex.V1)
+
+
+_A_BLOB = LETTER * BLOB
+_LETTERS_AND_DIGITS = bytes(
+    ord("0") if char.isdigit() else ord("a") if char.isalpha() else ord(" ") for char in map(chr, range(128))
+).ljust(256)
 _LONGEST_LETTERS = 4  # of a letter or a code that is no number
+_ARE_SHORT = bytes(size <= _LONGEST_LETTERS for size in range(256))
 
 
 def _may_be_apart(text: str) -> bool:
-    """Return whether enough words of a text in ASCII, in a row, are as short as letters and codes, or numbers."""
-    words = text.translate(_SIGNS_AS_SPACES).split()
-    fits = bytes([len(word) <= _LONGEST_LETTERS or word.isdigit() for word in words])
-    return b"\x01" * (UNITS // 2) in fits
+    """Return whether enough words of a text in ASCII, in a row, are as short as letters and codes."""
+    read = text.encode().translate(_LETTERS_AND_DIGITS)
+    for digits in (b"0" * 8, b"0" * 4, b"0" * 2, b"0" * 2):  # a number is short, however many digits it has
+        read = read.replace(digits, b"0")
+    words = read.split()
+    try:
+        lengths = bytes(map(len, words))
+    except ValueError:  # a word of more than 255 characters
+        return True
+    return b"\x01" * (UNITS // 2) in lengths.translate(_ARE_SHORT)
+
+
+def _is_apart_between_words(text: str) -> bool:
+    """Return the same, and look more closely only at what stands between longer words."""
+    between = (part for part in _LONGER_WORD.split(text) if len(part) >= _LEAST_PIECES)
+    return any(map(_APART.search, between)) and _APART.search(text) is not None
+
+
+def _is_apart(text: str) -> bool:
+    """Return whether letters or codes in a row may stand in a plain text."""
+    if text.isascii():
+        return _may_be_apart(text) and _is_apart_between_words(text)
+    apart = _APART if BEYOND.search(text) is None else _apart_beyond()
+    return apart.search(text) is not None
+
+
+_SPACES = frozenset(" \n")
+_LONGER_WORD = re.compile(r"[^\W\d_xX][^\W\d_]{2,}")  # neither a letter nor a code
+# Up to the last word that is neither a letter nor a code, and what is behind it.
+_UP_TO_WORD = re.compile(r"(?s:.*)[^\W\d_xX][^\W\d_]{2}(?![^\W_])[\W_]*+")
+_OF_UNSPACED = deferred(f"[{HAN}{UNSPACED}]")
+
+
+@cache
+def _up_to_word_beyond() -> regex.Pattern[str]:
+    """Return the same pattern for words with marks."""
+    return regex.compile(r"(?s:.*)[\p{L}--[xX]][\p{L}\p{M}]{2}(?![\p{L}\p{N}\p{M}])[^\p{L}\p{N}]*+", regex.V1)
+
+
+def _open_from(text: str, most: int) -> int:
+    """Return where a stretch may begin in a plain text that has none, if the text goes on.
+
+    That is between two words, and at most the given place.
+    """
+    if not text.isascii() and _OF_UNSPACED.search(text) is not None:
+        view = PlainView(text)
+        words, tail = known_words(view.text, final=False)
+        begin = min(stretches(view, words, tail, inside=False, final=False).pending, tail)
+        return begin if begin <= most else 0
+    last = most if text[most - 1 : most] in _SPACES else max(text.rfind(" ", 0, most), text.rfind("\n", 0, most)) + 1
+    if not last:
+        return 0
+    beyond = not text.isascii() and BEYOND.search(text) is not None
+    found = (_up_to_word_beyond() if beyond else _UP_TO_WORD).match(text, 0, last)
+    return found.end() if found else 0
 
 
 LEAST_APART = 8
@@ -437,6 +509,25 @@ class EncodedSpans:
     def __init__(self, find: Callable[[str], Sequence[Span]]) -> None:
         self._find = find
 
+    @staticmethod
+    def none_in(text: str, start: int) -> bool:
+        """Return whether a text plainly has no stretch from a place on, and no stretch lies across the place.
+
+        Each character must read as one; if one does not, the answer is False.
+        """
+        rest = text[start:] if start else text
+        plain = rest if rest.isascii() else read_by_letter(rest)
+        return plain is not None and _has_no_stretch(plain)
+
+    @staticmethod
+    def open_from(text: str, start: int, most: int) -> int:
+        """Return what `scan` would hold such a text back from, or a place before that, if it goes on.
+
+        That is between two words, and not beyond ``most``.
+        """
+        rest = text[start:] if start else text
+        return start + _open_from(rest if text.isascii() else read_by_letter(rest) or "", most - start)
+
     def scan(self, text: str, start: int, notes: MutableMapping[str, Value], *, final: bool) -> tuple[list[Span], int]:
         """Return the spans that begin at ``start`` or later, and the place from which on more text could change them.
 
@@ -444,10 +535,14 @@ class EncodedSpans:
         """
         before: tuple[Hidden, ...] | None = notes.pop(_INSIDE, None)
         inside = before is not None
-        if final and not inside and is_prose(text, start):
-            return [], len(text)
+        plain = not inside and is_plain(text, start)
+        if plain and self.none_in(text, start):
+            return [], len(text) if final else self.open_from(text, start, len(text))
         view = PlainView(text[start:] if start else text, final=final)
-        words, tail = known_words(view.text, final=final)
+        if plain and final and not _is_apart(view.plain):
+            words, tail = NO_WORDS, len(view.text)  # nothing but blobs
+        else:
+            words, tail = known_words(view.text, final=final)
         found = stretches(view, words, tail, inside=inside, final=final)
         hidden = hidden_stretches(view, found, self._hides, before or ())
         hold = len(view.text) if final else _lowered(min(hidden.hold, tail), hidden, view)

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from penstock.detection.unicode.disguises import PlainReading
 
 
-_HAN = "\u3041-\u3096\u30a1-\u30fa\u30fc\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_UNSPACED = "\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Myanmar, Khmer
-_BEYOND = deferred("[\u0590-\u1fff\u2c00-\U0003ffff]")  # scripts with marks of their own, or without spaces
+HAN = "\u3041-\u3096\u30a1-\u30fa\u30fc\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+UNSPACED = "\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Myanmar, Khmer
+BEYOND = deferred("[\u0590-\u1fff\u2c00-\U0003ffff]")  # scripts with marks of their own, or without spaces
 _ASCII_WORD = re.compile(r"[a-z0-9]+")  # in small letters
 _WORD = deferred(r"[^\W_]+")
 _WORD_BEYOND = regex.compile(
-    rf"[{_HAN}]|[[{_UNSPACED}]&&[\p{{L}}\p{{N}}]]\p{{M}}*|(?:[\p{{L}}\p{{N}}--[{_HAN}{_UNSPACED}]]\p{{M}}*)+", regex.V1
+    rf"[{HAN}]|[[{UNSPACED}]&&[\p{{L}}\p{{N}}]]\p{{M}}*|(?:[\p{{L}}\p{{N}}--[{HAN}{UNSPACED}]]\p{{M}}*)+", regex.V1
 )
-_OF_HAN = deferred(f"[{_HAN}]")
-_OF_UNSPACED = deferred(f"[{_UNSPACED}]")
+_OF_HAN = deferred(f"[{HAN}]")
+_OF_UNSPACED = deferred(f"[{UNSPACED}]")
 
 _HAN_LENGTH, _HAN_COUNTS = 3, 0.5
 _UNSPACED_LENGTH, _UNSPACED_COUNTS = 6, 0.25
@@ -99,12 +99,12 @@ def spellings(text: str) -> list[str]:
     """Return the words of a text without their places."""
     if text.isascii():
         return _ASCII_WORD.findall(text)
-    return _WORD.findall(text) if _BEYOND.search(text) is None else list(cut(text).words)
+    return _WORD.findall(text) if BEYOND.search(text) is None else list(cut(text).words)
 
 
 def cut(text: str) -> WordList:
     """Return the words of a text in small letters, with their places."""
-    if not text.isascii() and _BEYOND.search(text) is not None:
+    if not text.isascii() and BEYOND.search(text) is not None:
         return _shingled(text)
     word = _ASCII_WORD if text.isascii() else _WORD
     found = [match.span() for match in word.finditer(text)]
@@ -167,6 +167,7 @@ def _kind(char: str) -> tuple[int, float]:
 
 
 _SINGLE = {0x130: "I", 0x1E9E: "s"}  # capitals whose small form is two characters long
+_OF_TWO = [*map(chr, _SINGLE)]
 
 
 class PlainView:
@@ -182,8 +183,9 @@ class PlainView:
 
     def __init__(self, text: str, *, final: bool = True) -> None:
         self._reading = None if is_plain(text, 0) else read(text, final=final)
-        self.plain = text if self._reading is None else self._reading.text.translate(_SINGLE)
-        self.text = self.plain if self._reading is None and self.plain.islower() else small(self.plain)
+        plain = text if self._reading is None else self._reading.text
+        self.plain = plain.translate(_SINGLE) if any(map(plain.__contains__, _OF_TWO)) else plain
+        self.text = self.plain if self.plain.isascii() and self.plain.islower() else small(self.plain)
         self.source = len(text) if self._reading is None else len(self._reading.source)
 
     @cached_property

@@ -14,7 +14,6 @@ Unicode data is under the Unicode License V3 (SPDX ``Unicode-3.0``); its notice 
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from itertools import accumulate
@@ -79,7 +78,7 @@ BETWEEN_WORDS = r"\s\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uf900-\
 
 _PARTING = deferred(f"[{BETWEEN_WORDS}]")
 _MARK = deferred("[\u0300-\u036f]")  # letters with accents of their own are letters; a loose accent hides one
-_PLAIN = re.compile(r"[\t-\r -~]*+")
+_SEEN = bytes([*range(0x09, 0x0E), *range(0x20, 0x7F)])  # in ASCII
 
 GONE = "\u200b"
 """What masks a character that is not read."""
@@ -122,10 +121,27 @@ class PlainReading(NamedTuple):
 
 
 def is_plain(text: str, start: int) -> bool:
-    """Return, at a glance, whether a text reads as it is written from a place on; False if a closer look is needed."""
+    """Return whether a text reads as it is written from a place on."""
     if not is_long(text, start):
-        return _PLAIN.fullmatch(text, start) is not None
-    return all(_PLAIN.fullmatch(text, low, high) for low, high in stretches(text, start))
+        return _is_plain(text, start, len(text))
+    return all(_is_plain(text, low, high) for low, high in stretches(text, start))
+
+
+def _is_plain(text: str, low: int, high: int) -> bool:
+    part = text[low:high] if low or high < len(text) else text
+    if part.isascii():
+        return not part.encode().translate(None, _SEEN)
+    distinct = "".join(set(part))
+    return distinct.translate(_LETTERS) == distinct  # a character that reads as another one is in no reading
+
+
+def read_by_letter(text: str) -> str | None:
+    """Return how a text reads, if each of its characters reads as one; else None."""
+    if is_plain(text, 0):
+        return text
+    if {*map(len, map(_LETTERS.__getitem__, map(ord, set(text))))} - {1}:
+        return None
+    return reading_of(text).text
 
 
 def read(text: str, *, final: bool = True) -> PlainReading:
