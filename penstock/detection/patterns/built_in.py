@@ -59,10 +59,12 @@ class BuiltInRule:
         name: the name of what it finds.
         replacement: what replaces it.
         trigger: a regular expression that matches, without white space in the match, where a match of the rule begins
-            or soon after.
+            or soon after. It does not look back over white space.
         search: searches a text.
         prefix: the fixed letters that a match begins with, if they are its whole ``trigger``; then ``search`` looks at
             one place only. Empty for other rules.
+        digits: how many digits a match has at least, none farther from the next than `digits_from` allows; 0 for rules
+            that need not have any.
     """
 
     name: str
@@ -70,6 +72,7 @@ class BuiltInRule:
     trigger: str
     search: RuleSearch
     prefix: str = ""
+    digits: int = 0
 
 
 def pattern_rule(

@@ -47,6 +47,26 @@ def spans_of(shape: re.Pattern[bytes], text: str, start: int) -> list[tuple[int,
     return [(found.start() + start, found.end() + start) for found in shape.finditer(kinds(text, start))]
 
 
+_NUMBER = re.compile(rb"0(?:[^\n0]{0,3}+0)*+[^\n0]{0,3}+\Z")
+_GAP = 3  # characters between two digits of a number
+_SIGNS = 2  # characters before its first digit: a plus sign and a bracket
+
+
+def digits_from(text: str, start: int) -> int:
+    """Return where the digits begin, with signs before them, that a text ends with; its end if it ends without.
+
+    They stand close together, and more of them may follow.
+    """
+    found = kinds(text, start)
+    last = found.rfind(DIGIT)
+    if last < 0 or len(found) - 1 - last > _GAP:
+        return len(text)
+    begun = _NUMBER.search(found)
+    low = start + begun.start() if begun else len(text)
+    most = max(low - _SIGNS, start)
+    return most + len(text[most:low].rstrip("+("))
+
+
 def _beyond(error: UnicodeError) -> tuple[bytes, int]:
     """Replace characters beyond Latin-1: digits by ``0``, others by a space."""
     if not isinstance(error, UnicodeEncodeError):

@@ -95,10 +95,36 @@ class Finder:
         """Show the names of the rules."""
         return f"Finder({', '.join(dict.fromkeys(rule.name for rule in self.rules))})"
 
-    @staticmethod
-    def begun() -> FinderState:
-        """Return the state for the beginning of a text."""
-        return FinderState()
+    def begun(self, text: str = "", start: int = 0) -> FinderState:
+        """Return the state for a text that was `quiet` up to a place, or for the beginning of one."""
+        state = FinderState()
+        if start and self._scanner is not None:
+            state.before = self._scanner.before(text, start) or BEGUN
+        return state
+
+    def is_begun(self, text: str, since: int, at: int, state: FinderState) -> bool:
+        """Return whether the state at a place is what `begun` returns there, and from ``since`` on."""
+        if state.done or self._scanner is None:
+            return not state.done
+        return state.before == self._scanner.before(text, at) and self._scanner.before(text, since) is not None
+
+    def quiet(self, text: str, start: int, *, final: bool) -> int | None:
+        """Return what `scan` would hold back from, or a place before that, if it plainly finds nothing; else None.
+
+        If the text is ``final``, that is its end.
+        """
+        hold = len(text)
+        if self._scanner is not None:
+            quiet = self._scanner.quiet(text, start, final=final)
+            if quiet is None:
+                return None
+            hold = quiet
+        for _, rule in self._own:
+            open_at = rule.quiet(text, start, final=final)
+            if open_at is None:
+                return None
+            hold = min(hold, open_at)
+        return hold
 
     def find(self, text: str, key: str = "") -> list[Match]:
         """Return all matches in a whole text, rule by rule.

@@ -102,6 +102,19 @@ class UserRule:
             raise self._too_slow() from None
         return traces, hold
 
+    def quiet(self, text: str, start: int, *, final: bool) -> int | None:
+        """Return from which place on more text may change that nothing matches; None if something may match.
+
+        If the text is ``final``, that is its end. It is None, too, if that takes longer than it may: `scan` says so.
+        """
+        try:
+            if not final:
+                return self.shape.quiet(text, start, self.timeout)
+            found = self.shape.compiled.search(text, start, timeout=self.timeout)
+        except TimeoutError:
+            return None
+        return len(text) if found is None else None
+
     def expand(self, matched: str) -> str:
         """Return the replacement of a match; its groups are filled in if the pattern matches the text by itself."""
         if "$" not in self.replacement:

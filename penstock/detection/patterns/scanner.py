@@ -8,30 +8,45 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import regex
 
 from penstock.detection.codes import may_escape, read_escapes
-from penstock.detection.long_texts import is_long, matches, matches_somewhere
+from penstock.detection.long_texts import matches
 from penstock.detection.patterns.built_in import LETTER, LOOKBACK, RUN, WORD_HELD
-from penstock.detection.patterns.kinds import LETTER as LETTER_KIND, OTHER, in_words, kinds
+from penstock.detection.patterns.kinds import DIGIT, LETTER as LETTER_KIND, OTHER, digits_from, in_words, kinds
 from penstock.detection.patterns.open_matches import Trace
-from penstock.detection.unicode.disguises import PlainPlaces, PlainReading, is_plain, read, reading_of
+from penstock.detection.patterns.triggers import Triggers
+from penstock.detection.unicode.disguises import (
+    PlainPlaces,
+    PlainReading,
+    is_plain,
+    read,
+    read_by_letter,
+    reading_of,
+)
+from penstock.engine.text_guards.views import view_of
 from penstock.engine.workers import checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from penstock.detection.patterns.built_in import BuiltInRule, RuleSearch
+    from penstock.detection.patterns.built_in import BuiltInRule
 
 
+_UNREAD = "\\%" + "".join(map(chr, (*range(9), *range(14, 32), 127)))  # where escapes begin, and what is not seen
 _KEY = 2  # letters of a mark by which its rules are looked up; no mark is shorter
 
 LEAST_WORD = 12
 """How many printable ASCII characters in a row a match of a rule with a prefix has at least."""
 
 _LONG = LETTER_KIND * LEAST_WORD
+
+
+def _has_long_word(text: str, start: int) -> bool:
+    return len(text) - start >= LEAST_WORD and _LONG in in_words(kinds(text, start))
 
 
 def long_words(text: str, start: int) -> Iterator[tuple[int, int]]:
@@ -89,27 +104,6 @@ IndexedTrace: TypeAlias = "tuple[int, Trace]"
 """A trace with the index of its rule among all rules."""
 
 
-class _Source(NamedTuple):
-    """A trigger, and the searches of the rules that have it, with their indexes; without a pattern it is always met."""
-
-    pattern: re.Pattern[str] | None
-    searches: list[tuple[int, RuleSearch]]
-
-
-class _Group(NamedTuple):
-    """Triggers that need the same characters.
-
-    Attributes:
-        needed: strings of which a text must have one; none if any text may meet the triggers.
-        folded: whether the text is compared in small letters.
-        sources: the triggers.
-    """
-
-    needed: tuple[str, ...]
-    folded: bool
-    sources: list[_Source]
-
-
 class Before(NamedTuple):
     """The end of the decided text as it reads; None where it reads as it is written.
 
@@ -131,6 +125,7 @@ BLOCK = 2_000
 _LARGEST_BLOCK = 2 * BLOCK  # if less than half of such a block is decided, the rest of the text is read at once
 _RUN = re.compile(RUN)
 _NO_RULE = -1
+_SPACES = frozenset(" \n")
 _NOT_IN_WORD = regex.compile(f"(?r)[^!-~{LETTER}]")
 
 
@@ -155,14 +150,54 @@ class Scanner:
 
     def __init__(self, rules: Iterable[tuple[int, BuiltInRule]]) -> None:
         rules = list(rules)
-        searches: dict[str, list[tuple[int, RuleSearch]]] = {}
+        searches: dict[str, list[tuple[int, BuiltInRule]]] = {}
         for index, rule in rules:
             if not rule.prefix:
-                searches.setdefault(rule.trigger, []).append((index, rule.search))
+                searches.setdefault(rule.trigger, []).append((index, rule))
         self._run_rules = searches.pop(RUN, [])
-        self._groups = _grouped(searches)
         prefixed = [(index, rule) for index, rule in rules if rule.prefix]
         self._prefix_rules = PrefixRules(prefixed) if prefixed else None
+        self._triggers = Triggers(searches, _UNREAD)
+
+    def quiet(self, text: str, start: int, *, final: bool) -> int | None:
+        """Return the place from which on more text may matter, if nothing is found in a text so far; else None.
+
+        That is cheaper than `search`, which looks for disguises and escapes, and remembers them; in a text that may
+        have either, and in a long one, the answer is None. A text in which each character reads as one is searched as
+        it is written and as it reads. How the text before ``start`` ends must be what `before` returns.
+        """
+        if len(text) - start > 2 * BLOCK:
+            return None
+        ahead = since = max(start - LOOKBACK, 0)
+        if text[start - 1 : start] in _SPACES:
+            since = start  # triggers do not look back over white space
+        plain = text.isascii() or is_plain(text, since)
+        if plain and self._none_in(text, start):
+            return len(text) if final else _last_word(text, start)
+        if may_escape(text, start) or (plain and not is_plain(text, start)):
+            return None
+        found, hold = self._looked(text, start, final=final)
+        if not is_plain(text, ahead):
+            reading = read_by_letter(text[ahead:])
+            if reading is None:
+                return None
+            again, behind = self._looked(reading, start - ahead, final=final)
+            found += [(index, _moved(trace, ahead)) for index, trace in again]
+            hold = min(hold, behind + ahead)
+        if found:
+            hold = lowered(found, hold)
+            if any(is_decided(trace, hold) for _, trace in found):
+                return None
+        return max(hold, start)
+
+    def _none_in(self, text: str, start: int) -> bool:
+        return self._triggers.none_in(text, start) and not _has_long_word(text, start)
+
+    def _looked(self, text: str, start: int, *, final: bool) -> tuple[list[IndexedTrace], int]:
+        """Return what `_one` returns, after one look at whether there is anything to search for."""
+        if self._none_in(text, start):
+            return [], len(text) if final else _last_word(text, start)
+        return self._one(text, start, final=final)
 
     def search(self, text: str, start: int, before: Before, *, final: bool) -> Searched:
         """Return what is found from ``start`` on. ``before`` is how the text before ``start`` ends.
@@ -265,50 +300,58 @@ class Scanner:
             if low < high:
                 yield index, Trace(low, high, low, high, trace.counts)
 
+    @staticmethod
+    def before(text: str, start: int) -> Before | None:
+        """Return how a text ends before a place, if each of its last characters reads as one; None if not."""
+        context = text[max(start - LOOKBACK, 0) : start]
+        read = None if "\\" in context or "%" in context else read_by_letter(context)
+        if read is None:
+            return None
+        return BEGUN if read == context else Before(read, read)
+
     def _one(self, text: str, start: int, *, final: bool) -> tuple[list[IndexedTrace], int]:
+        """Return what the rules find in a text, as it is written, and the place from which on that may change."""
+        if not final or start:
+            return self._asked(text, start, final=final)
+        found, hold = view_of(text, self._in_whole)  # `quiet` and `search` ask the same
+        return [*found], hold
+
+    def _in_whole(self, text: str) -> tuple[list[IndexedTrace], int]:
+        return self._asked(text, 0, final=True)
+
+    def _asked(self, text: str, start: int, *, final: bool) -> tuple[list[IndexedTrace], int]:
+        """Return what those rules find whose triggers stand in a text."""
         hold = len(text) if final else _last_word(text, start)
         found: list[IndexedTrace] = []
-        for searches in self._asked(text, start):
-            for index, search in searches:
-                traces, open_at = search(text, start, final=final)
-                hold = min(hold, open_at)
-                if traces:
-                    found.extend([(index, trace) for trace in traces])
-        if self._prefix_rules is None and not self._run_rules:
-            return found, hold
-        words = [*long_words(text, start)]
-        if self._prefix_rules is not None and words:
-            prefixed, open_at = self._prefix_rules.search(text, words, final=final)
-            found.extend(prefixed)
+        digits = -1  # not counted yet
+        for index, rule in chain.from_iterable(self._triggers.standing_in(text, start)):
+            if rule.digits and digits < 0:
+                digits = kinds(text, start).count(DIGIT)
+            if rule.digits and digits < rule.digits:  # those at the end may be the first of enough
+                hold = hold if final else min(hold, digits_from(text, start))
+                continue
+            traces, open_at = rule.search(text, start, final=final)
             hold = min(hold, open_at)
-        if any(_RUN.search(text, low, high) for low, high in words):
-            for index, search in self._run_rules:
-                traces, open_at = search(text, start, final=final)
-                found.extend((index, trace) for trace in traces)
-                hold = min(hold, open_at)
+            if traces:
+                found.extend([(index, trace) for trace in traces])
+        if _has_long_word(text, start):
+            hold = min(hold, self._in_words(text, start, found, final=final))
         return found, hold
 
-    def _asked(self, text: str, start: int) -> Iterator[Sequence[tuple[int, RuleSearch]]]:
-        """Yield the searches of those rules whose triggers stand in a text from a place on."""
-        rest = text[start:] if start else text
-        folded = ""
-        long = is_long(text, start)
-        for group in self._groups:
-            if group.folded and not folded:
-                folded = rest.lower()
-            view = folded if group.folded else rest
-            for needle in group.needed:
-                if needle in view:
-                    break
-            else:
-                if group.needed:
-                    continue
-            for source in group.sources:
-                pattern = source.pattern
-                if pattern is None or (
-                    matches_somewhere(pattern, text, start) if long else pattern.search(text, start)
-                ):
-                    yield source.searches
+    def _in_words(self, text: str, start: int, found: list[IndexedTrace], *, final: bool) -> int:
+        """Add what the rules for long words find; return the place from which on that may change."""
+        hold = len(text)
+        words = [*long_words(text, start)] if self._prefix_rules or self._run_rules else []
+        if self._prefix_rules is not None and words:
+            prefixed, hold = self._prefix_rules.search(text, words, final=final)
+            found.extend(prefixed)
+        run = next((low for low, high in words if self._run_rules and _RUN.search(text, low, high)), None)
+        if run is not None:
+            for index, rule in self._run_rules:
+                traces, open_at = rule.search(text, run, final=final)
+                found.extend((index, trace) for trace in traces)
+                hold = min(hold, open_at)
+        return hold
 
     def remembered(self, text: str, start: int, before: Before, searched: Searched, hold: int) -> Before:
         """Return how the text before ``hold`` ends, after it was searched from ``start`` on."""
@@ -378,39 +421,6 @@ def _cut_by(units: Sequence[tuple[int, int]], at: int) -> tuple[int, int] | None
     return units[before] if before >= 0 and at < units[before][1] else None
 
 
-_CLASSES = {"[:=]": ":=", "[:-]": ":-"}
-_LITERAL = re.compile(r"(?:[^\\\[\](){}|.^$?*+]|\\[^A-Za-z0-9])+(?![?*{])")
-_FOLDED = re.compile(r"[^|]*\(\?i:([a-z]+)\)")
-_ALTERNATIVES = re.compile(r"\([^()]*\)")
-
-
-def _grouped(searches: Mapping[str, list[tuple[int, RuleSearch]]]) -> list[_Group]:
-    """Return triggers, with the searches of their rules, by what they need."""
-    groups: dict[tuple[tuple[str, ...], bool], list[_Source]] = {}
-    for trigger, found in searches.items():
-        needed, folded = _needed(trigger)
-        whole = not folded and len(needed) == 1 and trigger in (needed[0], re.escape(needed[0]))
-        groups.setdefault((needed, folded), []).append(_Source(None if whole else re.compile(trigger), found))
-    return [_Group(needed, folded, sources) for (needed, folded), sources in groups.items()]
-
-
-def _needed(trigger: str) -> tuple[tuple[str, ...], bool]:
-    """Return strings of which a text must have one to match a pattern, and whether to look in its small letters.
-
-    There are none if any text may match, as with a pattern that has alternatives.
-    """
-    folded = _FOLDED.fullmatch(trigger)
-    if folded:
-        return (folded.group(1),), True
-    if "|" in _ALTERNATIVES.sub("", trigger):
-        return (), False
-    for item, letters in _CLASSES.items():
-        if trigger.startswith(item) and trigger[len(item) :][:1] not in ("?", "*"):
-            return tuple(letters), False
-    first = _LITERAL.match(trigger)
-    return ((re.sub(r"\\(.)", r"\1", first.group()),) if first else ()), False
-
-
 def is_decided(trace: Trace, hold: int) -> bool:
     """Return whether a trace counts, and begins before the place from which on the text is undecided."""
     return trace.counts and trace.start < hold
@@ -439,8 +449,8 @@ def _behind(trace: Trace, at: int) -> Trace:
 def _last_word(text: str, start: int) -> int:
     """Return where the last word begins, or the part of it that a rule may still reach back to."""
     low = max(len(text) - WORD_HELD, start)
-    if text.isascii():
-        return max(text.rfind(" ", low) + 1, text.rfind("\n", low) + 1, low)
+    if text.isascii() or text[low:].isascii():
+        return max(text.rfind(" ", low), text.rfind("\n", low), low - 1) + 1
     found = _NOT_IN_WORD.search(text, low, concurrent=False)
     return found.end() if found else low
 

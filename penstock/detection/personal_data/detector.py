@@ -127,6 +127,25 @@ class PersonalData:
         plain = type(self)([name for name in self.types if name not in _IN_CODES], self._custom, self._allow)
         return EncodedSpans(plain.find)
 
+    def quiet(self, text: str, start: int, *, final: bool) -> int | None:
+        """Return the place from which on more text may matter, if it is plain that nothing is found; else None.
+
+        That holds for encoded text, too. If the text is ``final``, the place is its end. `scan` need not be called, and
+        can be called later with empty ``notes``. The text before ``start`` must be `quiet`, or `is_begun` there.
+        """
+        if not self.encoded.none_in(text, start):
+            return None
+        held = self._finder.quiet(text, start, final=final)
+        return held if final or held is None else self.encoded.open_from(text, start, held)
+
+    def is_begun(self, text: str, since: int, at: int, notes: Mapping[str, Value]) -> bool:
+        """Return whether `scan`, or the search of encoded text, has nothing in its notes that the text does not tell.
+
+        They belong to the place ``at``. Then both may begin anew at ``since`` or behind it, once that is quiet.
+        """
+        state: FinderState | None = notes.get(_STATE)
+        return not notes or (state is not None and self._finder.is_begun(text, since, at, state))
+
     def find(self, text: str, key: str = "") -> list[Span]:
         """Return the findings in a whole text, in order and disjoint.
 
@@ -162,7 +181,8 @@ class PersonalData:
             return self._spans(found), hold
         if final and not start and _STATE not in notes:
             return self.find(text, key), len(text)
-        state: FinderState = notes.setdefault(_STATE, self._finder.begun())
+        state: FinderState = notes.get(_STATE) or self._finder.begun(text, start)
+        notes[_STATE] = state
         if final:
             return self._spans(self._finder.finish(text, start, state)), len(text)
         found, hold = self._finder.scan(text, start, state)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import regex
 
-from penstock.detection.patterns.kinds import DASH, spans_of
+from penstock.detection.patterns.kinds import DASH, digits_from, spans_of
 from penstock.detection.patterns.open_matches import Scan, StreamPattern, Trace, collected
 from penstock.detection.personal_data import phone_cues
 
@@ -71,8 +71,8 @@ _UUID_LENGTH = 36
 def phones(text: str, start: int, *, final: bool) -> Scan:
     """Return the traces of phone numbers. Loose digits do not count where they overlap a number of a known form."""
     zones = spans_of(_ZONE, text, start)
-    if not zones and final:
-        return [], len(text)
+    if not zones:
+        return [], len(text) if final else digits_from(text, start)
     shaped, hold = _numbers(_PHONE, text, start, zones, final=final)
     loose, open_at = _numbers(_LOOSE, text, start, zones, final=final)
     if not final:  # a word may follow that explains a number, or the rest of a UUID

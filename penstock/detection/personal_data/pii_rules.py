@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from penstock.detection.patterns import validators
 from penstock.detection.patterns.built_in import LETTER, BuiltInRule, judged, pattern_rule
-from penstock.detection.patterns.kinds import DASH, DIGIT, kinds, spans_of
+from penstock.detection.patterns.kinds import DASH, kinds, spans_of
 from penstock.detection.patterns.open_matches import Scan, StreamPattern, Trace
 from penstock.detection.personal_data.phones import phones
 
@@ -34,13 +34,29 @@ if TYPE_CHECKING:
 _REACH = 40  # how far before a number the words that explain it may stand
 
 
-def _may_match(shape: re.Pattern[bytes], text: str, start: int, tail: int, *, final: bool) -> bool:
-    """Return whether a pattern matches the kinds of a text's characters, or has a digit to begin with at its end.
+class _Shape:
+    """The kinds of the characters that a pattern needs: the whole text is searched for them first.
 
-    ``tail`` is how many characters a match has at most.
+    Args:
+        shape: what stands in every match.
+        tail: what every match that the end of a text cuts off has at the end, from its beginning on.
+        longest: how many characters a match has at most.
     """
-    found = kinds(text, start)
-    return shape.search(found) is not None or (not final and DIGIT in found[-tail:])
+
+    def __init__(self, shape: bytes, tail: bytes, longest: int) -> None:
+        self._shape = re.compile(shape)
+        self._tail = re.compile(rb"(?:%b)\Z" % tail)
+        self._longest = longest
+
+    def hold(self, text: str, start: int, *, final: bool) -> int | None:
+        """Return from where on more text may make a match in a text that has none; None if it may have one."""
+        found = kinds(text, start)
+        if self._shape.search(found) is not None:
+            return None
+        if final:
+            return len(text)
+        begun = self._tail.search(found, max(len(found) - self._longest, 0))
+        return start + begun.start() if begun else len(text)
 
 
 _LOCAL = re.compile(rf"[{LETTER}0-9._%+-]")
@@ -63,8 +79,8 @@ _MOST_GROUPS = 5
 _SSN = StreamPattern(
     rf"(?<!\d)(?<!\d[{DASH}.])\d{{3}}([{DASH} .]?)\d{{2}}([{DASH} .]?)\d{{4}}(?!\d)(?![{DASH}]\d)", flags=0
 )
-_SSN_KINDS = re.compile(rb"000[^0A\n]?00[^0A\n]?0000")
 _SSN_READ = 16  # no more characters than that are read from one place on
+_SSN_SHAPE = _Shape(rb"000[^0A\n]?00[^0A\n]?0000", rb"0(?:[^0A\n]?0)*+[^0A\n]?", _SSN_READ)
 _ALL_SAME = 3  # one digit and two separators: 000-00-0000
 _SSN_CUE = re.compile(r"(?i)\bssns?\b|social.{0,3}sec|\bsin\b|\bss ?#|\bss ?no")
 
@@ -146,8 +162,9 @@ def _card_end(text: str, groups: list[Span], index: int, *, final: bool) -> int:
 
 def ssns(text: str, start: int, *, final: bool) -> Scan:
     """Return the traces of US social security numbers: with dashes, or in any form after words that announce one."""
-    if not _may_match(_SSN_KINDS, text, start, _SSN_READ, final=final):
-        return [], len(text)
+    none = _SSN_SHAPE.hold(text, start, final=final)
+    if none is not None:
+        return [], none
     matches, hold = _SSN.walk(text, start, final=final, longest=_SSN_READ)
     return [Trace(*found.span(), *found.span(), _is_ssn(text, found)) for found in matches], hold
 
@@ -220,15 +237,15 @@ def ibans(text: str, start: int, *, final: bool) -> Scan:
     return traces, len(text)
 
 
-def _rule(name: str, trigger: str, search: RuleSearch) -> BuiltInRule:
-    return BuiltInRule(name, f"[{name.upper().replace('-', '_')}]", trigger, search)
+def _rule(name: str, trigger: str, search: RuleSearch, digits: int = 0) -> BuiltInRule:
+    return BuiltInRule(name, f"[{name.upper().replace('-', '_')}]", trigger, search, digits=digits)
 
 
 PII = (
     _rule("email", "@", emails),
-    _rule("phone", r"\d", phones),
-    _rule("ssn", r"\d", ssns),
-    _rule("credit-card", r"\d", cards),
+    _rule("phone", r"\d", phones, 6),
+    _rule("ssn", r"\d", ssns, 9),
+    _rule("credit-card", r"\d", cards, 12),
     _rule("iban", r"\d", ibans),
     _rule("ip-address", r"\.(?<=[0-9]\.)[0-9]", ip_addresses_4),
     _rule("ip-address", ":[0-9A-Fa-f]{0,4}:", ip_addresses_6),
@@ -289,17 +306,20 @@ ADDRESSES: tuple[BuiltInRule, ...] = (
 class _Mistyped:
     """Searches for numbers that are announced by a word, though their check digits are wrong."""
 
-    def __init__(self, shape: str, shaped: bytes, longest: int, cue: str, check: Callable[[str], bool]) -> None:
-        self._shape = StreamPattern(shape)
-        self._kinds = re.compile(shaped)
+    def __init__(
+        self, pattern: str, shape: bytes, tail: bytes, longest: int, cue: str, check: Callable[[str], bool]
+    ) -> None:
+        self._pattern = StreamPattern(pattern)
+        self._shape = _Shape(shape, tail, longest)
         self._longest = longest
         self._cue = re.compile(cue)
         self._check = check
 
     def search(self, text: str, start: int, *, final: bool) -> Scan:
-        if not _may_match(self._kinds, text, start, self._longest, final=final):
-            return [], len(text)
-        matches, hold = self._shape.walk(text, start, final=final, longest=self._longest)
+        none = self._shape.hold(text, start, final=final)
+        if none is not None:
+            return [], none
+        matches, hold = self._pattern.walk(text, start, final=final, longest=self._longest)
         return [Trace(*found.span(), *found.span(), self._counts(text, found)) for found in matches], hold
 
     def _counts(self, text: str, found: regex.Match[str]) -> bool:
@@ -331,6 +351,7 @@ CUED_IBANS: tuple[BuiltInRule, ...] = (
             r"(?<![A-Za-z0-9])[A-Z]{2}\d{2}(?:[A-Z0-9]{11,30}|(?:[ -][A-Z0-9]{4}){2,7}(?:[ -][A-Z0-9]{1,3})?)"
             r"(?![A-Za-z0-9])",
             rb"AA00(?:[0A]{11}|[ !][0A]{4})",
+            rb"AA00(?:[0A]*+|[ !][0A]*+)",
             48,
             r"(?i)\biban|\bbank account|\baccount n(?:umber|o\b)|\bkontonummer",
             _like_iban,
@@ -347,12 +368,14 @@ CUED_CARDS: tuple[BuiltInRule, ...] = (
         _Mistyped(
             r"(?<![\w.-])(?<!\d )(?:[2-6]\d{3}([ -]?)\d{4}\1\d{4}\1\d{4}|3[47]\d{2}([ -]?)\d{6}\2\d{5})(?!\w|[ .-]\d)",
             rb"0000[ !]?0000",
+            rb"0(?:[ !]?0)*+[ !]?",
             24,
             r"(?i)\b(?:credit|debit|payment|bank)[ -]?card|\bcard n(?:umber|o\b)|\bvisa\b|\bmaster ?card|\bamex\b"
             r"|american express|carte (?:bancaire|bleue|de cr[eé]dit)|tarjeta de|carta di credito|cart[aã]o de"
             r"|kreditkarte|karta kredytowa|信用卡|クレジットカード|신용카드",
             _like_card,
         ).search,
+        digits=15,
     ),
 )
 """Of an issuer's length, in the groups of cards."""

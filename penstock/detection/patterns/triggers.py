@@ -1,0 +1,123 @@
+r"""`Triggers`: tells which of many triggers stand in a text, and at one look whether any does.
+
+The patterns are sorted by the ASCII characters that they begin with. A text is asked only for those that begin with one
+of its characters. For a short text one look comes before that: a class of the characters that are a trigger by
+themselves, and one pattern of all others. Few characters of prose begin a trigger, so the look costs little more than
+reading the text once.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from penstock.detection.long_texts import is_long, matches_somewhere
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+T = TypeVar("T")
+
+SHORT = 400
+"""Characters up to which one look at a text is cheaper than to ask for each trigger."""
+
+_ASCII = [chr(code) for code in range(128)]
+_HEAD = re.compile(r"\\[dDwWsS]|\\[^A-Za-z0-9]|\[[^\]\\]*(?:\\.[^\]\\]*)*\]|[^\\\[\](){}.^$|?*+]")
+_REPEATED = re.compile(r"[?*+{]")
+_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[()|]|.", re.DOTALL)
+_ONLY_ASCII = re.compile(r"\[(?!\^)[ -\[\]-~]*\]|\\[^A-Za-z]|[ -~]")
+_NEVER = re.compile("(?!)")
+
+
+class _Branch:
+    """One alternative of a trigger.
+
+    Attributes:
+        trigger: the trigger.
+        pattern: the alternative; None if its first character is all of it.
+    """
+
+    __slots__ = ("pattern", "trigger")
+
+    def __init__(self, trigger: str, pattern: re.Pattern[str] | None) -> None:
+        self.trigger = trigger
+        self.pattern = pattern
+
+
+class Triggers(Generic[T]):
+    """Many triggers, each with what belongs to it."""
+
+    __slots__ = ("_alone", "_anywhere", "_begun", "_beyond", "_by_alone", "_by_char", "_values")
+
+    def __init__(self, values: Mapping[str, T], unread: str = "") -> None:
+        """Sort the triggers, which are patterns. A look also sees the characters ``unread``, which are ASCII."""
+        self._values = dict(values)
+        rests: dict[str, dict[str, None]] = {char: {"": None} for char in unread}
+        self._by_char: dict[str, list[_Branch]] = {}
+        self._by_alone: dict[str, list[_Branch]] = {}  # those whose first character is a trigger by itself
+        self._beyond: list[_Branch] = []  # those that may begin with a character beyond ASCII
+        self._anywhere: list[_Branch] = []  # those of which it cannot be told what they begin with
+        for trigger, branch in ((one, branch) for one in values for branch in _branches(one)):
+            head, rest = _parted(branch)
+            if head is None or _ONLY_ASCII.fullmatch(head) is None:
+                (self._beyond if head else self._anywhere).append(_Branch(trigger, re.compile(branch)))
+            one = _Branch(trigger, re.compile(branch) if rest else None)
+            for char in filter(re.compile(head).fullmatch, _ASCII) if head else ():
+                rests.setdefault(char, {})[rest] = None
+                self._by_char.setdefault(char, []).append(one)
+        alone = [re.escape(char) for char, after in rests.items() if "" in after]
+        begun = [f"{re.escape(char)}(?:{'|'.join(after)})" for char, after in rests.items() if "" not in after]
+        self._by_alone = {char: self._by_char.pop(char) for char in [*self._by_char] if "" in rests[char]}
+        self._alone = re.compile(f"[{''.join(alone)}]") if alone else _NEVER
+        self._begun = re.compile("|".join(begun)) if begun else _NEVER
+
+    def none_in(self, text: str, start: int) -> bool:
+        """Return whether one look shows that no trigger stands in a text from a place on; False if it is too long."""
+        return (
+            len(text) - start <= SHORT
+            and self._alone.search(text, start) is None
+            and self._begun.search(text, start) is None
+            and (not self._anywhere or not any(_stands(branch, text, start) for branch in self._anywhere))
+            and (text.isascii() or not any(_stands(branch, text, start) for branch in self._beyond))
+        )
+
+    def standing_in(self, text: str, start: int) -> Iterator[T]:
+        """Yield what belongs to those triggers that stand in a text from a place on."""
+        rest = text[start:] if start else text
+        branches = [branch for char, begun in self._by_alone.items() if char in rest for branch in begun]
+        if len(rest) > SHORT or self._begun.search(text, start) is not None:
+            branches += [branch for char, begun in self._by_char.items() if char in rest for branch in begun]
+        branches += self._anywhere if rest.isascii() else [*self._anywhere, *self._beyond]
+        known: set[str] = set()
+        long = is_long(text, start)
+        for branch in dict.fromkeys(branches):
+            pattern = branch.pattern
+            if branch.trigger not in known and (
+                pattern is None
+                or (matches_somewhere(pattern, text, start) if long else pattern.search(text, start) is not None)
+            ):
+                known.add(branch.trigger)
+                yield self._values[branch.trigger]
+
+
+def _stands(branch: _Branch, text: str, start: int) -> bool:
+    return branch.pattern is None or branch.pattern.search(text, start) is not None
+
+
+def _branches(pattern: str) -> Iterator[str]:
+    """Yield the alternatives of a pattern."""
+    depth = begun = 0
+    for token in _TOKEN.finditer(pattern):
+        depth += {"(": 1, ")": -1}.get(token.group(), 0)
+        if token.group() == "|" and not depth:
+            yield pattern[begun : token.start()]
+            begun = token.end()
+    yield pattern[begun:]
+
+
+def _parted(pattern: str) -> tuple[str | None, str]:
+    """Return the part of a pattern that matches its first character, and the rest; None if that cannot be told."""
+    head = _HEAD.match(pattern)
+    if head is None or _REPEATED.match(pattern, head.end()):
+        return None, pattern
+    return head.group(), pattern[head.end() :]

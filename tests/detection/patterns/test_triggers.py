@@ -1,0 +1,61 @@
+"""`Triggers` says of a text what its patterns say one by one."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+
+from penstock.detection.patterns.built_in import RUN
+from penstock.detection.patterns.kinds import digits_from
+from penstock.detection.patterns.triggers import Triggers
+from penstock.detection.personal_data.detector import EMBEDDED, PersonalData
+
+RULES = [rule for _, rule in PersonalData(EMBEDDED)._built_in if not rule.prefix and rule.trigger != RUN]  # pyright: ignore[reportPrivateUsage]
+TRIGGERS = [*dict.fromkeys(rule.trigger for rule in RULES), r"(?i:[x]y)|q(?=\()", "ä[bc]", r"[^\W\d]{2}~"]
+_WORDS = (
+    "api app Access auth' auth clients basic Bearer zation Key word key 00 0x12ab 1st 3. .5 1.2 a.b @ : = :: - -u -key"
+    " sig= Q~ eyJ {SSHA $2b$ > t> ( f( d( passe ontrase enha cret May Jan xy XY q( äb äx é٣ ab~ é~ k_live_ https://hooks."
+)
+PIECES = _WORDS.split()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_triggers_that_stand_in_a_text_are_those_whose_patterns_match(seed: int) -> None:
+    """From any place on, with short texts and with long ones, at one look and one by one."""
+    drawn = random.Random(seed)  # noqa: S311 - dice, no secrets
+    triggers = Triggers({trigger: trigger for trigger in TRIGGERS})
+    for _ in range(60):
+        words = drawn.choices(PIECES, k=drawn.choice((0, 1, 2, 5, 200)))
+        text = "".join(word + drawn.choice((" ", "", "\n", "e")) for word in words)
+        start = drawn.choice((0, 0, len(text) // 2))
+        standing = {trigger for trigger in TRIGGERS if re.compile(trigger).search(text, start)}
+        assert set(triggers.standing_in(text, start)) == standing, text
+        assert triggers.none_in(text, start) == (not standing and len(text) - start <= 400), text
+
+
+def test_a_look_sees_the_characters_that_are_not_read_as_they_are_written() -> None:
+    """They belong to no trigger, but a text with one of them is not passed over."""
+    triggers = Triggers({"zation": 1}, "\\%")
+    assert triggers.none_in("a plain text", 0)
+    assert not triggers.none_in("50% of it", 0)
+    assert [*triggers.standing_in("50% of it", 0)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("in 2019 they", 12),
+        ("call 555 01", 5),
+        ("call +(49", 5),
+        ("12 a lot 3", 9),
+        ("12 a 3", 0),
+        ("1\n2", 2),
+        ("none", 4),
+        ("７ ", 0),
+    ],
+)
+def test_digits_at_the_end_of_a_text_begin_where_they_stand_close_together(text: str, at: int) -> None:
+    """Three characters may stand between two of them, but no line end; signs before them belong to them."""
+    assert digits_from(text, 0) == at
