@@ -517,6 +517,15 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         plain = [(partial(self._scan, detector), False) for detector in self._detectors]
         return [*plain, *((partial(_encoded, detector), True) for detector in self._detectors)]
 
+    def quiet_spans(self, text: str, start: int, *, final: bool) -> int | None:
+        """Return what `quiet` returns, as far as patterns are concerned."""
+        return self.looked.detector.quiet(text, start, final=final) if self.embedded else None
+
+    def is_begun(self, text: str, since: int, ends: Sequence[tuple[int, Mapping[str, Value]]]) -> bool:
+        """Return whether the searches can begin anew at a position of the text, or behind it, once that is quiet."""
+        detectors = (*self._detectors, *self._detectors)
+        return all(detector.is_begun(text, since, *end) for detector, end in zip(detectors, ends, strict=True))
+
     def action(self, type: str) -> str:
         """Return the strategy for findings of a type."""
         return self._actions.get(type, self._actions.get("*", self.strategy))

@@ -150,6 +150,22 @@ class SpanGuard(Guard[V]):
         """
         return ((self.find_spans, False), (self.find_encoded_spans, True))
 
+    def quiet_spans(self, text: str, start: int, *, final: bool) -> int | None:
+        """Return what `quiet` returns, as far as the embedded detector's searches are concerned; by default None.
+
+        A subclass that answers must also write `is_begun`.
+        """
+        del text, start, final
+        return None
+
+    def is_begun(self, text: str, since: int, ends: Sequence[tuple[int, Mapping[str, Value]]]) -> bool:
+        """Return whether the `searches` can begin anew at a position of the text, or behind it, once that is quiet.
+
+        ``ends`` holds, for each of them, the position that it has come to, and its notes.
+        """
+        del text, since, ends
+        return False
+
     def action(self, type: str) -> str:
         """Return the strategy for findings of a type; by default that of the guard."""
         del type
@@ -205,6 +221,21 @@ class SpanGuard(Guard[V]):
 
     # Finding
 
+    def quiet(self, text: str, start: int, notes: Mapping[str, Value], *, final: bool) -> int | None:
+        """Return the position from which text must be held back, if a glance shows that nothing was found; else None.
+
+        It is None for a guard that is to do something about every text: to ask a judge or the user's own detector, to
+        report that a text holds nothing, or to tell sentences of a stream apart.
+        """
+        if self._reads_all() or (self.strategy == "filter" and not final):
+            return None
+        if notes and not notes[_SEARCH].begun_anew:
+            return None
+        return self.quiet_spans(text, start, final=final)
+
+    def _reads_all(self) -> bool:
+        return self.calls is not None or self.judge is not None or self.on_detection is not None
+
     def scan(
         self, window: TextWindow, ctx: AnyContext
     ) -> tuple[Sequence[SpanFinding], int] | Awaitable[tuple[Sequence[SpanFinding], int]]:
@@ -213,6 +244,7 @@ class SpanGuard(Guard[V]):
         searches = self.searches()
         search: _SpanSearch = window.notes.setdefault(_SEARCH, _SpanSearch.begun(at, len(searches)))
         search.forget(at)
+        search.pass_over(at)
         for progress, (find, encoded) in zip(search.embedded, searches, strict=True):
             begin = progress.at - window.base
             none: tuple[Sequence[Span], int] = ((), len(window.text))
@@ -225,7 +257,20 @@ class SpanGuard(Guard[V]):
         if self.judge is not None:
             return self._ask_judge(window, search, ctx)
         search.without_judge(window)
-        return self._decided(window, search)
+        decided = self._decided(window, search)
+        search.begun_anew = not window.final and self._is_begun(window, search, decided[1])
+        return decided
+
+    def _is_begun(self, window: TextWindow, search: _SpanSearch, until: int) -> bool:
+        """Return whether all searches can begin anew behind a position, once the text from there on is quiet.
+
+        Then nothing may be found behind it, nor may it lie within a word.
+        """
+        ends = [(progress.at - window.base, progress.notes) for progress in search.embedded]
+        if any(item.end > until + window.base for progress in search.embedded for item in progress.found):
+            return False
+        alone = until == 0 or window.text[until - 1].isspace() or all(at == until for at, _ in ends)
+        return alone and self.is_begun(window.text, until, ends)
 
     async def _ask_detector(
         self, window: TextWindow, search: _SpanSearch, ctx: AnyContext
@@ -567,6 +612,7 @@ class _SpanSearch:
         judged: the judge's.
         sentences: the ends of sentences, for ``strategy="filter"``.
         flagged: whether anything was found in the text so far.
+        begun_anew: whether the embedded detector's searches may begin anew where the text is quiet.
     """
 
     embedded: list[_SearchProgress]
@@ -574,6 +620,7 @@ class _SpanSearch:
     judged: _SearchProgress
     sentences: _SearchProgress
     flagged: bool = False
+    begun_anew: bool = False
 
     @classmethod
     def begun(cls, at: int, searches: int) -> _SpanSearch:
@@ -588,6 +635,11 @@ class _SpanSearch:
     def without_judge(self, window: TextWindow) -> None:
         """Count a window as judged, since no judge reads it. What a judge found is left to the joined text."""
         self.judged = _SearchProgress(window.base + len(window.text))
+
+    def pass_over(self, before: int) -> None:
+        """Let those searches begin anew at a place that have not come so far, since the text before it was quiet."""
+        self.embedded = [one if one.at >= before else _SearchProgress(before) for one in self.embedded]
+        self.sentences.at = max(self.sentences.at, before)
 
     def forget(self, before: int) -> None:
         """Forget findings before a place, which are decided."""

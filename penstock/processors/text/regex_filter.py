@@ -200,20 +200,30 @@ class RegexFilterProcessor(TextGuard):
         self.__dict__.update(state)
         self.finder = self._made_finder()
 
+    def quiet(self, text: str, start: int, notes: Mapping[str, Value], *, final: bool) -> int | None:
+        """Return the position from which text must be held back, if a glance shows that no rule matches; else None."""
+        return None if notes else self.finder.quiet(text, start, final=final)
+
     def scan(self, window: TextWindow, ctx: AnyContext) -> tuple[Sequence[Match], int]:
         """Return what the rules match, and from where on more text could change that."""
         try:
-            if window.final and not window.base and not window.start:
-                return self.finder.find(window.text, window.key), len(window.text)
-            if window.key and not window.final:
-                return self.finder.scan_value(window.text, window.key)
-            state: FinderState = window.notes.setdefault(_STATE, FinderState())
-            if window.final:
-                return self.finder.finish(window.text, window.start, state), len(window.text)
-            return self.finder.scan(window.text, window.start, state)
+            return self._scanned(window)
         except TimeoutError as error:
             ctx.note(timeout=str(error))
             raise
+
+    def _scanned(self, window: TextWindow) -> tuple[Sequence[Match], int]:
+        if window.final and not window.base and not window.start:
+            return self.finder.find(window.text, window.key), len(window.text)
+        if window.key and not window.final:
+            return self.finder.scan_value(window.text, window.key)
+        state: FinderState = window.notes.pop(_STATE, None) or self.finder.begun(window.text, window.start)
+        if window.final:
+            return self.finder.finish(window.text, window.start, state), len(window.text)
+        found, hold = self.finder.scan(window.text, window.start, state)
+        if not self.finder.is_begun(window.text, hold, hold, state):  # else `quiet` can go on from there
+            window.notes[_STATE] = state
+        return found, hold
 
     def act(self, hits: Sequence[Hit], ctx: AnyContext) -> Sequence[Iterable[Edit]]:
         """Report the matches; then return the edits that redact them, or stop the run."""

@@ -1,0 +1,60 @@
+"""Which guards say of a text that it is quiet, and from where on they hold it back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock import PIIDetector, RegexFilterProcessor, Workflow
+from penstock.testing import ScriptedModel
+
+PROSE = "Plain words of a letter, such as people write them, need not any search"
+
+
+@pytest.mark.parametrize("guard", [PIIDetector(), RegexFilterProcessor(presets=["pii", "secrets", "urls"])])
+def test_prose_is_quiet_and_held_back_from_its_last_word(guard: Any) -> None:
+    """It is also quiet where numbers are too short for a finding; a finding is not."""
+    assert guard.quiet(PROSE, 0, {}, final=False) == PROSE.rindex(" ") + 1
+    assert guard.quiet(PROSE, 0, {}, final=True) == len(PROSE)
+    assert guard.quiet("In 2019 it rained on 7 days", 0, {}, final=True) is not None
+    assert guard.quiet("mail joe@example.com today", 0, {}, final=True) is None
+
+
+@pytest.mark.parametrize(
+    "guard",
+    [
+        PIIDetector(ScriptedModel(["{}"])),
+        PIIDetector(on_detection=lambda _: None),
+    ],
+)
+def test_a_guard_that_must_act_on_every_text_finds_none_quiet(guard: PIIDetector) -> None:
+    """A judge is asked about each sentence, and a callback hears of texts without a finding."""
+    assert guard.quiet(PROSE, 0, {}, final=True) is None
+
+
+def test_a_guard_that_removes_sentences_must_see_them() -> None:
+    """It tells the sentences of a stream apart, so only a whole text may be quiet."""
+    guard = PIIDetector(strategy="filter")
+    assert guard.quiet(PROSE, 0, {}, final=False) is None
+    assert guard.quiet(PROSE, 0, {}, final=True) == len(PROSE)
+
+
+async def test_a_stream_is_quiet_again_behind_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once the finding is decided, what follows is not searched."""
+    guard = PIIDetector()
+    scanned: list[str] = []
+    scan = guard.scan
+
+    def counted(window: Any, ctx: Any) -> Any:
+        scanned.append(window.text[window.start :])
+        return scan(window, ctx)
+
+    monkeypatch.setattr(guard, "scan", counted)
+    text = f"Write to joe@example.com today. {PROSE}. {PROSE}."
+    run = Workflow("w").then(guard).start()
+    async with run.process_output_stream([text[at : at + 5] for at in range(0, len(text), 5)]) as chunks:
+        out = "".join([chunk.text async for chunk in chunks])
+    assert "joe@" not in out
+    assert out.endswith(PROSE + ".")
+    assert 0 < len(scanned) < 12
