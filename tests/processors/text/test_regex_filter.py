@@ -88,9 +88,8 @@ def test_counts_add_up_over_the_stages_of_a_run() -> None:
     guard = RegexFilterProcessor(presets=["pii"], strategy="redact")
     workflow = Workflow("w").then(guard)
     run = workflow.start_sync(records=True)
-    for stage in ("process_input", "process_output_step"):
-        role = "user" if stage == "process_input" else "assistant"
-        run.stage(stage, [Message(role, MAIL)])
+    run.process_input([Message.user(MAIL)])
+    run.process_output_step([Message.assistant(MAIL)])
     assert run.facts[guard.findings] == {"email": 2}
     assert [record.details for record in run.records] == [{"matches": {"email": 1}}] * 2
 
