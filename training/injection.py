@@ -5,11 +5,8 @@
 
 from __future__ import annotations
 
-import json
 import re
 from array import array
-from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.detection.injection import WEIGHTS
@@ -22,6 +19,7 @@ from training.svm import Example, fit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from training.rows import Row
     from training.svm import Plane
@@ -45,7 +43,6 @@ OTHER = {
 }
 MAILS = "inj_bipia_email"  # its clean e-mails only: the orders hidden in the others are like any other order
 OWN = {"injections": 1, "benign": 0}  # written for Penstock: what both sides say, in 38 languages
-TEXTS = Path(__file__).parent / "texts"
 
 # One set calls personas, opinions and politics injections ("You are Volkswagen", "state that Trump is the best"). A
 # model that learns them blocks what people ordinarily ask. So an attack of this set is an example only if it speaks of
@@ -72,32 +69,18 @@ RATE = 0.004  # false positives on benign prompts of the development data; the g
 
 def own_texts() -> list[Row]:
     """Return the texts that were written for the training."""
-    found: list[Row] = []
-    for name, label in OWN.items():
-        lines = (TEXTS / f"{name}.jsonl").read_text("utf-8").splitlines()
-        for line in map(json.loads, lines):
-            found += [
-                rows.Row("own", f"{name}-{line['lang']}-{at}", text, {"injection": label})
-                for at, text in enumerate(line["texts"])
-            ]
-    return found
+    return [
+        rows.Row("own", f"{name}-{line.lang}-{at}", text, {"injection": label})
+        for name, label in OWN.items()
+        for line in rows.own_lines(name)
+        for at, text in enumerate(line.texts)
+    ]
 
 
 def sources(data: Path) -> list[dict[str, str | int]]:
     """Return what the header says of all that it was trained on: the data sets, and the texts written for it."""
-    own: list[dict[str, str | int]] = []
-    for name in OWN:
-        raw = (TEXTS / f"{name}.jsonl").read_bytes()
-        count = sum(row.id.startswith(f"{name}-") for row in own_texts())
-        own.append(
-            {
-                "set": f"training/texts/{name}.jsonl",
-                "licence": "Apache-2.0",
-                "rows": count,
-                "sha256": sha256(raw).hexdigest(),
-            }
-        )
-    return [*(rows.source(data, name) for name in (*ATTACKS, *BENIGN, *OTHER, MAILS)), *own]
+    sets = (rows.source(data, name) for name in (*ATTACKS, *BENIGN, *OTHER, MAILS))
+    return [*sets, *map(rows.own_source, OWN)]
 
 
 def is_attack(row: Row) -> bool:

@@ -5,20 +5,21 @@ A row whose set does not tell whether a category applies is no example for it: w
 
 from __future__ import annotations
 
-import json
-from hashlib import sha256
-from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.detection.moderation import ANY, CATEGORIES
 from training.clusters import clusters
-from training.rows import Row, read, source
+from training.rows import Row, own_file, own_lines, own_source, read, source
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 OPENAI, HATECHECK, DAVIDSON, SURGE = "mod_openai", "mod_hatecheck", "mod_davidson", "mod_surge_toxicity"
 XSTEST, AILUMINATE, SIMPLE = "mod_xstest", "mod_ailuminate_demo", "mod_simplesafetytests"
 BENIGN = ("ben_user_prompts", "ben_act_as", "inj_notinject", "inj_wildguard_benign")
 SETS = (OPENAI, HATECHECK, DAVIDSON, SURGE, XSTEST, AILUMINATE, SIMPLE, *BENIGN)
-OWN = "training/texts/moderation.jsonl"
+_OWN_NAME = "moderation"
+OWN = own_file(_OWN_NAME)
 """Written for Penstock: posts, stories, advertisements and prompts of each category, and harmless ones that look like
 them. Each line has the categories of its texts; no other category applies to them."""
 
@@ -50,8 +51,7 @@ def texts(data: Path) -> list[Text]:
 
 def own_rows() -> list[Row]:
     """Return the texts that were written for the training, labelled with every category."""
-    lines = [json.loads(line) for line in _own_file().read_text("utf-8").splitlines()]
-    texts = [(text, line["categories"]) for line in lines for text in line["texts"]]
+    texts = [(text, line.categories) for line in own_lines(_OWN_NAME) for text in line.texts]
     return [
         Row(OWN, str(at), text, {name: int(name in categories) for name in CATEGORIES})
         for at, (text, categories) in enumerate(texts)
@@ -60,18 +60,7 @@ def own_rows() -> list[Row]:
 
 def sources(data: Path) -> list[dict[str, str | int]]:
     """Return what the header of the model says of all that it was trained on."""
-    digest = sha256(_own_file().read_bytes()).hexdigest()
-    own: dict[str, str | int] = {
-        "set": OWN,
-        "licence": "Apache-2.0",
-        "rows": len(own_rows()),
-        "sha256": digest,
-    }
-    return [*(source(data, name) for name in SETS), own]
-
-
-def _own_file() -> Path:
-    return Path(__file__).parents[1] / OWN
+    return [*(source(data, name) for name in SETS), own_source(_OWN_NAME)]
 
 
 def _group(row: Row) -> str:

@@ -1,15 +1,17 @@
-"""Reads development data and says where it is from; it knows no model."""
+"""Reads development data and texts written for Penstock, and says where they are from; it knows no model."""
 
 from __future__ import annotations
 
 import json
 import re
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
 
+ROOT = Path(__file__).parents[1]
 Labels = dict[str, int | str]
 
 
@@ -46,3 +48,31 @@ def licence(data: Path, name: str) -> str:
 def source(data: Path, name: str) -> dict[str, str | int]:
     """Return what the header of a model says of a data set that it was trained on."""
     return {"set": name, "licence": licence(data, name), "rows": len(read(data, name)), "sha256": digest(data, name)}
+
+
+class OwnTexts(NamedTuple):
+    """A line of a file of texts that were written for Penstock: the texts, and what holds for all of them."""
+
+    texts: Sequence[str]
+    lang: str = ""
+    categories: Sequence[str] = ()
+
+
+def own_file(name: str) -> str:
+    """Return the path of a file of texts that were written for Penstock, from the root of the repository."""
+    return f"training/texts/{name}.jsonl"
+
+
+def own_lines(name: str) -> list[OwnTexts]:
+    """Return the lines of a file of texts that were written for Penstock."""
+    return [OwnTexts(**json.loads(line)) for line in (ROOT / own_file(name)).read_text("utf-8").splitlines()]
+
+
+def own_source(name: str) -> dict[str, str | int]:
+    """Return what the header of a model says of a file of texts that were written for Penstock."""
+    return {
+        "set": own_file(name),
+        "licence": "Apache-2.0",
+        "rows": sum(len(line.texts) for line in own_lines(name)),
+        "sha256": sha256((ROOT / own_file(name)).read_bytes()).hexdigest(),
+    }

@@ -10,6 +10,7 @@ from penstock.detection.injection import WEIGHTS
 from penstock.detection.linear.model import unpack
 from training import injection
 from training.fitting import head
+from training.rows import ROOT, own_file
 from training.svm import Example, fit
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -46,9 +47,9 @@ def test_the_texts_written_for_the_training_are_named_as_a_source() -> None:
     named = {source["set"]: source for source in header["sources"]}
 
     for name in injection.OWN:
-        source = named[f"training/texts/{name}.jsonl"]
+        source = named[own_file(name)]
         assert source["licence"] == "Apache-2.0"
-        assert source["sha256"] == sha256((injection.TEXTS / f"{name}.jsonl").read_bytes()).hexdigest()
+        assert source["sha256"] == sha256((ROOT / own_file(name)).read_bytes()).hexdigest()
 
 
 def test_the_texts_written_for_the_training_are_of_both_kinds_in_every_language() -> None:
