@@ -59,7 +59,7 @@ _ORDERS = re.compile(
 RECIPE = Recipe(bits=19, words=3, least=2, most=5, marks=True)
 UPPER = 2.5  # words count more than letters
 COST = 3.0
-OWN_COST = 1.0  # our sentences are short and clear: at the full cost they outweigh what people really wrote
+OWN_COST = 0.5  # our sentences are short and clear: at the full cost they outweigh what people really wrote
 ROUNDS = 20
 FOLDS = 5
 WINDOWS = Windows(least=1_000, most=2_000, overlap=200)  # as guards cut what goes to a model

@@ -1,5 +1,8 @@
 """What the detector of injections is trained on: whose labels are believed, and which parts of a text are examples."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from training.injection import DOUBTED, is_believed, own_texts, pieces
@@ -62,3 +65,11 @@ def test_no_text_stands_on_both_sides() -> None:
 
     assert not sides[0] & sides[1]
     assert len(sides[0]) + len(sides[1]) == len(texts)
+
+
+def test_no_text_that_the_detector_is_tested_with_is_an_example() -> None:
+    """What was learnt by heart proves nothing."""
+    tested = Path(__file__).parents[1] / "detection" / "dictated_answers.jsonl"
+    texts = {row.text.casefold() for row in own_texts()}
+
+    assert not [line for line in tested.read_text("utf-8").splitlines() if json.loads(line)["text"].casefold() in texts]
