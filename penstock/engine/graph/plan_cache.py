@@ -78,7 +78,8 @@ class Plans:
         if self._retries is None:
             retrying = [self.stage(stage.name) for stage in STAGES.values() if stage.retries == "call"]
             steps = [step for block in retrying for step in plan_steps(block)]
-            self._retries = max((getattr(step.processor, "wants_retries", 0) for step in steps), default=0)
+            wanted: list[int] = [getattr(step.processor, "wants_retries", 0) for step in steps]
+            self._retries = max(wanted, default=0)
         return self._retries
 
     @property

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from penstock.engine.processor.processor import CLAIMS, is_async
 from penstock.engine.processor.stages import STAGES, WrongReturnError
@@ -74,10 +74,20 @@ class TextGuard(WholeTexts):
     max_hold: int = MAX_HOLD
     read_parts_separately: bool = True
 
+    searching: ClassVar[tuple[str, ...]] = ("find", "hold", "scan")
+    glancing: ClassVar[tuple[str, ...]] = ("quiet",)
+
     def __init_subclass__(cls, **kwargs: object) -> None:
-        """Note whether its `find` or `scan` is async."""
+        """Note whether its `find` or `scan` is async.
+
+        A class that writes one of the methods that are ``searching``, and none of those that are ``glancing``, does not
+        inherit `quiet`, which knows another search.
+        """
         super().__init_subclass__(**kwargs)
         cls.awaits = is_async(cls.find) or is_async(cls.scan)
+        own = vars(cls).keys()
+        if own.isdisjoint(cls.glancing) and not own.isdisjoint(cls.searching):
+            cls.quiet = TextGuard.quiet  # type: ignore[method-assign] # it is one of a class that is being made
         if "edits" not in cls.__dict__ and cls.edits is None:
             cls.edits = "spans"
 

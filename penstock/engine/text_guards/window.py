@@ -81,7 +81,7 @@ class TextWindow:
     kind: str = "text"
     key: str = ""
     fixed: bool = False
-    notes: Notes = field(default_factory=dict)
+    notes: Notes = field(default_factory=Notes)
     parts: Sequence[PartStart] = (PartStart(0, NOWHERE),)
     separate: bool = False
 

@@ -49,7 +49,6 @@ REPORTING = ("warn", "detect")
 UNLISTED = "unlisted"
 """The category of a judge's findings whose category the judge was not offered."""
 
-_SEARCHES = frozenset({"find", "hold", "scan", "searches", "find_spans", "find_encoded_spans"})
 _UNSHOWN = frozenset({"settings", "provider_options", "cache", "backoff"})  # how a model is asked; keys may be there
 
 
@@ -165,12 +164,6 @@ class Guard(TextGuard, Generic[V]):
     combine: str = "max"
     awaits_detector: bool = False
     detector_needs_loop: bool = False
-
-    def __init_subclass__(cls, **kwargs: object) -> None:
-        """Drop the inherited `quiet` where a class searches in its own way: that glance knows only the old search."""
-        super().__init_subclass__(**kwargs)
-        if "quiet" not in vars(cls) and not _SEARCHES.isdisjoint(vars(cls)):
-            cls.quiet = TextGuard.quiet  # type: ignore[method-assign] # it is one of a class that is being made
 
     def set_up(self, model: object, strategy: str, verdict: type[V], question: str, options: GuardOptions) -> None:
         """Check and store the options that all guards have. Call it in the constructor.

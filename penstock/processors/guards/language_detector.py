@@ -503,7 +503,9 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
 
     # Translating
 
-    quiet = ScoreGuard.quiet  # `scan` does nothing where no window has ended
+    def quiet(self, text: str, start: int, notes: Mapping[str, Value], *, final: bool) -> int | None:
+        """Return where the window begins that waits for its end: `scan` does nothing where none has ended."""
+        return super().quiet(text, start, notes, final=final)
 
     def scan(
         self, window: TextWindow, ctx: AnyContext

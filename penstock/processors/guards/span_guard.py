@@ -112,6 +112,8 @@ class SpanGuard(Guard[V]):
         found: the fact with the number of findings of the run by type: ``{"email": 2}``.
     """
 
+    searching = (*Guard.searching, "searches", "find_spans", "find_encoded_spans")
+    glancing = (*Guard.glancing, "quiet_spans")
     windows: Windows = Windows(least=40, most=600, overlap=200)
     threshold: float = 0.5
     detector_windows: ClassVar[Windows] = Windows(least=1_000, most=2_000, overlap=200)

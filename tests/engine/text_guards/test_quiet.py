@@ -6,9 +6,18 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from hypothesis import given, strategies as st
 
-from penstock import Edit, Workflow
+from penstock import (
+    Edit,
+    ModerationProcessor,
+    PIIDetector,
+    PromptInjectionDetector,
+    RegexFilterProcessor,
+    SystemPromptScrubber,
+    Workflow,
+)
 from penstock.engine.text_guards.text_guard import TextGuard
 
 NUMBER = re.compile(r"(?<=no )\d{3}")
@@ -43,6 +52,24 @@ def test_what_is_quiet_is_not_searched() -> None:
     assert guard.searched == []
     assert workflow.check_sync("no 123 in here").text == "no # in here"
     assert guard.searched == ["no 123 in here"]
+
+
+def test_a_search_of_its_own_has_no_glance_of_another() -> None:
+    """A subclass that searches for something else is asked about every text."""
+
+    class Words(Numbers):
+        def find(self, text: str, ctx: Any, *, final: bool) -> list[Edit]:
+            return [Edit(at, at + 4, "#", "redact") for at in range(len(text)) if text.startswith("blue", at)]
+
+    assert Workflow("w").then(Words(glances=True)).check_sync("all is blue").text == "all is #"
+
+
+@pytest.mark.parametrize(
+    "guard", [PIIDetector, ModerationProcessor, PromptInjectionDetector, SystemPromptScrubber, RegexFilterProcessor]
+)
+def test_built_in_guards_have_a_glance(guard: type[TextGuard]) -> None:
+    """None of them lost it."""
+    assert guard.quiet is not TextGuard.quiet
 
 
 @given(st.lists(st.text("no 12", min_size=1, max_size=5), min_size=1, max_size=12))
