@@ -40,6 +40,7 @@ NAMES = (
     "hold_back",
     "streams_at_once",
     "stream_peers",
+    "capacity",
     "peers",
     "agent",
     "hosts",
