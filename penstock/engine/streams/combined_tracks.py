@@ -412,7 +412,7 @@ class _DagBranch(Composer):
     def reach(self, until: int) -> int:
         """Return the last position up to ``until`` that it has decided and no edit crosses, before all members."""
         until = self._first.safe(min(until, self._first.until))
-        mid = until + _growth(self._first.waiting(), until) + self._mid - self._base
+        mid = until + _growth(self._first.edits, until) + self._mid - self._base
         return self._boundary(min(mid, self._second.until))[0]
 
     def own(self, until: int, borders: Sequence[int], *, final: bool) -> list[Edits]:

@@ -14,7 +14,7 @@ from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.edits import Edit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
 
     from penstock.engine.values.edits import Edits
 
@@ -68,34 +68,35 @@ def by_part(edits: Edits, starts: Sequence[int]) -> list[Edits]:
 
 
 class Pending:
-    """Decided edits that wait until other tracks have decided as far. Each is taken once."""
+    """Decided edits that wait until other tracks have decided as far. Each is taken once.
 
-    __slots__ = ("_edits", "until")
+    Attributes:
+        edits: the edits that wait, in order.
+        until: up to where the text is decided.
+    """
+
+    __slots__ = ("edits", "until")
 
     def __init__(self) -> None:
-        self._edits: deque[Edit] = deque()
+        self.edits: deque[Edit] = deque()
         self.until = 0
 
     def add(self, decided: Decided) -> None:
         """Add what became decided."""
-        self._edits.extend(decided.edits)
+        self.edits.extend(decided.edits)
         self.until = decided.until
-
-    def waiting(self) -> Collection[Edit]:
-        """Return the waiting edits, in order."""
-        return self._edits
 
     def safe(self, until: int) -> int:
         """Return the largest position up to ``until`` that lies within no waiting edit."""
-        return uncut(self._edits, until) if self._edits else until
+        return uncut(self.edits, until) if self.edits else until
 
     def take(self, until: int, *, final: bool) -> Edits:
         """Remove and return the edits before a position, in order; with ``final`` also those at it."""
-        if not self._edits:
+        if not self.edits:
             return ()
         taken: list[Edit] = []
-        while self._edits and (self._edits[0].start < until or (final and self._edits[0].start == until)):
-            taken.append(self._edits.popleft())
+        while self.edits and (self.edits[0].start < until or (final and self.edits[0].start == until)):
+            taken.append(self.edits.popleft())
         return tuple(taken)
 
 
@@ -121,7 +122,7 @@ class Composer:
     @property
     def waits(self) -> bool:
         """Whether edits wait, so that positions after them are not known yet."""
-        return bool(self._first.waiting() or self._second.waiting())
+        return bool(self._first.edits or self._second.edits)
 
     def pass_on(self, first: int, second: int) -> int:
         """Add how far the two have decided without edits, where none waits; return that before the first."""
@@ -152,7 +153,7 @@ class Composer:
         """Return where a position between both lies before the first; within an edit's text, where that begins."""
         shift = self._mid - self._base
         place = begin = -1  # where the edits begin that stand at one position, insertions first: they leave together
-        for edit in self._first.waiting():
+        for edit in self._first.edits:
             start = edit.start + shift
             if mid <= start:
                 break
@@ -189,7 +190,7 @@ class Merger:
 
     def take_fast(self, text: str) -> int | None:
         """Return up to where all have decided, if no edit waits and no part begins; None: call `take`."""
-        if self._borders or any(track.waiting() for track in self._tracks):
+        if self._borders or any(track.edits for track in self._tracks):
             return None
         until = min([track.until for track in self._tracks])
         self._text = (self._text + text)[until - self._base :]
@@ -210,7 +211,7 @@ class Merger:
         self._text += text
         until = min([track.until for track in self._tracks])
         edits: Edits = ()
-        if any(track.waiting() for track in self._tracks):
+        if any(track.edits for track in self._tracks):
             until = until if final else self._safe(until)
             edits = self._merged(until, final=final)
         self._text = self._text[until - self._base :]

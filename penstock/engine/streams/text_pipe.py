@@ -402,7 +402,7 @@ class TextPipe:
         else:
             held = Slice(buffer, chunk, start)
             queue.append(held)
-        if len(queue) > 1 or self._written or buffer.decided.waiting() or buffer.gone > held.start:
+        if len(queue) > 1 or self._written or buffer.decided.edits or buffer.gone > held.start:
             self._fed = chunk
             return None
         cut = until - held.start

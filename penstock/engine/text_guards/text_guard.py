@@ -76,18 +76,20 @@ class TextGuard(WholeTexts):
 
     searching: ClassVar[tuple[str, ...]] = ("find", "hold", "scan")
     glancing: ClassVar[tuple[str, ...]] = ("quiet",)
+    glances: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         """Note whether its `find` or `scan` is async.
 
         A class that writes one of the methods that are ``searching``, and none of those that are ``glancing``, does not
-        inherit `quiet`, which knows another search.
+        inherit `quiet`, which knows another search. ``glances`` tells whether there is one.
         """
         super().__init_subclass__(**kwargs)
         cls.awaits = is_async(cls.find) or is_async(cls.scan)
         own = vars(cls).keys()
         if own.isdisjoint(cls.glancing) and not own.isdisjoint(cls.searching):
             cls.quiet = TextGuard.quiet  # type: ignore[method-assign] # it is one of a class that is being made
+        cls.glances = cls.quiet is not TextGuard.quiet
         if "edits" not in cls.__dict__ and cls.edits is None:
             cls.edits = "spans"
 
@@ -282,7 +284,8 @@ class TextGuard(WholeTexts):
         first = run[0]
         size = sum(len(text.text) for text in run)
         if (
-            len(run) == 1
+            self.glances
+            and len(run) == 1
             and size <= PIECE
             and not first.key
             and self.quiet(first.text, 0, EMPTY, final=True) is not None

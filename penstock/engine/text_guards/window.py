@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeAlias, cast
 
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.frozen import Value
@@ -268,6 +268,7 @@ class _Moving:
 class Reads(Protocol):
     """What a reader needs to know of a guard; `TextGuard` describes it."""
 
+    glances: ClassVar[bool]
     lookback: int
     max_hold: int
     read_parts_separately: bool
@@ -301,6 +302,7 @@ class TextReader:
         "_fed",
         "_fixed",
         "_found",
+        "_glances",
         "_guard",
         "_joined",
         "_key",
@@ -330,6 +332,7 @@ class TextReader:
         self._scan = scan
         self._kind = kind
         self._key = key
+        self._glances = guard.glances and not key  # what a key says is not seen at a glance
         self._fixed = fixed
         self._fed = 0
         self._own = _Moving()
@@ -368,7 +371,7 @@ class TextReader:
             own.fresh = fresh
         else:
             grown = own.text + text
-            held = None if self._key else guard.quiet(grown, own.start, own.notes, final=False)
+            held = guard.quiet(grown, own.start, own.notes, final=False) if self._glances else None
             if held is None:
                 scanned = self._scan(self._window_again(own, grown))
                 if not isinstance(scanned, tuple) or scanned[0]:
@@ -419,7 +422,7 @@ class TextReader:
     async def _look_once(self, moving: _Moving, *, final: bool, across: bool) -> int:
         start, base = moving.start, moving.base
         scanned, self._scanned = self._scanned, None
-        if scanned is None and not self._key:
+        if scanned is None and self._glances:
             held = self._guard.quiet(moving.text, start, moving.notes, final=final)
             scanned = None if held is None else ((), held)
         if scanned is None:
