@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.detection.patterns.built_in import LOOKBACK, BuiltInRule
@@ -10,7 +11,7 @@ from penstock.detection.patterns.scanner import BEGUN, Scanner, is_decided, lowe
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from penstock.detection.patterns.rules import UserRule
+    from penstock.detection.patterns.rules import Glance, UserRule
     from penstock.detection.patterns.scanner import IndexedTrace
 
 
@@ -119,12 +120,18 @@ class Finder:
             if quiet is None:
                 return None
             hold = quiet
-        for _, rule in self._own:
-            open_at = rule.quiet(text, start, final=final)
+        for glance in self._glances if self._own else ():
+            open_at = glance.quiet(text, start, final=final)
             if open_at is None:
                 return None
             hold = min(hold, open_at)
         return hold
+
+    @cached_property
+    def _glances(self) -> Sequence[Glance]:
+        from penstock.detection.patterns.rules import glances  # loaded where there are rules of the user's
+
+        return glances([rule for _, rule in self._own])
 
     def find(self, text: str, key: str = "") -> list[Match]:
         """Return all matches in a whole text, rule by rule.

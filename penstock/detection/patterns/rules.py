@@ -102,19 +102,6 @@ class UserRule:
             raise self._too_slow() from None
         return traces, hold
 
-    def quiet(self, text: str, start: int, *, final: bool) -> int | None:
-        """Return from which place on more text may change that nothing matches; None if something may match.
-
-        If the text is ``final``, that is its end. It is None, too, if that takes longer than it may: `scan` says so.
-        """
-        try:
-            if not final:
-                return self.shape.quiet(text, start, self.timeout)
-            found = self.shape.compiled.search(text, start, timeout=self.timeout)
-        except TimeoutError:
-            return None
-        return len(text) if found is None else None
-
     def expand(self, matched: str) -> str:
         """Return the replacement of a match; its groups are filled in if the pattern matches the text by itself."""
         if "$" not in self.replacement:
@@ -129,6 +116,55 @@ class UserRule:
 
     def _too_slow(self) -> TimeoutError:
         return TimeoutError(f"rule {self.name!r} took longer than {self.timeout} s on one text")
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """One look at a text for one rule of the user's, or for several."""
+
+    shape: StreamPattern
+    timeout: float
+
+    def quiet(self, text: str, start: int, *, final: bool) -> int | None:
+        """Return from which place on more text may change that nothing matches; None if something may match.
+
+        If the text is ``final``, that is its end. It is None, too, if that takes longer than it may: `UserRule.scan`
+        says so.
+        """
+        try:
+            if not final:
+                return self.shape.quiet(text, start, self.timeout)
+            found = self.shape.compiled.search(text, start, timeout=self.timeout)
+        except TimeoutError:
+            return None
+        return len(text) if found is None else None
+
+
+def glances(rules: Iterable[UserRule]) -> list[Glance]:
+    """Return the looks that tell of all rules whether one may match: one for all that can be written as one pattern."""
+    made: list[Glance] = []
+    together: dict[int, list[UserRule]] = {}
+    for rule in rules:
+        if rule.shape.open_patterns is None or not _can_be_joined(rule.shape.compiled):
+            made.append(Glance(rule.shape, rule.timeout))
+        else:
+            together.setdefault(rule.shape.compiled.flags, []).append(rule)
+    for flags, group in together.items():
+        joined = "|".join(f"(?:{rule.shape.compiled.pattern})" for rule in group)
+        made.append(Glance(StreamPattern(joined, flags), min(rule.timeout for rule in group)))
+    return made
+
+
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_REFERRING = frozenset("0123456789gGKLkpPN")  # escapes for groups, and for what is not one character
+_SPECIAL = re.compile(r"\(\?(?![:=!>]|<[=!])|\(\*")
+
+
+def _can_be_joined(pattern: regex.Pattern[str]) -> bool:
+    """Return whether a pattern means the same as one of several alternatives: it has no names, numbers or flags."""
+    given = pattern.pattern
+    refers = pattern.flags & regex.VERBOSE or not _REFERRING.isdisjoint(_ESCAPE.findall(given))
+    return not refers and _SPECIAL.search(_ESCAPE.sub("_", given)) is None
 
 
 def _filled(reference: re.Match[str], found: regex.Match[str]) -> str:
