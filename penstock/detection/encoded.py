@@ -402,10 +402,11 @@ _BY_SPACE = deferred(rf"(?<!\S)\S(?:[ \t]{{1,4}}\S(?!\S)){{{LEAST_APART - 1},}}"
 _END = r"(?=[ \t]*+(?:\r?\n|\Z))"
 _BY_LINE = deferred(rf"(?<![^\n])[ \t]*+\S{_END}(?:[ \t]*+\r?(?:\n[ \t]*+){{1,2}}\S{_END}){{{LEAST_APART - 1},}}+")
 _BLANK = deferred(r"\s+")
-_SIGNS = r"[.\-_*|~+·•]"
-_SIGNED = rf"[^\W_](?:{_SIGNS}{{1,2}}[^\W_](?![^\W_]))+"
+_SIGNS = ".-_*|~+·•"
+_ANY_SIGN = f"[{re.escape(_SIGNS)}]"
+_SIGNED = rf"[^\W_](?:{_ANY_SIGN}{{1,2}}[^\W_](?![^\W_]))+"
 _BY_SIGN = deferred(rf"(?<![^\W_]){_SIGNED}(?:\s+{_SIGNED})*")
-_SIGN = deferred(_SIGNS)
+_SIGN = deferred(_ANY_SIGN)
 
 
 _BLANKS = " \t"
@@ -421,11 +422,13 @@ class JoinedLetters(NamedTuple):
 def joined(text: str) -> JoinedLetters | None:
     """Return a text with letters that were written apart put together; None if there are none."""
     gone: set[int] = set()
-    for found in _BY_SPACE.finditer(text):
+    single = [*map(len, text.split())].count(1) >= LEAST_APART  # or none stand between spaces or ends of lines
+    for found in _BY_SPACE.finditer(text) if single else ():
         gone.update(_between(text, *found.span()))
-    for found in _BY_LINE.finditer(text):
+    for found in _BY_LINE.finditer(text) if single else ():
         gone.update(_ends_between(text, *found.span()))
-    for found in _BY_SIGN.finditer(text):
+    signed = sum(map(text.count, _SIGNS)) >= LEAST_APART - 1
+    for found in _BY_SIGN.finditer(text) if signed else ():
         signs = [found.start() + sign.start() for sign in _SIGN.finditer(found.group())]
         if len(signs) >= LEAST_APART - 1:
             gone.update(signs)
@@ -453,7 +456,11 @@ def _ends_between(text: str, start: int, end: int) -> list[int]:
 
 _DEPTH = 2  # codes within codes
 # Markup within a word, which whoever shows the text takes for none: em**phasis**, ta<b>gs</b>, com<!-- -->ments.
-_MARKUP = deferred(r"(?<=[^\W_])(?:\*{1,3}|_{2,3}|`{1,3}|~~|</?[a-zA-Z]{1,10}>|<!--[^>]{0,40}-->)(?=[^\W_])")
+# All begin with one set of characters, which `re` looks for much faster than for a letter before them.
+_MARKUP = deferred(
+    r"[*_`~<](?<=[^\W_].)(?:(?<=\*)\*{0,2}|(?<=_)_{1,2}|(?<=`)`{0,2}|(?<=~)~"
+    r"|(?<=<)(?:/?[a-zA-Z]{1,10}>|!--[^>]{0,40}-->))(?=[^\W_])"
+)
 _MARKUP_SIGNS = "*_`~<"  # what each of these begins with
 _MARKED = 3  # words with markup in them, from which on they are no accident
 
@@ -470,7 +477,7 @@ def spoken(text: str) -> Sequence[str]:
 
 def _spoken(text: str) -> Sequence[str]:
     found = [*_decoded(text, _DEPTH)]
-    if not any(sign in text for sign in _MARKUP_SIGNS):
+    if sum(map(text.count, _MARKUP_SIGNS)) < _MARKED:
         return found
     unmarked, count = _MARKUP.subn("", text)
     return [*found, unmarked] if count >= _MARKED else found
@@ -492,8 +499,16 @@ def _decoded(text: str, depth: int) -> Iterator[str]:
 
 def _all_stretches(view: PlainView) -> Sequence[Stretch]:
     """Return the stretches of a whole text."""
-    words, tail = known_words(view.text, final=True)
+    words, tail = _words_in_rows(view)
     return stretches(view, words, tail, inside=False, final=True).found
+
+
+def _words_in_rows(view: PlainView) -> tuple[WordList, int]:
+    """Return the words of a whole text, and its end; no words if they make no stretch, so that blobs are all there is.
+
+    The text must not begin within a stretch.
+    """
+    return known_words(view.text, final=True) if _is_apart(view.plain) else (NO_WORDS, len(view.text))
 
 
 _INSIDE = "inside"  # the note that says that a stretch was cut, and what was found of it behind the cut
@@ -535,14 +550,10 @@ class EncodedSpans:
         """
         before: tuple[Hidden, ...] | None = notes.pop(_INSIDE, None)
         inside = before is not None
-        plain = not inside and is_plain(text, start)
-        if plain and self.none_in(text, start):
+        if not inside and is_plain(text, start) and self.none_in(text, start):
             return [], len(text) if final else self.open_from(text, start, len(text))
         view = PlainView(text[start:] if start else text, final=final)
-        if plain and final and not _is_apart(view.plain):
-            words, tail = NO_WORDS, len(view.text)  # nothing but blobs
-        else:
-            words, tail = known_words(view.text, final=final)
+        words, tail = _words_in_rows(view) if final and not inside else known_words(view.text, final=final)
         found = stretches(view, words, tail, inside=inside, final=final)
         hidden = hidden_stretches(view, found, self._hides, before or ())
         hold = len(view.text) if final else _lowered(min(hidden.hold, tail), hidden, view)

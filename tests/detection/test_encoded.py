@@ -14,6 +14,7 @@ from penstock.detection.encoded import EncodedSpans, is_prose, spoken
 from penstock.detection.leaks.prompt_index import PromptIndex
 from penstock.detection.personal_data.detector import PersonalData
 from penstock.detection.spans import Span
+from penstock.detection.words import PlainView, known_words
 from tests.detection.coded_texts import coded_text
 
 if TYPE_CHECKING:
@@ -204,3 +205,60 @@ def test_a_glance_at_prose_sees_what_the_patterns_see(seed: int) -> None:
         text += drawn.choice(("", "y" * 24, "é", "\x1b[1m"))
         plain = "\x1b" not in text
         assert is_prose(text) == (plain and not encoded._ANY_BLOB.search(text) and not encoded._APART.search(text))
+
+
+_MARKS = (
+    "**",
+    "*",
+    "__",
+    "_",
+    "``",
+    "~~",
+    "~",
+    "<b>",
+    "</em>",
+    "<!-- x -->",
+    "<!--",
+    "<",
+    ">",
+    "a",
+    "é",
+    " ",
+    "\n",
+    ".",
+)
+_APART = ("a", "b", "1", "10", "c-d", "word", "\u00e9", "x" * 30, "\u0e01", "\u0938\u0947", ".", "\u200b")
+_BETWEEN = (" ", "  ", "\n", "\n\n", ".", "-", "\u00b7", "", " " * 17)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_quick_look_changes_nothing_of_what_is_looked_for(seed: int) -> None:
+    """A look says that there are no letters apart, or no stretch of words, only where a search finds none."""
+    drawn = random.Random(seed)  # noqa: S311 - no secret is made
+    found = 0
+    for _ in range(50):
+        between = drawn.choice(_BETWEEN)
+        words = drawn.choices(drawn.sample(_APART, drawn.randint(1, 4)), k=drawn.randint(6, 40))
+        view = PlainView(f"Read this: {between.join(words)}{drawn.choice(_BETWEEN)}and that {'y' * 24}")
+        every, tail = known_words(view.text, final=True)
+        assert encoded._all_stretches(view) == encoded.stretches(view, every, tail, inside=False, final=True).found
+        if encoded.joined(view.plain) is None:
+            assert encoded._BY_SPACE.search(view.plain) is None
+            lines = [each.span() for each in encoded._BY_LINE.finditer(view.plain)]
+            assert not any(encoded._ends_between(view.plain, *each) for each in lines)
+            signed = [len(encoded._SIGN.findall(each.group())) for each in encoded._BY_SIGN.finditer(view.plain)]
+            assert max(signed, default=0) < encoded.LEAST_APART - 1
+        else:
+            found += 1
+    assert found
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_markup_within_words_is_what_stands_between_letters(seed: int) -> None:
+    """However the pattern that looks for it is written."""
+    spelled = re.compile(r"(?<=[^\W_])(?:\*{1,3}|_{2,3}|`{1,3}|~~|</?[a-zA-Z]{1,10}>|<!--[^>]{0,40}-->)(?=[^\W_])")
+    drawn = random.Random(seed)  # noqa: S311 - no secret is made
+    texts = ["".join(drawn.choices(_MARKS, k=drawn.randint(3, 40))) for _ in range(100)]
+    assert any(map(spelled.search, texts))
+    for text in texts:
+        assert [one.span() for one in encoded._MARKUP.finditer(text)] == [one.span() for one in spelled.finditer(text)]
