@@ -121,8 +121,18 @@ def test_the_sums_of_a_counting_model_are_those_of_its_weights() -> None:
         Head(name, array("b", [random.randint(-128, 127) for _ in range(256)]), 0.5, 0.25, ((0.0, 0.0),), 0.5)
         for name in ("one", "other", "third")
     )
+    ends = (("lowest", -128), ("highest", 127), ("nothing", 0))
+    heads += tuple(heads[0]._replace(name=name, weights=array("b", [weight] * 256)) for name, weight in ends)
     model, counts = CountingModel(Packed(recipe, heads, {})), Counts(recipe)
-    for text in ("", "a", "the cat and the dog and the cat", "THE Cat", "ähnlich the the the", "the cat"):
+    for text in (
+        "",
+        "a",
+        "the cat and the dog and the cat",
+        "THE Cat",
+        "ähnlich the the the",
+        "the cat",
+        "the " * 9_000,
+    ):
         rows = counts.rows(text)
         root = sqrt(sum(count * len(places) for count, places in rows.items())) or 1.0
         for head in heads:

@@ -16,7 +16,7 @@ from itertools import chain
 from math import sqrt
 from operator import itemgetter, mul
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 from zlib import crc32
 
 from penstock.detection.linear.model import place_code, run_hashes, unpack
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from penstock.detection.linear.model import Packed, Recipe
 
-_ZERO = 128  # what a lane holds for a weight of nought
 _KEPT = 20_000  # words whose features are remembered
 _LONGEST = 24  # letters of a word that is worth remembering
 _ACCENT = re.compile("[\u0300-\u036f]")
@@ -48,6 +47,12 @@ class _CountedWord(NamedTuple):
     hash: int
     letters: bytes
     lanes: int
+
+
+_Columns: TypeAlias = "tuple[Sequence[bytes], Sequence[int], Sequence[bytes], Sequence[int]]"
+"""Words as one row for each of their fields."""
+
+_NO_WORDS: _Columns = ((), (), (), ())
 
 
 class _Counted(NamedTuple):
@@ -80,30 +85,38 @@ class Counts:
 
     def rows(self, text: str) -> WeightRows:
         """Return the features of a text, which may be disguised."""
+        data, hashes, letters, _ = self._read(text)
+        places, levels = self._places(data, hashes, letters)
         rows: WeightRows = {}
-        for place, count in self.counted(text).places.items():
+        for place, count in Counter(chain(places, _by_last_word(levels))).items():
             rows.setdefault(count, []).append(place)
         return dict(sorted(rows.items()))
 
     def counted(self, text: str) -> _Counted:
         """Return how often each feature of a text occurs, which may be disguised."""
-        found = self._read(text)
-        if not found:
-            return _Counted({}, 0, 0)
-        data, hashes, letters, lanes = zip(*found, strict=True)
-        shift = self._shift
-        levels = [[run >> shift for run in level] for level in run_hashes(data, hashes, self.recipe.words)]
-        places = array(self._code, b"".join(letters))
-        runs = [*_by_last_word(levels)]
-        longer = chain.from_iterable(levels[1:])
-        total = len(places) + len(runs)
-        return _Counted(Counter(chain(places, runs)), total, sum(lanes) + self._add_lanes(longer))
+        data, hashes, letters, lanes = self._read(text)
+        places, levels = self._places(data, hashes, letters)
+        longer = [*chain.from_iterable(levels[1:])]
+        total = len(places) + len(levels[0]) + len(longer)
+        return _Counted(Counter(chain(places, levels[0], longer)), total, sum(lanes) + self._add_lanes(longer))
 
-    def _read(self, text: str) -> list[_CountedWord]:
-        known, learn = self._known, self._word
+    def _read(self, text: str) -> _Columns:
+        """Return the words of a text, as a column of each of their fields."""
         # Text in ASCII is cut into the same words whatever its case, and other models read it as it is written.
         names = words(text) if is_undisguised(text) else words(_folded(text))
-        return [known.get(name) or learn(name) for name in names]
+        found = [*map(self._known.get, names)]
+        if not all(found):
+            known, learn = self._known, self._word
+            found = [known.get(name) or learn(name) for name in names]
+        return cast("_Columns", tuple(zip(*found, strict=True)) or _NO_WORDS)
+
+    def _places(
+        self, data: Sequence[bytes], hashes: Sequence[int], letters: Sequence[bytes]
+    ) -> tuple[Sequence[int], list[list[int]]]:
+        """Return the places of the letters of words, and those of the runs of words by their length."""
+        shift = self._shift
+        levels = [[run >> shift for run in level] for level in run_hashes(data, hashes, self.recipe.words)]
+        return array(self._code, b"".join(letters)), levels
 
     def _word(self, name: str) -> _CountedWord:
         plain = name.lower() if name.isascii() else name
@@ -166,13 +179,15 @@ class CountingModel:
 class PackedSums:
     """The weights of all heads at a place as one number with 32 bits for each head, so that one sum adds all heads.
 
-    Each field holds a weight plus 128, so none is negative; a field overflows only beyond 16 million places. A number
-    is made when its place is first met: to make all would take as long as to import.
+    A negative weight borrows from the field above it; `_parted` pays that back. A field overflows only beyond 16
+    million places. A number is made when its place is first met: to make all would take as long as to import.
     """
 
     def __init__(self, heads: Sequence[Sequence[int]]) -> None:
-        self._weights = [bytes(array("b", weights)).translate(_UNSIGNED) for weights in heads]
-        self._heads = Struct(f"<{len(heads)}I")
+        self._weights = heads
+        self._heads = Struct(f"<{len(heads)}i4x")
+        self._signs = sum(_SIGN << 32 * at for at in range(len(heads)))
+        self._present = 1 << 32 * len(heads)  # above all fields, so that no number is 0
         self._made = [0] * len(heads[0])  # by place; 0 if it is not made yet
 
     def added(self, places: Iterable[int]) -> int:
@@ -181,11 +196,11 @@ class PackedSums:
         return sum([made[place] or lanes(place) for place in places])
 
     def _lanes(self, place: int) -> int:
-        packed = self._heads.pack(*map(itemgetter(place), self._weights))
-        self._made[place] = lanes = int.from_bytes(packed, "little")
+        packed = int.from_bytes(self._heads.pack(*map(itemgetter(place), self._weights)), "little")
+        self._made[place] = lanes = (packed ^ self._signs) - self._signs + self._present
         return lanes
 
-    def sums_by_count(self, counted: Mapping[int, int], lanes: int) -> list[tuple[int, list[int]]]:
+    def sums_by_count(self, counted: Mapping[int, int], lanes: int) -> list[tuple[int, Sequence[int]]]:
         """Return the sums of the weights, by head, at places that occur equally often; from once upwards.
 
         Most places occur once. Their sum is what the others leave of ``lanes``, so they are not looked up one by one.
@@ -201,20 +216,18 @@ class PackedSums:
                     several[count].append(place)
                 else:
                     several[count] = [place]
-        once = len(counted) - sum(map(len, several.values()))
         totals = {count: self.added(places) for count, places in sorted(several.items())}
         rest = lanes - sum([count * total for count, total in totals.items()])
-        found = [(1, self._parted(rest, once))] if once else []
-        return [*found, *[(count, self._parted(total, len(several[count]))) for count, total in totals.items()]]
+        return [(1, self._parted(rest)), *[(count, self._parted(total)) for count, total in totals.items()]]
 
-    def _parted(self, total: int, places: int) -> list[int]:
+    def _parted(self, total: int) -> Sequence[int]:
         """Return the sum of some lanes, by head."""
-        zero = _ZERO * places
-        return [value - zero for value in self._heads.unpack(total.to_bytes(self._heads.size, "little"))]
+        signs = self._signs
+        return self._heads.unpack(((total + signs) ^ signs).to_bytes(self._heads.size, "little"))
 
 
-_UNSIGNED = bytes((byte + _ZERO) % 256 for byte in range(256))
-"""By the byte of a signed weight, the byte of the weight plus 128."""
+_SIGN = 1 << 31
+"""The highest bit of a field: added to a signed number and flipped, it gives the number as it is stored in bytes."""
 
 
 def _folded(text: str) -> str:
