@@ -65,7 +65,7 @@ class Hand:
 
 def hand(workflow: Workflow, request_context: dict[str, Any] | None = None) -> Hand:
     """Return what is needed to make the contexts of a workflow's steps for a request of one message."""
-    run = RunState("by hand", request_context or {}, None, ())
+    run = RunState("by hand", request_context or {})
     call = StageCall(run, STAGES[STAGE], EMPTY, frozenset())
     steps = tuple(plan_steps(workflow.plans.stage(STAGE)))
     return Hand(call, steps, Payload(MessageList(TEXT)))

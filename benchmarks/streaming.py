@@ -146,7 +146,7 @@ def through(workflow: Workflow, chunks: Sequence[Chunk]) -> Work:
 
 def hooks_of(workflow: Workflow) -> list[Hook]:
     """Return the hooks of a row, each with a context made for it."""
-    call = StageCall(RunState("by hand", {}, None, ()), STAGES[STAGE], EMPTY, frozenset())
+    call = StageCall(RunState("by hand", {}), STAGES[STAGE], EMPTY, frozenset())
     payload = Payload(MessageList("Hello"))
     steps = plan_steps(workflow.plans.stage(STAGE))
     return [(getattr(step.processor, STAGE), OutputStreamContext(call, step, payload)) for step in steps]

@@ -105,7 +105,7 @@ def by_hand(model: Says) -> Callable[[], Awaitable[str]]:
     steps = {name: next(iter(plan_steps(plans.stage(name)))) for name in STAGES if plans.stage(name) is not None}
 
     async def request() -> str:
-        run = RunState("by hand", {}, None, ())
+        run = RunState("by hand", {})
         calls = {name: StageCall(run, STAGES[name], EMPTY, frozenset()) for name in steps}
 
         def told(name: str, messages: MessageList) -> tuple[StageCall, PlanStep, Payload]:

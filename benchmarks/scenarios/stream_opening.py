@@ -30,7 +30,7 @@ def opened_by_hand(workflow: Workflow) -> Work:
     async def floor(times: int) -> str:
         texts: list[str] = []
         for _ in range(times):
-            call = StageCall(RunState("by hand", {}, None, ()), STAGES[STAGE], EMPTY, frozenset())
+            call = StageCall(RunState("by hand", {}), STAGES[STAGE], EMPTY, frozenset())
             payload = Payload(MessageList())
             contexts = [OutputStreamContext(call, step, payload) for step in steps]
             texts = []

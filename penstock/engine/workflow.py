@@ -307,7 +307,7 @@ class Workflow:
         run = self.start(request_context=request_context, records=records, texts=texts, observers=observers)
         async with run:
             outcome = await run.stage(stage, messages, **details)
-        return outcome.with_records(run.records)
+        return outcome.with_records(lambda: run.records)
 
     def check_sync(
         self,

@@ -159,7 +159,7 @@ def short_conversations(draw: Any) -> tuple[Message, ...]:
 
 def call_of() -> StageCall:
     """A call of the stage, in a run of its own."""
-    return StageCall(RunState("run", {}, None, ()), STAGES[STAGE], EMPTY, frozenset())
+    return StageCall(RunState("run", {}), STAGES[STAGE], EMPTY, frozenset())
 
 
 async def compiled(root: Node, payload: Payload) -> tuple[str, Any]:

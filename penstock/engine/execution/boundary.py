@@ -26,7 +26,7 @@ from penstock.engine.values.errors import DetectorError, EditError, StepFailedEr
 from penstock.engine.values.frozen import EMPTY, FrozenDict, equal
 from penstock.engine.values.message_list import MessageList
 from penstock.engine.values.model import JudgeError
-from penstock.engine.values.tripwire import BlockedError, Record, Tripwire, TripwireSignal
+from penstock.engine.values.tripwire import BlockedError, Tripwire, TripwireSignal
 from penstock.engine.workers import AbandonedError, TimeLimitError, call_back
 
 if TYPE_CHECKING:
@@ -256,11 +256,16 @@ def record(
     """
     if effects is not None and effects.failure is not None and status in ("passed", "edited"):
         status, error = "failed", effects.failure
-    notes = EMPTY if effects is None or effects.notes is None else FrozenDict(effects.notes)
-    seconds = perf_counter() - started if started else 0.0
-    flagged = () if effects is None or effects.flagged is None else tuple(effects.flagged)
     run = call.run
-    made = Record(
+    spans = run.spans
+    if spans is None:
+        return
+    notes = EMPTY if effects is None or effects.notes is None else FrozenDict(effects.notes)
+    ended = perf_counter()
+    at = started or ended
+    seconds = ended - at
+    flagged = () if effects is None or effects.flagged is None else tuple(effects.flagged)
+    fields = (
         step.path,
         step.processor_id,
         call.stage.name,
@@ -276,13 +281,10 @@ def record(
         run.request_context.get("thread_id"),
         time() - seconds,
     )
-    if run.spans is None:
-        publish(call, made)
-        return
-    span = StepSpan(made, call.span, started, run.usage_log.count)
-    if run.spans.with_texts:
-        span.edits, span.texts = edits, texts
-    publish(call, made, span)
+    made = StepSpan(fields, call.span, at, ended, run.usage_log.count)
+    if spans.with_texts:
+        made.edits, made.texts = edits, texts
+    publish(call, made)
 
 
 @contextmanager
@@ -303,23 +305,21 @@ def open_span(
         spans.end(span)
 
 
-def publish(call: StageCall, made: Record, span: StepSpan | None = None) -> None:
-    """Add a record to those of the run, and its span to the log, and pass it to the observers."""
+def publish(call: StageCall, made: StepSpan) -> None:
+    """Add a step to the log of the run, and pass its record to the observers."""
     run = call.run
-    if run.records is not None:
-        run.records.append(made)
-    if span is not None and run.spans is not None:
-        run.spans.add_step(span)
+    if run.spans is not None:
+        run.spans.add_step(made)
     for observer in run.observers:
         try:
-            call_back(partial(observer.on_record, made))
+            call_back(partial(observer.on_record, made.record))
         except Exception:
             log.exception("an observer failed; the run goes on")
 
 
 def record_failure(call: StageCall, failure: StepFailedError, on_error: str | None, started: float = 0.0) -> None:
     """Record the failure of something other than a hook."""
-    if call.run.listening:
+    if call.run.spans is not None:
         verdict = failure_verdict(failure) if on_error == "block" else None
         kind = type(failure.__cause__ or failure).__name__
         record(call, RecordTarget(failure.step, failure.processor_id), "failed", started, tripwire=verdict, error=kind)

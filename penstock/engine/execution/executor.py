@@ -78,7 +78,7 @@ async def _run_apart(block: PlanSteps, call: StageCall, payload: Payload) -> Pay
 async def _run_steps(block: PlanSteps, call: StageCall, payload: Payload) -> Payload:
     if call.limited and not block.sync and not all(awaits for _, _, awaits, _ in block.calls):
         return await _run_apart(block, call, payload)
-    quiet = not call.run.listening
+    quiet = call.run.spans is None
     started = 0.0 if quiet else perf_counter()
     for step, hook, awaits, context in block.calls if quiet or not call.run.enclosers else _enclosed(block, call):
         ctx = context(call, step, payload)
@@ -167,7 +167,7 @@ async def _try_in_span(
 
 
 async def _try(block: PlanPolicy, call: StageCall, payload: Payload, on_error: str | None) -> Payload | StepFailedError:
-    started = perf_counter() if call.run.listening else 0.0
+    started = perf_counter() if call.run.spans is not None else 0.0
     try:
         if block.timeout is None:
             return await execute(block.block, call, payload)
@@ -353,7 +353,7 @@ async def _run_first_arm(block: PlanBranch, call: StageCall, payload: Payload) -
             number += 1
     except BaseException as error:  # noqa: BLE001 - handled by `_condition_failed`, which lets interrupts pass
         return _condition_failed(block, call, payload, number, error)
-    if call.run.listening:
+    if call.run.spans is not None:
         note_taken(block, [number], call)
     return payload if arm is None else await execute(arm.block, call, payload)
 
@@ -369,7 +369,7 @@ async def _run_all_arms(block: PlanBranch, call: StageCall, payload: Payload) ->
         if held:
             taken.append(number)
     taken = taken or [len(block.arms)]
-    if call.run.listening:
+    if call.run.spans is not None:
         note_taken(block, taken, call)
     arms = [arm for number in taken if (arm := (*block.arms, block.otherwise)[number]) is not None]
     return await _run_arms(arms, block, call, payload) if arms else payload

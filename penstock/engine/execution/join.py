@@ -108,7 +108,7 @@ def note_taken(block: PlanBranch, taken: Sequence[int], call: StageCall) -> None
 
 def skip(arms: Sequence[PlanArm], call: StageCall) -> None:
     """Record the steps of arms that were not taken, or were cancelled, as skipped."""
-    if call.run.listening:
+    if call.run.spans is not None:
         for arm in arms:
             for step in plan_steps(arm.block):
                 record(call, step, "skipped", 0.0)

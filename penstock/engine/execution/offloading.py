@@ -116,6 +116,3 @@ def within(seconds: float, work: Callable[[StageCall], T], call: StageCall) -> T
 def _put_on_record(call: StageCall, beside: StageCall) -> None:
     if call.run.spans is not None and beside.run.spans is not None:
         call.run.spans.take_in(beside.run.spans, partial(publish, call))
-        return
-    for made in beside.run.records or ():
-        publish(call, made)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from typing_extensions import TypeVar
 
@@ -11,7 +11,7 @@ from penstock.engine.values.errors import UsageError
 from penstock.engine.values.tripwire import BlockedError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from penstock.engine.processor.payload import Payload, Retry
     from penstock.engine.processor.state import StageCall
@@ -25,6 +25,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", default=Any)
 
+GetRecords: TypeAlias = "Callable[[], tuple[Record, ...]]"
+"""Gives the records of a stage. They are made when somebody asks for them."""
+
+
+def no_records() -> tuple[Record, ...]:
+    """Return the records of a stage in which nothing ran."""
+    return ()
+
 
 class Outcome:
     """The result of one call of a stage. If it is blocked, text and messages are empty.
@@ -37,6 +45,7 @@ class Outcome:
     __slots__ = (
         "_after_verdict",
         "_call",
+        "_get_records",
         "_payload",
         "_records",
         "_released",
@@ -50,22 +59,24 @@ class Outcome:
         self,
         call: StageCall,
         payload: Payload,
-        records: Sequence[Record] = (),
+        records: GetRecords = no_records,
         retry_granted: bool = False,  # noqa: FBT001, FBT002 - a field, no switch
     ) -> None:
         self.tripwire: Tripwire | None = payload.tripwire
         self.retry_granted = retry_granted
         self._call = call
         self._payload = payload
-        self._records = records
+        self._get_records = records
+        self._records: tuple[Record, ...] | None = None
         self._taken_back: Sequence[str] = ()
         self._released: tuple[Chunk, ...] = ()
         self._after_verdict = False
         self._trace: Trace | None = None  # only in a copy
 
     def __getstate__(self) -> tuple[None, dict[str, object]]:
-        """Pickle and copy it with the finished trace: the log that it is made of stays here."""
+        """Pickle and copy it with the records and the finished trace: the log that they are made of stays here."""
         state: dict[str, object] = {name: getattr(self, name) for name in self.__slots__}
+        state["_get_records"], state["_records"] = no_records, self.records
         spans = self._call.run.spans
         if spans is not None:
             state["_call"] = self._call.without_log()
@@ -177,7 +188,9 @@ class Outcome:
     @property
     def records(self) -> tuple[Record, ...]:
         """The record of each step; empty unless the run was started with ``records=True``."""
-        return tuple(self._records)
+        if self._records is None:
+            self._records = self._get_records()
+        return self._records
 
     @property
     def trace(self) -> Trace:
@@ -193,9 +206,9 @@ class Outcome:
             raise UsageError("there is no trace, because the run kept no records; start it with records=True")
         return spans.trace(self._call.span or spans.root, self.tripwire)
 
-    def with_records(self, records: Sequence[Record]) -> Outcome:
-        """Set the records; return the outcome."""
-        self._records = records
+    def with_records(self, records: GetRecords) -> Outcome:
+        """Set what gives the records; return the outcome."""
+        self._get_records = records
         return self
 
     def unwrap(self) -> Outcome:

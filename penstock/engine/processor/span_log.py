@@ -1,7 +1,7 @@
 """`SpanLog`: collects what happens in a run while it runs, and tells observers of its starts and ends.
 
-A run has one only if it keeps records, or if an observer has a method ``on_event``. Nothing is worked out here that
-can be worked out later: `penstock.engine.run.tracing` makes a `Trace` of the log when somebody asks for one.
+A run has one only if it keeps records or has observers. Nothing is worked out here that can be worked out later: a
+step's `Record` is made when somebody asks for it, and `penstock.engine.run.tracing` then makes a `Trace` of the log.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from penstock.engine.values.events import RunEvent
 from penstock.engine.values.frozen import EMPTY, FrozenDict, freeze
+from penstock.engine.values.tripwire import Record
 from penstock.engine.workers import call_back
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.span import SpanKind
     from penstock.engine.values.texts import TextPlace
     from penstock.engine.values.trace import Trace
-    from penstock.engine.values.tripwire import Record, Status, Tripwire
+    from penstock.engine.values.tripwire import Status, Tripwire
     from penstock.engine.values.usage import UsageLog
 
 _LOG = logging.getLogger("penstock")
@@ -42,6 +43,12 @@ _TOLD: Mapping[SpanKind, EventKind] = {
 """What observers are told of, by the kind of the span. Of steps they get the records."""
 
 PlacedEdits: TypeAlias = "Sequence[tuple[TextPlace, Edit]]"
+
+RecordFields: TypeAlias = (
+    "tuple[str, str, str, Status, bool, float, tuple[tuple[TextPlace, Edit], ...], Tripwire | None, str | None,"
+    " Values, tuple[str, ...], str, str | None, float]"
+)
+"""The fields of a `Record`, in order."""
 
 
 class OpenSpan:
@@ -122,10 +129,9 @@ class OpenSpan:
 
 
 class StepSpan:
-    """One step that has ended. Small, since there are many.
+    """One step that has ended. Small, since there are many; its record is made when it is first asked for.
 
     Attributes:
-        record: what it did.
         parent: the part of the run that it stands in.
         at: when it began, by the monotonic clock.
         ended: when it ended.
@@ -134,17 +140,25 @@ class StepSpan:
         texts: the payloads before and after; only with ``texts``.
     """
 
-    __slots__ = ("at", "edits", "ended", "parent", "record", "spent", "texts")
+    __slots__ = ("_fields", "_record", "at", "edits", "ended", "parent", "spent", "texts")
 
-    def __init__(self, record: Record, parent: OpenSpan | None, started: float, spent: int) -> None:
-        """Describe a step; ``started`` is 0 if it never ran."""
-        self.record = record
+    def __init__(self, fields: RecordFields, parent: OpenSpan | None, at: float, ended: float, spent: int) -> None:
+        """Describe a step; ``fields`` are those of its record."""
+        self._fields = fields
+        self._record: Record | None = None
         self.parent = parent
-        self.at = started or perf_counter()
-        self.ended = self.at + record.seconds
+        self.at = at
+        self.ended = ended
         self.spent = spent
         self.edits: PlacedEdits | None = None
         self.texts: tuple[Payload, Payload] | None = None
+
+    @property
+    def record(self) -> Record:
+        """What it did."""
+        if self._record is None:
+            self._record = Record(*self._fields)
+        return self._record
 
     @property
     def shadow(self) -> bool:
@@ -242,21 +256,14 @@ class SpanLog:
         """Return the trace of the whole run, or of one part; ``tripwire`` is the verdict that ended it."""
         return self._make(self, span, tripwire)
 
-    def records_in(self, around: Collection[OpenSpan]) -> list[Record]:
-        """Return the records of the steps in these parts of the run so far, in the order in which the steps ended."""
-        if not self.keeps or not around:
-            return []
-        left = len(set(around))
-        found: list[Record] = []
-        for span in reversed(self.spans):
-            if isinstance(span, StepSpan):
-                if is_within(span, around):
-                    found.append(span.record)
-            elif span in around:
-                left -= 1
-                if not left:  # what stands before began before
-                    break
-        return found[::-1]
+    def records(self) -> tuple[Record, ...]:
+        """Return the records of all steps so far, in the order in which the steps ended."""
+        return tuple([span.record for span in self.spans if isinstance(span, StepSpan)])
+
+    def records_in(self, around: Collection[OpenSpan], before: int) -> tuple[Record, ...]:
+        """Return those of the steps in these parts of the run, among the first ``before`` spans of the log."""
+        steps = (span for span in self.spans[:before] if isinstance(span, StepSpan))
+        return tuple([span.record for span in steps if is_within(span, around)])
 
     # Parts of the run
 
@@ -342,11 +349,11 @@ class SpanLog:
         made.root, made.current, made._apart = self.root, self.current, []
         return made
 
-    def take_in(self, apart: SpanLog, publish: Callable[[Record, StepSpan], None]) -> None:
-        """Add what a log of a worker holds, in order; ``publish`` is called for each record."""
+    def take_in(self, apart: SpanLog, publish: Callable[[StepSpan], None]) -> None:
+        """Add what a log of a worker holds, in order; ``publish`` is called for each step."""
         for span, what in apart._apart or ():
             if isinstance(span, StepSpan):
-                publish(span.record, span)
+                publish(span)
             elif what == "start":
                 self.announce(span)
             else:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message
     from penstock.engine.values.protocols import Observer
-    from penstock.engine.values.tripwire import Record, Tripwire
+    from penstock.engine.values.tripwire import Tripwire
 
 States: TypeAlias = "dict[str, Value]"
 """The states of processors, by the paths of their steps."""
@@ -116,11 +116,9 @@ class RunState:
         states: one object for each step, by path.
         retry_count: how often the model's answer was rejected since the last accepted one.
         step_number: the attempts of the model so far, from 0.
-        records: what each step did; None unless the run keeps records.
-        observers: they get each record as it is made.
-        listening: whether the run keeps records or has observers.
+        observers: they get the record of each step when it has ended.
         enclosers: the methods ``enclose`` of the observers.
-        spans: the log of its parts; None unless it keeps records or an observer wants events.
+        spans: the log of its parts and steps; None unless it keeps records or has observers.
         shadow: whether this is the copy of the state that shadow steps use.
         background: runs async shadow steps; None outside of the run's ``async with``.
         verdicts: verdicts of steps that were cancelled before they could return them, by path.
@@ -135,11 +133,9 @@ class RunState:
         "background",
         "enclosers",
         "error_retries",
-        "listening",
         "observers",
         "on_end",
         "pending",
-        "records",
         "request_context",
         "retry_count",
         "run_id",
@@ -156,17 +152,14 @@ class RunState:
         self,
         run_id: str,
         request_context: dict[str, Value],
-        records: list[Record] | None,
-        observers: Sequence[Observer],
+        observers: Sequence[Observer] = (),
     ) -> None:
         self.run_id = run_id
         self.request_context = request_context
         self.states: States = {}
         self.retry_count = 0
         self.step_number = 0
-        self.records = records
         self.observers = observers
-        self.listening = records is not None or bool(observers)
         self.enclosers: tuple[Enclose, ...] = enclosers_of(observers) if observers else ()
         self.spans: SpanLog | None = None
         self.shadow = False
@@ -187,7 +180,7 @@ class RunState:
 
     def shadowed(self) -> RunState:
         """Return a copy for shadow steps: what they write to the request context does not reach the run."""
-        beside = RunState(self.run_id, dict(self.request_context), self.records, self.observers)
+        beside = RunState(self.run_id, dict(self.request_context), self.observers)
         beside.states, beside.enclosers, beside.spans = self.states, self.enclosers, self.spans
         beside.usage_log, beside.on_end = self.usage_log, self.on_end  # what shadow steps spend is spent, too
         beside.retry_count, beside.step_number = self.retry_count, self.step_number
@@ -197,8 +190,7 @@ class RunState:
     def for_worker(self) -> RunState:
         """Return a copy for steps in a worker thread: the same, but for its records, which nobody gets yet."""
         beside = copy(self)
-        kept: list[Record] = []
-        beside.records, beside.observers = kept if self.listening else None, ()
+        beside.observers = ()
         beside.spans = None if self.spans is None else self.spans.apart()
         return beside
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias, TypeVar, get_args
 from penstock.engine.execution.boundary import log
 from penstock.engine.execution.executor import execute, run_overlapping
 from penstock.engine.execution.offloading import is_long_value
-from penstock.engine.execution.outcome import ModelOutcome, Outcome
+from penstock.engine.execution.outcome import ModelOutcome, Outcome, no_records
 from penstock.engine.graph.plan import needs_loop, waiting_steps
 from penstock.engine.processor.payload import Payload
 from penstock.engine.processor.stages import STAGES, STREAM, full_name
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from types import TracebackType
 
+    from penstock.engine.execution.outcome import GetRecords
     from penstock.engine.graph.plan import Block
     from penstock.engine.graph.plan_cache import Hold, Plans
     from penstock.engine.processor.span_log import OpenSpan, SpanLog
@@ -93,15 +94,13 @@ class Run:
         self._conversation = Conversation(MessageList(ids=ids, clock=clock), retries, max_error_retries)
         self._answers = HeldAnswers()
         self._bare_calls: dict[str, StageCall] = {}
-        self._state = RunState(
-            run_id or ids.next(), {} if request_context is None else request_context, [] if records else None, observers
-        )
+        self._state = RunState(run_id or ids.next(), {} if request_context is None else request_context, observers)
         self._state.pending = [] if overlap else None
         if states is not None:
             self._state.states = states  # the caller shares them among its runs
         self._abandoned = False
         if records or observers or texts:
-            self._state.spans = open_log(self._state, plans.name, texts=texts)
+            self._state.spans = open_log(self._state, plans.name, keeps=records, texts=texts)
 
     @property
     def name(self) -> str:
@@ -150,7 +149,8 @@ class Run:
     @property
     def records(self) -> tuple[Record, ...]:
         """The records of the steps of all stages; empty unless the run was started with ``records=True``."""
-        return tuple(self._state.records or ())
+        spans = self._state.spans
+        return () if spans is None else spans.records()
 
     @property
     def trace(self) -> Trace:
@@ -510,10 +510,12 @@ class Run:
         frozen, details = read() if quick else await run_in_worker(read)
         return await self._run(stage, None, FrozenDict({stage.value: frozen}), details)
 
-    def _records(self, *calls: StageCall) -> Sequence[Record]:
-        """Return the records of the steps that ran in these calls; none unless the run keeps records."""
+    def _records(self, *calls: StageCall) -> GetRecords:
+        """Return what gives the records of the steps that have ended in these calls."""
         spans = self._state.spans
-        return () if spans is None else spans.records_in([call.span for call in calls if call.span is not None])
+        if spans is None:
+            return no_records
+        return partial(spans.records_in, [call.span for call in calls if call.span is not None], len(spans.spans))
 
     def _bare_call(self, stage: Stage) -> StageCall:
         """Return a call of a stage without messages and details, the same for the whole run."""
@@ -526,7 +528,7 @@ class Run:
         """Keep what the stage left, or roll it back, and return its outcome."""
         if self.tripwire is not None:  # another call of this run was stopped meanwhile: this one may not pass
             return self._stopped(stage)
-        records = () if self._state.spans is None else self._records(call)
+        records = self._records(call)
         if end.tripwire is not None:
             return self._blocked(stage, call, before, end, records)
         conversation = self._conversation
@@ -540,9 +542,7 @@ class Run:
         outcome = Outcome(call, end, records)
         return outcome.with_stream((), self._answers.release(end.message_list)) if stage.judges == "result" else outcome
 
-    def _blocked(
-        self, stage: Stage, call: StageCall, before: Payload, end: Payload, records: Sequence[Record]
-    ) -> Outcome:
+    def _blocked(self, stage: Stage, call: StageCall, before: Payload, end: Payload, records: GetRecords) -> Outcome:
         """Roll back what was rejected; end the run, unless the model gets another attempt."""
         self._state.verdicts.clear()
         verdict = end.tripwire
@@ -665,7 +665,7 @@ class Run:
                 block, call, start = checks[0]
                 end = await execute(block, call, start)
             if end.tripwire is not None:
-                self._blocked(STAGES[call.stage.name], call, self._conversation.payload, end, ())
+                self._blocked(STAGES[call.stage.name], call, self._conversation.payload, end, no_records)
                 return True
             self._conversation.add_facts(start.facts, end.facts)
             del self._state.pending[:1]

@@ -50,18 +50,15 @@ class SpanFields(TypedDict, total=False):
     chunks: tuple[SpanChunk, ...]
 
 
-def open_log(state: RunState, name: str, *, texts: bool) -> SpanLog | None:
-    """Return a log for the run of a workflow with that name; None if nobody will read it.
+def open_log(state: RunState, name: str, *, keeps: bool, texts: bool) -> SpanLog:
+    """Return a log for the run of a workflow with that name, which keeps records, or tells observers only.
 
     Raises:
         UsageError: texts are wanted for a trace, but there will be none.
     """
-    keeps = state.records is not None
     if texts and not keeps:
         raise UsageError("texts=True adds the texts to the trace, and there is none without records=True; pass both")
     on_event = [told for told in (getattr(one, "on_event", None) for one in state.observers) if told is not None]
-    if not keeps and not on_event and not state.enclosers:
-        return None
 
     def make(log: SpanLog, span: OpenSpan | None, tripwire: Tripwire | None) -> Trace:
         return _TraceMaker(log, name, span).trace(tripwire)

@@ -169,7 +169,7 @@ class StreamStep:
         self.since = math.inf
         self._edits: list[tuple[TextPlace, Edit]] = []
         self._done = False
-        self._started = perf_counter() if call.run.listening else 0.0
+        self._started = perf_counter() if call.run.spans is not None else 0.0
         self.enclosing: EnclosedCall | None = call.enclosed(step) if call.run.enclosers else None
 
     def enclosed(self, hook: HookCall, *, awaits: bool = False) -> HookCall:
@@ -278,7 +278,7 @@ class StreamStep:
     def note_edits(self, place: TextPlace, edits: Edits) -> None:
         """Keep edits for the record."""
         self.changed = True
-        if self._call.run.listening and len(self._edits) < _MOST_EDITS:
+        if self._call.run.spans is not None and len(self._edits) < _MOST_EDITS:
             self._edits.extend((place, edit) for edit in edits)
 
     def cut_off(self, *, told: bool) -> None:
