@@ -63,8 +63,10 @@ def open_log(state: RunState, name: str, *, keeps: bool, texts: bool) -> SpanLog
     def make(log: SpanLog, span: OpenSpan | None, tripwire: Tripwire | None) -> Trace:
         return _TraceMaker(log, name, span).trace(tripwire)
 
+    request_context = state.request_context  # not the state, which holds the log: a cycle would wait for the collector
+
     def thread() -> str | None:
-        return state.request_context.get("thread_id")
+        return request_context.get("thread_id")
 
     return SpanLog(state.run_id, thread, state.usage_log, on_event, make, keeps=keeps, with_texts=texts)
 
