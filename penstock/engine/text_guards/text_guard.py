@@ -236,13 +236,18 @@ class TextGuard(WholeTexts):
 
         If `find` or `scan` is async, the texts are judged concurrently.
         """
+        search = self._in_run
+        if len(texts) == 1:  # it has no neighbour, so nothing has to be grouped
+            if self._is_quiet(texts):
+                return {}
+            search = self._searched_run
         runs = self.runs(texts, ctx)
         found: list[Sequence[Found]] = []
         if self.awaits:
-            found = await gather([partial(self._in_run, ctx, run) for run in runs])
+            found = await gather([partial(search, ctx, run) for run in runs])
         else:
             for run in runs:
-                found.append(await self._in_run(ctx, run))
+                found.append(await search(ctx, run))
                 checkpoint()
         hits = [Hit(window_of(run), items) for run, items in zip(runs, found, strict=True) if items]
         let_go(runs)
@@ -277,20 +282,22 @@ class TextGuard(WholeTexts):
         return list(neighbours(texts)) if STAGES[ctx.stage].phase == "output" else by_message(texts, ctx)
 
     async def _in_run(self, ctx: AnyContext, run: Sequence[Text]) -> Sequence[Found]:
-        """Return what is found in texts that are read as one, in order.
+        """Return what is found in texts that are read as one, in order."""
+        return () if len(run) == 1 and self._is_quiet(run) else await self._searched_run(ctx, run)
+
+    def _is_quiet(self, lone: Sequence[Text]) -> bool:
+        """Return whether a glance shows that nothing is found in a text that is read alone."""
+        text = lone[0]
+        asked = self.glances and len(text.text) <= PIECE and not text.key
+        return asked and self.quiet(text.text, 0, EMPTY, final=True) is not None
+
+    async def _searched_run(self, ctx: AnyContext, run: Sequence[Text]) -> Sequence[Found]:
+        """Return what a search finds in texts that are read as one, in order.
 
         What is read in one piece is one window, and needs no reader.
         """
         first = run[0]
         size = sum(len(text.text) for text in run)
-        if (
-            self.glances
-            and len(run) == 1
-            and size <= PIECE
-            and not first.key
-            and self.quiet(first.text, 0, EMPTY, final=True) is not None
-        ):
-            return ()
         if (len(run) == 1 or not self.read_parts_separately) and (size <= PIECE or not self.in_pieces):
             result = scan_or_move(self, self.scan, window_of(run), ctx)
             scanned = result if isinstance(result, tuple) else await result
