@@ -3,9 +3,12 @@
 The keys are made up when the test runs: in one piece they would set off the scanners of whoever hosts this repository.
 """
 
+import re
+
 import pytest
 
 from penstock.detection.patterns.matching import Finder
+from penstock.detection.secrets.commands import COMMANDS
 from penstock.engine.text_guards.text_guard import MAX_HOLD
 from penstock.processors.text.regex_filter import RegexFilterProcessor, preset
 from penstock.testing import run_stream
@@ -135,3 +138,11 @@ def test_a_stream_may_hold_the_longest_key_block() -> None:
     assert (
         run_stream(RegexFilterProcessor(presets=["secrets"], strategy="redact"), list(block))[1].text == "[PRIVATE_KEY]"
     )
+
+
+@pytest.mark.parametrize(
+    "text", ["It has taken so long, in other words: a chicken.", "Mit einem Wort, ein word an sich."]
+)
+def test_a_common_word_that_ends_as_a_name_does_is_no_reason_to_search(text: str) -> None:
+    """`taken` ends as `token` does, and `word` as `password`; neither costs a search."""
+    assert [rule.trigger for rule in COMMANDS if re.search(rule.trigger, text)] == []

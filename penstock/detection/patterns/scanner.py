@@ -176,7 +176,8 @@ class Scanner:
             return len(text) if final else _last_word(text, start)
         if may_escape(text, start) or (plain and not is_plain(text, start)):
             return None
-        found, hold = self._looked(text, start, final=final)
+        find = self._one if plain else self._looked  # a plain text was looked at above
+        found, hold = find(text, start, final=final)
         if not is_plain(text, ahead):
             reading = read_by_letter(text[ahead:])
             if reading is None:

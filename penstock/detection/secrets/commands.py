@@ -159,7 +159,7 @@ _CONFIGURATION = (
         "password",
         "[PASSWORD]",
         r"password\s{1,8}(?P<secret>[^\s\"'`<>(){}]{4,128})(?!\S)",
-        trigger=r"wor(?:d|t)(?=\s)",
+        trigger=r"wor(?:d|t)(?<=[ns]wor[dt])(?=\s)",
         near="login ",
         check=lambda found: values.password(found) and (_has_sign(found) or not values.wordy(found)),
     ),
@@ -167,7 +167,7 @@ _CONFIGURATION = (
         "password",
         "[PASSWORD]",
         r"password\s[0-9]\s(?P<secret>[^\s\"'<>]{6,128})(?!\S)",
-        trigger=r"wor(?:d|t)(?=\s)",
+        trigger=r"wor(?:d|t)(?<=[ns]wor[dt])(?=\s)",
         check=lambda found: values.password(found) and not _NUMBERS.fullmatch(found) and _has_sign(found),
     ),
     pattern_rule(
@@ -182,7 +182,7 @@ _CONFIGURATION = (
         "password",
         "[PASSWORD]",
         r"key\s{1,4}(?P<secret>[^\s\"'<>$(]{5,128})\s{1,4}address\s",
-        trigger=r"ke(?:y|n)(?=\s)",
+        trigger=r"key(?=\s)",
         check=lambda found: values.password(found) and _has_sign(found),
     ),
     pattern_rule(  # ipsec.secrets
@@ -258,13 +258,13 @@ def _said_token(before: str, option: str, found: str, quoted: bool) -> bool:  # 
     return len(found) >= _LEAST_TOKEN and values.token(found) and any(map(str.isdigit, found))
 
 
-# Triggers with a letter that is rare in other texts are quicker.
+# Triggers with a letter that is rare in other texts are quicker; "taken" and "word" are no reason to search.
 _SENTENCES = (
     *(
         _rule("password", rf"{name}{_IS}{_SAID}", trigger, _said_password, end=_END)
         for name, trigger in (
-            ("[Pp]assword", r"wor(?:d|t)(?=\s)"),
-            ("(?:[Pp]ass|[Kk]enn)wort", r"wor(?:d|t)(?=\s)"),
+            ("[Pp]assword", r"wor(?:d|t)(?<=[ns]wor[dt])(?=\s)"),
+            ("(?:[Pp]ass|[Kk]enn)wort", r"wor(?:d|t)(?<=[ns]wor[dt])(?=\s)"),
             ("passe", r"passe(?=\s)"),
             ("[Cc]ontrase(?:ñ|n)a", "ontrase"),
             ("[Ss]enha", r"enha(?=\s)"),
@@ -273,9 +273,9 @@ _SENTENCES = (
     *(
         _rule("secret-value", rf"{name}{_IS}{_SAID}", trigger, _said_token, "[SECRET]", _END)
         for name, trigger in (
-            ("key", r"ke(?:y|n)(?=\s)"),
+            ("key", r"key(?=\s)"),
             ("Key", r"Key(?=\s)"),
-            ("[Tt]oken", r"ke(?:y|n)(?=\s)"),
+            ("[Tt]oken", r"ken(?<=oken)(?=\s)"),
             ("[Ss]ecret", r"cret(?=\s)"),
         )
     ),
