@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.engine.processor.payload import Payload
     from penstock.engine.values.edits import Edit
     from penstock.engine.values.events import EventKind
-    from penstock.engine.values.frozen import Values
+    from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.span import SpanKind
     from penstock.engine.values.texts import TextPlace
     from penstock.engine.values.trace import Trace
@@ -189,6 +189,7 @@ class SpanLog:
     """The parts of one run in the order in which they were begun, steps in the order of their ends.
 
     Attributes:
+        name: the name of the workflow.
         keeps: whether parts are kept for a trace, or only told to observers.
         with_texts: whether texts of the client are kept, too.
         root: the run.
@@ -205,9 +206,10 @@ class SpanLog:
         "_make",
         "_observers",
         "_parts",
-        "_thread",
+        "_request_context",
         "current",
         "keeps",
+        "name",
         "root",
         "run_id",
         "spans",
@@ -219,7 +221,8 @@ class SpanLog:
     def __init__(
         self,
         run_id: str,
-        thread: Callable[[], str | None],
+        name: str,
+        request_context: Mapping[str, Value],
         usage_log: UsageLog,
         observers: Sequence[Callable[[RunEvent], None]],
         make: Callable[[SpanLog, OpenSpan | None, Tripwire | None], Trace],
@@ -229,13 +232,14 @@ class SpanLog:
     ) -> None:
         """Begin a log; ``make`` makes a trace of it: of one part, or of the whole run."""
         self.run_id = run_id
+        self.name = name
         self.keeps = keeps
         self.with_texts = with_texts
         self.usage_log = usage_log
         self.started = time()
         self.root = self.current = OpenSpan("run", "", None)
         self.spans: list[AnySpan] = [self.root]
-        self._thread = thread
+        self._request_context = request_context
         self._observers = observers
         self._make = make
         self._parts: dict[str, OpenSpan] = {"": self.root}
@@ -250,7 +254,8 @@ class SpanLog:
     @property
     def thread_id(self) -> str | None:
         """The thread of the request."""
-        return self._thread()
+        thread_id: str | None = self._request_context.get("thread_id")
+        return thread_id
 
     def trace(self, span: OpenSpan | None = None, tripwire: Tripwire | None = None) -> Trace:
         """Return the trace of the whole run, or of one part; ``tripwire`` is the verdict that ended it."""
@@ -339,7 +344,8 @@ class SpanLog:
         """Return a log for steps in a worker thread; `take_in` adds what it holds, unless the worker was left."""
         made = SpanLog(
             self.run_id,
-            self._thread,
+            self.name,
+            self._request_context,
             self.usage_log,
             (),
             self._make,

@@ -493,10 +493,10 @@ class Run:
 
     async def _executed(self, block: Block, call: StageCall, start: Payload, span: OpenSpan) -> Payload:
         """Run the steps of a stage, within what observers put around it."""
-        scope = self.enclose(CallSite("stage", span.event_path, span.name))
-        if scope is None:
+        enclosers = self._state.enclosers
+        if not enclosers:
             return await execute(block, call, start)
-        with scope():
+        with scope_of(enclosers, CallSite("stage", span.event_path, span.name))():
             return await execute(block, call, start)
 
     def _tool(self, stage: Stage, value: Value, tool_name: str, call_id: str, **info: Value) -> Stepping:

@@ -58,17 +58,23 @@ def open_log(state: RunState, name: str, *, keeps: bool, texts: bool) -> SpanLog
     """
     if texts and not keeps:
         raise UsageError("texts=True adds the texts to the trace, and there is none without records=True; pass both")
-    on_event = [told for told in (getattr(one, "on_event", None) for one in state.observers) if told is not None]
+    on_event = [told for one in state.observers if (told := getattr(one, "on_event", None)) is not None]
+    # The log does not hold the state, which holds the log: a cycle would wait for the garbage collector.
+    return SpanLog(
+        state.run_id,
+        name,
+        state.request_context,
+        state.usage_log,
+        on_event,
+        _made_trace,
+        keeps=keeps,
+        with_texts=texts,
+    )
 
-    def make(log: SpanLog, span: OpenSpan | None, tripwire: Tripwire | None) -> Trace:
-        return _TraceMaker(log, name, span).trace(tripwire)
 
-    request_context = state.request_context  # not the state, which holds the log: a cycle would wait for the collector
-
-    def thread() -> str | None:
-        return request_context.get("thread_id")
-
-    return SpanLog(state.run_id, thread, state.usage_log, on_event, make, keeps=keeps, with_texts=texts)
+def _made_trace(log: SpanLog, span: OpenSpan | None, tripwire: Tripwire | None) -> Trace:
+    """Return the trace of a part of a run, or of the whole run."""
+    return _TraceMaker(log, span).trace(tripwire)
 
 
 class LazyTrace:
@@ -145,9 +151,8 @@ NO_TRACE = LazyTrace(None)
 class _TraceMaker:
     """Makes one trace: of the whole run, or of the run and one part of it with all that is inside."""
 
-    def __init__(self, log: SpanLog, name: str, only: OpenSpan | None) -> None:
+    def __init__(self, log: SpanLog, only: OpenSpan | None) -> None:
         self._log = log
-        self._name = name
         begun = log.root.at
         self._spent = _spent(log)
         calls = [_ModelCallSpan(entry, step) for step, entries in self._spent.items() for entry in entries]
@@ -183,7 +188,7 @@ class _TraceMaker:
         spans = tuple([self._made(span, numbers) for span in self._spans])
         return Trace(
             run_id=log.run_id,
-            workflow=self._name,
+            workflow=log.name,
             status=_ENDS[self._statuses[root]],
             spans=spans,
             started=log.started,
@@ -266,7 +271,7 @@ class _TraceMaker:
         error = details.get("error")
         return {
             "kind": span.kind,
-            "name": self._name if span is self._log.root else span.name,
+            "name": self._log.name if span is self._log.root else span.name,
             "path": span.path,
             "stage": span.stage,
             "tripwire": self._tripwire(span),

@@ -219,7 +219,7 @@ class WholeTexts(Processor):
         if self.on_unread != "allow":
             self.unread(ctx, [part for message in fresh for part in unread_bodies(message, self.unread_kinds)])
         texts = distinct([text for message in fresh for text in message_texts(message, self.kinds)])
-        edits = await self._possible_edits(ctx, texts)
+        edits = self.possible(ctx, texts, await self.judged(ctx, texts)) if texts else {}
         let_go(texts)
         touched = {place.message_id for place in edits}
         for message in fresh:
@@ -227,14 +227,12 @@ class WholeTexts(Processor):
                 unchanged[message.id] = message
         return self.changed(ctx, edits)
 
-    async def _possible_edits(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
-        edits: Mapping[TextPlace, Edits] = await self.judged(ctx, texts) if texts else {}
-        return self.possible(ctx, texts, edits) if edits else edits
-
     def possible(
         self, ctx: AnyContext, texts: Iterable[Text], edits: Mapping[TextPlace, Edits]
     ) -> Mapping[TextPlace, Edits]:
         """Return the edits without those of fixed texts, which cannot be made: a guard stops the run for them."""
+        if not edits:
+            return edits
         fixed = dict.fromkeys(text.place for text in texts if text.fixed and edits.get(text.place))
         if fixed and self.role == "guard":
             fields = ", ".join(dict.fromkeys(str(place.path[0]) for place in fixed))
@@ -245,7 +243,7 @@ class WholeTexts(Processor):
         if self.on_unread != "allow" and "tool" in self.unread_kinds and holds_unread(value):
             self.unread(ctx, [Unread("", 0, "tool")])
         texts = list(value_texts(value, (field,), TextPlace("", 0)))
-        edits = await self._possible_edits(ctx, texts)
+        edits = self.possible(ctx, texts, await self.judged(ctx, texts)) if texts else {}
         let_go(texts)
         return TextEdits({place.path: made for place, made in edits.items()}) if edits else None
 

@@ -125,7 +125,8 @@ class UnicodeNormalizer(WholeTexts):
             made: list[Edit] = []
             for start, piece in pieces(text.text, self.profile):
                 found = normalize(piece, self.profile, prose=text.kind in _PROSE)
-                counts.update(found.counts)
+                if found.counts:
+                    counts.update(found.counts)
                 made.extend(cast("Edit", moved(edit, start)) for edit in found.edits)
                 checkpoint()
             if made:
