@@ -29,6 +29,24 @@ if TYPE_CHECKING:
     from penstock.engine.values.tripwire import Status, Tripwire
     from penstock.engine.values.usage import UsageLog
 
+    RecordFields: TypeAlias = tuple[
+        str,
+        str,
+        str,
+        Status,
+        bool,
+        float,
+        tuple[tuple[TextPlace, Edit], ...],
+        Tripwire | None,
+        str | None,
+        Values,
+        tuple[str, ...],
+        str,
+        str | None,
+        float,
+    ]
+    """The fields of a `Record`, in order."""
+
 _LOG = logging.getLogger("penstock")
 
 _TOLD: Mapping[SpanKind, EventKind] = {
@@ -43,12 +61,6 @@ _TOLD: Mapping[SpanKind, EventKind] = {
 """What observers are told of, by the kind of the span. Of steps they get the records."""
 
 PlacedEdits: TypeAlias = "Sequence[tuple[TextPlace, Edit]]"
-
-RecordFields: TypeAlias = (
-    "tuple[str, str, str, Status, bool, float, tuple[tuple[TextPlace, Edit], ...], Tripwire | None, str | None,"
-    " Values, tuple[str, ...], str, str | None, float]"
-)
-"""The fields of a `Record`, in order."""
 
 
 class OpenSpan:

@@ -219,7 +219,7 @@ class WholeTexts(Processor):
         if self.on_unread != "allow":
             self.unread(ctx, [part for message in fresh for part in unread_bodies(message, self.unread_kinds)])
         texts = distinct([text for message in fresh for text in message_texts(message, self.kinds)])
-        edits = self.possible(ctx, texts, await self.judged(ctx, texts)) if texts else {}
+        edits = self.possible(ctx, texts, await self.judged(ctx, texts)) if texts else _NO_EDITS
         let_go(texts)
         touched = {place.message_id for place in edits}
         for message in fresh:
@@ -243,11 +243,12 @@ class WholeTexts(Processor):
         if self.on_unread != "allow" and "tool" in self.unread_kinds and holds_unread(value):
             self.unread(ctx, [Unread("", 0, "tool")])
         texts = list(value_texts(value, (field,), TextPlace("", 0)))
-        edits = self.possible(ctx, texts, await self.judged(ctx, texts)) if texts else {}
+        edits = self.possible(ctx, texts, await self.judged(ctx, texts)) if texts else _NO_EDITS
         let_go(texts)
         return TextEdits({place.path: made for place, made in edits.items()}) if edits else None
 
 
+_NO_EDITS: Mapping[TextPlace, Edits] = {}
 _UNCHANGED = "penstock.settled"
 _MOST_TOLD = 100  # parts in a tripwire's metadata
 

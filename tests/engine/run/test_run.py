@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -623,6 +625,51 @@ async def test_observers_are_told_as_it_happens() -> None:
     assert (record.status, record.tripwire, record.seconds > 0) == ("tripped", outcome.tripwire, True)
     assert (outcome.records, run.records) == ((), ())
     assert SECRET not in repr(record)
+
+
+async def test_a_record_is_made_once_whoever_asks_for_it() -> None:
+    """Observers get it at once; the outcome and the run show the same one later."""
+    observer = RecordingObserver()
+    run = started(Guard(), records=True, observers=[observer])
+    outcome = await run.process_output_step(SECRET)
+    (record,) = observer.records
+    assert outcome.records[0] is record
+    assert run.records[0] is record
+
+
+async def test_the_records_of_an_outcome_do_not_change_later() -> None:
+    """Those of a shadow that ends after its stage belong to the run, not to the outcome, whenever that is read."""
+    goes_on = anyio.Event()
+
+    @processor
+    async def slow(ctx: InputContext) -> None:
+        await goes_on.wait()
+
+    with anyio.fail_after(5):
+        async with Workflow("w").then(slow, mode="shadow").start(records=True) as run:
+            outcome = await run.process_input("hi")
+            goes_on.set()
+    assert [record.shadow for record in run.records] == [True]
+    assert outcome.records == ()
+
+
+@pytest.mark.parametrize("records", [True, False])
+def test_a_run_leaves_nothing_for_the_garbage_collector(records: bool) -> None:
+    """What a request made is freed with its outcome: a collection takes long in a large program."""
+    logs: list[weakref.ref[Any]] = []
+
+    @processor
+    def looks(ctx: InputContext) -> None:
+        logs.append(weakref.ref(ctx.usage_log))
+
+    gc.disable()
+    try:
+        outcome = Workflow("w").then(looks).check_sync("hi", records=records)
+        assert len(outcome.records) == int(records)
+        del outcome
+        assert [log() for log in logs] == [None]
+    finally:
+        gc.enable()
 
 
 async def test_a_record_holds_edits_and_notes_but_not_the_text() -> None:

@@ -11,11 +11,13 @@ from hypothesis import given, strategies as st
 
 from penstock import (
     Edit,
+    Message,
     ModerationProcessor,
     PIIDetector,
     PromptInjectionDetector,
     RegexFilterProcessor,
     SystemPromptScrubber,
+    TextPart,
     Workflow,
 )
 from penstock.engine.text_guards.text_guard import TextGuard
@@ -52,6 +54,43 @@ def test_what_is_quiet_is_not_searched() -> None:
     assert guard.searched == []
     assert workflow.check_sync("no 123 in here").text == "no # in here"
     assert guard.searched == ["no 123 in here"]
+
+
+class Word(TextGuard):
+    """Hides a word; every text without the whole word is quiet."""
+
+    id = "word"
+    reach = 6
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def quiet(self, text: str, start: int, notes: Mapping[str, Any], *, final: bool) -> int | None:
+        """Look for the word."""
+        self.asked.append(text)
+        return None if "secret" in text else len(text)
+
+    def find(self, text: str, ctx: Any, *, final: bool) -> list[Edit]:
+        """Find the word."""
+        return [Edit(found.start(), found.end(), "#", "redact") for found in re.finditer("secret", text)]
+
+
+def test_parts_that_are_quiet_by_themselves_are_read_together() -> None:
+    """What stands across two parts of a message is found; the parts of different messages are lone texts."""
+    guard = Word()
+    workflow = Workflow("w").then(guard)
+    together = workflow.check_sync(Message.user([TextPart("a sec"), TextPart("ret here")]))
+    assert [part.text for part in together.messages[0].parts if isinstance(part, TextPart)] == ["a #", " here"]
+    apart = workflow.check_sync([Message.user("a sec"), Message.user("ret here")])
+    assert [message.text for message in apart.messages] == ["a sec", "ret here"]
+
+
+@pytest.mark.parametrize("text", ["nothing", "a secret"])
+def test_a_lone_text_is_asked_for_once(text: str) -> None:
+    """Whether it is quiet or not."""
+    guard = Word()
+    Workflow("w").then(guard).check_sync(text)
+    assert guard.asked == [text]
 
 
 def test_a_search_of_its_own_has_no_glance_of_another() -> None:
