@@ -82,12 +82,12 @@ class TextGuard(WholeTexts):
         """Note whether its `find` or `scan` is async.
 
         A class that writes one of the methods that are ``searching``, and none of those that are ``glancing``, does not
-        inherit `quiet`, which knows another search. ``glances`` tells whether there is one.
+        inherit `quiet`, which knows another search; nor does one that has such a method from a mixin. ``glances`` tells
+        whether there is one.
         """
         super().__init_subclass__(**kwargs)
         cls.awaits = is_async(cls.find) or is_async(cls.scan)
-        own = vars(cls).keys()
-        if own.isdisjoint(cls.glancing) and not own.isdisjoint(cls.searching):
+        if _searches_otherwise(cls):
             cls.quiet = TextGuard.quiet  # type: ignore[method-assign] # it is one of a class that is being made
         cls.glances = cls.quiet is not TextGuard.quiet
         if "edits" not in cls.__dict__ and cls.edits is None:
@@ -329,6 +329,17 @@ class TextGuard(WholeTexts):
         """
         del found
         return False
+
+
+def _searches_otherwise(guard: type[TextGuard]) -> bool:
+    """Return whether a class has its search from before the class that its `quiet` is from."""
+    for base in guard.__mro__:
+        own = vars(base).keys()
+        if not own.isdisjoint(guard.glancing):
+            return False
+        if not own.isdisjoint(guard.searching):
+            return True
+    return False
 
 
 def _behind_decided(found: Sequence[Found], window: TextWindow) -> int:

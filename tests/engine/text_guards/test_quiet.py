@@ -33,12 +33,12 @@ class Numbers(TextGuard):
     lookback = 3
 
     def __init__(self, *, glances: bool) -> None:
-        self.glances = glances
+        self.may_glance = glances
         self.searched: list[str] = []
 
     def quiet(self, text: str, start: int, notes: Mapping[str, Any], *, final: bool) -> int | None:
         """Tell that texts without digits hold nothing."""
-        return len(text) if self.glances and re.search(r"\d", text[start:]) is None else None
+        return len(text) if self.may_glance and re.search(r"\d", text[start:]) is None else None
 
     def find(self, text: str, ctx: Any, *, final: bool) -> list[Edit]:
         """Find the numbers."""
@@ -101,6 +101,30 @@ def test_a_search_of_its_own_has_no_glance_of_another() -> None:
             return [Edit(at, at + 4, "#", "redact") for at in range(len(text)) if text.startswith("blue", at)]
 
     assert Workflow("w").then(Words(glances=True)).check_sync("all is blue").text == "all is #"
+
+
+def test_a_search_from_a_mixin_has_no_glance_of_another() -> None:
+    """A mixin may search before the guard that it is mixed into, which is then asked about every text."""
+
+    class Stops:
+        def scan(self, window: Any, ctx: Any) -> Any:
+            if "blue" in window.text:
+                ctx.abort("blue")
+            return super().scan(window, ctx)  # type: ignore[misc] # of the guard that it is mixed into
+
+    class Both(Stops, PIIDetector):
+        pass
+
+    class Below(Both):
+        pass
+
+    for guard in (Both(), Below()):
+        workflow = Workflow("w").then(guard)
+        assert workflow.start_sync().process_input("all is blue").blocked
+        with workflow.start_sync().process_output_stream(["all is ", "bl", "ue "]) as chunks:
+            assert "bl" not in "".join(chunk.text for chunk in chunks)
+        assert chunks.outcome is not None
+        assert chunks.outcome.blocked
 
 
 @pytest.mark.parametrize(
