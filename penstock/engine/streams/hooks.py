@@ -27,13 +27,15 @@ STEP_ENDS = frozenset({"step-finish", "finish", "error", "abort"})
 
 BLOCK_ENDS = frozenset({"text-end", "reasoning-end"})
 NOTHING: tuple[Chunk, ...] = ()
+NO_PIECE = Chunk("text-delta")
+"""What `Pipe.feed_fast` returns where nothing leaves. Another piece without text is one that leaves."""
 
 
 class Pipe(Protocol):
     """A part of the graph in a stream: takes a chunk, and returns the chunks that leave."""
 
     def feed_fast(self, chunk: Chunk) -> Chunk | None:
-        """Take a piece of text, if that needs no waiting and one piece leaves; return that, without text for none.
+        """Take a piece of text, if that needs no waiting; return the one piece that leaves, or `NO_PIECE`.
 
         None for anything else. Then call `feed` with the same chunk, which goes on where this stopped.
         """

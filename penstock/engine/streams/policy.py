@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import anyio
 
 from penstock.engine.execution.boundary import after_failure, cut_off_verdict, failure_verdict, log, timed_out
-from penstock.engine.streams.hooks import BLOCK_ENDS, NOTHING, STEP_ENDS, HookPipe
+from penstock.engine.streams.hooks import BLOCK_ENDS, NO_PIECE, NOTHING, STEP_ENDS, HookPipe
 from penstock.engine.streams.steps import Stopped
 from penstock.engine.tasks import new_task_group, runs_without_loop
 from penstock.engine.values.errors import StepFailedError
@@ -216,7 +216,7 @@ class PipeRow:
             if made is None:
                 self._stopped = (index, chunk)
                 return None
-            if not made.text:
+            if made is NO_PIECE:
                 return made
             chunk = made
         return chunk

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.streams.chunk_texts import PROBE, chunk_texts, is_sealed, rewritten, without_copies
 from penstock.engine.streams.decisions import Pending
-from penstock.engine.streams.hooks import STEP_ENDS
+from penstock.engine.streams.hooks import NO_PIECE, STEP_ENDS
 from penstock.engine.streams.tracks import Subject, judge_chunk
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.answer_builder import named
@@ -350,9 +350,6 @@ def _is_of(chunk: Chunk, id: str) -> bool:
     return chunk.id == id and _KINDS.get(chunk.type, ("", ""))[0] == "text"
 
 
-_NOTHING = Chunk("text-delta")
-
-
 class TextPipe:
     """A lane in a stream, and the chunks that it holds back."""
 
@@ -372,7 +369,7 @@ class TextPipe:
         self._inputs = ToolInputs(lane)
 
     def feed_fast(self, chunk: Chunk) -> Chunk | None:
-        """Return what of the current text leaves with one more piece of it, in one chunk, which may be empty.
+        """Return what of the current text leaves with one more piece of it, in one chunk; `NO_PIECE` if nothing does.
 
         None if that needs waiting, or if anything else leaves, or an edit; see `Pipe.feed_fast`.
         """
@@ -407,7 +404,7 @@ class TextPipe:
             return None
         cut = until - held.start
         if cut <= 0:
-            return _NOTHING
+            return NO_PIECE
         text = held.text[:cut]
         held.text = held.text[cut:]
         held.start = buffer.gone = until

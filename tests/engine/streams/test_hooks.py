@@ -434,3 +434,29 @@ def test_a_shadow_beside_a_guard_is_shown_each_chunk_once() -> None:
     workflow = Workflow("w").parallel(fallback(), Workflow("aside").then(watching, mode="shadow"))
     _, outcome = run_stream(workflow, [Chunk("text-delta", "my secret", "t", payload={"note": "a secret"})])
     assert (outcome.text, "".join(seen)) == ("my ***", "my secret")
+
+
+def test_every_hook_sees_a_piece_without_text() -> None:
+    """One that the source sends for its payload, and one that an earlier hook has emptied, guards between or not."""
+    seen: list[tuple[str, Any]] = []
+
+    def note(chunk: Chunk) -> Chunk:
+        if chunk.type == "text-delta":
+            seen.append((chunk.text, chunk.payload.get("n")))
+        return chunk
+
+    def emptied(chunk: Chunk) -> Chunk:
+        return chunk.with_text(chunk.text.replace("no", ""))
+
+    last = Makes(note)
+    last.id = "last"
+    workflow = Workflow("w").then(Makes(emptied)).then(Toy(Rule("#", "redact"))).then(last)
+    pieces = [
+        Chunk("text-delta", "a", "t"),
+        Chunk("text-delta", "", "t", {"n": 1}),
+        Chunk("text-delta", "no", "t"),
+        Chunk("text-delta", "b", "t"),
+    ]
+    chunks, _ = run_stream(workflow, pieces)
+    assert seen == [("a", None), ("", 1), ("", None), ("b", None)]
+    assert [chunk.text for chunk in chunks] == ["a", "b"]
