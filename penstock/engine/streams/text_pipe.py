@@ -23,7 +23,7 @@ from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import freeze, thaw
-from penstock.engine.workers import LONG, moved_if_long
+from penstock.engine.workers import moved_if_long
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -350,6 +350,10 @@ def _is_of(chunk: Chunk, id: str) -> bool:
     return chunk.id == id and _KINDS.get(chunk.type, ("", ""))[0] == "text"
 
 
+_SHORT = 256
+"""Characters of a piece that takes the fast path. Before a longer one, the loop may go on."""
+
+
 class TextPipe:
     """A lane in a stream, and the chunks that it holds back."""
 
@@ -381,7 +385,7 @@ class TextPipe:
             or not chunk.text
             or chunk.payload
             or self._written
-            or len(chunk.text) > LONG
+            or len(chunk.text) > _SHORT
         ):
             return None
         until = None if buffer.borders else buffer.track.feed_fast(chunk.text)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock import Chunk, Workflow
+from penstock.engine.streams import stream
+from penstock.engine.tasks import Pace
 from tests.engine.streams.toys import Rule, Toy
 
 SENTENCE = "a word, another word, and a secret one. "
@@ -43,3 +45,21 @@ def test_a_guard_sees_little_more_of_a_long_text_than_it_holds() -> None:
             pass
 
     assert toy.longest < 1_000
+
+
+async def test_before_each_long_piece_the_loop_may_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short pieces are many between two looks at the clock; of pieces that take long to search, each has one."""
+    looks = 0
+
+    class Counted(Pace):
+        async def rest(self) -> None:
+            nonlocal looks
+            looks += 1
+            await super().rest()
+
+    monkeypatch.setattr(stream, "Pace", Counted)
+    async with Workflow("w").then(redactor()).start().process_output_stream(["an easy text " * 100] * 40) as chunks:
+        out = "".join([chunk.text async for chunk in chunks])
+
+    assert len(out) == 40 * 1_300
+    assert looks >= 40
