@@ -270,9 +270,9 @@ def new_task_group() -> AsyncioTaskGroup | TrioTaskGroup:
 class AsyncioTaskGroup:
     """Tasks on asyncio that start, end and are cancelled together. A task must handle its own errors.
 
-    What a task raises all the same cancels the others, and is raised when all have ended; a task that somebody cancels
-    has just ended. `asyncio.TaskGroup` does the same, but calls back for each task. Here the group waits for one task
-    after the other, and most have ended when their turn comes.
+    What a task raises all the same cancels the others, but not the body, and is raised when all have ended; a task
+    that somebody cancels has just ended. `asyncio.TaskGroup` does the same, but calls back for each task. Here the
+    group waits for one task after the other, and most have ended when their turn comes.
     """
 
     __slots__ = ("_errors", "_loop", "_tasks", "cancelled")
@@ -300,6 +300,8 @@ class AsyncioTaskGroup:
                 raise
             self._errors.append(error)
             self.cancel()
+            if isinstance(error, (KeyboardInterrupt, SystemExit)):
+                raise  # the event loop stops at once
 
     def cancel(self) -> None:
         """Cancel every task but the calling one."""
@@ -331,6 +333,7 @@ class AsyncioTaskGroup:
                 except asyncio.CancelledError as asked:
                     cancellation = asked
                     self.cancel()
+            _ = task.cancelled() or task.exception()  # which is in `_errors`, so that the loop need not report it
         raised = [*self._errors, *([] if error is None or isinstance(error, asyncio.CancelledError) else [error])]
         for one in raised:
             if isinstance(one, (KeyboardInterrupt, SystemExit)):

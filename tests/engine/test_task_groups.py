@@ -181,3 +181,18 @@ async def test_an_error_is_not_hidden_by_cancellations(anyio_backend: str) -> No
     with pytest.raises(BaseExceptionGroup) as raised:
         await run()
     assert [type(error) for error in raised.value.exceptions] == [ValueError]
+
+
+def test_an_interrupt_in_a_task_stops_the_loop_at_once() -> None:
+    """Not only when the body and the other tasks have ended."""
+
+    async def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    async def body() -> None:
+        async with AsyncioTaskGroup() as group:
+            group.start(interrupted)
+            await asyncio.Event().wait()
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(body())
