@@ -298,10 +298,10 @@ class AsyncioTaskGroup:
 
             if isinstance(error, (asyncio.CancelledError, GeneratorExit)):
                 raise
-            self._errors.append(error)
             self.cancel()
             if isinstance(error, (KeyboardInterrupt, SystemExit)):
-                raise  # the event loop stops at once
+                raise  # the event loop raises it at once, and stops
+            self._errors.append(error)
 
     def cancel(self) -> None:
         """Cancel every task but the calling one."""
@@ -334,10 +334,9 @@ class AsyncioTaskGroup:
                     cancellation = asked
                     self.cancel()
             _ = task.cancelled() or task.exception()  # which is in `_errors`, so that the loop need not report it
+        if isinstance(error, (KeyboardInterrupt, SystemExit)):
+            return  # it goes on
         raised = [*self._errors, *([] if error is None or isinstance(error, asyncio.CancelledError) else [error])]
-        for one in raised:
-            if isinstance(one, (KeyboardInterrupt, SystemExit)):
-                raise one
         if raised:
             raise BaseExceptionGroup("unhandled errors in a task group", raised)
         if cancellation is not None:
