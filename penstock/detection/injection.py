@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from penstock.detection.deferred import deferred
 from penstock.detection.linear.model import load
 from penstock.detection.linear.reading import hidden, readings, undisguised
+from penstock.detection.patterns.triggers import alternatives
 from penstock.detection.words import word_set
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Set as AbstractSet
+    from collections.abc import Iterable, Mapping, Set as AbstractSet
 
 
 INJECTION = "injection"
@@ -80,7 +81,7 @@ def beginnings(pattern: str) -> Beginnings | None:
     """
     words: set[str] = set()
     parts: set[str] = set()
-    for branch in _branches(pattern):
+    for branch in alternatives(pattern):
         rest = branch.removeprefix(r"\b")
         for said, left in _ways(rest):
             word = said.rstrip()
@@ -98,7 +99,7 @@ def _holds(said: str, others: Iterable[str]) -> bool:
 def _ways(pattern: str) -> list[tuple[str, str]]:
     """Return what each branch of a pattern begins with, and what of the branch is left behind that."""
     ways: list[tuple[str, str]] = []
-    for branch in _branches(pattern):
+    for branch in alternatives(pattern):
         found = _SAID.match(branch)
         said = found.group() if found else ""
         left = branch[len(said) :]
@@ -120,19 +121,6 @@ def _ways(pattern: str) -> list[tuple[str, str]]:
 
 def _unescaped(said: str) -> str:
     return re.sub(r"\\(.)", r"\1", said)
-
-
-def _branches(pattern: str) -> Iterator[str]:
-    """Yield the branches of a pattern, which has no brackets within classes of characters."""
-    begin = depth = 0
-    for at, char in enumerate(pattern):
-        if pattern[at - 1 : at] == "\\" or char not in "([)]|":
-            continue
-        if char == "|" and not depth:
-            yield pattern[begin:at]
-            begin = at + 1
-        depth += (char in "([") - (char in ")]")
-    yield pattern[begin:]
 
 
 def _end_of_group(pattern: str) -> int:

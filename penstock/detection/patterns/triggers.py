@@ -57,7 +57,7 @@ class Triggers(Generic[T]):
         self._by_alone: dict[str, list[_Branch]] = {}  # those whose first character is a trigger by itself
         self._beyond: list[_Branch] = []  # those that may begin with a character beyond ASCII
         self._anywhere: list[_Branch] = []  # those of which it cannot be told what they begin with
-        for trigger, branch in ((one, branch) for one in values for branch in _branches(one)):
+        for trigger, branch in ((one, branch) for one in values for branch in alternatives(one)):
             head, rest = _parted(branch)
             if head is None or _ONLY_ASCII.fullmatch(head) is None:
                 (self._beyond if head else self._anywhere).append(_Branch(trigger, re.compile(branch)))
@@ -104,7 +104,7 @@ def _stands(branch: _Branch, text: str, start: int) -> bool:
     return branch.pattern is None or branch.pattern.search(text, start) is not None
 
 
-def _branches(pattern: str) -> Iterator[str]:
+def alternatives(pattern: str) -> Iterator[str]:
     """Yield the alternatives of a pattern."""
     depth = begun = 0
     for token in _TOKEN.finditer(pattern):
