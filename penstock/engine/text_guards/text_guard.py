@@ -169,7 +169,8 @@ class TextGuard(WholeTexts):
         """Return the findings in a window, and the position from which text must be held back.
 
         The default calls `find` and `hold`. Override it if one search gives both. Findings begin at ``window.start``
-        or later and are sorted. Those that end before the position are final.
+        or later and are sorted. Those that end before the position are final. Do not keep a window in which nothing was
+        found: the next look at the text may use it again.
         """
         if self.awaits:
             return self._searched(window, ctx)

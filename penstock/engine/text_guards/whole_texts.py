@@ -125,10 +125,6 @@ class WholeTexts(Processor):
                 shown.append(f"{name}={value!r}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
-    def option(self, name: str) -> object:
-        """Return an option as the caller gave it."""
-        return vars(self).get(name)
-
     def place(
         self,
         phase: Phase,
