@@ -814,7 +814,7 @@ class Run:
 
 
 _UNTOLD = nullcontext()
-"""Stands for a part of a run that nobody is told of."""
+"""The part of a run that no observer sees and no trace holds: its context manager does nothing."""
 
 
 @contextmanager

@@ -109,7 +109,7 @@ def _shown(call: HookCall) -> HookCall:
     return show
 
 
-def _shown_soon(call: HookCall) -> HookCall:
+def _shown_async(call: HookCall) -> HookCall:
     """Return a function that calls an async observer and ignores its result."""
 
     async def show(chunk: Chunk, ctx: OutputStreamContext) -> Chunk:
@@ -146,7 +146,7 @@ class HookStep:
         self.deadline: float | None = None
         self.out = False  # it failed, so it takes no part in the rest of the block
         self.fits = _FITS[step.step.edits]
-        shown = _shown_soon if waits else _shown
+        shown = _shown_async if waits else _shown
         self.plain_call = shown(call) if step.step.role == "observer" else call
 
 
@@ -212,7 +212,7 @@ class HookPipe:
                 piece = result
         return piece
 
-    async def feed_soon(self, chunk: Chunk) -> Chunk | None:
+    async def feed_fast_async(self, chunk: Chunk) -> Chunk | None:
         """Do the same as `feed_fast`, where hooks are async."""
         if chunk.type != "text-delta" or self._out:
             return None

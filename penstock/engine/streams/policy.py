@@ -195,10 +195,10 @@ class PipeRow:
     Attributes:
         all: the pipes.
         feed_fast: passes a chunk through them; see `Pipe.feed_fast`.
-        feed_soon: does the same for hooks of which one is async; None if that is not all there is.
+        feed_fast_async: does the same for hooks of which one is async; None if that is not all there is.
     """
 
-    __slots__ = ("_fast", "_stopped", "all", "feed_fast", "feed_soon")
+    __slots__ = ("_fast", "_stopped", "all", "feed_fast", "feed_fast_async")
 
     def __init__(self, pipes: Sequence[Pipe]) -> None:
         self.all = pipes
@@ -206,7 +206,7 @@ class PipeRow:
         self._stopped: tuple[int, Chunk] | None = None  # the pipe at which `feed_fast` stopped, and what it is fed
         only = pipes[0] if len(pipes) == 1 else None
         self.feed_fast = self._feed_fast if only is None else only.feed_fast
-        self.feed_soon = only.feed_soon if isinstance(only, HookPipe) and only.waits else None
+        self.feed_fast_async = only.feed_fast_async if isinstance(only, HookPipe) and only.waits else None
 
     def _feed_fast(self, chunk: Chunk) -> Chunk | None:
         if chunk.type != "text-delta":

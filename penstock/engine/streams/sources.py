@@ -178,10 +178,10 @@ WAKE = Chunk("raw")
 """What a `TaskReader` returns when it wakes its caller without a chunk: a timer has run out, or a check is done."""
 
 
-AHEAD = 2_048
+MOST_READ_AHEAD = 2_048
 """How many characters of a source may be read before they are asked for, while a guard looks at what came before."""
 
-UNHURRIED = 0.01
+READ_AHEAD_AFTER = 0.01
 """Seconds that a guard may look before more is read."""
 
 
@@ -204,7 +204,7 @@ class TaskReader:
         self._wanted = anyio.Event()  # is set when a chunk is asked for, or a guard begins to look
         self._asking = False
         self._looks = 0  # guards that look at what came before
-        self._patient_until = math.inf  # when what follows may be read though nobody asks
+        self._read_ahead_at = math.inf  # when what follows may be read though nobody asks
         self._items: deque[Chunk | str] = deque()
         self._size = 0  # characters in them
         self._error: Exception | None = None
@@ -252,14 +252,14 @@ class TaskReader:
         """Note that a guard looks at the text from now on: if that takes long, more of the source is read meanwhile."""
         self._looks += 1
         if self._looks == 1:
-            self._patient_until = anyio.current_time() + UNHURRIED
+            self._read_ahead_at = anyio.current_time() + READ_AHEAD_AFTER
             self._wanted.set()
 
     def look_ends(self) -> None:
         """Note that the guard has looked."""
         self._looks -= 1
         if not self._looks:
-            self._patient_until = math.inf
+            self._read_ahead_at = math.inf
 
     def has_more_text(self) -> bool:
         """Return whether the next chunk is there already, and is a piece of text."""
@@ -302,9 +302,9 @@ class TaskReader:
         """Wait until a chunk is asked for, or a guard has looked for a while and not too much was read."""
         while not self._asking:
             now = anyio.current_time()
-            if self._patient_until <= now and self._size < AHEAD:
+            if self._read_ahead_at <= now and self._size < MOST_READ_AHEAD:
                 return
-            may_wait = math.inf if self._size >= AHEAD else self._patient_until - now
+            may_wait = math.inf if self._size >= MOST_READ_AHEAD else self._read_ahead_at - now
             self._wanted = anyio.Event()
             with anyio.move_on_after(may_wait):
                 await self._wanted.wait()

@@ -306,7 +306,7 @@ class OutputStream:
         try:
             pipes = await self._opened(call, before)
             feed_fast = _wakes_first if self._timed else pipes.feed_fast
-            feed_soon = None if self._timed else pipes.feed_soon
+            feed_fast_async = None if self._timed else pipes.feed_fast_async
             often = _SELDOM if all(type(pipe) is HookPipe for pipe in pipes.all) else _OFTEN
             run, normalize = call.run, self._normalizer.normalize
             advance = self._iterator.__anext__ if self._reader is None else functools.partial(self._next, pipes)
@@ -328,7 +328,7 @@ class OutputStream:
                     item = Chunk("text-delta", item)
                 piece = None
                 if type(item) is Chunk:
-                    piece = feed_fast(item) if feed_soon is None else await feed_soon(item)
+                    piece = feed_fast(item) if feed_fast_async is None else await feed_fast_async(item)
                 if piece is not None:
                     if piece.id == text and piece.text:
                         write(piece.text)

@@ -160,7 +160,7 @@ async def test_what_was_read_is_not_read_again(graph: str) -> None:
 @graphs
 async def test_the_source_is_never_pulled_ahead(graph: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A piece is asked for when all that came of the last has been taken, unless a guard looks for long."""
-    monkeypatch.setattr(sources, "UNHURRIED", 60.0)
+    monkeypatch.setattr(sources, "READ_AHEAD_AFTER", 60.0)
     given: list[int] = []
 
     async def source() -> AsyncIterator[str]:

@@ -18,10 +18,10 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _unhurried() -> Iterator[None]:
+def _reads_ahead_at_once() -> Iterator[None]:
     """Have every look last long enough for more to be read."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sources, "UNHURRIED", 0.0)
+        patch.setattr(sources, "READ_AHEAD_AFTER", 0.0)
         yield
 
 
@@ -65,7 +65,7 @@ async def test_pieces_gather_while_a_guard_looks() -> None:
 
 
 async def test_no_more_gathers_than_may() -> None:
-    """A source is not read to its end while a guard looks: no more than `AHEAD` characters are."""
+    """A source is not read to its end while a guard looks: no more than `MOST_READ_AHEAD` characters are."""
     read = 0
 
     async def endless() -> AsyncIterator[Chunk]:
@@ -79,7 +79,7 @@ async def test_no_more_gathers_than_may() -> None:
     async with workflow.start() as run, run.process_output_stream(endless()) as chunks:
         async for _ in chunks:
             break
-    assert sources.AHEAD / 2 < read < sources.AHEAD + 100
+    assert sources.MOST_READ_AHEAD / 2 < read < sources.MOST_READ_AHEAD + 100
 
 
 @settings(max_examples=25)

@@ -295,7 +295,7 @@ async def test_a_source_that_breaks_is_judged_to_its_end(kind: Any) -> None:
 @places
 async def test_a_consumer_that_leaves_ends_all(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The source is closed, the steps are on record, nothing goes on, and the run is not blocked."""
-    monkeypatch.setattr(sources, "UNHURRIED", 60.0)  # no look of a guard takes so long that more is read
+    monkeypatch.setattr(sources, "READ_AHEAD_AFTER", 60.0)  # no look of a guard takes so long that more is read
     source = Source([BEFORE] * 5)
     async with EVERYWHERE[place](AsyncBreakingGuard(abort)).start(records=True) as run:
         async with run.process_output_stream(source.__aiter__(), release="live") as chunks:
