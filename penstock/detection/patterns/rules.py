@@ -141,7 +141,7 @@ class Glance:
 
 
 def glances(rules: Iterable[UserRule]) -> list[Glance]:
-    """Return the looks that tell of all rules whether one may match: one for all that can be written as one pattern."""
+    """Return the patterns to look for before each rule is searched; rules that fit into one pattern share it."""
     made: list[Glance] = []
     together: dict[int, list[UserRule]] = {}
     for rule in rules:
