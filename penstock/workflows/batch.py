@@ -156,7 +156,22 @@ def check_each(
 ) -> Iterator[Checked[T]]:
     """Yield the result of each input, without an event loop, for a stage without async steps. See `check_all`."""
     for item in inputs:
-        yield _check_sync(workflow, item, stage, as_call)
+        yield check_one(workflow, item, stage=stage, as_call=as_call)
+
+
+def check_one(workflow: Workflow, item: T, *, stage: str = "process_input", as_call: AsCall[T] = Call) -> Checked[T]:
+    """Return the result of one input, without an event loop, for a stage without async steps. See `check_all`."""
+    started = perf_counter()
+    run: Run | None = None
+    outcome: Outcome | None = None
+    error: Exception | None = None
+    try:
+        call = as_call(item)
+        run = workflow.start(records=True, **call.options)
+        outcome = run_without_loop(run.told(run.stage(stage, call.messages, **call.details)), workflow.name)
+    except Exception as raised:  # noqa: BLE001 - one input's error is that input's result
+        error = raised
+    return _checked(item, outcome, error, run, perf_counter() - started)
 
 
 async def check_concurrently(
@@ -280,20 +295,6 @@ async def _check_into(
     except Exception as error:  # noqa: BLE001 - raised again, without an exception group, when the tasks have ended
         window.error = error
         scope.cancel()
-
-
-def _check_sync(workflow: Workflow, item: T, stage: str, as_call: AsCall[T]) -> Checked[T]:
-    started = perf_counter()
-    run: Run | None = None
-    outcome: Outcome | None = None
-    error: Exception | None = None
-    try:
-        call = as_call(item)
-        run = workflow.start(records=True, **call.options)
-        outcome = run_without_loop(run.told(run.stage(stage, call.messages, **call.details)), workflow.name)
-    except Exception as raised:  # noqa: BLE001 - one input's error is that input's result
-        error = raised
-    return _checked(item, outcome, error, run, perf_counter() - started)
 
 
 async def _check(workflow: Workflow, item: T, stage: str, as_call: AsCall[T]) -> Checked[T]:

@@ -380,6 +380,22 @@ def _add_run(commands: Any) -> None:
     )
     run.add_argument("-n", "--limit", type=_positive, metavar="N", help="stop after N rows")
     run.add_argument(
+        "--text",
+        dest="column",
+        metavar="COLUMN",
+        help="the column (field of a JSON object) that holds the text to check",
+    )
+    run.add_argument("--id", default="id", metavar="COLUMN", help="the column that holds the row's id (default: id)")
+    run.add_argument(
+        "--keep",
+        action="append",
+        metavar="COLUMN",
+        help="keep this column in the results, as it came; may be repeated (default: all that were not checked)",
+    )
+    run.add_argument(
+        "--no-times", action="store_true", help="leave times out of the results, so that every run writes the same"
+    )
+    run.add_argument(
         "--rows", type=_natural, default=ROWS, metavar="N", help=f"show at most N rows in a table (default: {ROWS})"
     )
     run.add_argument("--show-text", action="store_true", help="show the resulting texts in a table, too")

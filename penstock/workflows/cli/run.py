@@ -6,35 +6,33 @@ import shlex
 import sys
 import traceback
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
 from time import monotonic, perf_counter
-from typing import IO, TYPE_CHECKING, Protocol, Self
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from penstock.engine.values.errors import StepFailedError
-from penstock.workflows.batch import check_all
 from penstock.workflows.cli.exit_codes import CommandError, Exit
 from penstock.workflows.cli.inputs import reading, refuse_same, size_of, writing
 from penstock.workflows.cli.terminal import write_line
 from penstock.workflows.loading import load_workflow
-from penstock.workflows.rows.reading import InputRow, RowSource, call_of
-from penstock.workflows.rows.results import RunCounts, as_json, error_text
+from penstock.workflows.rows.job import RowsJob
+from penstock.workflows.rows.reading import Columns, InputRow, RowSource
+from penstock.workflows.rows.results import ResultFields, RunCounts, as_json, error_text
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator, Sequence
     from types import TracebackType
 
     from rich.progress import Progress, TaskID
 
-    from penstock.engine.formats import Format
     from penstock.engine.workflow import Workflow
-    from penstock.workflows.batch import Call
     from penstock.workflows.report.run_report import RunReport
     from penstock.workflows.rows.reading import InputFormat
-    from penstock.workflows.rows.results import RowChecked
+    from penstock.workflows.rows.results import RowChecked, RowForm, RowResult
 
 
 SHOW_AFTER = 0.5
@@ -107,6 +105,24 @@ def step_traceback(checked: RowChecked) -> str:
     return f"{head}\n{frames}{type(cause).__name__}"
 
 
+class Tracebacks:
+    """Makes the traceback of the step that failed on a row, and writes it to stderr."""
+
+    def maker(self, workflow: Workflow) -> Callable[[RowChecked], str]:  # noqa: ARG002 - as every form
+        """Return what makes it."""
+        return step_traceback
+
+    @property
+    def form(self) -> Self:
+        """What is made of each result."""
+        return self
+
+    def add(self, made: str) -> None:
+        """Write it, if there is one."""
+        if made:
+            write_line(made)
+
+
 TEXT_ENDINGS = (".txt", ".md", ".log")
 """The extensions of files whose lines are texts, unless --input-format is given."""
 
@@ -125,22 +141,43 @@ def run(args: argparse.Namespace, stdout: IO[str]) -> int:
     with _source(args, name) as source, writing(args.output, stdout) as out:
         to_terminal = args.output is None and stdout.isatty()
         form = args.format or ("table" if to_terminal else "jsonl")
-        writer = _table(args, out, single=name is None) if form == "table" else _JsonLines(out, args, name)
+        writer = _writer(args, out, form, name)
         watched = sys.stderr.isatty() and not args.no_progress and not (to_terminal and form == "jsonl")
-        with ProgressBar(sys.stderr if watched else None, size_of(source.stream)) as bar:
-            job = _RunJob(workflow, args, source, writer, bar)
-            with _reporting(args, workflow, name, stdout) as report:
-                job.report = report
-                interrupted = job.work()
-                if report is not None:
-                    report.write(job.counts, job.seconds, interrupted=interrupted)
-        job.writer.end(job.counts, job.seconds)
+        with (
+            ProgressBar(sys.stderr if watched else None, size_of(source.stream)) as bar,
+            _reporting(args, workflow, name, stdout) as report,
+        ):
+            sinks: list[_Sink] = [writer, *([report] if report else []), *([Tracebacks()] if args.debug else [])]
+            progress = _Progress(sinks, source, bar)
+            interrupted = _check_rows(args, workflow, source, sinks, progress)
+            if report is not None:
+                report.write(progress.counts, progress.seconds, interrupted=interrupted)
+        writer.end(progress.counts, progress.seconds)
+    counts = progress.counts
     if interrupted:
-        write_line(f"penstock: interrupted after {job.counts.rows:,} rows")
+        write_line(f"penstock: interrupted after {counts.rows:,} rows")
         return Exit.INTERRUPTED
-    if not job.counts.rows:
+    if not counts.rows:
         write_line("penstock: the input has no rows")
-    return _exit_of(job.counts, args.fail_on)
+    return _exit_of(counts, args.fail_on)
+
+
+def _check_rows(
+    args: argparse.Namespace,
+    workflow: Workflow,
+    source: RowSource | _OneText,
+    sinks: Sequence[_Sink],
+    progress: _Progress,
+) -> bool:
+    """Check all rows; return whether it was interrupted."""
+    forms = tuple(sink.form for sink in sinks)
+    job = RowsJob(workflow, args.stage, args.context, _columns(args), args.texts, forms)
+    with progress.timed():
+        try:
+            job.started().check_all(islice(source.rows(), args.limit), progress.add, jobs=args.jobs)
+        except KeyboardInterrupt:
+            return True
+    return False
 
 
 def _check_arguments(args: argparse.Namespace, name: str | None) -> None:
@@ -220,37 +257,67 @@ class _OneText:
 # Results
 
 
-class _ResultWriter(Protocol):
-    """Writes the results, in order, and the counts at the end."""
+class _Sink(Protocol):
+    """Takes what its form makes of each result, in order."""
 
-    def add(self, checked: RowChecked) -> None:
-        """Write a result."""
+    @property
+    def form(self) -> RowForm:
+        """What is made of each result."""
         ...
+
+    def add(self, made: Any) -> None:
+        """Take what was made of a result."""
+        ...
+
+
+class _ResultWriter(_Sink, Protocol):
+    """Writes the results, and the counts at the end."""
 
     def end(self, counts: RunCounts, seconds: float) -> None:
         """Write the counts."""
         ...
 
 
-class _JsonLines:
+class JsonLine(NamedTuple):
+    """A result as a line of JSON, and what stderr is told of it."""
+
+    line: str
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLines:
+    """Makes a line of JSON of each result."""
+
+    fields: ResultFields
+
+    def maker(self, workflow: Workflow) -> Callable[[RowChecked], JsonLine]:  # noqa: ARG002 - as every form
+        """Return what makes it."""
+        return self._line
+
+    def _line(self, checked: RowChecked) -> JsonLine:
+        problem = None
+        if checked.error is not None:
+            problem = f"line {checked.item.line}: {checked.status}: {error_text(checked.error)}"
+        return JsonLine(as_json(checked, self.fields), problem)
+
+
+class _JsonLinesWriter:
     """Writes each result as a line of JSON, and errors to stderr, too."""
 
-    def __init__(self, out: IO[str], args: argparse.Namespace, input_name: str | None) -> None:
+    def __init__(self, out: IO[str], form: JsonLines, input_name: str | None) -> None:
+        self.form = form
         self._out = out
-        self._form: Format = args.messages_format
-        self._show_input: bool = args.show_input
-        self._traced: bool = args.trace
         self._flush = input_name == "-"  # a program that writes to stdin line by line waits for the results
         self._single = input_name is None
 
-    def add(self, checked: RowChecked) -> None:
+    def add(self, made: JsonLine) -> None:
         """Write the line."""
-        line = as_json(checked, messages_format=self._form, show_input=self._show_input, traced=self._traced)
-        self._out.write(line + "\n")
+        self._out.write(made.line + "\n")
         if self._flush:
             self._out.flush()
-        if checked.error is not None:
-            write_line(f"penstock: line {checked.item.line}: {checked.status}: {error_text(checked.error)}")
+        if made.problem is not None:
+            write_line(f"penstock: {made.problem}")
 
     def end(self, counts: RunCounts, seconds: float) -> None:
         """Write the counts to stderr, in one line; one text needs none."""
@@ -258,12 +325,22 @@ class _JsonLines:
             write_line(f"penstock: {counts.sentence(seconds)}")
 
 
-def _table(args: argparse.Namespace, out: IO[str], *, single: bool) -> _ResultWriter:
-    from penstock.workflows.cli.table import RowsTable, SingleText
+def _writer(args: argparse.Namespace, out: IO[str], form: str, name: str | None) -> _ResultWriter:
+    if form == "jsonl":
+        fields = ResultFields(
+            _columns(args), args.messages_format, args.show_input, args.trace, times=not args.no_times
+        )
+        return _JsonLinesWriter(out, JsonLines(fields), name)
+    from penstock.workflows.cli.table import RowsTable, SingleText, TableRows
 
-    if single:
+    if name is None:
         return SingleText(out, show_input=args.show_input, traced=args.trace)
-    return RowsTable(out, args.rows, show_text=args.show_text, show_input=args.show_input, traced=args.trace)
+    rows = TableRows(_columns(args), args.show_text, args.show_input, args.trace)
+    return RowsTable(out, args.rows, rows)
+
+
+def _columns(args: argparse.Namespace) -> Columns:
+    return Columns(args.column, args.id, None if args.keep is None else tuple(args.keep))
 
 
 @contextmanager
@@ -279,7 +356,7 @@ def _reporting(
     what = {None: "a text", "-": "stdin"}.get(name, name)
     with (
         writing(args.report, stdout) as out,
-        RunReport(workflow, ReportSource(str(what), args.stage, texts=args.texts), out) as report,
+        RunReport(workflow, ReportSource(str(what), args.stage, args.texts, _columns(args)), out) as report,
     ):
         yield report
 
@@ -287,42 +364,28 @@ def _reporting(
 # The run
 
 
-@dataclass(slots=True)
-class _RunJob:
-    """One run: rows from a source through a workflow to a writer."""
+class _Progress:
+    """What a run has done so far: it counts the results, and passes them on."""
 
-    workflow: Workflow
-    args: argparse.Namespace
-    source: RowSource | _OneText
-    writer: _ResultWriter
-    bar: ProgressBar
-    counts: RunCounts = field(default_factory=RunCounts)
-    seconds: float = 0.0
-    report: RunReport | None = None
+    def __init__(self, sinks: Sequence[_Sink], source: RowSource | _OneText, bar: ProgressBar) -> None:
+        self.counts = RunCounts()
+        self.seconds = 0.0
+        self._takers = [sink.add for sink in sinks]
+        self._source = source
+        self._bar = bar
 
-    def work(self) -> bool:
-        """Check all rows; return whether it was interrupted."""
+    def add(self, result: RowResult) -> None:
+        """Take one result."""
+        self.counts.add(result)
+        for take, made in zip(self._takers, result.made, strict=True):
+            take(made)
+        self._bar.at(self._source.taken, self.counts.rows)
+
+    @contextmanager
+    def timed(self) -> Generator[None]:
+        """Time the run."""
         started = perf_counter()
-        rows = islice(self.source.rows(), self.args.limit)
         try:
-            check_all(
-                self.workflow, rows, self._take, stage=self.args.stage, jobs=self.args.jobs, as_call=self._call_of
-            )
-        except KeyboardInterrupt:
-            return True
+            yield
         finally:
             self.seconds = perf_counter() - started
-        return False
-
-    def _call_of(self, row: InputRow) -> Call:
-        call = call_of(row, self.args.stage, self.args.context)
-        return replace(call, options={**call.options, "texts": True}) if self.args.texts else call
-
-    def _take(self, checked: RowChecked) -> None:
-        self.counts.add(checked)
-        self.writer.add(checked)
-        if self.report is not None:
-            self.report.add(checked)
-        if self.args.debug and (trace := step_traceback(checked)):
-            write_line(trace)
-        self.bar.at(self.source.taken, self.counts.rows)

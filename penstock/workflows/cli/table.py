@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich import box
 from rich.console import Group
@@ -14,15 +15,18 @@ from penstock.engine.values.display import visible
 from penstock.workflows.cli.formatting import console_for, plain, why
 from penstock.workflows.cli.terminal import readable
 from penstock.workflows.cli.timeline import print_timeline
+from penstock.workflows.rows.reading import COLUMNS, Columns
 from penstock.workflows.rows.results import error_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import IO
 
     from rich.console import RenderableType
 
+    from penstock.engine.values.trace import Trace
     from penstock.engine.values.tripwire import Record, Status
+    from penstock.engine.workflow import Workflow
     from penstock.workflows.rows.results import RowChecked, RunCounts, StepCounts
 
 COLOURS = {
@@ -47,30 +51,84 @@ NARROW = 72
 """Below this width, in columns, a table would break its words; lines are printed instead."""
 
 
+class ShownRow(NamedTuple):
+    """A row of the table, ready to be printed.
+
+    Attributes:
+        line: its line in the input.
+        has_id: whether it has an id of its own.
+        cells: its lines in the table, each with the cells line, id, status, step, why and ms.
+        trace: what the run did, if timelines are shown.
+    """
+
+    line: int
+    has_id: bool
+    cells: list[tuple[Text, ...]]
+    trace: Trace | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableRows:
+    """Makes the rows of the table; None of a row that passed and is only counted."""
+
+    columns: Columns = COLUMNS
+    show_text: bool = False
+    show_input: bool = False
+    traced: bool = False
+
+    def maker(self, workflow: Workflow) -> Callable[[RowChecked], ShownRow | None]:  # noqa: ARG002 - as every form
+        """Return what makes a row of the table."""
+        return self._row
+
+    def _row(self, checked: RowChecked) -> ShownRow | None:
+        shown = self.show_text or self.show_input or any(map(_is_notable, checked.records))
+        if checked.status == "passed" and not shown:
+            return None
+        id = self.columns.id_of(checked.item.value)
+        trace = checked.trace if self.traced else None
+        return ShownRow(checked.item.line, id is not None, self._lines(checked, id), trace)
+
+    def _lines(self, checked: RowChecked, id: str | int | None) -> list[tuple[Text, ...]]:
+        found = [_record_cells(record) for record in checked.records if _is_notable(record)]
+        if checked.error is not None and not found:
+            found = [(Text(), Text(plain(error_text(checked.error))), Text(_milliseconds(checked.seconds)))]
+        found += [(Text(label, "dim"), Text(text), Text()) for label, text in self._texts(checked)]
+        head = (
+            Text(str(checked.item.line)),
+            Text("" if id is None else plain(str(id))),
+            _status(checked.status, _row_status(checked)),
+        )
+        rest = (Text(), Text(), Text())
+        lines = found or [(Text(), Text(), Text(_milliseconds(checked.seconds)))]
+        return [(*(head if number == 0 else rest), *cells) for number, cells in enumerate(lines)]
+
+    def _texts(self, checked: RowChecked) -> list[tuple[str, str]]:
+        """Return the texts to show, with their labels."""
+        shown = [("input", visible(str(checked.item.value)))] if self.show_input else []
+        if self.show_text and checked.outcome is not None and not checked.outcome.blocked:
+            shown.append(("text", visible(checked.outcome.text)))
+        return shown
+
+
 class RowsTable:
     """Collects the rows to show, and prints them at the end. Lives as long as one run over rows.
 
     Rows that passed are only counted, and no more than ``most`` of the others are kept, so memory use is bounded.
     """
 
-    def __init__(
-        self, out: IO[str], most: int, *, show_text: bool = False, show_input: bool = False, traced: bool = False
-    ) -> None:
+    def __init__(self, out: IO[str], most: int, form: TableRows) -> None:
+        self.form = form
         self._console = console_for(out)
         self._omitted = 0
         self._most = most
-        self._show_text = show_text
-        self._show_input = show_input
-        self._traced = traced
-        self._shown: list[RowChecked] = []
+        self._shown: list[ShownRow] = []
 
-    def add(self, checked: RowChecked) -> None:
-        """Keep a result if it is to be shown."""
-        shown = self._show_text or self._show_input or any(map(_is_notable, checked.records))
-        if checked.status == "passed" and not shown:
+    def add(self, made: ShownRow | None) -> None:
+        """Keep a row if it is to be shown."""
+        if made is None:
             return
         if len(self._shown) < self._most:
-            self._shown.append(checked)
+            self._shown.append(made)
         else:
             self._omitted += 1
 
@@ -80,8 +138,7 @@ class RowsTable:
         narrow = console.width < NARROW
         if self._shown:
             console.print(self._row_lines() if narrow else self._rows(), "")
-        if self._traced:
-            self._timelines()
+        self._timelines()
         if self._omitted:
             console.print(
                 f"… and {self._omitted:,} more: --rows {self._omitted + len(self._shown)}, or --format jsonl\n"
@@ -91,18 +148,18 @@ class RowsTable:
         console.print(counts.sentence(seconds))
 
     def _timelines(self) -> None:
-        """Print the timeline of each row that is shown."""
-        for checked in self._shown:
-            if (trace := checked.trace) is not None:
-                self._console.print(Text(f"line {checked.item.line}", "bold"))
-                print_timeline(self._console, trace)
+        """Print the timeline of each row that is shown and has one."""
+        for row in self._shown:
+            if row.trace is not None:
+                self._console.print(Text(f"line {row.line}", "bold"))
+                print_timeline(self._console, row.trace)
                 self._console.print()
 
     def _row_lines(self) -> Group:
         """Return what `_rows` shows, for a narrow terminal: a line for each row, and indented ones for its steps."""
         lines: list[RenderableType] = []
-        for checked in self._shown:
-            for head, id, status, *cells in self._lines(checked):
+        for row in self._shown:
+            for head, id, status, *cells in row.cells:
                 if head.plain:
                     lines.append(_joined(Text("line"), head, id, status))
                 lines.append(_indented(cells))
@@ -111,52 +168,39 @@ class RowsTable:
     def _rows(self) -> Table:
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
         table.add_column("line", justify="right")
-        with_ids = any(checked.item.id is not None for checked in self._shown)
+        with_ids = any(row.has_id for row in self._shown)
         if with_ids:
             table.add_column("id", overflow="ellipsis", no_wrap=True, max_width=24)
         table.add_column("status")
         table.add_column("step", overflow="fold")
         table.add_column("why", overflow="fold", ratio=1)
         table.add_column("ms", justify="right")
-        for checked in self._shown:
-            for cells in self._lines(checked):
+        for row in self._shown:
+            for cells in row.cells:
                 table.add_row(*cells if with_ids else (cells[0], *cells[2:]))
         return table
 
-    def _lines(self, checked: RowChecked) -> list[tuple[Text, ...]]:
-        row = checked.item
-        found = [_record_cells(record) for record in checked.records if _is_notable(record)]
-        if checked.error is not None and not found:
-            found = [(Text(), Text(plain(error_text(checked.error))), Text(_milliseconds(checked.seconds)))]
-        found += [(Text(label, "dim"), Text(text), Text()) for label, text in self._texts(checked)]
-        head = (
-            Text(str(row.line)),
-            Text("" if row.id is None else plain(str(row.id))),
-            _status(checked.status, _row_status(checked)),
-        )
-        rest = (Text(), Text(), Text())
-        lines = found or [(Text(), Text(), Text(_milliseconds(checked.seconds)))]
-        return [(*(head if number == 0 else rest), *cells) for number, cells in enumerate(lines)]
 
-    def _texts(self, checked: RowChecked) -> list[tuple[str, str]]:
-        """Return the texts to show, with their labels."""
-        shown = [("input", visible(str(checked.item.value)))] if self._show_input else []
-        if self._show_text and checked.outcome is not None and not checked.outcome.blocked:
-            shown.append(("text", visible(checked.outcome.text)))
-        return shown
+class Whole:
+    """Passes a result on as it is; for a row that is checked in this process."""
+
+    def maker(self, workflow: Workflow) -> Callable[[RowChecked], RowChecked]:  # noqa: ARG002 - as every form
+        """Return the identity."""
+        return lambda checked: checked
 
 
 class SingleText:
     """Prints the result of one text: what each step did, how it ended, and the resulting text."""
 
     def __init__(self, out: IO[str], *, show_input: bool = False, traced: bool = False) -> None:
+        self.form = Whole()
         self._console = console_for(out)
         self._show_input = show_input
         self._traced = traced
 
-    def add(self, checked: RowChecked) -> None:
+    def add(self, made: RowChecked) -> None:
         """Print the result."""
-        console, outcome = self._console, checked.outcome
+        checked, console, outcome = made, self._console, made.outcome
         trace = checked.trace if self._traced else None
         if trace is not None:
             print_timeline(console, trace)

@@ -6,7 +6,7 @@ import json
 import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
 
 import penstock
 from penstock.engine.render.as_html import page_data
@@ -14,10 +14,11 @@ from penstock.engine.render.as_svg import as_svg
 from penstock.engine.render.page_marks import PageMarks
 from penstock.engine.render.self_contained import PageFile, data_block, json_block, modules_in, shared_modules
 from penstock.workflows.report.kept_rows import KeptRows, Limits, SlowestRows, packed_json
-from penstock.workflows.rows.reading import is_object
+from penstock.workflows.rows.reading import COLUMNS, Columns, is_object
 from penstock.workflows.rows.results import error_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from penstock.engine.values.trace import Trace
@@ -36,11 +37,83 @@ class ReportSource:
         input: the name of the input.
         stage: the stage that ran.
         texts: whether the report has the texts, including everything that was hidden.
+        columns: which columns of a row are used.
     """
 
     input: str
     stage: str
     texts: bool = False
+    columns: Columns = COLUMNS
+
+
+class ReportedRow(NamedTuple):
+    """What the report says of a row.
+
+    Attributes:
+        summary: what the list of rows says of it.
+        trace: the trace as JSON, with its marks of the picture; None: the row has none, or it would not be kept.
+        quiet: whether nothing happened to the row.
+    """
+
+    summary: dict[str, Any]
+    trace: str | None
+    quiet: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReportRows:
+    """Makes what the report says of each row.
+
+    Attributes:
+        stage: the stage that runs.
+        columns: which columns of a row are used.
+        texts: whether the list of rows shows texts.
+        rows: of how many rows of a kind the report keeps traces.
+    """
+
+    stage: str
+    columns: Columns = COLUMNS
+    texts: bool = False
+    rows: int = Limits().rows
+
+    def maker(self, workflow: Workflow) -> Callable[[RowChecked], ReportedRow]:
+        """Return what makes it.
+
+        Each process keeps as many traces as the whole report does: no row that is kept there is missing here.
+        """
+        marks = PageMarks(workflow.root, self.stage)
+        room = {True: self.rows, False: self.rows}
+        slowest = SlowestRows()
+
+        def make(checked: RowChecked) -> ReportedRow:
+            summary = self._summary(checked)
+            quiet = checked.status == "passed" and not checked.flagged
+            place = summary["seconds"], summary["line"]
+            kept = room[quiet] > 0 or slowest.keeps(*place)
+            room[quiet] -= 1
+            slowest.add(*place, {}, None)
+            return ReportedRow(summary, _ran(checked.trace, marks) if kept else None, quiet)
+
+        return make
+
+    def _summary(self, checked: RowChecked) -> dict[str, Any]:
+        """Return what the list of rows says of one; what is empty is left out."""
+        row, outcome = checked.item, checked.outcome
+        id = self.columns.id_of(row.value)
+        tripwire = None if outcome is None else outcome.tripwire
+        reason = tripwire.reason if tripwire is not None else "" if checked.error is None else error_text(checked.error)
+        acted = {record.step: record.status for record in checked.records if record.status not in ("passed", "skipped")}
+        found: dict[str, Any] = {
+            "line": row.line,
+            "id": _cut(id) if isinstance(id, str) else id,
+            "status": checked.status,
+            "seconds": round(checked.seconds, 6),
+            "reason": _cut(reason),
+            "steps": acted,
+            "flagged": [_cut(name) for name in checked.flagged],
+            "text": _cut(_text(row.value)) if self.texts else None,
+        }
+        return {name: value for name, value in found.items() if value not in (None, "", [], {})}
 
 
 class RunReport:
@@ -61,7 +134,7 @@ class RunReport:
         self._quiet = KeptRows("traces-q", limits or Limits())
         self._slowest = SlowestRows()
         self._started = datetime.now(UTC)
-        self._marks = PageMarks(workflow.root, source.stage)
+        self.form = ReportRows(source.stage, source.columns, source.texts, (limits or Limits()).rows)
 
     def __enter__(self) -> Self:
         """Start."""
@@ -74,18 +147,12 @@ class RunReport:
         self._eventful.close()
         self._quiet.close()
 
-    def add(self, checked: RowChecked) -> None:
-        """Add the result of a row."""
-        summary = _summary(checked, texts=self._source.texts)
-        kept = self._quiet if checked.status == "passed" and not checked.flagged else self._eventful
-        place = checked.seconds, checked.item.line
-        text = self._ran(checked.trace) if kept.has_room or self._slowest.keeps(*place) else None
-        summary["listed"] = kept.add(summary, text)
-        self._slowest.add(*place, summary, text)
-
-    def _ran(self, trace: Trace | None) -> str | None:
-        """Return what the page shows of a run, as JSON."""
-        return None if trace is None else json_block({"trace": trace.to_json(), "marks": self._marks.of(trace)})
+    def add(self, made: ReportedRow) -> None:
+        """Add a row."""
+        summary, trace = made.summary, made.trace
+        place = summary["seconds"], summary["line"]
+        summary["listed"] = (self._quiet if made.quiet else self._eventful).add(summary, trace)
+        self._slowest.add(*place, summary, trace)
 
     def write(self, counts: RunCounts, seconds: float, *, interrupted: bool = False) -> None:
         """Write the file.
@@ -135,23 +202,9 @@ class RunReport:
         return sorted(rows, key=lambda row: row["line"]), packed_json(f"[{','.join(traces)}]")
 
 
-def _summary(checked: RowChecked, *, texts: bool) -> dict[str, Any]:
-    """Return what the list of rows says of one; what is empty is left out."""
-    row, outcome = checked.item, checked.outcome
-    tripwire = None if outcome is None else outcome.tripwire
-    reason = tripwire.reason if tripwire is not None else "" if checked.error is None else error_text(checked.error)
-    acted = {record.step: record.status for record in checked.records if record.status not in ("passed", "skipped")}
-    found: dict[str, Any] = {
-        "line": row.line,
-        "id": _cut(row.id) if isinstance(row.id, str) else row.id,
-        "status": checked.status,
-        "seconds": round(checked.seconds, 6),
-        "reason": _cut(reason),
-        "steps": acted,
-        "flagged": [_cut(name) for name in checked.flagged],
-        "text": _cut(_text(row.value)) if texts else None,
-    }
-    return {name: value for name, value in found.items() if value not in (None, "", [], {})}
+def _ran(trace: Trace | None, marks: PageMarks) -> str | None:
+    """Return what the page shows of a run, as JSON."""
+    return None if trace is None else json_block({"trace": trace.to_json(), "marks": marks.of(trace)})
 
 
 def _text(value: Any) -> str:

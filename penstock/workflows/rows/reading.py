@@ -1,11 +1,12 @@
-"""Read rows: texts, conversations and values of tools, one a line, as JSONL or plain text."""
+"""Rows: what one holds, which of its columns are checked and which are kept, and how lines become rows."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.values.errors import MessageError, PenstockError
@@ -34,26 +35,91 @@ TOOL_VALUES = {name: stage.value for name, stage in STAGES.items() if stage.valu
 _BODIES = ("text", "messages", "content", "parts")
 """The fields of which a row has one."""
 
+_TOOL_FIELDS = (*TOOL_VALUES.values(), "tool_name", "call_id")
+
+
+class RawRow(NamedTuple):
+    """A row as it was read, not parsed yet: this is what crosses to another process.
+
+    Attributes:
+        line: the number of its line (of its row, in a table), from 1.
+        data: the bytes of the line, or the value of a row of a table; None if it is too long to be read.
+        file: the name of its file, if there are several; else None.
+    """
+
+    line: int
+    data: Any
+    file: str | None = None
+
 
 @dataclass(frozen=True, slots=True)
 class InputRow:
     """One row of the input.
 
     Attributes:
-        line: the number of its line, from 1.
+        line: the number of its line (of its row, in a table), from 1.
         value: the str or JSON value of the row.
         problem: why it has none, or None.
+        file: the name of its file, if there are several; else None.
     """
 
     line: int
     value: Any = None
     problem: str | None = None
+    file: str | None = None
 
-    @property
-    def id(self) -> str | int | None:
-        """The row's own id, or None."""
-        found = self.value.get("id") if is_object(self.value) else None
+
+Parse: TypeAlias = Callable[[RawRow], InputRow]
+"""Makes a row of what was read. It can be pickled, so that rows are parsed where they are checked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which columns (fields of a JSON object) of a row are used, and which stand in its result.
+
+    Attributes:
+        text: the column that holds the text to check. None: the row says it itself, see `call_of`.
+        id: the column that holds the row's own id.
+        keep: the columns that stand in the result as they came, read by no guard. None: all that were not used,
+            except in a row that is one message, whose fields come back with the message.
+    """
+
+    text: str | None = None
+    id: str = "id"
+    keep: tuple[str, ...] | None = None
+
+    def id_of(self, value: Any) -> str | int | None:
+        """Return the row's own id; None if it has none, or one that is no string and no number."""
+        found = value.get(self.id) if is_object(value) else None
         return found if isinstance(found, str | int) else None
+
+    def body_of(self, value: Any) -> Any:
+        """Return what is checked of a row: the value of the column ``text``, or the row itself.
+
+        Raises:
+            MessageError: the row has no such column, or nothing in it.
+        """
+        if self.text is None:
+            return value
+        if not is_object(value) or self.text not in value:
+            raise MessageError("", f"it has no column {self.text!r}")
+        if value[self.text] is None:
+            raise MessageError(self.text, "it is null")
+        return value[self.text]
+
+    def kept_of(self, value: Any) -> dict[str, Any]:
+        """Return the columns of a row that stand in its result, in their order."""
+        if not is_object(value):
+            return {}
+        if self.keep is not None:
+            return {name: value[name] for name in self.keep if name in value}
+        if self.text is None and value.keys().isdisjoint(("text", "messages", *TOOL_VALUES.values())):
+            return {}  # it is one message
+        used = {self.id, *((self.text,) if self.text is not None else (*_BODIES, "role", *_TOOL_FIELDS))}
+        return {name: item for name, item in value.items() if name not in used}
+
+
+COLUMNS = Columns()
 
 
 def is_object(value: Any) -> TypeIs[dict[str, Any]]:
@@ -74,7 +140,7 @@ class LineIds:
         return f"line-{self.line}-{self.count}"
 
 
-def call_of(row: InputRow, stage: str, context: Mapping[str, Any]) -> Call:
+def call_of(row: InputRow, stage: str, context: Mapping[str, Any], columns: Columns = COLUMNS) -> Call:
     """Return how to run a stage on a row.
 
     Raises:
@@ -84,11 +150,11 @@ def call_of(row: InputRow, stage: str, context: Mapping[str, Any]) -> Call:
         raise MessageError("", row.problem)
     options = {"ids": LineIds(row.line), "run_id": f"line-{row.line}", "request_context": dict(context)}
     if stage in TOOL_VALUES:
-        return _tool_call_of(row, TOOL_VALUES[stage], options)
-    return Call(_messages_of(row.value), {}, options)
+        return _tool_call_of(row.value, columns.text or TOOL_VALUES[stage], options)
+    return Call(_messages_of(columns.body_of(row.value), columns.id), {}, options)
 
 
-def _messages_of(value: Any) -> Any:
+def _messages_of(value: Any, id_column: str) -> Any:
     if isinstance(value, str):
         return value
     if isinstance(value, list):
@@ -104,7 +170,7 @@ def _messages_of(value: Any) -> Any:
         return _parsed(value["messages"])
     if bodies == ["text"] or (bodies == ["content"] and "role" not in value):
         return _text_of(value, bodies[0])
-    return _parsed([{"role": "user", **{name: item for name, item in value.items() if name != "id"}}])
+    return _parsed([{"role": "user", **{name: item for name, item in value.items() if name != id_column}}])
 
 
 def _parsed(value: Any) -> tuple[Message, ...]:
@@ -122,11 +188,10 @@ def _text_of(value: dict[str, Any], name: str) -> Any:
         return text
     if name == "text":
         raise MessageError(name, f"expected a string, not {_kind(text)}")
-    return _messages_of({"role": "user", "content": text})
+    return _parsed([{"role": "user", "content": text}])
 
 
-def _tool_call_of(row: InputRow, name: str, options: dict[str, Any]) -> Call:
-    value = row.value
+def _tool_call_of(value: Any, name: str, options: dict[str, Any]) -> Call:
     if not is_object(value):
         return Call(value, {}, options)
     if name not in value:
@@ -152,12 +217,19 @@ class RowSource:
     Attributes:
         stream: the stream to read.
         form: the format of the lines; ``auto``: the first line that is not empty decides.
+        file: the name of the file, if there are several; else None.
         taken: the number of bytes read so far, for the progress bar.
     """
 
     stream: IO[bytes]
     form: InputFormat = "auto"
+    file: str | None = None
     taken: int = 0
+
+    @property
+    def parse(self) -> Parse:
+        """Makes rows of the lines. With ``auto``, ask for it when the first line has been read."""
+        return parse_json if self.form == "jsonl" else parse_text
 
     def rows(self) -> Iterator[InputRow]:
         """Yield the rows. Empty lines are skipped, but counted.
@@ -165,19 +237,21 @@ class RowSource:
         Raises:
             RowsError: the input is UTF-16.
         """
+        for raw in self.raw_rows():
+            yield self.parse(raw)
+
+    def raw_rows(self) -> Iterator[RawRow]:
+        """Yield the lines that are not empty. See `rows`."""
         lines = self._lines()
         if self.form == "auto":
             first = next(lines, None)
             if first is None:
                 return
-            self.form = "jsonl" if _is_json(first[1]) else "text"
+            self.form = "jsonl" if _is_json(first.data) else "text"
             lines = chain([first], lines)
-        read = _json_row if self.form == "jsonl" else _text_row
-        for number, line in lines:
-            yield InputRow(number, problem=_too_long()) if line is None else read(number, line)
+        yield from lines
 
-    def _lines(self) -> Iterator[tuple[int, bytes | None]]:
-        """Yield the lines that are not empty with their numbers; None in place of a line that is too long."""
+    def _lines(self) -> Iterator[RawRow]:
         number = 0
         while line := self.stream.readline(MAX_LINE + 1):
             number += 1
@@ -186,19 +260,15 @@ class RowSource:
                 line = _without_mark(line)
             if len(line) > MAX_LINE and not line.endswith(b"\n"):
                 self._skip_rest()
-                yield number, None
+                yield RawRow(number, None, self.file)
             elif line.strip():
-                yield number, line.rstrip(b"\r\n")
+                yield RawRow(number, line.rstrip(b"\r\n"), self.file)
 
     def _skip_rest(self) -> None:
         while piece := self.stream.readline(MAX_LINE):
             self.taken += len(piece)
             if piece.endswith(b"\n"):
                 return
-
-
-def _too_long() -> str:
-    return f"the line is longer than {MAX_LINE // 1024 // 1024} MiB"
 
 
 def _without_mark(line: bytes) -> bytes:
@@ -215,27 +285,28 @@ def _is_json(line: bytes | None) -> bool:
         return False
 
 
-def _text_row(number: int, line: bytes) -> InputRow:
-    try:
-        return InputRow(number, line.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        return InputRow(number, problem=_not_utf8(error))
+def parse_text(raw: RawRow) -> InputRow:
+    """Return a line of text as a row."""
+    return _parsed_line(raw, str)
 
 
-def _json_row(number: int, line: bytes) -> InputRow:
+def parse_json(raw: RawRow) -> InputRow:
+    """Return a line of JSON as a row."""
+    return _parsed_line(raw, json.loads)
+
+
+def _parsed_line(raw: RawRow, value_of: Callable[[str], Any]) -> InputRow:
+    line, data, file = raw
+    if data is None:
+        return InputRow(line, problem=f"the line is longer than {MAX_LINE // 1024 // 1024} MiB", file=file)
     try:
-        return InputRow(number, json.loads(line.decode("utf-8")))
+        return InputRow(line, value_of(data.decode("utf-8")), file=file)
     except UnicodeDecodeError as error:
-        return InputRow(number, problem=_not_utf8(error))
+        problem = f"it is not valid UTF-8, at byte {error.start + 1} of the line"
     except json.JSONDecodeError as error:
-        return InputRow(
-            number, problem=f"it is not valid JSON: {error.msg.removesuffix(' at')} at column {error.colno}"
-        )
+        problem = f"it is not valid JSON: {error.msg.removesuffix(' at')} at column {error.colno}"
     except RecursionError:
-        return InputRow(number, problem="it cannot be parsed as JSON: it is nested too deeply")
+        problem = "it cannot be parsed as JSON: it is nested too deeply"
     except ValueError:
-        return InputRow(number, problem="it cannot be parsed as JSON: a number has too many digits")
-
-
-def _not_utf8(error: UnicodeDecodeError) -> str:
-    return f"it is not valid UTF-8, at byte {error.start + 1} of the line"
+        problem = "it cannot be parsed as JSON: a number has too many digits"
+    return InputRow(line, problem=problem, file=file)

@@ -9,29 +9,108 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from penstock.engine.values.frozen import thaw
 from penstock.workflows.batch import STATUSES, Checked
-from penstock.workflows.rows.reading import TOOL_VALUES, InputRow, is_object
+from penstock.workflows.rows.reading import COLUMNS, TOOL_VALUES, Columns, InputRow, is_object
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.formats import Format
     from penstock.engine.values.edits import Edit
     from penstock.engine.values.messages import Message
     from penstock.engine.values.texts import TextPlace
-    from penstock.engine.values.tripwire import Record, Tripwire
-
+    from penstock.engine.values.tripwire import Record, Status, Tripwire
+    from penstock.engine.workflow import Workflow
+    from penstock.workflows.batch import CheckStatus
 
 RowChecked = Checked[InputRow]
 
 
-def as_json(
-    checked: RowChecked, *, messages_format: Format = "openai-chat", show_input: bool = False, traced: bool = False
-) -> str:
+@dataclass(frozen=True, slots=True)
+class ResultFields:
+    """What stands in the result of a row. It can be pickled: results are made where the rows are checked.
+
+    Attributes:
+        columns: which columns of the row are its id, its text, and kept.
+        messages_format: the format of the messages of a conversation.
+        show_input: whether the original row is in it.
+        traced: whether the trace is in it.
+        times: whether the times are in it; without them, every run on the same rows has the same results.
+    """
+
+    columns: Columns = COLUMNS
+    messages_format: Format = "openai-chat"
+    show_input: bool = False
+    traced: bool = False
+    times: bool = True
+
+    def of(self, checked: RowChecked) -> dict[str, Any]:
+        """Return the result as a mapping that `as_json` writes: read-only mappings and tuples are JSON as they are."""
+        row, outcome = checked.item, checked.outcome
+        fields: dict[str, Any] = {} if row.file is None else {"file": row.file}
+        fields |= {"line": row.line, "id": self.columns.id_of(row.value), "status": checked.status}
+        fields["text"] = None if outcome is None or outcome.blocked else outcome.text
+        if outcome is not None and not outcome.blocked:
+            fields.update(self._payload(row, outcome))
+        fields["flagged"] = checked.flagged
+        fields["tripwire"] = None if outcome is None or outcome.tripwire is None else _tripwire(outcome.tripwire)
+        fields["error"] = None if checked.error is None else _error(checked.error)
+        if self.times:
+            fields["ms"] = _milliseconds(checked.seconds)
+        refused = checked.error is not None or (outcome is not None and outcome.blocked)
+        named: dict[str, str] | None = {} if refused else None  # a row chooses ids: one could be what was refused
+        fields["records"] = [_record(record, named, times=self.times) for record in checked.records]
+        if self.show_input:
+            fields["input"] = row.value
+        if self.traced:
+            fields["trace"] = None if checked.trace is None else checked.trace.to_json()
+        for name, value in self.columns.kept_of(row.value).items():
+            fields[kept_name(name)] = value
+        return fields
+
+    def _payload(self, row: InputRow, outcome: Outcome) -> dict[str, Any]:
+        """Return the edited value in the form of the row: messages for messages, a JSON value for a tool."""
+        if outcome.stage in TOOL_VALUES:
+            name = TOOL_VALUES[outcome.stage]
+            return {name: thaw(outcome.overrides.get(name))}
+        body = self.columns.body_of(row.value)
+        if isinstance(body, str) or (is_object(body) and isinstance(body.get("text"), str)):
+            return {}
+        return {"messages": _dumped(outcome.messages, self.messages_format)}
+
+
+RESULT_NAMES = (
+    "file",
+    "line",
+    "id",
+    "status",
+    "text",
+    "messages",
+    "arguments",
+    "result",
+    "flagged",
+    "tripwire",
+    "error",
+    "ms",
+    "records",
+    "input",
+    "trace",
+)
+"""The fields of a result, in order."""
+
+
+def kept_name(column: str) -> str:
+    """Return the name that a kept column has in the result: its own, unless a field of the result has it."""
+    return f"input_{column}" if column in RESULT_NAMES else column
+
+
+def as_json(checked: RowChecked, fields: ResultFields | None = None) -> str:
     """Return the result as one line of JSON, without a line end."""
-    return _ENCODE(as_fields(checked, messages_format=messages_format, show_input=show_input, traced=traced))
+    return _ENCODE((fields or ResultFields()).of(checked))
 
 
 def _kind(value: object) -> str:
@@ -42,51 +121,11 @@ def _kind(value: object) -> str:
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), skipkeys=True, default=_kind).encode
 
 
-def as_fields(
-    checked: RowChecked, *, messages_format: Format = "openai-chat", show_input: bool = False, traced: bool = False
-) -> dict[str, Any]:
-    """Return the result as a mapping that `as_json` writes: read-only mappings and tuples are JSON as they are.
-
-    Args:
-        checked: the result.
-        messages_format: the format of the messages of a conversation.
-        show_input: whether the original row is in it.
-        traced: whether the trace is in it.
-    """
-    row, outcome = checked.item, checked.outcome
-    fields: dict[str, Any] = {"line": row.line, "id": row.id, "status": checked.status}
-    fields["text"] = None if outcome is None or outcome.blocked else outcome.text
-    if outcome is not None and not outcome.blocked:
-        fields.update(_payload(row, outcome, messages_format))
-    fields["flagged"] = checked.flagged
-    fields["tripwire"] = None if outcome is None or outcome.tripwire is None else _tripwire(outcome.tripwire)
-    fields["error"] = None if checked.error is None else _error(checked.error)
-    fields["ms"] = _milliseconds(checked.seconds)
-    refused = checked.error is not None or (outcome is not None and outcome.blocked)
-    named: dict[str, str] | None = {} if refused else None  # a row chooses ids: one could be what was refused
-    fields["records"] = [_record(record, named) for record in checked.records]
-    if show_input:
-        fields["input"] = row.value
-    if traced:
-        fields["trace"] = None if checked.trace is None else checked.trace.to_json()
-    return fields
-
-
 def error_text(error: Exception) -> str:
     """Return the text of an error of our own; of other errors only the type, since their text could quote anything."""
     from penstock.engine.values.errors import PenstockError
 
     return str(error) if isinstance(error, PenstockError) else f"{type(error).__name__} was raised"
-
-
-def _payload(row: InputRow, outcome: Outcome, messages_format: Format) -> dict[str, Any]:
-    """Return the edited value in the form of the row: messages for messages, a JSON value for a tool."""
-    if outcome.stage in TOOL_VALUES:
-        name = TOOL_VALUES[outcome.stage]
-        return {name: thaw(outcome.overrides.get(name))}
-    if isinstance(row.value, str) or (is_object(row.value) and isinstance(row.value.get("text"), str)):
-        return {}
-    return {"messages": _dumped(outcome.messages, messages_format)}
 
 
 def _dumped(messages: tuple[Message, ...], messages_format: Format) -> Any:
@@ -109,15 +148,16 @@ def _error(error: Exception) -> dict[str, str]:
     return {"type": type(error).__name__, "message": error_text(error)}
 
 
-def _record(record: Record, named: dict[str, str] | None) -> dict[str, Any]:
+def _record(record: Record, named: dict[str, str] | None, *, times: bool) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "step": record.step,
         "processor": record.processor_id,
         "status": record.status,
         "shadow": record.shadow,
-        "ms": _milliseconds(record.seconds),
-        "edits": [_edit(place, edit, named) for place, edit in record.edits],
     }
+    if times:
+        fields["ms"] = _milliseconds(record.seconds)
+    fields["edits"] = [_edit(place, edit, named) for place, edit in record.edits]
     if record.tripwire is not None:
         fields["reason"] = record.tripwire.reason
     if record.error is not None:
@@ -148,6 +188,60 @@ def _milliseconds(seconds: float) -> float:
     return round(seconds * 1000, 3)
 
 
+class StepDone(NamedTuple):
+    """What a step did on one row, as far as it is counted."""
+
+    step: str
+    status: Status
+    shadow: bool
+    edits: int
+    flagged: bool
+    seconds: float
+
+
+class RowResult(NamedTuple):
+    """The result of one row as plain data, which crosses to another process.
+
+    Attributes:
+        line: the number of its line.
+        status: what became of the row.
+        broken: whether it was blocked only because a step failed.
+        flagged: whether a step found something and let it pass.
+        seconds: how long it took, in seconds.
+        steps: what each step did, in the order in which the steps ended.
+        made: what was made of it by each `RowForm` of the run, in their order.
+    """
+
+    line: int
+    status: CheckStatus
+    broken: bool
+    flagged: bool
+    seconds: float
+    steps: tuple[StepDone, ...]
+    made: tuple[Any, ...] = ()
+
+
+class RowForm(Protocol):
+    """Something made of each result where its row is checked: a line of JSON, a row of a table, a part of a report.
+
+    It can be pickled, and so can what it makes.
+    """
+
+    def maker(self, workflow: Workflow) -> Callable[[RowChecked], Any]:
+        """Return what makes it, for one process. It is called once for each row that was checked there, in order."""
+        ...
+
+
+def result_of(checked: RowChecked, made: tuple[Any, ...] = ()) -> RowResult:
+    """Return a result as plain data."""
+    steps = tuple(
+        StepDone(each.step, each.status, each.shadow, len(each.edits), bool(each.flagged), each.seconds)
+        for each in checked.records
+    )
+    broken = checked.outcome is not None and checked.outcome.failure is not None
+    return RowResult(checked.item.line, checked.status, broken, bool(checked.flagged), checked.seconds, steps, made)
+
+
 RATE_ROWS = 100
 """The number of rows from which the rate in rows per second is shown; of fewer it says nothing."""
 
@@ -163,13 +257,13 @@ class StepCounts:
     seconds: float = 0.0
     slowest: float = 0.0
 
-    def add(self, record: Record) -> None:
-        """Count one record."""
-        self.statuses[record.status] += 1
-        self.edits += len(record.edits)
-        self.flagged += bool(record.flagged)
-        self.seconds += record.seconds
-        self.slowest = max(self.slowest, record.seconds)
+    def add(self, done: StepDone) -> None:
+        """Count what it did on one row."""
+        self.statuses[done.status] += 1
+        self.edits += done.edits
+        self.flagged += done.flagged
+        self.seconds += done.seconds
+        self.slowest = max(self.slowest, done.seconds)
 
     @property
     def ran(self) -> int:
@@ -193,17 +287,16 @@ class RunCounts:
     broken: int = 0
     flagged: int = 0
 
-    def add(self, checked: RowChecked) -> None:
+    def add(self, result: RowResult) -> None:
         """Count one result."""
-        self.statuses[checked.status] += 1
-        if checked.outcome is not None and checked.outcome.failure is not None:
-            self.broken += 1
-        self.flagged += bool(checked.flagged)
-        for record in checked.records:
-            step = self.steps.get(record.step)
+        self.statuses[result.status] += 1
+        self.broken += result.broken
+        self.flagged += result.flagged
+        for done in result.steps:
+            step = self.steps.get(done.step)
             if step is None:
-                step = self.steps[record.step] = StepCounts(record.shadow)
-            step.add(record)
+                step = self.steps[done.step] = StepCounts(done.shadow)
+            step.add(done)
 
     @property
     def rows(self) -> int:

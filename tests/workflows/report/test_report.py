@@ -19,7 +19,7 @@ from penstock.workflows.report import kept_rows
 from penstock.workflows.report.kept_rows import Limits
 from penstock.workflows.report.run_report import ReportSource, RunReport
 from penstock.workflows.rows.reading import InputRow, call_of
-from penstock.workflows.rows.results import RunCounts
+from penstock.workflows.rows.results import RunCounts, result_of
 
 ADDRESS = "ann@example.com"
 
@@ -77,9 +77,10 @@ def reported(*values: Any, limits: Limits | None = None, texts: bool = False, in
         return Call(made.messages, made.details, {**made.options, "texts": texts})
 
     with RunReport(GUARD, ReportSource("rows.jsonl", "process_input", texts=texts), out, limits) as report:
+        make = report.form.maker(GUARD)
         for checked in check_each(GUARD, rows, as_call=call):
-            counts.add(checked)
-            report.add(checked)
+            counts.add(result_of(checked))
+            report.add(make(checked))
         report.write(counts, 1.5, interrupted=interrupted)
     return Read(out.getvalue())
 
@@ -145,10 +146,11 @@ def test_the_slowest_rows_are_kept_whatever_the_limits() -> None:
     out = StringIO()
     counts = RunCounts()
     with RunReport(GUARD, ReportSource("-", "process_input"), out, Limits(rows=2, chars=0)) as report:
+        make = report.form.maker(GUARD)
         for line, checked in enumerate(check_each(GUARD, ["fine"] * 30), 1):
             row = replace(checked, item=InputRow(line, "fine"), seconds=line / 10)
-            counts.add(row)
-            report.add(row)
+            counts.add(result_of(row))
+            report.add(make(row))
         report.write(counts, 1)
     read = Read(out.getvalue())
     assert read.data["slowest"] == list(range(30, 20, -1))

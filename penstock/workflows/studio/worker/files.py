@@ -9,8 +9,8 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 from penstock.engine.processor.stages import full_name
 from penstock.workflows.batch import check_concurrently
-from penstock.workflows.rows.reading import RowSource, call_of
-from penstock.workflows.rows.results import RunCounts, as_json, error_text
+from penstock.workflows.rows.reading import COLUMNS, RowSource, call_of
+from penstock.workflows.rows.results import RunCounts, as_json, error_text, result_of
 from penstock.workflows.studio.worker.running import check_served
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class RowsLive:
 
     def add(self, checked: RowChecked) -> None:
         """Take one result."""
-        self.counts.add(checked)
+        self.counts.add(result_of(checked))
         self._results.write(as_json(checked) + "\n")
         self._rows.append(row_json(checked))
         if monotonic() - self._sent >= _PAUSE:
@@ -78,7 +78,7 @@ def row_json(checked: RowChecked) -> Json:
     ]
     return {
         "line": checked.item.line,
-        "id": checked.item.id,
+        "id": COLUMNS.id_of(checked.item.value),
         "status": checked.status,
         "seconds": checked.seconds,
         "reason": None if tripwire is None else tripwire.reason,
