@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -11,6 +12,7 @@ from penstock.engine.formats import FORMATS
 from penstock.engine.processor.stages import STAGES, full_name
 from penstock.workflows.batch import JOBS
 from penstock.workflows.cli.terminal import readable
+from penstock.workflows.rows.job import ROW_SECONDS
 from penstock.workflows.rows.reading import is_object
 
 if TYPE_CHECKING:
@@ -374,9 +376,17 @@ def _add_run(commands: Any) -> None:
         "-j",
         "--jobs",
         type=_positive,
-        default=JOBS,
         metavar="N",
-        help=f"how many rows run at once if there are async steps (default: {JOBS})",
+        help="how many rows run at once: in so many processes (default for files: one a core), or if there are async "
+        f"steps, in this one (default: {JOBS})",
+    )
+    run.add_argument(
+        "--row-timeout",
+        type=_seconds,
+        default=ROW_SECONDS,
+        metavar="S",
+        help=f"give a row up that takes a process longer than S seconds for each million bytes "
+        f"(default: {ROW_SECONDS:.0f})",
     )
     run.add_argument("-n", "--limit", type=_positive, metavar="N", help="stop after N rows")
     run.add_argument(
@@ -391,6 +401,11 @@ def _add_run(commands: Any) -> None:
         action="append",
         metavar="COLUMN",
         help="keep this column in the results, as it came; may be repeated (default: all that were not checked)",
+    )
+    run.add_argument(
+        "--dead-letters",
+        metavar="FILE",
+        help="write each row that could not be checked to this file, as it came, with its error (JSONL)",
     )
     run.add_argument(
         "--no-times", action="store_true", help="leave times out of the results, so that every run writes the same"
@@ -558,6 +573,16 @@ def _positive(given: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"{given} is less than 1")
     return number
+
+
+def _seconds(given: str) -> float:
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{given!r} is not a number of seconds above 0")
+    return seconds
 
 
 def _natural(given: str) -> int:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import traceback
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
 from io import BytesIO
-from itertools import islice
+from itertools import chain, combinations, islice
 from pathlib import Path
 from time import monotonic, perf_counter
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from penstock.engine.values.errors import StepFailedError
+from penstock.workflows.batch import JOBS, is_sync
 from penstock.workflows.cli.exit_codes import CommandError, Exit
 from penstock.workflows.cli.inputs import reading, refuse_same, size_of, writing
 from penstock.workflows.cli.terminal import write_line
 from penstock.workflows.loading import load_workflow
+from penstock.workflows.rows.dead_letters import DeadLetters, DeadLettersWriter
 from penstock.workflows.rows.job import RowsJob
-from penstock.workflows.rows.reading import Columns, InputRow, RowSource
+from penstock.workflows.rows.reading import Columns, InputRow, RawRow, RowSource, parse_value
 from penstock.workflows.rows.results import ResultFields, RunCounts, as_json, error_text
 
 if TYPE_CHECKING:
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.workflow import Workflow
     from penstock.workflows.report.run_report import RunReport
-    from penstock.workflows.rows.reading import InputFormat
+    from penstock.workflows.rows.reading import InputFormat, Parse, Source
     from penstock.workflows.rows.results import RowChecked, RowForm, RowResult
 
 
@@ -146,8 +149,10 @@ def run(args: argparse.Namespace, stdout: IO[str]) -> int:
         with (
             ProgressBar(sys.stderr if watched else None, size_of(source.stream)) as bar,
             _reporting(args, workflow, name, stdout) as report,
+            _keeping_dead_letters(args, stdout) as letters,
         ):
-            sinks: list[_Sink] = [writer, *([report] if report else []), *([Tracebacks()] if args.debug else [])]
+            sinks: list[_Sink] = [writer, *([report] if report else []), *([letters] if letters else [])]
+            sinks += [Tracebacks()] if args.debug else []
             progress = _Progress(sinks, source, bar)
             interrupted = _check_rows(args, workflow, source, sinks, progress)
             if report is not None:
@@ -165,19 +170,59 @@ def run(args: argparse.Namespace, stdout: IO[str]) -> int:
 def _check_rows(
     args: argparse.Namespace,
     workflow: Workflow,
-    source: RowSource | _OneText,
+    source: Source,
     sinks: Sequence[_Sink],
     progress: _Progress,
 ) -> bool:
     """Check all rows; return whether it was interrupted."""
     forms = tuple(sink.form for sink in sinks)
     job = RowsJob(workflow, args.stage, args.context, _columns(args), args.texts, forms)
+    processes = _processes(args, workflow, source)
     with progress.timed():
         try:
-            job.started().check_all(islice(source.rows(), args.limit), progress.add, jobs=args.jobs)
+            if processes > 1:
+                _check_in_processes(replace(job, workflow=args.workflow), args, source, progress, processes)
+            else:
+                job.started().check_all(islice(source.rows(), args.limit), progress.add, jobs=args.jobs or JOBS)
         except KeyboardInterrupt:
             return True
     return False
+
+
+def _check_in_processes(
+    job: RowsJob, args: argparse.Namespace, source: Source, progress: _Progress, processes: int
+) -> None:
+    from penstock.workflows.rows.processes import checked_in_processes  # needs sockets; most runs need no process
+
+    rows = islice(_begun(source.raw_rows()), args.limit)
+    results = checked_in_processes(job, source.parse, rows, processes=processes, row_seconds=args.row_timeout)
+    with closing(results):
+        for result in results:
+            progress.add(result)
+
+
+def _begun(rows: Iterator[RawRow]) -> Iterator[RawRow]:
+    """Read the first row, which decides on the format, before anybody asks for it."""
+    first = next(rows, None)
+    return rows if first is None else chain([first], rows)
+
+
+SMALL = 64 * 1024
+"""The size of a file, in bytes, below which its rows are checked before another process has started."""
+
+
+def _processes(args: argparse.Namespace, workflow: Workflow, source: Source) -> int:
+    """Return how many worker processes check the rows; 1: none, this one does."""
+    if isinstance(source, _OneText) or not is_sync(workflow, args.stage):
+        return 1
+    if args.jobs is not None:
+        return int(args.jobs)
+    return _cores() if isinstance(source, RowSource) and (size_of(source.stream) or 0) >= SMALL else 1
+
+
+def _cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _check_arguments(args: argparse.Namespace, name: str | None) -> None:
@@ -185,10 +230,14 @@ def _check_arguments(args: argparse.Namespace, name: str | None) -> None:
     refuse_same(name or "-", args.report)
     if args.texts and not args.trace and args.report is None:
         raise CommandError("--texts says what a trace or a report holds; add --trace or --report FILE")
-    if args.report == "-":
-        raise CommandError("--report takes the name of a file; stdout is for the results")
-    if args.report is not None and args.output is not None and _same(args.report, args.output):
-        raise CommandError(f"{args.report} is given twice, by --output and --report; give two files")
+    if "-" in (args.report, args.dead_letters):
+        option = "--report" if args.report == "-" else "--dead-letters"
+        raise CommandError(f"{option} takes the name of a file; stdout is for the results")
+    refuse_same(name or "-", args.dead_letters)
+    written = {"--output": args.output, "--report": args.report, "--dead-letters": args.dead_letters}
+    for (one, first), (other, second) in combinations(written.items(), 2):
+        if first is not None and second is not None and _same(first, second):
+            raise CommandError(f"{second} is given twice, by {one} and {other}; give two files")
 
 
 def _same(one: str, other: str) -> bool:
@@ -249,9 +298,18 @@ class _OneText:
     stream: IO[bytes] = field(default_factory=BytesIO)
     taken: int = 0
 
+    @property
+    def parse(self) -> Parse:
+        """Makes a row of the text."""
+        return parse_value
+
+    def raw_rows(self) -> Iterator[RawRow]:
+        """Yield the text."""
+        yield RawRow(1, self.text)
+
     def rows(self) -> Iterator[InputRow]:
         """Yield the row."""
-        yield InputRow(1, self.text)
+        return map(parse_value, self.raw_rows())
 
 
 # Results
@@ -364,10 +422,20 @@ def _reporting(
 # The run
 
 
+@contextmanager
+def _keeping_dead_letters(args: argparse.Namespace, stdout: IO[str]) -> Generator[DeadLettersWriter | None]:
+    """Open the file of the dead letters; nothing without --dead-letters."""
+    if args.dead_letters is None:
+        yield None
+        return
+    with writing(args.dead_letters, stdout) as out:
+        yield DeadLettersWriter(out, DeadLetters(_columns(args)))
+
+
 class _Progress:
     """What a run has done so far: it counts the results, and passes them on."""
 
-    def __init__(self, sinks: Sequence[_Sink], source: RowSource | _OneText, bar: ProgressBar) -> None:
+    def __init__(self, sinks: Sequence[_Sink], source: Source, bar: ProgressBar) -> None:
         self.counts = RunCounts()
         self.seconds = 0.0
         self._takers = [sink.add for sink in sinks]

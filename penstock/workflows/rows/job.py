@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from penstock.workflows.batch import Call
 
 
+ROW_SECONDS = 60.0
+"""How long a worker process may take for a row of up to a million bytes by default, and again for each further one."""
+
+
 @dataclass(frozen=True, slots=True)
 class RowsJob:
     """What is done with each row. It can be pickled if the workflow is a name, or can be pickled itself.
@@ -73,9 +77,9 @@ class RowChecker:
 
         check_all(self.workflow, rows, emit_result, stage=self._job.stage, jobs=jobs, as_call=self._call_of)
 
-    def failed(self, row: InputRow, error: Exception, seconds: float) -> RowResult:
+    def failed(self, row: InputRow, error: Exception) -> RowResult:
         """Return the result of a row that could not be checked."""
-        return self.result_of(Checked(row, None, error, (), seconds))
+        return self.result_of(Checked(row, None, error, (), 0.0))
 
     def result_of(self, checked: RowChecked) -> RowResult:
         """Return a result as plain data, with what the forms of the job make of it."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.values.errors import MessageError, PenstockError
@@ -61,12 +61,14 @@ class InputRow:
         value: the str or JSON value of the row.
         problem: why it has none, or None.
         file: the name of its file, if there are several; else None.
+        raw: what was read, if it has no value; None if that is too long, too.
     """
 
     line: int
     value: Any = None
     problem: str | None = None
     file: str | None = None
+    raw: bytes | None = None
 
 
 Parse: TypeAlias = Callable[[RawRow], InputRow]
@@ -210,6 +212,29 @@ def _kind(value: object) -> str:
 # Lines
 
 
+class Source(Protocol):
+    """Where rows come from. Lives as long as it is read.
+
+    Attributes:
+        taken: how much of it was read so far, for the progress bar.
+    """
+
+    taken: int
+
+    @property
+    def parse(self) -> Parse:
+        """What makes rows of what is read. Ask for it when the first row has been read."""
+        ...
+
+    def raw_rows(self) -> Iterator[RawRow]:
+        """Yield the rows as they are read."""
+        ...
+
+    def rows(self) -> Iterator[InputRow]:
+        """Yield the rows."""
+        ...
+
+
 @dataclass(slots=True)
 class RowSource:
     """Reads the rows of a file or of stdin. Lives as long as it is read.
@@ -285,6 +310,11 @@ def _is_json(line: bytes | None) -> bool:
         return False
 
 
+def parse_value(raw: RawRow) -> InputRow:
+    """Return a value, such as that of a row of a table, as a row."""
+    return InputRow(raw.line, raw.data, file=raw.file)
+
+
 def parse_text(raw: RawRow) -> InputRow:
     """Return a line of text as a row."""
     return _parsed_line(raw, str)
@@ -309,4 +339,4 @@ def _parsed_line(raw: RawRow, value_of: Callable[[str], Any]) -> InputRow:
         problem = "it cannot be parsed as JSON: it is nested too deeply"
     except ValueError:
         problem = "it cannot be parsed as JSON: a number has too many digits"
-    return InputRow(line, problem=problem, file=file)
+    return InputRow(line, problem=problem, file=file, raw=data)

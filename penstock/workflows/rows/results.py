@@ -58,7 +58,7 @@ class ResultFields:
             fields.update(self._payload(row, outcome))
         fields["flagged"] = checked.flagged
         fields["tripwire"] = None if outcome is None or outcome.tripwire is None else _tripwire(outcome.tripwire)
-        fields["error"] = None if checked.error is None else _error(checked.error)
+        fields["error"] = None if checked.error is None else error_fields(checked.error)
         if self.times:
             fields["ms"] = _milliseconds(checked.seconds)
         refused = checked.error is not None or (outcome is not None and outcome.blocked)
@@ -110,7 +110,12 @@ def kept_name(column: str) -> str:
 
 def as_json(checked: RowChecked, fields: ResultFields | None = None) -> str:
     """Return the result as one line of JSON, without a line end."""
-    return _ENCODE((fields or ResultFields()).of(checked))
+    return as_line((fields or ResultFields()).of(checked))
+
+
+def as_line(fields: dict[str, Any]) -> str:
+    """Return fields as one line of JSON, without a line end."""
+    return _ENCODE(fields)
 
 
 def _kind(value: object) -> str:
@@ -144,7 +149,8 @@ def _tripwire(tripwire: Tripwire) -> dict[str, Any]:
     }
 
 
-def _error(error: Exception) -> dict[str, str]:
+def error_fields(error: Exception) -> dict[str, str]:
+    """Return an error as it stands in a result."""
     return {"type": type(error).__name__, "message": error_text(error)}
 
 

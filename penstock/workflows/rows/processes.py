@@ -1,0 +1,489 @@
+"""Check rows in several processes, with the results in the order of the rows.
+
+This process reads rows, and hands them out in blocks; each worker process parses and checks its block, and sends the
+results back as plain data. A worker has one block at a time, and it is handed out only when the worker waits for it,
+so neither side ever waits for the other to read.
+
+A worker that is killed, or that takes too long for a row, costs that row only. In shared memory each worker says which
+row it is at, so what was at work is known even if the worker cannot say anything any more.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import signal
+import sys
+from collections import deque
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from logging.handlers import QueueHandler
+from multiprocessing.connection import wait
+from threading import RLock
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Literal
+
+from penstock.engine.values.errors import PenstockError
+from penstock.workflows.rows.job import ROW_SECONDS
+from penstock.workflows.rows.reading import InputRow, RowsError, is_object
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Iterator, Mapping
+    from ctypes import c_longlong
+    from multiprocessing.connection import Connection
+
+    from penstock.workflows.rows.job import RowChecker, RowsJob
+    from penstock.workflows.rows.reading import Parse, RawRow
+    from penstock.workflows.rows.results import RowResult
+
+LONG_ROW = 1_000_000
+"""The size of a row, in bytes, from which it has more time: as much again for each further such part."""
+
+BLOCK_ROWS = 256
+"""The most rows of a block."""
+
+BLOCK_BYTES = 64 * 1024
+"""The size at which a block is closed earlier."""
+
+BLOCK_SECONDS = 0.25
+"""How long a block should take: little, so that the last ones end together, and much beside handing it out."""
+
+FIRST_ROWS = 16
+"""How many rows the first blocks have, when nobody knows how long one takes."""
+
+BLOCKS_AHEAD = 8
+"""How many blocks per worker may be done while an earlier one is not, so that one slow row does not stop the others."""
+
+SEND_AFTER = 0.05
+"""How long a worker gathers results before it sends them, in seconds."""
+
+TRIES = 2
+"""How often a row is tried that a worker was killed at. What kills a worker once may be chance; twice is the row."""
+
+MOST_EARLY_ENDS = 8
+"""How many workers may end one after another before they have checked a row, until the run is given up."""
+
+_MEAN_OF = 64  # of how many rows the mean time of a row is, about
+_WATCH = 0.25  # seconds between two looks at whether a row takes too long
+_END_SECONDS = 5.0  # how long a worker may take to end by itself
+_ORPHAN_SECONDS = 10.0  # a worker whose parent is gone ends itself so much later than its parent would have ended it
+
+
+class RowLostError(PenstockError):
+    """The worker process of a row was killed, or took too long for it; the row has no result.
+
+    Attributes:
+        reason: what happened.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"the row has no result: {reason}")
+
+
+def checked_in_processes(
+    job: RowsJob,
+    parse: Parse,
+    rows: Iterable[RawRow],
+    *,
+    processes: int,
+    row_seconds: float = ROW_SECONDS,
+) -> Generator[RowResult]:
+    """Yield the results of the rows, in their order, for a stage without async steps.
+
+    Close the iterator if you leave it early: that stops the workers.
+
+    Args:
+        job: what is done with each row. It is pickled.
+        parse: makes rows of what was read, in the workers.
+        rows: the rows, read a few blocks ahead.
+        processes: how many worker processes, 1 or more.
+        row_seconds: how long a worker may take for a row, in seconds; a row of more than a million bytes has as much
+            again for each further million. After that its worker is killed, and the row fails.
+
+    Raises:
+        LoadingError: the workflow cannot be loaded.
+        RowsError: the worker processes end before they have checked anything.
+    """
+    pool = _Pool(job, parse, iter(rows), processes, row_seconds)
+    try:
+        yield from pool.results()
+    finally:
+        pool.stop()
+
+
+def size_of(row: RawRow) -> int:
+    """Return about how many bytes a row has: those of a line, or of the texts in the columns of a table."""
+    data = row.data
+    if isinstance(data, bytes):
+        return len(data)
+    return sum(len(value) for value in data.values() if isinstance(value, (str, bytes))) if is_object(data) else 0
+
+
+def seconds_for(row: RawRow, row_seconds: float) -> float:
+    """Return how long a worker may take for a row, in seconds."""
+    return row_seconds * (1 + size_of(row) // LONG_ROW)
+
+
+# The pool, in this process
+
+
+@dataclass(slots=True, eq=False)
+class _Block:
+    """Some rows one after another.
+
+    Attributes:
+        rows: those that have no result yet.
+        results: the results that were not passed on yet.
+        tries: how many workers were killed at its row, if it has one row only.
+    """
+
+    rows: list[RawRow]
+    results: list[RowResult] = field(default_factory=list["RowResult"])
+    tries: int = 0
+
+
+class _Pool:
+    """The rows, the blocks and the workers of one run."""
+
+    def __init__(self, job: RowsJob, parse: Parse, rows: Iterator[RawRow], processes: int, row_seconds: float) -> None:
+        self._job = job
+        self._parse = parse
+        self._rows = rows
+        self._processes = processes
+        self._row_seconds = row_seconds
+        self._blocks: deque[_Block] = deque()
+        self._waiting: deque[_Block] = deque()
+        self._workers: list[_Worker] = []
+        self._checker: RowChecker | None = None
+        self._early_ends = 0
+        self._row_mean = BLOCK_SECONDS / FIRST_ROWS
+        self._error: Exception | None = None
+
+    def results(self) -> Iterator[RowResult]:
+        """Yield the results, in order."""
+        self._hand_out()
+        while self._blocks:
+            block = self._blocks[0]
+            results, block.results = block.results, []
+            yield from results
+            if not block.rows:
+                self._blocks.popleft()
+            first = self._blocks[0] if self._blocks else None
+            self._hand_out()
+            self._listen(0 if first is not None and (first.results or not first.rows) else _WATCH)
+        if self._error is not None:
+            raise self._error
+        for worker in self._workers:
+            worker.end()
+
+    def stop(self) -> None:
+        """End all workers at once."""
+        for worker in self._workers:
+            worker.kill()
+
+    # Blocks
+
+    def _hand_out(self) -> None:
+        """Give a block to each worker that waits for one, and start workers while there is work for more of them."""
+        for worker in self._workers:
+            if worker.waits and self._has_waiting(1):
+                worker.hand_out(self._waiting.popleft())
+        idle = sum(worker.block is None for worker in self._workers)
+        while len(self._workers) < self._processes and self._has_waiting(idle + 1):
+            self._workers.append(_Worker(self._job, self._parse, self._row_seconds))
+            idle += 1
+
+    def _has_waiting(self, count: int) -> bool:
+        """Return whether so many blocks wait to be handed out; read more rows for it, as far as there is room."""
+        while len(self._waiting) < count:
+            if len(self._blocks) >= self._processes * BLOCKS_AHEAD:
+                return False
+            rows = self._read_rows()
+            if not rows:
+                return False
+            self._blocks.append(_Block(rows))
+            self._waiting.append(self._blocks[-1])
+        return True
+
+    def _read_rows(self) -> list[RawRow]:
+        """Return the rows of the next block; none at the end of the input, or if reading raises."""
+        rows: list[RawRow] = []
+        most = max(1, min(BLOCK_ROWS, int(BLOCK_SECONDS / max(self._row_mean, 1e-9))))
+        size = 0
+        try:
+            for row in self._rows:
+                rows.append(row)
+                size += size_of(row)
+                if len(rows) >= most or size >= BLOCK_BYTES:
+                    break
+        except Exception as error:  # noqa: BLE001 - raised again when all rows before it have their results
+            self._error, self._rows = error, iter(())
+        return rows
+
+    # What workers say
+
+    def _listen(self, seconds: float) -> None:
+        """Take what workers say, or wait so long for it; end those that take too long."""
+        by_connection = {worker.connection: worker for worker in self._workers}
+        for connection in wait(list(by_connection), seconds):
+            worker = by_connection[connection]  # type: ignore[index]
+            if not self._take(worker):
+                reason, killed = worker.how_it_ended()
+                self._lost(worker, reason, killed=killed)
+        for worker in [each for each in self._workers if each.is_late()]:
+            while worker.connection.poll() and self._take(worker):
+                pass  # it may have been done just now
+            if worker.is_late():
+                self._lost(worker, "took too long", killed=False)
+
+    def _take(self, worker: _Worker) -> bool:
+        """Take one message of a worker; return whether it is alive."""
+        try:
+            kind, content = worker.connection.recv()
+        except (EOFError, OSError):
+            return False
+        if kind == "results":
+            worker.take(content)
+            self._early_ends = 0
+            for result in content:
+                self._row_mean += (result.seconds - self._row_mean) / _MEAN_OF
+        elif kind == "ready":
+            worker.ready = True
+        elif kind == "log":
+            logging.getLogger(content.name).handle(content)
+        else:
+            raise RowsError(f"a worker process cannot load the workflow: {content}")
+        return True
+
+    def _lost(self, worker: _Worker, reason: str, *, killed: bool) -> None:
+        """Go on without a worker: the row that it was at is tried again by itself, or has failed."""
+        at, block = worker.row_at_work, worker.block
+        self._workers.remove(worker)
+        worker.kill()
+        if block is None or not block.rows:
+            self._count_early_end(reason)
+            return
+        if at is None:
+            self._count_early_end(reason)
+            self._waiting.appendleft(block)
+            return
+        tries = block.tries + 1 if killed else TRIES
+        suspect, after = _Block([block.rows[at]], tries=tries), _Block(block.rows[at + 1 :])
+        del block.rows[at:]
+        place = self._blocks.index(block) + 1
+        self._blocks.insert(place, suspect)
+        self._blocks.insert(place + 1, after)
+        if tries >= TRIES:
+            suspect.results.append(self._given_up(suspect.rows.pop(), reason))
+        self._waiting.extendleft(each for each in (after, suspect, block) if each.rows)
+
+    def _count_early_end(self, reason: str) -> None:
+        self._early_ends += 1
+        if self._early_ends >= MOST_EARLY_ENDS:
+            raise RowsError(f"the worker processes end before they have checked a row; the last one {reason}")
+
+    def _given_up(self, raw: RawRow, reason: str) -> RowResult:
+        """Return the result of a row that has none."""
+        if self._checker is None:
+            self._checker = self._job.started()
+        # What is long could be what killed the worker when it was parsed.
+        row = self._parse(raw) if size_of(raw) <= LONG_ROW else InputRow(raw.line, raw=raw.data, file=raw.file)
+        return self._checker.failed(row, RowLostError(f"its worker process {reason}"))
+
+
+class _Worker:
+    """One worker process, seen from this one.
+
+    Attributes:
+        connection: its messages.
+        ready: whether it has loaded the workflow.
+        block: the block that it is at, or None.
+    """
+
+    def __init__(self, job: RowsJob, parse: Parse, row_seconds: float) -> None:
+        context = multiprocessing.get_context("spawn")  # a fork would copy locks that other threads hold
+        self.connection, theirs = context.Pipe()
+        self.ready = False
+        self.block: _Block | None = None
+        self._row_seconds = row_seconds
+        self._taken = 0
+        self._at = context.RawValue("q", -1)
+        self._seen = -1
+        self._deadline = float("inf")
+        start = _Start(job, parse, row_seconds, self._at, _levels())
+        self._process = context.Process(target=_work, args=(theirs, start), daemon=True, name="penstock rows")
+        with _interrupts_blocked():
+            self._process.start()
+        theirs.close()
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for a block."""
+        return self.ready and self.block is None
+
+    def hand_out(self, block: _Block) -> None:
+        """Give it a block, for which it waits."""
+        self.block, self._taken = block, 0
+        self._at.value = self._seen = -1
+        self._deadline = monotonic() + seconds_for(block.rows[0], self._row_seconds)
+        with suppress(OSError):  # it has ended, which its connection says, too
+            self.connection.send(block.rows)
+
+    def take(self, results: list[RowResult]) -> None:
+        """Take the next results of its block."""
+        block = self.block
+        if block is None:
+            return
+        block.results += results
+        del block.rows[: len(results)]
+        self._taken += len(results)
+        if not block.rows:
+            self.block = None
+
+    @property
+    def row_at_work(self) -> int | None:
+        """The place of the row that it is at in the rest of its block; None if it has begun no row."""
+        at: int = self._at.value
+        if self.block is None or at < 0:
+            return None
+        return min(at - self._taken, len(self.block.rows) - 1)
+
+    def is_late(self) -> bool:
+        """Return whether it takes too long for its row."""
+        if self.block is None:
+            return False
+        if self._at.value != self._seen:
+            self._seen = self._at.value
+            row = self.block.rows[self.row_at_work or 0]
+            self._deadline = monotonic() + seconds_for(row, self._row_seconds)
+        return monotonic() > self._deadline
+
+    def how_it_ended(self) -> tuple[str, bool]:
+        """Return how it ended, in words, and whether it was killed, rather than stopped because it took too long."""
+        self._process.join()
+        code = self._process.exitcode or 0
+        if code == -_ALARM:
+            return "took too long", False
+        if code < 0:
+            return f"was killed by signal {-code}", True
+        return f"ended with exit code {code}", True
+
+    def end(self) -> None:
+        """Let it end by itself."""
+        self.connection.close()
+        self._process.join(_END_SECONDS)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._process.kill()
+        self._process.join()
+        self.connection.close()
+
+
+@contextmanager
+def _interrupts_blocked() -> Generator[None]:
+    """Block Ctrl-C in what is started meanwhile: a terminal sends it to all processes, and this one handles it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _levels() -> Mapping[str, int]:
+    """Return the levels of the loggers that have one of their own."""
+    loggers = logging.root.manager.loggerDict.items()
+    return {name: logger.level for name, logger in loggers if isinstance(logger, logging.Logger) and logger.level}
+
+
+# The worker process
+
+
+_ALARM = int(getattr(signal, "SIGALRM", 0))
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """What a worker process is given. ``at`` is where it says which row of its block it is at."""
+
+    job: RowsJob
+    parse: Parse
+    row_seconds: float
+    at: c_longlong
+    levels: Mapping[str, int]
+
+
+class _Parent:
+    """The connection to the process that started this one. Its messages may come from any thread."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._lock = RLock()
+
+    def say(self, kind: Literal["ready", "results", "log", "error"], content: Any) -> None:
+        """Send a message."""
+        with self._lock:
+            self._connection.send((kind, content))
+
+    def rows(self) -> list[RawRow]:
+        """Return the next block."""
+        rows: list[RawRow] = self._connection.recv()
+        return rows
+
+
+class _LogToParent(QueueHandler):
+    """Passes log messages on, which the parent writes once each."""
+
+    def __init__(self, parent: _Parent) -> None:
+        super().__init__(None)  # type: ignore[arg-type]
+        self.setLevel(logging.WARNING)
+        self._parent = parent
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        """Send the record."""
+        self._parent.say("log", record)
+
+
+def _work(connection: Connection, start: _Start) -> None:
+    """Check rows until the parent closes the connection, or ends."""
+    sys.stdout = sys.stderr  # as in the command: what the user's code prints does not mix with the results
+    parent = _Parent(connection)
+    logging.lastResort = _LogToParent(parent)
+    for name, level in start.levels.items():
+        logging.getLogger(name).setLevel(level)
+    with suppress(EOFError, OSError):
+        try:
+            checker = start.job.started()
+        except Exception as error:  # noqa: BLE001 - said by the parent; it may not be possible to pickle it
+            parent.say("error", str(error))
+            return
+        parent.say("ready", None)
+        while True:
+            _check_block(checker, parent.rows(), parent, start)
+
+
+def _check_block(checker: RowChecker, rows: list[RawRow], parent: _Parent, start: _Start) -> None:
+    results: list[RowResult] = []
+    sent = monotonic()
+    for number, row in enumerate(rows):
+        start.at.value = number
+        _end_in(seconds_for(row, start.row_seconds) + _ORPHAN_SECONDS)
+        results.append(checker.check(start.parse(row)))
+        if (now := monotonic()) - sent >= SEND_AFTER:
+            parent.say("results", results)
+            results, sent = [], now
+    _end_in(0)
+    parent.say("results", results)
+
+
+def _end_in(seconds: float) -> None:
+    """Let the system end this process after a time, unless it is called again: nobody else could if its parent is gone.
+
+    The system does it even if the interpreter is stuck in a search that lets no other thread run.
+    """
+    if _ALARM:
+        signal.setitimer(signal.ITIMER_REAL, seconds)

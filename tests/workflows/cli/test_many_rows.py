@@ -1,0 +1,212 @@
+"""`penstock run` over many rows: processes, columns, dead letters, and what ends a run."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock.workflows.cli.run import SMALL
+from penstock.workflows.rows import processes
+
+ROOT = Path(penstock.__file__).parents[1]
+POISONOUS = Path(__file__).parents[1] / "rows" / "poisonous.py"
+
+pytestmark = pytest.mark.timeout(120)  # processes start slowly where many tests run at once
+
+
+def started(cwd: Path, *argv: str) -> subprocess.Popen[bytes]:
+    """Start the command in that folder."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-W", "error", "-m", "penstock", "run", *argv]
+    return subprocess.Popen(command, cwd=cwd, env=env, stdout=pipe, stderr=pipe, preexec_fn=_heed_ctrl_c)  # noqa: PLW1509
+
+
+def _heed_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def written(world: Path, count: int) -> str:
+    """Write rows of many kinds to a file, and return its name."""
+    texts = ["fine", "to ann@example.com", "bomb", "crash", 3]
+    lines = [json.dumps({"id": number, "text": texts[number % 5], "label": number % 2}) for number in range(count)]
+    (world / "many.jsonl").write_text("\n".join([*lines, "no json", "", '"last"']) + "\n", "utf-8")
+    return "many.jsonl"
+
+
+def test_several_processes_write_what_one_does(world: Path, run) -> None:
+    """To the byte, in every file; and stderr is told the same."""
+    name = written(world, 2000)
+    told = {}
+    for jobs in ("1", "3"):
+        files = ("-o", f"out{jobs}.jsonl", "--dead-letters", f"dead{jobs}.jsonl")
+        ran = run("run", "guards.py:guard", "-i", name, "-j", jobs, "--no-times", *files)
+        assert ran.code == 3
+        told[jobs] = ran.err.rpartition(" in ")[0]
+    assert (world / "out1.jsonl").read_bytes() == (world / "out3.jsonl").read_bytes()
+    assert (world / "dead1.jsonl").read_bytes() == (world / "dead3.jsonl").read_bytes()
+    assert told["1"] == told["3"]
+    assert "2,002 rows: 401 passed, 400 edited, 400 blocked, 400 failed, 401 invalid" in told["1"]
+
+
+def test_a_table_and_a_report_are_those_of_one_process(world: Path, run) -> None:
+    """But for times."""
+    name = written(world, 600)
+    tables, reports = [], []
+    for jobs in ("1", "2"):
+        ran = run("run", "guards.py:guard", "-i", name, "-j", jobs, "-f", "table", "--report", f"r{jobs}.html")
+        tables.append([line.split()[:4] for line in ran.out.splitlines() if "edited" in line])
+        reports.append((world / f"r{jobs}.html").read_text("utf-8").count('"status"'))
+    assert tables[0] == tables[1] != []
+    assert reports[0] == reports[1] > 0
+
+
+def test_a_large_file_takes_all_cores_and_a_small_one_none(world: Path, run, monkeypatch) -> None:
+    """By default; starting a process takes longer than a few rows do."""
+    counts = []
+    real = processes.checked_in_processes
+
+    def counted(*args, processes, **options):
+        counts.append(processes)
+        return real(*args, processes=processes, **options)
+
+    monkeypatch.setattr(processes, "checked_in_processes", counted)
+    (world / "small.jsonl").write_text('"text"\n' * 10)
+    (world / "large.jsonl").write_text('"text"\n' * (SMALL // 7 + 1))
+    run("run", "guards.py:guard", "-i", "small.jsonl")
+    assert counts == []
+    run("run", "guards.py:guard", "-i", "large.jsonl")
+    assert counts == [len(os.sched_getaffinity(0))]
+
+
+def test_a_row_that_kills_or_hangs_its_worker_is_a_dead_letter(world: Path, run) -> None:
+    """It is reported, it stands in the results as failed, and it can be run again from its file."""
+    texts = ["fine", "kill", "fine", "hang", "fine"]
+    rows = [json.dumps({"id": f"row-{number}", "text": text}) for number, text in enumerate(texts)]
+    (world / "rows.jsonl").write_text("\n".join(rows))
+    options = ("-j", "2", "--row-timeout", "2", "--dead-letters", "dead.jsonl")
+    ran = run("run", f"{POISONOUS}:guard", "-i", "rows.jsonl", *options)
+    assert ran.code == 3
+    assert [row["status"] for row in ran.rows] == ["passed", "failed", "passed", "failed", "passed"]
+    assert "line 2: failed: the row has no result: its worker process was killed by signal 9" in ran.err
+    assert "line 4: failed: the row has no result: its worker process took too long" in ran.err
+    letters = [json.loads(line) for line in (world / "dead.jsonl").read_text().splitlines()]
+    assert [(letter["line"], letter["id"], letter["input"]["text"]) for letter in letters] == [
+        (2, "row-1", "kill"),
+        (4, "row-3", "hang"),
+    ]
+    again = run("run", "guards.py:guard", "-i", "dead.jsonl", "--text", "input")
+    assert [(row["status"], row["text"]) for row in again.rows] == [("passed", "kill"), ("passed", "hang")]
+
+
+def test_a_row_that_cannot_be_parsed_is_a_dead_letter_as_it_came(world: Path, run) -> None:
+    """Bytes that are no UTF-8 are escaped."""
+    (world / "rows.jsonl").write_bytes(b'{"text": "x"}\n{"text": \xff}\n{broken\n')
+    run("run", "guards.py:guard", "-i", "rows.jsonl", "--dead-letters", "dead.jsonl")
+    letters = [json.loads(line) for line in (world / "dead.jsonl").read_text("utf-8").splitlines()]
+    assert [letter["raw"] for letter in letters] == ['{"text": \\xff}', "{broken"]
+    assert [letter["status"] for letter in letters] == ["invalid", "invalid"]
+
+
+def test_ctrl_c_ends_the_workers_too(world: Path) -> None:
+    """Whole lines, the same sentences as with one process, and no traceback of a worker."""
+    (world / "rows.jsonl").write_text('"text"\n' * 2_000_000)
+    with started(world, "guards.py:guard", "-i", "rows.jsonl", "-j", "2") as process:
+        first = [json.loads(process.stdout.readline()) for _ in range(3)]
+        os.kill(process.pid, signal.SIGINT)
+        rest = process.stdout.read()
+        err = process.stderr.read().decode()
+        assert process.wait() == 130
+    rows = [*first, *map(json.loads, rest.splitlines())]
+    assert [row["line"] for row in rows] == list(range(1, len(rows) + 1))
+    counts, interrupted = err.splitlines()
+    assert counts.startswith(f"penstock: {len(rows):,} rows: ")
+    assert interrupted == f"penstock: interrupted after {len(rows):,} rows"
+
+
+def test_a_reader_that_goes_away_ends_the_workers_too(world: Path) -> None:
+    """As in `penstock run … | head`."""
+    (world / "rows.jsonl").write_text('"text"\n' * 2_000_000)
+    with started(world, "guards.py:guard", "-i", "rows.jsonl", "-j", "2") as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait() == 141
+        assert process.stderr.read() == b""
+
+
+def test_a_full_disk_is_told_in_a_sentence(world: Path) -> None:
+    """And not by a traceback."""
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full here")
+    (world / "rows.jsonl").write_text('"text"\n' * 200_000)
+    with started(world, "guards.py:guard", "-i", "rows.jsonl", "-j", "2", "-o", "/dev/full") as process:
+        _, err = process.communicate()
+        assert process.returncode == 2
+    assert "No space left on device" in err.decode()
+    assert "Traceback" not in err.decode()
+
+
+def test_a_log_message_of_a_worker_is_written_once(world: Path) -> None:
+    """Whichever worker logs it."""
+    (world / "rows.jsonl").write_text('"same"\n' * 500)
+    with started(world, "guards.py:chatty", "-i", "rows.jsonl", "-j", "2", "-o", "out.jsonl") as process:
+        _, err = process.communicate()
+    lines = err.decode().splitlines()
+    assert lines.count("saw same") == 1
+    assert "penstock: logged 499 more times: saw same" in lines
+
+
+# Columns
+
+
+def test_columns_are_named_and_others_are_kept(run, lines) -> None:
+    """As they came, under a name of their own where a field of the result has that name."""
+    row = {"uid": "a", "prompt": "to ann@example.com", "label": 1, "meta": {"x": [1]}, "status": "old", "text": "other"}
+    ran = run("run", "guards.py:guard", "-", "--text", "prompt", "--id", "uid", stdin=lines(row))
+    result = ran.rows[0]
+    assert (result["id"], result["text"], result["status"]) == ("a", "to [EMAIL]", "edited")
+    assert (result["label"], result["meta"]) == (1, {"x": [1]})
+    assert (result["input_status"], result["input_text"]) == ("old", "other")
+    assert "prompt" not in result
+    few = run("run", "guards.py:guard", "-", "--text", "prompt", "--keep", "label", "--keep", "none", stdin=lines(row))
+    assert few.rows[0].keys() & {"label", "meta", "uid", "input_status", "prompt"} == {"label"}
+
+
+def test_labels_of_texts_and_conversations_are_kept_and_fields_of_a_message_are_its_own(run, lines) -> None:
+    """What belongs to a message comes back in it, where guards have read it."""
+    rows = (
+        {"text": "x", "label": 1},
+        {"messages": [{"role": "user", "content": "x"}], "label": 2},
+        {"role": "user", "content": "x", "label": 3},
+    )
+    ran = run("run", "guards.py:guard", "-", stdin=lines(*rows))
+    assert [row.get("label") for row in ran.rows] == [1, 2, None]
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ({"text": "x"}, "it has no column 'prompt'"),
+        ("x", "it has no column 'prompt'"),
+        ({"prompt": None}, "prompt: it is null"),
+        ({"prompt": 3}, "a row is a string, an object or a list of messages, not a number"),
+    ],
+)
+def test_a_row_without_the_column_is_invalid(run, lines, row, problem) -> None:
+    """And says why."""
+    ran = run("run", "guards.py:guard", "-", "--text", "prompt", stdin=lines(row))
+    assert ran.rows[0]["status"] == "invalid"
+    assert problem in ran.rows[0]["error"]["message"]
+
+
+def test_without_times_two_runs_write_the_same(run, lines) -> None:
+    """Times are in no row and no record."""
+    stdin = lines("fine", "to ann@example.com", "bomb", "crash", 3)
+    first, second = (run("run", "guards.py:guard", "-", "--no-times", stdin=stdin) for _ in range(2))
+    assert first.out == second.out
+    assert '"ms"' not in first.out

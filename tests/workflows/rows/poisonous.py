@@ -1,0 +1,59 @@
+"""A workflow whose rows can kill, stop and hang the process that checks them, and what runs rows through it."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from penstock import InputContext, Processor, Workflow
+from penstock.workflows.rows.job import RowsJob
+from penstock.workflows.rows.processes import checked_in_processes
+from penstock.workflows.rows.reading import RawRow, parse_json
+from penstock.workflows.rows.results import ResultFields, RowResult, as_json
+
+
+class Poison(Processor[Any]):
+    """Does to its process what the text says."""
+
+    edits = "nothing"
+
+    def process_input(self, ctx: InputContext) -> None:
+        """Do it."""
+        what, _, marker = ctx.text.partition(" ")
+        if what == "once" and not Path(marker).exists():
+            Path(marker).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if what == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if what == "stop":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        if what == "hang":
+            time.sleep(600)
+        if what == "exit":
+            sys.exit(3)
+        if what == "bomb":
+            ctx.abort("no bombs")
+
+
+guard = Workflow("guard").then(Poison())
+
+
+class Lines:
+    """Makes the line of JSON that stands in a file."""
+
+    def maker(self, workflow: Workflow) -> Any:
+        """Return what makes it."""
+        del workflow
+        return lambda checked: as_json(checked, ResultFields(times=False))
+
+
+JOB = RowsJob(f"{__file__}:guard", forms=(Lines(),))
+
+
+def checked(rows: Iterable[bytes], *, processes: int = 2, row_seconds: float = 60.0) -> list[RowResult]:
+    """Check lines of JSON in processes."""
+    raw = (RawRow(number, line) for number, line in enumerate(rows, 1))
+    return list(checked_in_processes(JOB, parse_json, raw, processes=processes, row_seconds=row_seconds))

@@ -1,0 +1,169 @@
+"""Rows in several processes: the same results in the same order, and what a killed or stuck worker costs."""
+
+import json
+import os
+import threading
+import time
+from collections import Counter
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from penstock.workflows.rows.job import RowsJob
+from penstock.workflows.rows.processes import BLOCK_ROWS, BLOCKS_AHEAD, checked_in_processes
+from penstock.workflows.rows.reading import RawRow, RowsError, parse_json
+from tests.workflows.rows.poisonous import JOB, checked
+
+pytestmark = pytest.mark.timeout(120)  # processes start slowly where many tests run at once
+
+
+def lines_of(*texts: str) -> list[bytes]:
+    """Return texts as lines of JSON, with ids."""
+    return [json.dumps({"id": number, "text": text}).encode() for number, text in enumerate(texts)]
+
+
+def test_the_results_are_those_of_one_process_in_the_same_order() -> None:
+    """To the byte, for rows of every status, and for any number of processes."""
+    texts = [("bomb", "fine", "text with more words")[number % 3] + f" {number}" for number in range(1500)]
+    rows = [*lines_of(*texts), b"no json", b"\xff", b"[]", b"3"]
+    checker = JOB.started()
+    alone = [checker.check(parse_json(RawRow(number, line))).made for number, line in enumerate(rows, 1)]
+    assert [result.made for result in checked(rows, processes=2)] == alone
+    assert [result.made for result in checked(rows, processes=3)] == alone
+
+
+def test_a_row_that_kills_its_worker_costs_that_row() -> None:
+    """It is tried twice, and fails with the reason; all others have their results, once each, in order."""
+    texts = [f"text {number}" for number in range(400)]
+    for place in (0, 57, 58, 399):
+        texts[place] = "kill"
+    texts[200] = "exit"
+    results = checked(lines_of(*texts))
+    assert [result.line for result in results] == list(range(1, 401))
+    failed = {result.line - 1 for result in results if result.status == "failed"}
+    assert failed == {0, 57, 58, 200, 399}
+    row = json.loads(results[57].made[0])
+    assert row["id"] == 57
+    assert row["error"] == {
+        "type": "RowLostError",
+        "message": "the row has no result: its worker process was killed by signal 9",
+    }
+    assert "ended with exit code 3" in json.loads(results[200].made[0])["error"]["message"]
+
+
+def test_a_row_that_hangs_or_stops_its_worker_costs_that_row() -> None:
+    """After the time that a row has; a stopped process can do nothing about it itself."""
+    texts = ["fine"] * 40
+    texts[3], texts[20] = "hang", "stop"
+    results = checked(lines_of(*texts), row_seconds=2.0)
+    assert [result.line for result in results if result.status == "failed"] == [4, 21]
+    assert len(results) == 40
+    assert "took too long" in json.loads(results[3].made[0])["error"]["message"]
+
+
+def test_a_worker_that_is_killed_by_chance_costs_nothing(tmp_path) -> None:
+    """Its row is tried again."""
+    texts = [f"once {tmp_path}/{number}" if number % 50 == 0 else f"text {number}" for number in range(300)]
+    results = checked(lines_of(*texts))
+    assert [result.line for result in results] == list(range(1, 301))
+    assert {result.status for result in results} == {"passed"}
+
+
+def test_input_is_read_a_few_blocks_ahead_only() -> None:
+    """However fast it comes: memory does not grow with it."""
+    read = count()
+    rows = (RawRow(next(read) + 1, b'"text"') for _ in range(10**6))
+    with closing(checked_in_processes(JOB, parse_json, rows, processes=2)) as results:
+        for _ in range(100):
+            next(results)
+    assert next(read) <= 100 + 2 * (BLOCKS_AHEAD + 1) * BLOCK_ROWS
+
+
+def test_leaving_early_ends_the_workers() -> None:
+    """Nobody keeps a core busy afterwards."""
+    rows = (RawRow(number, b'"text"') for number in range(1, 100_000))
+    with closing(checked_in_processes(JOB, parse_json, rows, processes=2)) as results:
+        next(results)
+        children = _children()
+        assert len(children) >= 2
+    assert not [child for child in children if _is_worker(child)]
+
+
+def test_an_error_of_reading_comes_after_the_results_of_what_was_read() -> None:
+    """As with one process."""
+
+    def rows():
+        for number in range(1, 31):
+            yield RawRow(number, b'"text"')
+        raise RowsError("the file is broken here")
+
+    taken = []
+    results = checked_in_processes(JOB, parse_json, rows(), processes=2)
+    with pytest.raises(RowsError, match="broken here"):  # noqa: PT012 - it comes at the end
+        for result in results:
+            taken.append(result.line)  # noqa: PERF401 - what was taken before the error counts
+    assert taken == list(range(1, 31))
+
+
+def test_a_workflow_that_cannot_be_loaded_is_an_error() -> None:
+    """Not an endless row of processes."""
+    job = RowsJob("no_such_module:guard")
+    with pytest.raises(RowsError, match=r"cannot load the workflow.*no_such_module"):
+        list(checked_in_processes(job, parse_json, [RawRow(1, b'"text"')], processes=2))
+
+
+def test_workers_that_die_before_they_check_anything_end_the_run(tmp_path) -> None:
+    """As where memory is short."""
+    (tmp_path / "dying.py").write_text("import os\nos._exit(9)\n")
+    job = RowsJob(f"{tmp_path}/dying.py:guard")
+    with pytest.raises(RowsError, match="before they have checked a row; the last one ended with exit code 9"):
+        list(checked_in_processes(job, parse_json, [RawRow(1, b'"text"')], processes=2))
+
+
+def test_workers_killed_again_and_again_lose_and_double_nothing() -> None:
+    """From outside, at any moment, also while they start or send; only a row that was hit twice has failed."""
+    rows = lines_of(*(f"text {number}" for number in range(4000)))
+    stop = threading.Event()
+
+    def kill() -> None:
+        while not stop.wait(0.7):
+            for child in _children():
+                if _is_worker(child):
+                    os.kill(child, 9)
+                    break
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        results = []
+        for result in checked_in_processes(
+            JOB, parse_json, (RawRow(number, line) for number, line in enumerate(rows, 1)), processes=2
+        ):
+            results.append(result)
+            if result.line % 40 == 0:
+                time.sleep(0.02)  # so that the killer has time to hit
+    finally:
+        stop.set()
+        killer.join()
+    assert [result.line for result in results] == list(range(1, 4001))
+    assert Counter(result.status for result in results)["passed"] >= 3990
+
+
+def _children() -> list[int]:
+    """Return the processes that this one has started."""
+    tasks = Path(f"/proc/{os.getpid()}/task").iterdir()
+    return [int(child) for task in tasks for child in _read(f"{task}/children").split()]
+
+
+def _is_worker(child: int) -> bool:
+    """Return whether a process is one that checks rows, and lives."""
+    return "spawn_main" in _read(f"/proc/{child}/cmdline") and ") Z" not in _read(f"/proc/{child}/stat")
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text("latin-1")
+    except OSError:
+        return ""
