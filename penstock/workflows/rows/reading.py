@@ -29,6 +29,9 @@ InputFormat = Literal["auto", "jsonl", "text"]
 MAX_LINE = 64 * 1024 * 1024
 """The length of the longest line that is read, in bytes: far beyond any conversation, and small for a memory."""
 
+DEEPEST = 200
+"""How many levels deep the value of a row may be nested: far beyond any conversation, and safe for what walks it."""
+
 TOOL_VALUES = {name: stage.value for name, stage in STAGES.items() if stage.value}
 """The stages that check a JSON value instead of messages, and the field of a row that holds it."""
 
@@ -322,7 +325,29 @@ def parse_text(raw: RawRow) -> InputRow:
 
 def parse_json(raw: RawRow) -> InputRow:
     """Return a line of JSON as a row."""
-    return _parsed_line(raw, json.loads)
+    return _parsed_line(raw, _json_value)
+
+
+def _json_value(text: str) -> Any:
+    value = json.loads(text)
+    if text.count("[") + text.count("{") > DEEPEST and _is_too_deep(value):
+        raise RecursionError
+    return value
+
+
+def _is_too_deep(value: Any) -> bool:
+    """Return whether a JSON value is nested deeper than `DEEPEST` levels."""
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [
+            item
+            for each in level
+            for item in (each.values() if is_object(each) else each)
+            if isinstance(item, (dict, list))
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _parsed_line(raw: RawRow, value_of: Callable[[str], Any]) -> InputRow:
@@ -336,7 +361,7 @@ def _parsed_line(raw: RawRow, value_of: Callable[[str], Any]) -> InputRow:
     except json.JSONDecodeError as error:
         problem = f"it is not valid JSON: {error.msg.removesuffix(' at')} at column {error.colno}"
     except RecursionError:
-        problem = "it cannot be parsed as JSON: it is nested too deeply"
+        problem = f"it is nested too deeply: more than {DEEPEST} levels"
     except ValueError:
         problem = "it cannot be parsed as JSON: a number has too many digits"
     return InputRow(line, problem=problem, file=file, raw=data)

@@ -1,5 +1,6 @@
 """`penstock run` over many rows: processes, columns, dead letters, and what ends a run."""
 
+import filecmp
 import json
 import os
 import signal
@@ -159,6 +160,43 @@ def test_a_log_message_of_a_worker_is_written_once(world: Path) -> None:
     lines = err.decode().splitlines()
     assert lines.count("saw same") == 1
     assert "penstock: logged 499 more times: saw same" in lines
+
+
+ODD = [
+    b'{"id": 1, "text": "nul \x00"}',
+    b'{"id": 2, "text": "nul \\u0000"}',
+    b'{"id": 3, "text": "' + "ä".encode() * 40_000 + b'\xc3"}',
+    *(b'{"id": %d, "text": "x", "deep": ' % depth + b"[" * depth + b"]" * depth + b"}" for depth in range(190, 210)),
+    *(
+        b'{"id": %d, "text": "x", "deep": ' % depth + b'{"a":' * depth + b"1" + b"}" * depth + b"}"
+        for depth in (199, 200)
+    ),
+    *(b"[" * depth + b"]" * depth for depth in (900, 950, 980, 990, 10_000, 1_000_000)),
+    b'{"id": 4, "text": "x", "n": ' + b"9" * 5000 + b"}",
+    b'{"id": 5, "text": "half \\ud800"}',
+    b'{"id": 6, "text": "x", "n": NaN, "m": 1e999}',
+    b'{"id": 6, "text": "x", "label": 1}',
+    b'{"id": 6, "text": "x", "label": "a"}',
+    b'{"id": {"a": 1}, "text": "x", "": 2}',
+    b'{"text": "' + b"a " * 150_000 + b'"}',
+    b'{"id": 7, "text": "x"}',
+]
+"""Rows that nobody expects."""
+
+
+def test_rows_that_nobody_expects_cost_no_other_row(world: Path, run) -> None:
+    """Each has one result, and the same with every number of processes."""
+    (world / "odd.jsonl").write_bytes(b"\n".join(ODD))
+    for jobs in ("1", "2"):
+        files = ("-o", f"out{jobs}.jsonl", "--dead-letters", f"dead{jobs}.jsonl")
+        assert run("run", "guards.py:guard", "-i", "odd.jsonl", "-j", jobs, "--no-times", *files).code == 3
+    assert filecmp.cmp("out1.jsonl", "out2.jsonl", shallow=False)
+    assert filecmp.cmp("dead1.jsonl", "dead2.jsonl", shallow=False)
+    rows = [json.loads(line) for line in (world / "out1.jsonl").read_text("utf-8").splitlines()]
+    assert [row["line"] for row in rows] == list(range(1, len(ODD) + 1))
+    deep = [row["status"] for row in rows if "deep" in row or "too deeply" in str(row["error"])]
+    assert deep == ["passed"] * 10 + ["invalid"] * 10 + ["passed"] + ["invalid"] * 7
+    assert rows[-1]["status"] == "passed"
 
 
 # Columns
