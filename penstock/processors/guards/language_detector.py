@@ -510,8 +510,11 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
     def scan(
         self, window: TextWindow, ctx: AnyContext
     ) -> tuple[Sequence[WindowVerdict], int] | Awaitable[tuple[Sequence[WindowVerdict], int]]:
-        """Return a verdict about each window that has ended, with translations, and where the next one begins."""
-        read = super().scan(window, ctx)
+        """Return a verdict about each window that has ended, with translations, and where the next one begins.
+
+        Each is a finding, since a text's summary counts all of them.
+        """
+        read = self.verdicts(window, ctx)
         if not isinstance(read, tuple):
             return self._finished(read, window, ctx)
         made: list[WindowVerdict] = []

@@ -18,7 +18,7 @@ from penstock.engine.tasks import gather, runs_without_loop
 from penstock.engine.text_guards.reporting import MOST_LISTED, cannot_edit, field_of, listed_place
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.facts import Key
-from penstock.engine.values.frozen import EMPTY, freeze
+from penstock.engine.values.frozen import EMPTY, FrozenDict, freeze
 from penstock.engine.values.model import JudgeError
 from penstock.engine.workers import run_in_worker
 from penstock.processors.guards.judged_guard import (
@@ -107,6 +107,7 @@ class ScoreGuard(Guard[V]):
         scores: the fact with the highest score of each category in the run.
     """
 
+    searching = (*Guard.searching, "verdicts")
     input_windows: ClassVar[Windows] = Windows(least=1_000, most=2_000, overlap=200)
     output_windows: Windows = Windows(least=40, most=600, overlap=200)
     read_parts_separately = False
@@ -192,13 +193,17 @@ class ScoreGuard(Guard[V]):
 
     def limit(self, category: str, *, judged: bool) -> float:
         """Return the score from which on a category counts; ``judged``: of a judge's scores."""
+        return self.limits((category,), judged=judged)[category]
+
+    def limits(self, categories: Iterable[str], *, judged: bool) -> dict[str, float]:
+        """Return the score from which on each category counts; ``judged``: of a judge's scores."""
         if isinstance(self.threshold, (int, float)):
-            return self.threshold
-        if self.threshold is not None and category in self.threshold:
-            return self.threshold[category]
-        if judged or self.own is None:
-            return self.judged_threshold
-        return self.own.thresholds.get(category, self.judged_threshold)
+            return dict.fromkeys(categories, self.threshold)
+        usual = EMPTY if judged or self.own is None else self.own.thresholds
+        limits = {name: usual.get(name, self.judged_threshold) for name in categories}
+        if self.threshold is not None:
+            limits.update({name: self.threshold[name] for name in limits if name in self.threshold})
+        return limits
 
     def detector_limit(self, category: str) -> float:
         """Return the score of the user's own detector from which a category counts: its own, unless one is set."""
@@ -209,7 +214,7 @@ class ScoreGuard(Guard[V]):
 
     def apply_limits(self, scored: WindowScores) -> WindowScores:
         """Return scores with the categories flagged that reach their limit."""
-        limits = {name: self.limit(name, judged=bool(scored.judge)) for name in scored.scores}
+        limits = self.limits(scored.scores, judged=bool(scored.judge))
         flagged = tuple(name for name, score in scored.scores.items() if score >= limits[name])
         return scored._replace(flagged=flagged, limits=limits)
 
@@ -236,6 +241,23 @@ class ScoreGuard(Guard[V]):
         return unfinished(text, start, (self.output_windows, self.input_windows), final=final)
 
     def scan(
+        self, window: TextWindow, ctx: AnyContext
+    ) -> tuple[Sequence[WindowVerdict], int] | Awaitable[tuple[Sequence[WindowVerdict], int]]:
+        """Return the verdicts that something is to be done about, and where the next window begins.
+
+        Scores of windows that are not flagged are reported at once, unless a callback wants them: most texts are
+        ordinary, and a finding costs a stream more than it took to score the window.
+        """
+        judged = self.verdicts(window, ctx)
+        if not isinstance(judged, tuple) or self._reporter.is_heard():
+            return judged
+        verdicts, hold = judged
+        if any(verdict.scored.flagged for verdict in verdicts):
+            return judged
+        self._report_scores(ctx, [verdict.scored for verdict in verdicts])
+        return (), hold
+
+    def verdicts(
         self, window: TextWindow, ctx: AnyContext
     ) -> tuple[Sequence[WindowVerdict], int] | Awaitable[tuple[Sequence[WindowVerdict], int]]:
         """Return a verdict about each window that has ended, and where the next one begins."""
@@ -400,14 +422,17 @@ class ScoreGuard(Guard[V]):
         }
 
     def _report_scores(self, ctx: AnyContext, scored: Sequence[WindowScores]) -> None:
-        highest = dict(ctx.get(self.scores) or EMPTY)
+        known = ctx.get(self.scores) or EMPTY
+        highest = dict(known)
         for each in scored:
             for name, score in each.scores.items():
-                highest[name] = max(score, highest.get(name, 0.0))
-        if highest:
-            frozen = freeze(highest)
-            ctx.put(self.scores, frozen)
-            ctx.note(scores=frozen)
+                if score > highest.get(name, -1.0):
+                    highest[name] = score
+        if highest != known:
+            known = FrozenDict(highest)
+            ctx.put(self.scores, known)
+        if known:
+            ctx.note(scores=known)
 
     def _detection(self, ctx: AnyContext, window: TextWindow, verdict: WindowVerdict) -> Detection:
         place, _ = window.locate(verdict.start)

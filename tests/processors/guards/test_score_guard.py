@@ -23,8 +23,11 @@ from penstock.processors.guards.score_guard import ScoreGuard, WindowScores
 from penstock.testing import ScriptedModel, run_stage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from penstock.engine.processor.context import AnyContext
+    from penstock.engine.text_guards.window import Hit
+    from penstock.engine.values.edits import Edit
     from penstock.engine.values.protocols import Judged
     from penstock.processors.guards.judged_guard import Detection, GuardOptions
 
@@ -274,10 +277,31 @@ def test_a_glance_skips_only_windows_that_wait_for_their_end(text: str, more: st
 
 
 def scanned(guard: Manners, window: TextWindow, stage: str) -> tuple[list[Any], int]:
-    """Return what a guard finds in a window, and from where on it holds text back."""
+    """Return a guard's verdicts about a window, and from where on it holds text back."""
     ctx: Any = SimpleNamespace(stage=stage)
-    result: Any = guard.scan(window, ctx)
+    result: Any = guard.verdicts(window, ctx)
     return list(result[0]), result[1]
+
+
+@pytest.mark.parametrize("heard", [False, True])
+def test_ordinary_windows_are_scored_and_are_findings_only_for_a_callback(heard: bool) -> None:
+    """Their highest scores stand in the fact and in the record all the same."""
+    told: list[Detection] = []
+    acted: list[int] = []
+
+    class Acts(Manners):
+        def act(self, hits: Sequence[Hit], ctx: AnyContext) -> Sequence[Iterable[Edit]]:
+            acted.append(len(hits))
+            return super().act(hits, ctx)
+
+    guard = Acts(strategy="warn", on_detection=told.append if heard else None)
+    run = Workflow("w").then(guard).start_sync(records=True)
+    with run.process_output_stream(["Good day. ", "How are ", "you? ", "Fine."]) as chunks:
+        assert "".join(chunk.text for chunk in chunks) == "Good day. How are you? Fine."
+    assert chunks.outcome is not None
+    assert dict(chunks.outcome.facts[guard.scores]) == {"rude": 0.1, "vile": 0.0}
+    assert [dict(record.details["scores"]) for record in run.records] == [{"rude": 0.1, "vile": 0.0}]
+    assert len(told) == len(acted) == (3 if heard else 0)
 
 
 def test_a_class_that_searches_in_its_own_way_is_asked_about_every_window() -> None:
