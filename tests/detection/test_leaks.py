@@ -408,3 +408,15 @@ def test_most_prose_is_quiet() -> None:
     for text in (CLEAN, "Flour (2 kg) and water: 3.5 l, „für zwei Tage“ — c’est tout."):
         assert PLAIN_INDEX.quiet(text, 0, final=True) == len(text)
     assert PLAIN_INDEX.quiet(f"{CLEAN} {EXCERPT}", 0, final=True) is None
+
+
+def test_what_may_become_a_code_is_searched_once_it_has_ended() -> None:
+    """It is held from its beginning, as the search holds it, and need not be searched again with every piece."""
+    code = base64.b64encode(EXCERPT.encode()).decode()
+    for end in range(1, len(code) + 1):
+        text = f"{CLEAN} Look: {code[:end]}"
+        assert PLAIN_INDEX.quiet(text, 0, final=False) == len(text) - end
+        assert PLAIN_INDEX.scan(text, 0, {}, final=False) == ([], len(text) - end)
+    assert PLAIN_INDEX.quiet(f"{CLEAN} Look: {code} ", 0, final=False) is None
+    assert PLAIN_INDEX.quiet(f"{CLEAN} Look: {code}", 0, final=True) is None
+    assert PLAIN_INDEX.find(f"{CLEAN} Look: {code}")

@@ -132,8 +132,8 @@ CANARY = "canary"
 _ATBASH = str.maketrans("abcdefghijklmnopqrstuvwxyz", "zyxwvutsrqponmlkjihgfedcba")
 _NOTE = "leaks"
 _DEPTH = 2  # codes within codes
-_CHUNK = rf"[!-~\u00a1-\u058f\u2010-\u2027\u2030-\u205e\u20a0-\u20c0]{{0,{BLOB - 1}}}+"  # too short for a code
-_CHUNKS = re.compile(rf"((?:{_CHUNK}[ \n])*+){_CHUNK}")
+_SIGN = r"[!-~\u00a1-\u058f\u2010-\u2027\u2030-\u205e\u20a0-\u20c0]"
+_CHUNKS = re.compile(rf"((?:{_SIGN}{{0,{BLOB - 1}}}+[ \n])*+){_SIGN}*+")  # before a space, each is too short for a code
 _MOST_GLANCED = 1000  # characters: a longer text is searched faster than it is looked at
 
 
@@ -240,37 +240,43 @@ class PromptIndex:
 
         None: the glance does not show that. Do not ask if `goes_on` with the notes of the text.
         """
-        pairs, canaries = self._passages.pairs, self.canaries
-        if not (pairs or canaries):
+        canaries = self.canaries
+        if not (self._passages.pairs or canaries):
             return len(text)
         piece = text[start:] if start else text
         view = None if piece.isascii() else PlainView(piece, final=final)
         read = piece.lower() if view is None else view.text
         chunks = _CHUNKS.fullmatch(read)
-        if chunks is None or len(read) > _MOST_GLANCED:
+        if chunks is None or len(read) > _MOST_GLANCED or (final and len(read) - chunks.end(1) >= BLOB):
             return None
-        # What no space ends yet may become anything, so it is held back.
-        held = whole = len(read) if final else chunks.end(1)
+        # What no space ends yet may become anything, also a code, so it is held back.
+        whole = len(read) if final else chunks.end(1)
         words = spellings(read[:whole])
         if (len(words) >= UNITS and have_run(words)) or (canaries and any(self._canaries.find(read))):
             return None
-        if words:
-            lettered = [word for word in words if has_letters(word)]
-            if not pairs.keys().isdisjoint(pairwise(lettered)):
-                chains = WordChains(cut(read[:whole]).lettered(), self._passages)
-                if chains.taken or chains.cuts:
-                    return None
-                held = chains.hold(whole)
-            elif lettered and lettered[-1] in self._passages.firsts:
-                low = read.rfind(lettered[-1], 0, whole)
-                held = low if whole - low - len(lettered[-1]) <= FAR else whole
-        if final:
-            return len(text)
+        held = self._open_passage(read, words, whole) if words else whole
+        if final or held is None:
+            return None if held is None else len(text)
         held = min(held, open_run(read, words, whole))
         held = min(held, self._canaries.hold(read)) if canaries else held
         if view is not None:
             held = view.source if held == len(read) else view.start(held)
         return start + held
+
+    def _open_passage(self, text: str, words: Sequence[str], end: int) -> int | None:
+        """Return where the first passage begins that may go on at a place of a text; the place if there is none.
+
+        None: the words before the place show a passage, or make up too long a chain.
+        """
+        passages = self._passages
+        lettered = [word for word in words if word.isalpha() or has_letters(word)]
+        if not passages.pairs.keys().isdisjoint(pairwise(lettered)):
+            chains = WordChains(cut(text[:end]).lettered(), passages)
+            return None if chains.taken or chains.cuts else chains.hold(end)
+        if lettered and lettered[-1] in passages.firsts:
+            low = text.rfind(lettered[-1], 0, end)
+            return low if end - low - len(lettered[-1]) <= FAR else end
+        return end
 
     @staticmethod
     def goes_on(notes: Mapping[str, Value]) -> bool:
