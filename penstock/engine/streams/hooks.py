@@ -249,7 +249,7 @@ class HookPipe:
         out: list[Chunk] = []
         for index in range(first, len(self._steps)):
             step = self._steps[index]
-            if ending:
+            if ending and step.flush is not None:
                 out.extend(await self._pass_all(await self._ask(step, step.flush), index + 1))
             made = (chunk,) if _is_unseen(chunk) else await self._call(step, chunk)
             if ending:
@@ -314,7 +314,8 @@ class HookPipe:
         """Flush the hooks; return their remaining chunks."""
         out: list[Chunk] = []
         for index, step in enumerate(self._steps):
-            out.extend(await self._pass_all(await self._ask(step, step.flush), index + 1))
+            if step.flush is not None:
+                out.extend(await self._pass_all(await self._ask(step, step.flush), index + 1))
         return out
 
     async def wake(self, now: float) -> Sequence[Chunk]:

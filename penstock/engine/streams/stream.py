@@ -80,7 +80,8 @@ class StreamNormalizer:
     @property
     def current(self) -> tuple[str | None, Callable[[str], object]]:
         """The id of the current text and a function that appends to it; None as id where there is no current text."""
-        return (None, _nothing) if self._begun else self.answer.at_hand
+        text, write = self.answer.at_hand
+        return (None, _nothing) if self._begun and ("text-delta", text) in self._begun else (text, write)
 
     def normalize(self, chunks: Sequence[Chunk]) -> list[Chunk]:
         """Normalize chunks, and add them to the answer."""

@@ -12,7 +12,7 @@ from penstock.engine.workers import AbandonedError
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
+    from collections.abc import Callable, Coroutine, Generator, Iterable
 
 T = TypeVar("T")
 
@@ -49,14 +49,15 @@ class Emitter(Generic[T]):
 
     # For the coroutine
 
-    def emit(self, item: T) -> Awaitable[None]:
+    @types.coroutine
+    def emit(self, item: T) -> Generator[object, object, None]:
         """Give an item to the reader, and wait until the next one is requested.
 
         Raises:
             AbandonedError: the reader has closed the emitter.
         """
         self.last = item
-        return _emitted()
+        yield _EMITTED
 
     async def emit_all(self, items: Iterable[T]) -> None:
         """Emit items, one after another."""
@@ -68,14 +69,6 @@ class Emitter(Generic[T]):
     def __aiter__(self) -> Self:
         """Return the emitter itself."""
         return self
-
-    def __anext__(self) -> Awaitable[T]:
-        """Return an awaitable for the next item.
-
-        Raises:
-            StopAsyncIteration: the coroutine has ended, or `cancel` was called.
-        """
-        return self._advance(None)
 
     def cancel(self) -> None:
         """Cancel the pending read, if there is one, on asyncio.
@@ -98,14 +91,18 @@ class Emitter(Generic[T]):
             self.over = True
             return
         try:
-            await self._advance(AbandonedError())
+            await self.__anext__(AbandonedError())
         except (AbandonedError, StopAsyncIteration):
             return
         raise RuntimeError("a coroutine emitted an item after its reader had left")
 
     @types.coroutine
-    def _advance(self, error: BaseException | None) -> Generator[object, object, T]:
-        """Run the coroutine until it emits an item, as ``await`` does; ``error`` is raised where it waits."""
+    def __anext__(self, error: BaseException | None = None) -> Generator[object, object, T]:
+        """Run the coroutine until it emits an item, as ``await`` does; ``error`` is raised where it waits.
+
+        Raises:
+            StopAsyncIteration: the coroutine has ended, or `cancel` was called.
+        """
         run = self._coroutine
         if run is None:
             if self.over:
@@ -155,8 +152,3 @@ def _is_cancellation(error: BaseException) -> bool:
 
 
 _EMITTED = object()
-
-
-@types.coroutine
-def _emitted() -> Generator[object, object, None]:
-    yield _EMITTED

@@ -78,10 +78,10 @@ class ChunkReader:
 class AnswerReader:
     """Iterates over the pieces of text of a stream."""
 
-    __slots__ = ("_chunks",)
+    __slots__ = ("_next",)
 
-    def __init__(self, chunks: ChunkReader) -> None:
-        self._chunks = chunks
+    def __init__(self, following: Callable[[], Awaitable[Chunk]]) -> None:
+        self._next = following
 
     def __aiter__(self) -> Self:
         """Return the iterator itself."""
@@ -89,9 +89,8 @@ class AnswerReader:
 
     async def __anext__(self) -> str:
         """Return the next piece of text."""
-        following = self._chunks.__anext__
         while True:
-            chunk = await following()
+            chunk = await self._next()
             if chunk.type == "text-delta":
                 return chunk.text
 
@@ -146,7 +145,7 @@ class AgentStream(Generic[T]):
             UsageError: the stream was not entered, or is read already.
             PenstockError: on iteration, the error that ended the request; see `Agent.generate`.
         """
-        return self._read()
+        return ChunkReader(self._begun())
 
     @property
     def text_stream(self) -> AsyncIterator[str]:
@@ -158,19 +157,20 @@ class AgentStream(Generic[T]):
             UsageError: the stream was not entered, or is read already.
             PenstockError: on iteration, the error that ended the request; see `Agent.generate`.
         """
-        return AnswerReader(self._read())
+        return AnswerReader(self._begun())
 
     def __aiter__(self) -> AsyncIterator[Chunk]:
         """Return `full_stream`."""
-        return self._read()
+        return ChunkReader(self._begun())
 
-    def _read(self) -> ChunkReader:
+    def _begun(self) -> Callable[[], Awaitable[Chunk]]:
+        """Begin to read; return the function that gives the next chunk."""
         if self._chunks is None:
             raise _not_entered()
         if self._started:
             raise UsageError("a stream can be read once only; keep its chunks if you need them again")
         self._started = True
-        return ChunkReader(self._next)
+        return self._next
 
     # The result
 
@@ -297,7 +297,7 @@ class AgentStream(Generic[T]):
                 else:
                     made.append(self._noted(chunk, loop))
         finally:
-            self._buffer.extend(made)
+            self._buffer += made
             self._stop_reading()
         if self._result is not None or self._options.on_chunk is not None:
             await self._call_back_all(made)
