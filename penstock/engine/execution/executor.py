@@ -57,6 +57,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_new = object.__new__
+
 
 def execute(block: Block, call: StageCall, payload: Payload) -> Coroutine[object, None, Payload]:
     """Return an awaitable that runs a block; its payload carries the verdict, if there was one."""
@@ -81,7 +83,11 @@ async def _run_steps(block: PlanSteps, call: StageCall, payload: Payload) -> Pay
     quiet = call.run.spans is None
     started = 0.0 if quiet else perf_counter()
     for step, hook, awaits, context in block.calls if quiet or not call.run.enclosers else _enclosed(block, call):
-        ctx = context(call, step, payload)
+        ctx = _new(context)  # and what its `__init__` does, without the cost of calling the class
+        ctx._call = call
+        ctx._step = step
+        ctx._payload = payload
+        ctx.effects = None
         try:
             result = hook(ctx)
             if awaits:
