@@ -53,11 +53,13 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from penstock.engine.graph.plan import Block, Call
+    from penstock.engine.processor.context import Effects
     from penstock.engine.processor.state import StageCall
 
 T = TypeVar("T")
 
 _new = object.__new__
+_NO_EFFECTS: Effects | None = None
 
 
 def execute(block: Block, call: StageCall, payload: Payload) -> Coroutine[object, None, Payload]:
@@ -84,10 +86,10 @@ async def _run_steps(block: PlanSteps, call: StageCall, payload: Payload) -> Pay
     started = 0.0 if quiet else perf_counter()
     for step, hook, awaits, context in block.calls if quiet or not call.run.enclosers else _enclosed(block, call):
         ctx = _new(context)  # and what its `__init__` does, without the cost of calling the class
-        ctx._call = call
-        ctx._step = step
-        ctx._payload = payload
-        ctx.effects = None
+        ctx._call = call  # pyright: ignore[reportPrivateUsage]
+        ctx._step = step  # pyright: ignore[reportPrivateUsage]
+        ctx._payload = payload  # pyright: ignore[reportPrivateUsage]
+        ctx.effects = _NO_EFFECTS  # a plain None would tell type checkers that there are never any
         try:
             result = hook(ctx)
             if awaits:

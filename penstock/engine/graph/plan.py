@@ -259,6 +259,26 @@ def plan_steps(block: Block | None, *, fallbacks: bool = False) -> Iterator[Plan
         yield from plan_steps(block.fallback, fallbacks=True)
 
 
+class StreamPlan:
+    """The plan of the stream's stage, and what its steps need of a stream.
+
+    Attributes:
+        block: the plan; None if no step has the stage.
+        timed: whether a step may ask to be woken.
+        gathers: whether pieces of text gather while a step looks at those before.
+        ends: whether a step may end the stream before its source does.
+    """
+
+    __slots__ = ("block", "ends", "gathers", "timed")
+
+    def __init__(self, block: Block | None) -> None:
+        steps = list(plan_steps(block, fallbacks=True))
+        self.block = block
+        self.timed = any(step.timed for step in steps)
+        self.gathers = any(step.gathers for step in steps)
+        self.ends = any(step.ends for step in steps)
+
+
 def needs_loop(block: Block | None) -> bool:
     """Return whether a plan can only run in an event loop."""
     return block is not None and not block.sync and bool(waiting_steps(block))

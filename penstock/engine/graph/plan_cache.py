@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from penstock.engine.graph.checks import problems
 from penstock.engine.graph.nodes import Sequence, Step, resolve, walk
-from penstock.engine.graph.plan import compile_plan, enforced_steps, plan_steps, serving
+from penstock.engine.graph.plan import StreamPlan, compile_plan, enforced_steps, plan_steps, serving
 from penstock.engine.processor.stages import STAGES, STREAM
 from penstock.engine.values.errors import WorkflowError
 
@@ -31,6 +31,7 @@ class Plans:
         "_release",
         "_resolved",
         "_retries",
+        "_stream",
         "name",
         "orders",
         "root",
@@ -48,6 +49,7 @@ class Plans:
         self._beside: bool | None = None
         self._late_calls: bool | None = None
         self._retries: int | None = None
+        self._stream: StreamPlan | None = None
         self.shadowed = _in_shadow(root)
         self.warned_live = False  # whether the log has warned that answers leave before all guards have judged them
 
@@ -86,8 +88,7 @@ class Plans:
     def runs_beside_model(self) -> bool:
         """Whether something may run beside the model: timers or async guards in the stream, or overlapping checks."""
         if self._beside is None:
-            steps = plan_steps(self.stage(STREAM.name), fallbacks=True)
-            self._beside = any(step.timed or step.gathers for step in steps) or _overlaps(self.root)
+            self._beside = self.stream.timed or self.stream.gathers or _overlaps(self.root)
         return self._beside
 
     @property
@@ -111,6 +112,13 @@ class Plans:
             ):
                 found = stage.judges  # the last one decides: it is the latest
         return found
+
+    @property
+    def stream(self) -> StreamPlan:
+        """The plan for the stream's stage."""
+        if self._stream is None:
+            self._stream = StreamPlan(self.stage(STREAM.name))
+        return self._stream
 
     def stage(self, name: str) -> Block | None:
         """Return the plan for a stage; None where no step has it."""

@@ -380,8 +380,8 @@ class Run:
     ) -> OutputStream:
         from penstock.engine.streams.stream import OutputStream  # loaded where an answer is streamed
 
-        block = self._plans.stage(STREAM.name)
-        return OutputStream(self._AnswerStream(self, info, last=last, sync=sync), block, source, hold, sync=sync)
+        host = self._AnswerStream(self, info, last=last, sync=sync)
+        return OutputStream(host, self._plans.stream, source, hold, sync=sync)
 
     def process_llm_response(self, messages: Messages | MessageList | None = None, **info: Value) -> Stepping:
         """Run `process_llm_response` when the model's stream has ended; ``chunks``, ``model``, ``from_cache``."""

@@ -107,9 +107,8 @@ class Builder:
         for call in block.calls:
             if text_guard_of(call[0].processor) is None:
                 step = self._shared.open_step(call[0], self._call)
-                leavable = self._enclosed(step)
-                hook, waits = leavable(call[1], waits=call[2])
-                hooks.append(HookStep(step, hook, waits=waits, leavable=leavable))
+                leavable = None if self._limit is None and step.enclosing is None else self._enclosed(step)
+                hooks.append(HookStep(step, call[1], call[2], leavable))
                 continue
             yield from self._hook_pipes(hooks)
             hooks = []

@@ -120,11 +120,15 @@ def _shown_async(call: HookCall) -> HookCall:
 
 
 class Leavable(Protocol):
-    """Returns a hook as it is called under a time limit, and whether that waits."""
+    """Returns a hook as it is called under a time limit or by observers, and whether that waits."""
 
     def __call__(self, call: HookCall, *, waits: bool) -> tuple[HookCall, bool]:
         """Return the hook, and whether it waits."""
         ...
+
+
+def _as_called(call: HookCall | None, leavable: Leavable | None) -> HookCall | None:
+    return call if call is None or leavable is None else leavable(call, waits=is_async(call))[0]
 
 
 class HookStep:
@@ -132,17 +136,17 @@ class HookStep:
 
     __slots__ = ("call", "ctx", "deadline", "fits", "flush", "out", "plain_call", "step", "waits", "wake")
 
-    def __init__(self, step: StreamStep, call: HookCall, *, waits: bool, leavable: Leavable) -> None:
-        """Describe a hook; under a time limit, ``leavable`` makes of each function one that can be left."""
+    def __init__(self, step: StreamStep, call: HookCall, waits: bool, leavable: Leavable | None) -> None:  # noqa: FBT001 - a field
+        """Describe a hook; ``leavable``: how its functions are called, where that is not as they are."""
         processor = step.step.processor
+        if leavable is not None:
+            call, waits = leavable(call, waits=waits)
         self.step = step
         self.ctx: OutputStreamContext = step.ctx
         self.call = call
         self.waits = waits
-        flush: HookCall | None = getattr(processor, "flush", None)
-        wake: HookCall | None = getattr(processor, "wake", None) if processor.timed else None
-        self.flush = flush and leavable(flush, waits=is_async(flush))[0]
-        self.wake = wake and leavable(wake, waits=is_async(wake))[0]
+        self.flush = _as_called(getattr(processor, "flush", None), leavable)
+        self.wake = _as_called(getattr(processor, "wake", None), leavable) if step.step.timed else None
         self.deadline: float | None = None
         self.out = False  # it failed, so it takes no part in the rest of the block
         self.fits = _FITS[step.step.edits]

@@ -202,9 +202,9 @@ class PipeRow:
 
     def __init__(self, pipes: Sequence[Pipe]) -> None:
         self.all = pipes
-        self._fast = tuple(enumerate([pipe.feed_fast for pipe in pipes]))
         self._stopped: tuple[int, Chunk] | None = None  # the pipe at which `feed_fast` stopped, and what it is fed
         only = pipes[0] if len(pipes) == 1 else None
+        self._fast = () if only is not None else tuple(enumerate([pipe.feed_fast for pipe in pipes]))
         self.feed_fast = self._feed_fast if only is None else only.feed_fast
         self.feed_fast_async = only.feed_fast_async if isinstance(only, HookPipe) and only.waits else None
 

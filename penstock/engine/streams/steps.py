@@ -167,7 +167,7 @@ class StreamStep:
         self.ctx: OutputStreamContext = OutputStreamContext(call, step, shared.payload)
         self.changed = False
         self.since = math.inf
-        self._edits: list[tuple[TextPlace, Edit]] = []
+        self._edits: tuple[tuple[TextPlace, Edit], ...] = ()
         self._done = False
         self._started = perf_counter() if call.run.spans is not None else 0.0
         self.enclosing: EnclosedCall | None = call.enclosed(step) if call.run.enclosers else None
@@ -279,7 +279,7 @@ class StreamStep:
         """Keep edits for the record."""
         self.changed = True
         if self._call.run.spans is not None and len(self._edits) < _MOST_EDITS:
-            self._edits.extend((place, edit) for edit in edits)
+            self._edits += tuple([(place, edit) for edit in edits])
 
     def cut_off(self, *, told: bool) -> None:
         """Note that a timeout cut it off: its record does not say *passed*, but may say *edited*."""
@@ -297,7 +297,7 @@ class StreamStep:
     def _record(self, status: Value, tripwire: Tripwire | None = None, error: str | None = None) -> None:
         self._done = True
         if self._started:
-            edits, self._edits = self._edits, []
+            edits, self._edits = self._edits, ()
             record(
                 self._call,
                 self.step,

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 import anyio
 
 from penstock.engine.execution.offloading import is_long_value
-from penstock.engine.graph.plan import plan_steps
 from penstock.engine.processor.payload import Payload
 from penstock.engine.processor.stages import STREAM
 from penstock.engine.streams.builder import Builder
@@ -34,7 +33,7 @@ from penstock.engine.streams.sources import (
 from penstock.engine.streams.steps import Stopped, StreamCall
 from penstock.engine.tasks import Pace, close_in, on_asyncio, run_without_loop, runs_without_loop
 from penstock.engine.values.answer_builder import Assembly
-from penstock.engine.values.call_ids import CallIds, call_ids_of
+from penstock.engine.values.call_ids import OF_CALLS, CallIds, call_ids_of
 from penstock.engine.values.chunks import Chunk, notices
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import FrozenDict
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from penstock.engine.execution.outcome import Outcome
-    from penstock.engine.graph.plan import Block
+    from penstock.engine.graph.plan import StreamPlan
     from penstock.engine.graph.plan_cache import Hold
     from penstock.engine.processor.state import StageCall
     from penstock.engine.streams.chunk_log import HeldMeter
@@ -171,15 +170,12 @@ class OutputStream:
 
     outcome: Outcome | None
     judged: Outcome | None
-    _call_ids: CallIds  # from `_opened` on
 
-    def __init__(
-        self, host: StreamHost, block: Block | None, source: Source, hold: Hold, *, sync: bool = False
-    ) -> None:
+    def __init__(self, host: StreamHost, plan: StreamPlan, source: Source, hold: Hold, *, sync: bool = False) -> None:
         self.outcome = self.judged = None
         self._answer: Message | None = None  # after a later stage
         self._host = host
-        self._block = block
+        self._plan = plan
         iterator = iterator_of(source)
         if sync and not isinstance(iterator, FromSync):
             raise UsageError("a sync run reads a sync source, and this one is async; use workflow.start()")
@@ -187,16 +183,14 @@ class OutputStream:
         self._hold: Hold = hold
         self._sync = sync
         self._clock = time.monotonic if sync else anyio.current_time
-        steps = list(plan_steps(block, fallbacks=True))
-        self._timed = any(step.timed for step in steps)
-        self._gathers = any(step.gathers for step in steps)
-        if any(step.ends for step in steps):
+        if plan.ends:
             iterator = Ending(iterator)
             iterator.why = lambda: None if self._shared is None else self._shared.ending
         self._source: AsyncIterator[Chunk | str] = iterator
         self._iterator = iterator  # the source as it is read
         self._normalizer = StreamNormalizer()
         self._shared: StreamCall | None = None
+        self._call_ids: CallIds | None = None  # made with the first call
         self._reader: TaskReader | None = None
         self._chunks: AsyncGenerator[Chunk] | None = None
         self._scope: anyio.CancelScope | None = None
@@ -261,7 +255,7 @@ class OutputStream:
         if not self._sync and not on_asyncio():
             self._scope = anyio.CancelScope()
             self._scope.__enter__()  # around any scope of the source's
-        if (self._timed or self._gathers or self._checks is not None) and not self._sync:
+        if (self._plan.timed or self._plan.gathers or self._checks is not None) and not self._sync:
             self._check_done = anyio.Event()
             self._reader = TaskReader(self._iterator if self._log is None else self._log.source(self._iterator))
             await self._reader.open(None if self._checks is None else functools.partial(self._check, self._checks))
@@ -306,8 +300,8 @@ class OutputStream:
         failure: Exception | None = None
         try:
             pipes = await self._opened(call, before)
-            feed_fast = _wakes_first if self._timed else pipes.feed_fast
-            feed_fast_async = None if self._timed else pipes.feed_fast_async
+            feed_fast = _wakes_first if self._plan.timed else pipes.feed_fast
+            feed_fast_async = None if self._plan.timed else pipes.feed_fast_async
             often = _SELDOM if all(type(pipe) is HookPipe for pipe in pipes.all) else _OFTEN
             run, normalize = call.run, self._normalizer.normalize
             advance = self._iterator.__anext__ if self._reader is None else functools.partial(self._next, pipes)
@@ -398,11 +392,10 @@ class OutputStream:
         if self._sync and self._checks is not None:
             self._checked = await self._checks()
             self._check_passed()
-        self._call_ids = CallIds(self._taken_call_ids)
         self._facts = dict(before.facts)
         self._shared = StreamCall(call, Payload(before.message_list, self._facts), self._facts)
-        self._shared.reader = self._reader if self._gathers else None
-        pipes = await Builder(self._shared, self._clock).pipes(self._block)
+        self._shared.reader = self._reader if self._plan.gathers else None
+        pipes = await Builder(self._shared, self._clock).pipes(self._plan.block)
         if self._log is not None:
             self._log.pipes, self._log.waiting = pipes, lambda: self._held
         return PipeRow(pipes)
@@ -419,10 +412,13 @@ class OutputStream:
 
     async def _leaving(self, pipes: PipeRow, item: Chunk | str) -> list[Chunk]:
         """Wake steps whose timers have run out, and feed the item; return what leaves, normalized."""
-        made = await wake_all(pipes.all, self._clock()) if self._timed else ()
+        made = await wake_all(pipes.all, self._clock()) if self._plan.timed else ()
         if item is WAKE:
             return self._normalizer.normalize(made)
-        chunk = self._call_ids.own(item if type(item) is Chunk else as_chunk(item))
+        chunk = item if type(item) is Chunk else as_chunk(item)
+        if chunk.type in OF_CALLS:
+            self._call_ids = self._call_ids or CallIds(self._taken_call_ids)
+            chunk = self._call_ids.own(chunk)
         if self._is_long(chunk, pipes):
             return await self._off_loop(functools.partial(self._through, pipes, chunk, made))
         return await self._through(pipes, chunk, made)
@@ -445,7 +441,8 @@ class OutputStream:
 
     async def _off_loop(self, feed: Callable[[], Coroutine[object, None, list[Chunk]]]) -> list[Chunk]:
         """Do the work of the pipes in a worker thread, if all of their steps may run there."""
-        if self._sync or self._block is None or not self._block.movable or runs_without_loop():
+        block = self._plan.block
+        if self._sync or block is None or not block.movable or runs_without_loop():
             return await feed()
         return await run_in_worker(lambda: run_without_loop(feed(), STREAM.name))
 
