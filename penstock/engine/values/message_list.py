@@ -129,9 +129,11 @@ class MessageList:
     @property
     def system(self) -> tuple[Message, ...]:
         """The system messages: first those without a tag, then by tag, in the order of each tag's first message."""
-        mine = [entry for entry in self._entries if entry.source == "system"]
-        tags = list(dict.fromkeys([None, *(entry.tag for entry in mine)]))
-        return tuple(entry.message for tag in tags for entry in mine if entry.tag == tag)
+        mine = [entry for entry in self._entries if entry[1] == "system"]
+        if not mine:
+            return ()
+        tags = dict.fromkeys([None, *[tag for _, _, tag in mine]])
+        return tuple([message for tag in tags for message, _, owner in mine if owner == tag])
 
     def of(self, source: Source) -> tuple[Message, ...]:
         """Return the messages of one source, in order."""
@@ -139,11 +141,14 @@ class MessageList:
 
     def tagged(self, tag: str | None) -> tuple[Message, ...]:
         """Return the system messages of one owner; None for those without an owner."""
-        return tuple(entry.message for entry in self._entries if entry.source == "system" and entry.tag == tag)
+        return tuple([entry[0] for entry in self._entries if entry[1] == "system" and entry[2] == tag])
 
     def get(self, message_id: str) -> Message | None:
         """Return the message with that id, or None."""
-        return next((entry.message for entry in self._entries if entry.message.id == message_id), None)
+        for entry in self._entries:
+            if entry[0].id == message_id:
+                return entry[0]
+        return None
 
     def texts(
         self, messages: Iterable[Message] | None = None, kinds: Iterable[str] = TEXT_KINDS

@@ -72,6 +72,7 @@ class RequestProgress:
     error: Exception | None = None
     data: Sequence[Chunk] = ()
     answering: bool = False
+    _current: tuple[MessageList, list[StepResult], tuple[StepResult, ...]] | None = None
 
     @property
     def last_answer(self) -> str:
@@ -100,7 +101,10 @@ class RequestProgress:
 
     def current(self, messages: MessageList) -> tuple[StepResult, ...]:
         """Return the steps with their answers as they are in the conversation now."""
-        return tuple([_current_step(step, messages) if step.message_id else step for step in self.steps])
+        if self._current is None or self._current[0] is not messages or self._current[1] != self.steps:
+            made = [_current_step(step, messages) if step.message_id else step for step in self.steps]
+            self._current = (messages, list(self.steps), tuple(made))
+        return self._current[2]
 
 
 def _current_step(step: StepResult, messages: MessageList) -> StepResult:
