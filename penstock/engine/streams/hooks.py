@@ -220,7 +220,7 @@ class HookPipe:
         """Do the same as `feed_fast`, where hooks are async."""
         if chunk.type != "text-delta" or self._out:
             return None
-        piece = chunk
+        piece, never = chunk, math.inf
         now = self._steps[0].step.watched_since()
         for ctx, call, step, fits in self._row:
             watched = step.step
@@ -230,9 +230,9 @@ class HookPipe:
                 if step.waits:
                     result = await result
             except BaseException as error:  # noqa: BLE001 - `feed` handles it
+                watched.since = never
                 return self._stop_at(step, piece, Raised(error))
-            finally:
-                watched.since = math.inf
+            watched.since = never
             if ctx.effects is not None:
                 return self._stop_at(step, piece, result)
             if result is not piece:

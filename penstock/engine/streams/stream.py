@@ -319,11 +319,8 @@ class OutputStream:
                     break
                 if run.stopped is not None:
                     self._check_going(call)
-                if type(item) is str:
-                    item = Chunk("text-delta", item)
-                piece = None
-                if type(item) is Chunk:
-                    piece = feed_fast(item) if feed_fast_async is None else await feed_fast_async(item)
+                chunk = item if type(item) is Chunk else as_chunk(item)
+                piece = feed_fast(chunk) if feed_fast_async is None else await feed_fast_async(chunk)
                 if piece is not None:
                     if piece.id == text and piece.text:
                         write(piece.text)
@@ -332,7 +329,7 @@ class OutputStream:
                     made = normalize((piece,))
                 else:
                     await rest()
-                    made = await self._leaving(pipes, item)
+                    made = await self._leaving(pipes, chunk)
                 for chunk in made if self._held is None else self._let(made):
                     yield chunk
                     self._check_going(call)
@@ -410,12 +407,11 @@ class OutputStream:
         due = first_deadline(pipes.all)
         return WAKE if reader is None else await reader.next(None if due is None else max(due - self._clock(), 0))
 
-    async def _leaving(self, pipes: PipeRow, item: Chunk | str) -> list[Chunk]:
-        """Wake steps whose timers have run out, and feed the item; return what leaves, normalized."""
+    async def _leaving(self, pipes: PipeRow, chunk: Chunk) -> list[Chunk]:
+        """Wake steps whose timers have run out, and feed the chunk; return what leaves, normalized."""
         made = await wake_all(pipes.all, self._clock()) if self._plan.timed else ()
-        if item is WAKE:
+        if chunk is WAKE:
             return self._normalizer.normalize(made)
-        chunk = item if type(item) is Chunk else as_chunk(item)
         if chunk.type in OF_CALLS:
             self._call_ids = self._call_ids or CallIds(self._taken_call_ids)
             chunk = self._call_ids.own(chunk)
