@@ -295,7 +295,7 @@ class OutputStream:
 
     # What leaves
 
-    async def _run(self) -> AsyncGenerator[Chunk]:  # noqa: C901, PLR0912, PLR0915 - one loop, without calls that cost time
+    async def _run(self) -> AsyncGenerator[Chunk]:  # noqa: C901, PLR0915 - one loop, without calls that cost time
         call, before = self._host.begin()
         failure: Exception | None = None
         try:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.errors import MessageError, UsageError
 from penstock.engine.values.frozen import Value, is_mapping
-from penstock.engine.values.messages import Message, TextPart
+from penstock.engine.values.messages import Message, TextPart, text_message
 from penstock.engine.values.protocols import RANDOM_IDS, SYSTEM_CLOCK
 from penstock.engine.values.texts import (
     NO_KNOWN_EDITS,
@@ -288,7 +288,7 @@ class MessageList:
 
     def new_message(self, role: Role, text: str) -> Message:
         """Return a message with an id and a time."""
-        return Message(role, (TextPart(text),), self._ids.next(), self._clock.now())
+        return text_message(role, text, self._ids.next(), self._clock.now())
 
     def with_new(self, messages: Iterable[Message], source: Source | None, tag: str | None = None) -> MessageList:
         """Return the list with messages added as by `add`, whose ids are known to differ from one another."""

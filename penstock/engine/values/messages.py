@@ -241,8 +241,47 @@ if TYPE_CHECKING:
         from_client: bool
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
-class Message:
+class _Slots:
+    """The slots of a message, so that its two classes have the same layout."""
+
+    __slots__ = (
+        "__weakref__",
+        "created_at",
+        "from_client",
+        "id",
+        "metadata",
+        "name",
+        "parts",
+        "resource_id",
+        "role",
+        "thread_id",
+    )
+
+
+class _Unfrozen(_Slots):
+    """A message while its attributes are set, at a third of the cost of a frozen one. It becomes a `Message`."""
+
+    __slots__ = ()
+
+    role: Role
+    parts: tuple[Part, ...]
+    id: str
+    created_at: datetime | None
+    thread_id: str | None
+    resource_id: str | None
+    metadata: Values
+    name: str | None
+    from_client: bool
+
+
+def _check_parts(parts: tuple[Part, ...]) -> None:
+    for index, part in enumerate(parts):
+        if type(part) not in PART_TYPES:
+            raise MessageError(f"parts[{index}]", f"expected a part such as TextPart, not {type(part).__name__}")
+
+
+@dataclass(frozen=True, slots=True)
+class Message(_Slots):
     """One message of a conversation.
 
     ``id`` and ``created_at`` may be left out: the `MessageList` to which the message is added sets both. ``parts`` may
@@ -271,9 +310,7 @@ class Message:
         if type(parts) is not tuple:
             parts = _as_parts(parts)
             object.__setattr__(self, "parts", parts)
-        for index, part in enumerate(parts):
-            if type(part) not in PART_TYPES:
-                raise MessageError(f"parts[{index}]", f"expected a part such as TextPart, not {type(part).__name__}")
+        _check_parts(parts)
         if type(self.metadata) is not FrozenDict:
             object.__setattr__(self, "metadata", freeze(self.metadata))
 
@@ -308,21 +345,44 @@ class Message:
 
     def with_parts(self, parts: Iterable[Part]) -> Message:
         """Return the message with other parts and the same other fields."""
-        return self._with(tuple(parts), from_client=self.from_client)
+        made = tuple(parts)
+        _check_parts(made)
+        return _copy(self, made, self.id, self.created_at, from_client=self.from_client)
 
     def as_from_client(self) -> Message:
         """Return the message with ``from_client`` set."""
-        return self if self.from_client else self._with(self.parts, from_client=True)
+        return self if self.from_client else _copy(self, self.parts, self.id, self.created_at, from_client=True)
 
     def with_origin(self, id: str, created_at: datetime | None) -> Message:
         """Return the message with another id and time."""
-        own = (self.thread_id, self.resource_id, self.metadata, self.name, self.from_client)
-        return Message(self.role, self.parts, id, created_at, *own)
-
-    def _with(self, parts: tuple[Part, ...], *, from_client: bool) -> Message:
-        own = (self.id, self.created_at, self.thread_id, self.resource_id, self.metadata, self.name)
-        return Message(self.role, parts, *own, from_client)  # `dataclasses.replace` takes twice as long
+        return _copy(self, self.parts, id, created_at, from_client=self.from_client)
 
     def with_metadata(self, **items: Value) -> Message:
         """Return the message with the items added to its metadata; an item replaces one of the same key."""
         return replace(self, metadata={**self.metadata, **items})
+
+
+def _copy(
+    message: Message, parts: tuple[Part, ...], id: str, created_at: datetime | None, *, from_client: bool
+) -> Message:
+    """Return a message with other fields, which are not checked again."""
+    made = _Unfrozen()
+    made.role = message.role
+    made.parts = parts
+    made.id = id
+    made.created_at = created_at
+    made.thread_id = message.thread_id
+    made.resource_id = message.resource_id
+    made.metadata = message.metadata
+    made.name = message.name
+    made.from_client = from_client
+    made.__class__ = Message  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]
+    return made  # type: ignore[return-value]  # pyright: ignore[reportReturnType]
+
+
+_BARE: dict[Role, Message] = {role: Message(role) for role in get_args(Role)}
+
+
+def text_message(role: Role, text: str, id: str, created_at: datetime) -> Message:
+    """Return a message of one text."""
+    return _copy(_BARE[role], (TextPart(text),), id, created_at, from_client=False)
