@@ -110,16 +110,8 @@ class Loop:
 
     async def _run(self, out: Emitter[Chunk]) -> None:
         run = self.run
-        outcome = await run.process_input(self._task.start)
-        if outcome.blocked:
-            await out.emit_all(outcome.chunks)
-            return
-        self._started = True
-        await out.emit(Chunk("start", payload=FrozenDict({"run_id": run.run_id}), run_id=run.run_id))
-        left = await send_chunks(run, outcome.data)
-        self.progress.data = left.accepted
-        await out.emit_all(left.chunks)
-        goes_on = run.tripwire is None
+        await self._begin(out)
+        goes_on = self._started and run.tripwire is None
         while goes_on:
             step = ModelStep(run, self._task, self.progress, self._group)
             with run.span("model_step", step.path) as told:
@@ -133,6 +125,19 @@ class Loop:
             goes_on = step.goes_on and await self._wants_more(accepted=step.accepted)
         if run.tripwire is None:
             await self._end(out)
+
+    async def _begin(self, out: Emitter[Chunk]) -> None:
+        """Judge the input, and emit the first chunks."""
+        run = self.run
+        outcome = await run.process_input(self._task.start)
+        if outcome.blocked:
+            await out.emit_all(outcome.chunks)
+            return
+        self._started = True
+        await out.emit(Chunk("start", payload=FrozenDict({"run_id": run.run_id}), run_id=run.run_id))
+        left = await send_chunks(run, outcome.data)
+        self.progress.data = left.accepted
+        await out.emit_all(left.chunks)
 
     async def _report(self, place: int) -> None:
         """Report a step to the callback."""

@@ -242,27 +242,11 @@ class ModelStep:
 
     async def emit_chunks(self, out: Emitter[Chunk]) -> None:
         """Call the model, run its tools, and emit the chunks for the client."""
-        run, steps = self._run, self._progress.current(self._run.message_list)
-        prepared = await run.process_input_step(steps=steps, **self._task.settings)
-        if prepared.blocked:
-            await out.emit_all(prepared.chunks)
+        prepared = await self._prepare(out)
+        if prepared is None:
             return
-        steps = self._progress.current(run.message_list)  # the input processors may have changed them
-        ask = step_request(prepared, self._task.settings.get("model"))
-        info: dict[str, Value] = {"model": ask.model, "tools": ask.tools, "model_settings": ask.request.settings}
-        asked = await run.process_llm_request(request=ask.request, steps=steps, **info)
-        if asked.blocked:
-            await out.emit_all(asked.chunks)
-            return
-        data = await send_chunks(run, (*prepared.data, *asked.data))
-        self._early = data.accepted
-        await out.emit_all(data.chunks)
-        if data.blocked:
-            return
-        prompt = self._prompt(asked)
-        sent = ask.request if prompt == ask.request.messages else replace(ask.request, messages=prompt)
-        attempt = ModelAttempt(run, f"{self.path}/model", ask.model, sent, asked.answer)
-        before = run.message_list
+        ask, attempt, steps = prepared
+        before = self._run.message_list
         self._progress.answering = True
         try:
             await self._answer(ask, attempt, steps, out)
@@ -271,6 +255,32 @@ class ModelStep:
                 self._forget({message.id for message in before.response})
             else:
                 self._progress.answering = False
+
+    async def _prepare(self, out: Emitter[Chunk]) -> tuple[StepRequest, ModelAttempt, Sequence[StepResult]] | None:
+        """Run the stages before the model call; return what to ask, the call, and the steps so far.
+
+        What else these stages leave is dropped here: an answer may take minutes. None: a verdict has stopped the step.
+        """
+        run, steps = self._run, self._progress.current(self._run.message_list)
+        prepared = await run.process_input_step(steps=steps, **self._task.settings)
+        if prepared.blocked:
+            await out.emit_all(prepared.chunks)
+            return None
+        steps = self._progress.current(run.message_list)  # the input processors may have changed them
+        ask = step_request(prepared, self._task.settings.get("model"))
+        info: dict[str, Value] = {"model": ask.model, "tools": ask.tools, "model_settings": ask.request.settings}
+        asked = await run.process_llm_request(request=ask.request, steps=steps, **info)
+        if asked.blocked:
+            await out.emit_all(asked.chunks)
+            return None
+        data = await send_chunks(run, (*prepared.data, *asked.data))
+        self._early = data.accepted
+        await out.emit_all(data.chunks)
+        if data.blocked:
+            return None
+        prompt = self._prompt(asked)
+        sent = ask.request if prompt == ask.request.messages else replace(ask.request, messages=prompt)
+        return ask, ModelAttempt(run, f"{self.path}/model", ask.model, sent, asked.answer), steps
 
     def _forget(self, known: Collection[str]) -> None:
         """Remove the messages of this step from the conversation."""
