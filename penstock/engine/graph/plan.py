@@ -264,16 +264,18 @@ class StreamPlan:
 
     Attributes:
         block: the plan; None if no step has the stage.
+        movable: whether all of its steps may run in a worker thread.
         timed: whether a step may ask to be woken.
         gathers: whether pieces of text gather while a step looks at those before.
         ends: whether a step may end the stream before its source does.
     """
 
-    __slots__ = ("block", "ends", "gathers", "timed")
+    __slots__ = ("block", "ends", "gathers", "movable", "timed")
 
     def __init__(self, block: Block | None) -> None:
         steps = list(plan_steps(block, fallbacks=True))
         self.block = block
+        self.movable = block is not None and block.movable > 0
         self.timed = any(step.timed for step in steps)
         self.gathers = any(step.gathers for step in steps)
         self.ends = any(step.ends for step in steps)

@@ -415,7 +415,7 @@ class OutputStream:
         if chunk.type in OF_CALLS:
             self._call_ids = self._call_ids or CallIds(self._taken_call_ids)
             chunk = self._call_ids.own(chunk)
-        if self._is_long(chunk, pipes):
+        if self._plan.movable and self._is_long(chunk, pipes):
             return await self._off_loop(functools.partial(self._through, pipes, chunk, made))
         return await self._through(pipes, chunk, made)
 
@@ -437,8 +437,7 @@ class OutputStream:
 
     async def _off_loop(self, feed: Callable[[], Coroutine[object, None, list[Chunk]]]) -> list[Chunk]:
         """Do the work of the pipes in a worker thread, if all of their steps may run there."""
-        block = self._plan.block
-        if self._sync or block is None or not block.movable or runs_without_loop():
+        if self._sync or not self._plan.movable or runs_without_loop():
             return await feed()
         return await run_in_worker(lambda: run_without_loop(feed(), STREAM.name))
 
