@@ -422,6 +422,17 @@ class Run:
         """Run `process_output_result` once at the end; ``finish_reason``, ``usage``, ``steps``."""
         return self._run(STAGES["process_output_result"], messages, EMPTY, FrozenDict(info))
 
+    async def judge_step(self, answer: Message, info: Values) -> Outcome:
+        """Run the stages that judge the answer of a step; the last one runs even if no step has it: it accepts."""
+        judging = [
+            stage for stage in STAGES.values() if stage.judges == "step" and (stage.accepts or self.serves(stage.name))
+        ]
+        outcome = await self._run(judging[0], answer, EMPTY, info)
+        for stage in judging[1:]:
+            if not outcome.blocked:
+                outcome = await self._run(stage, None, EMPTY, info)
+        return outcome
+
     def stage(self, name: str, messages: Value = None, **details: Value) -> Stepping:
         """Run the stage of that name; for the tools' stages ``messages`` are the arguments or the result.
 
@@ -779,7 +790,7 @@ class Run:
             earlier = len(run.message_list.response)
             answer = run.message_list.completed(answer)
             info = FrozenDict({**info_of(answer, held), **self._info})
-            outcome = await self._judge_step(answer, info)
+            outcome = await run.judge_step(answer, info)
             if outcome.blocked:
                 return outcome, None, []
             after = outcome.message_list.get(answer.id)
@@ -797,20 +808,6 @@ class Run:
                 return outcome, after, []
             outcome = await run._run(STAGES["process_output_result"], None, EMPTY, info)
             return outcome, outcome.message_list.get(answer.id), [] if outcome.blocked else list(outcome.chunks)
-
-        async def _judge_step(self, answer: Message, info: Values) -> Outcome:
-            """Run the stages that judge the answer of a step; the last one runs even if no step has it: it accepts."""
-            run = self._run
-            judging = [
-                stage
-                for stage in STAGES.values()
-                if stage.judges == "step" and (stage.accepts or run.serves(stage.name))
-            ]
-            outcome = await run._run(judging[0], answer, EMPTY, info)
-            for stage in judging[1:]:
-                if not outcome.blocked:
-                    outcome = await run._run(stage, None, EMPTY, info)
-            return outcome
 
 
 _UNTOLD = nullcontext()

@@ -336,11 +336,10 @@ class ModelStep:
     async def _judge(self, message: Message, attempt: ModelAttempt, info: Values) -> Outcome:
         """Run the stages after the stream on an answer whose chunks have left already."""
         run = self._run
-        facts: dict[str, Value] = {**info, "finish_reason": attempt.finish_reason, "usage": attempt.usage}
-        outcome = await run.process_llm_response(message, **facts)
+        known = {"finish_reason": attempt.finish_reason, "usage": attempt.usage, "tool_calls": _open(message) or None}
+        outcome = await run.judge_step(message, FrozenDict({**info, **known}))
         if outcome.blocked:
             return outcome
-        outcome = await run.process_output_step(tool_calls=_open(message) or None, **facts)
         stored = run.message_list.get(message.id)
         if stored is not None and not stored.parts:  # no provider accepts an empty message
             run.message_list = run.message_list.remove(stored.id)
