@@ -18,6 +18,8 @@ from penstock import (
     processor,
 )
 from penstock.engine import StepFailedError, UsageError, View
+from penstock.engine.processor.context import Context
+from penstock.engine.processor.stages import STAGES
 
 FACT = Key[int]("fact")
 
@@ -169,3 +171,19 @@ def test_what_a_hook_derives_must_be_returned() -> None:
 
     with pytest.raises(StepFailedError, match="did you forget to return it"):
         Workflow("w").then(forget).check_sync("hi")
+
+
+def test_the_executor_makes_contexts_as_their_class_does() -> None:
+    """It sets what `Context` sets, without calling the class: no context of a stage that it runs may set more."""
+    for stage in STAGES.values():
+        if not stage.streams:
+            assert stage.context.__init__ is Context.__init__
+    made: list[Any] = []
+
+    @processor
+    def keep(ctx: InputContext) -> None:
+        made.append(ctx)
+
+    Workflow("w").then(keep).check_sync("hi")
+    for name in (*View.__slots__, *Context.__slots__):
+        assert hasattr(made[0], name)

@@ -56,9 +56,11 @@ def test_every_value_of_a_stage_can_be_changed_and_read() -> None:
 
 
 def test_the_agent_calls_every_stage() -> None:
-    """It calls them by the name of their method."""
+    """It calls them by the name of their method; those that judge an answer, all together."""
     sources = "".join(path.read_text("utf-8") for path in (ROOT / "penstock/workflows/agent").glob("*.py"))
-    assert [name for name in STAGES if f"run.{name}(" not in sources] == []
+    called = {name for name in STAGES if f"run.{name}(" in sources}
+    assert "run.judge_step(" in sources
+    assert [name for name, stage in STAGES.items() if name not in called and stage.judges != "step"] == []
 
 
 @pytest.mark.parametrize("page", ["processors", "runs", "coming-from-mastra"])

@@ -422,3 +422,29 @@ async def test_a_check_beside_that_breaks_lets_nothing_pass() -> None:
         await read()
 
     assert out == []
+
+
+@pytest.mark.parametrize("graph", ["nothing", "hooks", "guard"])
+async def test_a_text_that_is_announced_waits_while_another_goes_on(graph: str) -> None:
+    """Its start leaves before its first piece; a second start for a text that is being written does, too."""
+    source = [
+        Chunk("text-start", id="a"),
+        Chunk("text-delta", "one. ", id="a"),
+        Chunk("text-start", id="b"),
+        Chunk("text-delta", "two. ", id="a"),
+        Chunk("text-start", id="a"),
+        Chunk("text-delta", "three. ", id="a"),
+        Chunk("text-delta", "four. ", id="b"),
+        Chunk("text-end", id="b"),
+        Chunk("text-end", id="a"),
+        Chunk("text-start", id="c"),
+        Chunk("text-end", id="c"),
+    ]
+    async with GRAPHS[graph].start() as run, run.process_output_stream(source) as chunks:
+        left = [(chunk.type, chunk.id, chunk.text) async for chunk in chunks]
+    starts = [place for place, (kind, _, _) in enumerate(left) if kind == "text-start"]
+    assert [left[place][1] for place in starts] == ["a", "a", "b"]
+    assert all(left[place + 1][:2] == ("text-delta", left[place][1]) for place in starts)
+    assert "".join(text for _, id, text in left if id == "a") == "one. two. three. "
+    assert "".join(text for _, id, text in left if id == "b") == "four. "
+    assert not [kind for kind, id, _ in left if id == "c"]

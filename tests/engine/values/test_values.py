@@ -8,6 +8,8 @@ import os
 import pickle
 import subprocess
 import sys
+import weakref
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ import pytest
 from penstock import Answer, BlockedError, Chunk, Key, Message, Retry, TextPart, ToolPart, Tripwire, Workflow, processor
 from penstock.engine import MessageError, MissingExtraError, StepFailedError, TextEdits
 from penstock.engine.values.frozen import EMPTY, FrozenDict, equal, freeze, thaw
+from penstock.engine.values.messages import text_message
 from penstock.engine.values.protocols import RANDOM_IDS
 
 
@@ -163,6 +166,7 @@ def test_random_ids_differ():
 
 FORKS = """
 import os
+from penstock.engine.values.messages import text_message
 from penstock.engine.values.protocols import RANDOM_IDS
 RANDOM_IDS.next()
 child = os.fork()
@@ -188,3 +192,25 @@ def test_a_key_is_one_object_for_each_name():
     assert Key("other") != key
     with pytest.raises(ValueError, match="needs a name"):
         Key("")
+
+
+def test_a_copy_of_a_message_is_like_one_that_was_made() -> None:
+    """With other parts, another origin, or from a client: frozen, equal, hashed, pickled, weakly held."""
+    now = datetime(2025, 1, 1, tzinfo=UTC)
+    rest: dict[str, Any] = {"thread_id": "t", "resource_id": "r", "metadata": {"a": 1}, "name": "Ann"}
+    message = Message.user("hi", id="1", created_at=now, **rest)
+    made = {
+        message.with_parts([TextPart("ho")]): Message.user("ho", id="1", created_at=now, **rest),
+        message.with_origin("2", None): Message.user("hi", id="2", **rest),
+        message.as_from_client(): Message.user("hi", id="1", created_at=now, from_client=True, **rest),
+        text_message("assistant", "hi", "3", now): Message.assistant("hi", id="3", created_at=now),
+    }
+    for copied, whole in made.items():
+        assert copied == whole == pickle.loads(pickle.dumps(copied)) == copy.deepcopy(copied)  # noqa: S301 - our own
+        assert (hash(copied), repr(copied), type(copied)) == (hash(whole), repr(whole), Message)
+        assert weakref.ref(copied)() is copied
+        with pytest.raises(AttributeError):
+            copied.id = "4"  # type: ignore[misc]
+    wrong: Any = [TextPart("a"), "b"]
+    with pytest.raises(MessageError, match=r"parts\[1\]"):
+        message.with_parts(wrong)
