@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import sys
 from functools import cache
-from itertools import repeat
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 import regex
@@ -21,7 +21,7 @@ from penstock.detection.deferred import deferred
 from penstock.detection.patterns.kinds import LETTER, in_words, kinds
 from penstock.detection.spans import Span
 from penstock.detection.unicode.disguises import BETWEEN_WORDS, is_plain, read_by_letter
-from penstock.detection.words import BEYOND, HAN, NO_WORDS, UNSPACED, PlainView, known_words
+from penstock.detection.words import BEYOND, HAN, UNSPACED, PlainView, known_words
 from penstock.engine.text_guards.views import view_of
 
 if TYPE_CHECKING:
@@ -236,13 +236,21 @@ def _merged(found: Iterable[Stretch]) -> list[Stretch]:
 
 
 def _blobs(text: str, *, inside: bool, final: bool) -> Iterator[Stretch]:
-    if not inside and max(map(len, text.split()), default=0) < BLOB:
-        return
     begun = _BLOB_ON.match(text) if inside else None
-    at = begun.end() if begun else 0
-    for found in [*([begun] if begun else []), *_BLOB.finditer(text, at)]:
+    for found in chain([begun] if begun else (), _blobs_from(text, begun.end() if begun else 0)):
         may_join = not final and _MAY_JOIN.fullmatch(text, found.end()) is not None
         yield Stretch(found.start(), found.end(), may_join)
+
+
+def _blobs_from(text: str, start: int) -> Iterator[re.Match[str]]:
+    """Yield the blobs from a place on. They are searched only where enough characters without a space stand."""
+    low = high = 0
+    for word in [word for word in text.split() if len(word) >= BLOB]:
+        low = text.find(word, high)
+        high = low + len(word)
+        while start < high and (found := _BLOB.search(text, max(low, start))) is not None and found.start() < high:
+            yield found
+            start = found.end()
 
 
 def _last_chunk(text: str) -> int:
@@ -315,6 +323,9 @@ def _reads_as_words(text: str) -> bool:
     return not blob and not _is_apart(text)
 
 
+_LONGEST_LETTERS = 4  # of a letter or a code that is no number
+
+
 @cache
 def _apart_beyond() -> regex.Pattern[str]:
     """Return the pattern of letters and codes in a row in scripts with marks of their own, or without spaces.
@@ -330,42 +341,38 @@ def _apart_beyond() -> regex.Pattern[str]:
 
 
 _A_BLOB = LETTER * BLOB
-_LETTERS_AND_DIGITS = bytes(
-    ord("0") if char.isdigit() else ord("a") if char.isalpha() else ord(" ") for char in map(chr, range(128))
+_LETTERS = b"aaa"  # neither a letter nor a code has three, nor what stands between two
+_LETTERS_AND_OTHERS = bytes(
+    ord("a") if char.isalpha() and char not in "xX" else ord(" ") for char in map(chr, range(128))
 ).ljust(256)
-_LONGEST_LETTERS = 4  # of a letter or a code that is no number
-_ARE_SHORT = bytes(size <= _LONGEST_LETTERS for size in range(256))
 
 
-def _may_be_apart(text: str) -> bool:
-    """Return whether enough words of a text in ASCII, in a row, are as short as letters and codes."""
-    read = text.encode().translate(_LETTERS_AND_DIGITS)
-    for digits in (b"0" * 8, b"0" * 4, b"0" * 2, b"0" * 2):  # a number is short, however many digits it has
-        read = read.replace(digits, b"0")
-    words = read.split()
-    try:
-        lengths = bytes(map(len, words))
-    except ValueError:  # a word of more than 255 characters
-        return True
-    return b"\x01" * (UNITS // 2) in lengths.translate(_ARE_SHORT)
+def _between_letters(text: str) -> list[int]:
+    """Return how long the parts of a text are that stand between three ASCII letters each."""
+    read = text.encode("ascii", "replace").translate(_LETTERS_AND_OTHERS)
+    return [*map(len, read.split(_LETTERS))]
 
 
-def _is_apart_between_words(text: str) -> bool:
-    """Return the same, and look more closely only at what stands between longer words."""
-    between = (part for part in _LONGER_WORD.split(text) if len(part) >= _LEAST_PIECES)
-    return any(map(_APART.search, between)) and _APART.search(text) is not None
+def _parts(lengths: Iterable[int], least: int, first: int = 0) -> Iterator[tuple[int, int]]:
+    """Yield where those parts begin and end, with the letters around them, that have a length or begin first."""
+    at = 0
+    for length in lengths:
+        if length >= least or at < first:
+            yield max(at - len(_LETTERS), 0), at + length + len(_LETTERS)
+        at += length + len(_LETTERS)
 
 
 def _is_apart(text: str) -> bool:
     """Return whether letters or codes in a row may stand in a plain text."""
-    if text.isascii():
-        return _may_be_apart(text) and _is_apart_between_words(text)
-    apart = _APART if BEYOND.search(text) is None else _apart_beyond()
-    return apart.search(text) is not None
+    if not text.isascii() and BEYOND.search(text) is not None:
+        return _apart_beyond().search(text) is not None
+    lengths = _between_letters(text)
+    if max(lengths) < _LEAST_PIECES:
+        return False
+    return any(_APART.search(text, low, high) for low, high in _parts(lengths, _LEAST_PIECES))
 
 
 _SPACES = frozenset(" \n")
-_LONGER_WORD = re.compile(r"[^\W\d_xX][^\W\d_]{2,}")  # neither a letter nor a code
 # Up to the last word that is neither a letter nor a code, and what is behind it.
 _UP_TO_WORD = re.compile(r"(?s:.*)[^\W\d_xX][^\W\d_]{2}(?![^\W_])[\W_]*+")
 _OF_UNSPACED = deferred(f"[{HAN}{UNSPACED}]")
@@ -499,16 +506,25 @@ def _decoded(text: str, depth: int) -> Iterator[str]:
 
 def _all_stretches(view: PlainView) -> Sequence[Stretch]:
     """Return the stretches of a whole text."""
-    words, tail = _words_in_rows(view)
+    words, tail = _words_in_rows(view.text, inside=False, final=True)
     return stretches(view, words, tail, inside=False, final=True).found
 
 
-def _words_in_rows(view: PlainView) -> tuple[WordList, int]:
-    """Return the words of a whole text, and its end; no words if they make no stretch, so that blobs are all there is.
+def _words_in_rows(text: str, *, inside: bool, final: bool) -> tuple[WordList, int]:
+    """Return the words that may make a stretch, and where the first word begins that more text can change.
 
-    The text must not begin within a stretch.
+    Args:
+        text: the text, in small letters.
+        inside: whether the text begins within a stretch, so that few words are enough at its beginning.
+        final: whether the text ends here. If not, few are enough at its end.
     """
-    return known_words(view.text, final=True) if _is_apart(view.plain) else (NO_WORDS, len(view.text))
+    known = len(text) if final else max(text.rfind(" "), text.rfind("\n")) + 1
+    lengths = _between_letters(text[:known])
+    last = known if final else known - lengths.pop()
+    places = [*_parts(lengths, UNITS, _NEAR + 1 if inside else 0)] if inside or max(lengths, default=0) >= UNITS else []
+    if not final:
+        places.append((max(last - len(_LETTERS), 0), len(text)))
+    return known_words(text, final=final, places=places)
 
 
 _INSIDE = "inside"  # the note that says that a stretch was cut, and what was found of it behind the cut
@@ -553,7 +569,7 @@ class EncodedSpans:
         if not inside and is_plain(text, start) and self.none_in(text, start):
             return [], len(text) if final else self.open_from(text, start, len(text))
         view = PlainView(text[start:] if start else text, final=final)
-        words, tail = _words_in_rows(view) if final and not inside else known_words(view.text, final=final)
+        words, tail = _words_in_rows(view.text, inside=inside, final=final)
         found = stretches(view, words, tail, inside=inside, final=final)
         hidden = hidden_stretches(view, found, self._hides, before or ())
         hold = len(view.text) if final else _lowered(min(hidden.hold, tail), hidden, view)

@@ -102,24 +102,33 @@ def spellings(text: str) -> list[str]:
     return _WORD.findall(text) if BEYOND.search(text) is None else list(cut(text).words)
 
 
-def cut(text: str) -> WordList:
-    """Return the words of a text in small letters, with their places."""
+def cut(text: str, places: Sequence[tuple[int, int]] | None = None) -> WordList:
+    """Return the words of a text in small letters, with their places; only those in parts of it, if some are given."""
     if not text.isascii() and BEYOND.search(text) is not None:
-        return _shingled(text)
+        return _shingled(text, places)
     word = _ASCII_WORD if text.isascii() else _WORD
-    found = [match.span() for match in word.finditer(text)]
-    return WordList(word.findall(text), [start for start, _ in found], [end for _, end in found])
+    if places is None:
+        found = [match.span() for match in word.finditer(text)]
+        words = word.findall(text)
+    else:
+        found = [match.span() for low, high in places for match in word.finditer(text, low, high)]
+        words = [text[low:high] for low, high in found]
+    return WordList(words, [start for start, _ in found], [end for _, end in found])
 
 
-def known_words(text: str, *, final: bool, cut_off: bool = False) -> tuple[WordList, int]:
+def known_words(
+    text: str, *, final: bool, cut_off: bool = False, places: Sequence[tuple[int, int]] | None = None
+) -> tuple[WordList, int]:
     """Return the words that more text cannot change, and where the first word begins that it can.
 
     Args:
         text: the text, in small letters.
         final: whether the text ends here.
         cut_off: whether the text begins with the rest of something that is too long for a word.
+        places: the parts of the text whose words are returned, in order; the last word that it may end with is in one
+            of them. None (the default) for all.
     """
-    words = cut(text)
+    words = cut(text, places)
     if cut_off and words.words and words.starts[0] == 0:
         words = words._replace(words=["", *words.words[1:]])
     known = len(words.words)
@@ -133,9 +142,13 @@ def known_words(text: str, *, final: bool, cut_off: bool = False) -> tuple[WordL
     return WordList(spelled[:known], starts[:known], ends[:known], counts[:known]), len(text) if endless else first
 
 
-def _shingled(text: str) -> WordList:
+def _shingled(text: str, places: Sequence[tuple[int, int]] | None) -> WordList:
     """Return the words; in scripts without spaces, overlapping groups of characters."""
-    spans = [match.span() for match in _WORD_BEYOND.finditer(text, concurrent=False)]
+    spans = [
+        match.span()
+        for low, high in ([(0, len(text))] if places is None else places)
+        for match in _WORD_BEYOND.finditer(text, low, high, concurrent=False)
+    ]
     words: list[str] = []
     ends: list[int] = []
     counts: list[float] = []
