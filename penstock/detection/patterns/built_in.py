@@ -85,6 +85,7 @@ def pattern_rule(
     check: Callable[[str], bool] | None = None,
     grow: bool = False,
     longest: int = 0,
+    by_re: bool = False,
 ) -> BuiltInRule:
     """Return a rule that is one regular expression (ASCII classes).
 
@@ -97,8 +98,9 @@ def pattern_rule(
         check: decides from the finding whether it counts; None for every one.
         grow: whether the finding begins where the word begins that it stands in.
         longest: how many characters the expression reads at most from one place on; 0 if there is no bound.
+        by_re: see `StreamPattern`.
     """
-    shape = StreamPattern(pattern)
+    shape = StreamPattern(pattern, by_re=by_re)
     group = "secret" if "(?P<secret>" in pattern else 0
 
     def search(text: str, start: int, *, final: bool) -> Scan:

@@ -8,9 +8,10 @@ that look at the next character without reading it (``\b``, ``$``) are made to r
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 import regex
 
@@ -19,7 +20,6 @@ from penstock.detection.long_texts import is_long
 from penstock.engine.workers import checkpoint
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Iterable, Iterator
 
 
@@ -232,14 +232,33 @@ class StreamPattern:
     not: a thread that waits for its turn would be woken each time, and find the interpreter taken again.
     """
 
-    def __init__(self, pattern: str | regex.Pattern[str], flags: int = regex.ASCII) -> None:
+    def __init__(self, pattern: str | regex.Pattern[str], flags: int = regex.ASCII, *, by_re: bool = False) -> None:
+        """Store the pattern.
+
+        Args:
+            pattern: the pattern.
+            flags: its flags; those of the compiled pattern if it is one.
+            by_re: whether `re` searches for its matches, since it is quicker where a pattern begins with a class of
+                characters. It must mean the same to both: it is a text, with the usual flags.
+        """
         self._pattern = pattern
         self._flags = flags
+        self._by_re = by_re
 
     @cached_property
     def compiled(self) -> regex.Pattern[str]:
         """The pattern itself."""
         return regex.compile(self._pattern, self._flags) if isinstance(self._pattern, str) else self._pattern
+
+    @cached_property
+    def _quick(self) -> re.Pattern[str]:
+        return re.compile(self.compiled.pattern, re.ASCII)
+
+    def _matches(self, text: str, start: int) -> Iterator[regex.Match[str]]:
+        """Return the matches from a place on; `re` would stop other threads in a long text."""
+        if self._by_re and not is_long(text, start):
+            return cast("Iterator[regex.Match[str]]", self._quick.finditer(text, start))  # they have the same methods
+        return self.compiled.finditer(text, start, concurrent=_is_slow(text, start))
 
     @cached_property
     def open_patterns(self) -> OpenMatchPatterns | None:
@@ -251,7 +270,7 @@ class StreamPattern:
 
         ``longest`` is how many characters the pattern reads at most from one place on; 0 if there is no bound.
         """
-        found = self.compiled.finditer(text, start, concurrent=_is_slow(text, start))
+        found = self._matches(text, start)
         since = len(text) - longest if longest else 0
         return (collected(found), len(text)) if final else self.final_matches(found, text, start, since=since)
 

@@ -52,24 +52,17 @@ _STEMS = [
     "birth",
     "born",
     "dob",
-    "d.o.b",
-    "d.ob",
+    "d.o",
     "do.b",
     "geb",
-    "nascimento",
-    "nascid",
-    "nascita",
-    "nacid",
-    "nacimiento",
+    "nasci",
+    "naci",
     "nato",
     "nata",
     "naissance",
     "né",
-    "födel",
-    "född",
-    "født",
-    "fødsel",
-    "geboor",
+    "föd",
+    "fød",
     "urodz",
     "narozen",
     "syntym",
@@ -89,11 +82,12 @@ _MOST_MONTHS = 12
 
 def births(text: str, start: int, *, final: bool) -> Scan:
     """Return the traces of dates after a word for birth."""
-    if not _DATED.search(kinds(text, start)):
+    dated = _DATED.search(kinds(text, start))
+    if dated is None:
         start = len(text) if final else max(start, len(text) - _READ)
         if not _BEGUN.search(text, start):
             return [], len(text)
-    low = max(start - _REACH - _CUE_READ, 0)
+    low = max(start + (max(dated.start() - _READ, 0) if dated else 0) - _REACH - _CUE_READ, 0)
     plain = text[low:].lower()
     if not any(map(plain.__contains__, _STEMS)):
         return [], len(text)

@@ -44,7 +44,8 @@ _AMBIGUOUS = (
 )
 _PATH = r"""(?:[/?\#][^\s"'<>\[\]{}|\\^`]*)?"""
 _END = StreamPattern(
-    rf"\.(?:(?P<plain>{_PLAIN})|(?P<other>{_AMBIGUOUS}))(?![\w(\[=@-])(?!\.\w)(?::\d{{2,5}}(?!\d))?(?P<path>{_PATH})"
+    rf"\.(?:(?P<plain>{_PLAIN})|(?P<other>{_AMBIGUOUS}))(?![\w(\[=@-])(?!\.\w)(?::\d{{2,5}}(?!\d))?(?P<path>{_PATH})",
+    by_re=True,
 )
 _HOST_CHARS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-")
 _GROWTH = 64  # how far a domain's labels may reach to the left of its last

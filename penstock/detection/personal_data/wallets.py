@@ -138,6 +138,8 @@ WALLETS: tuple[BuiltInRule, ...] = (
         rf"[123DLMTXmnrt](?<![A-Za-z0-9].)[{_BITCOIN}]{{24,34}}(?![A-Za-z0-9])",
         trigger=RUN,
         check=base58check,
+        longest=36,
+        by_re=True,
     ),
     pattern_rule(
         "crypto-wallet",
@@ -145,6 +147,7 @@ WALLETS: tuple[BuiltInRule, ...] = (
         r"0[xX](?<![A-Za-z0-9]..)[0-9A-Fa-f]{40}(?![A-Za-z0-9])",
         trigger="0[xX][0-9A-Fa-f]{4}",
         check=ethereum,
+        longest=43,
     ),
     pattern_rule(
         "crypto-wallet",

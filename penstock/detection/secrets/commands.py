@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from penstock.detection.patterns.open_matches import Scan
 
+_LONGEST = 300  # characters that a rule reads from one place on, at most
 _REACH = 100  # characters before a value that are looked at; less than `LOOKBACK`
 _DIGIT_OR_SIGN = re.compile(r"[\d!@#%^*?~+=&]")
 _NUMBERS = re.compile(r"[\d.,:/-]*(?:/tcp|/udp)?")
@@ -43,7 +44,7 @@ def _rule(
     shape = StreamPattern(pattern)
 
     def search(text: str, start: int, *, final: bool) -> Scan:
-        matches, hold = shape.walk(text, start, final=final)
+        matches, hold = shape.walk(text, start, final=final, longest=_LONGEST)
         traces: list[Trace] = []
         for found in matches:
             group = next(each for each in ("one", "two", "bare") if found.group(each) is not None)

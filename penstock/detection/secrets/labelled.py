@@ -11,6 +11,7 @@ import regex
 from penstock.detection.patterns.built_in import BuiltInRule
 from penstock.detection.patterns.open_matches import StreamPattern, Trace
 from penstock.detection.secrets import values
+from penstock.detection.words import small
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,14 +67,18 @@ class _Labelled:
         hold = len(text)
         if self._whole is not None and not final:
             hold = self._whole.open_at(text, max(start, len(text) - _WINDOW))
-        if self._separator.search(text, start) is None:  # the cheaper questions come first
+        low = max(start - _WINDOW, 0)
+        plain = small(text[low:] if low else text)
+        stems = [stem for stem in self._stems if stem in plain]
+        if not stems:
             return traces, hold
-        plain = text[max(start - _WINDOW, 0) :].lower()
-        if not any(stem in plain for stem in self._stems):
-            return traces, hold
+        first = low + min(map(plain.find, stems))
+        last = low + max(map(plain.rfind, stems)) + _WINDOW
         reach = 0
-        for separator in self._separator.finditer(text, start):
+        for separator in self._separator.finditer(text, max(start, first)):
             at = separator.start()
+            if at > last:
+                break
             found = self._behind(text, separator.end(), final=final) if at >= reach else None
             label = self._label.search(text, max(at - _WINDOW, 0), at) if found else None
             if found is None or label is None:

@@ -11,7 +11,6 @@ import itertools
 import re
 from typing import TYPE_CHECKING
 
-from penstock.detection.long_texts import matches
 from penstock.detection.patterns import validators
 from penstock.detection.patterns.built_in import RUN, BuiltInRule, pattern_rule
 from penstock.detection.patterns.open_matches import StreamPattern, Trace
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 _LEAST, _MOST = 20, 256  # characters; longer runs are data, not keys
 _SHAPE = rf"(?<![A-Za-z0-9_+/%@\\-])(?!0[xX])[A-Za-z0-9_-]{{{_LEAST},{_MOST}}}(?![A-Za-z0-9_+/-])"
-_OPEN_RUN, _RUN = StreamPattern(_SHAPE, flags=0), re.compile(_SHAPE)  # the latter is quicker, for whole texts
+_RUN = StreamPattern(_SHAPE, by_re=True)
 _REACH, _HASH_REACH = 60, 24  # how far before a token, or what could be a hash, the words that explain it may stand
 _CUE = re.compile(r"(?i)key|token|secret|auth|bearer|api\b|_api|credential|\blogin|passw|webhook|\s-u |publish|crumb")
 _HASH = re.compile(r"[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}|[0-9a-f]{64}|[0-9a-f]{96}|[0-9a-f]{128}", re.IGNORECASE)
@@ -61,9 +60,7 @@ _BITS_MIXED, _BITS_CUED = 3.9, 3.0  # per character: random letters and digits o
 
 def random_tokens(text: str, start: int, *, final: bool) -> Scan:
     """Return the traces of random tokens."""
-    if final:
-        return [_trace(text, *found.span()) for found in matches(_RUN, text, start)], len(text)
-    runs, hold = _OPEN_RUN.walk(text, start, final=False)
+    runs, hold = _RUN.walk(text, start, final=final)
     return [_trace(text, *found.span()) for found in runs], hold
 
 
@@ -72,7 +69,7 @@ def _trace(text: str, low: int, high: int) -> Trace:
 
 
 def _counts(text: str, at: int, found: str) -> bool:
-    if at and text[at - 1].isalnum():  # a letter of another script; `re` and `regex` differ in what a word is
+    if at and text[at - 1].isalnum():  # a letter of another script
         return False
     if sum(map(str.isdigit, found)) < _DIGITS or validators.placeholder(found) or _turns(found) < _TURNS:
         return False
