@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from penstock.detection.long_texts import is_long, matches_somewhere
+from penstock.detection.long_texts import matches_somewhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,6 +27,8 @@ _REPEATED = re.compile(r"[?*+{]")
 _TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[()|]|.", re.DOTALL)
 _ONLY_ASCII = re.compile(r"\[(?!\^)[ -\[\]-~]*\]|\\[^A-Za-z]|[ -~]")
 _NEVER = re.compile("(?!)")
+_NOT_BEHIND = r"(?:\(\?<!\[[^\]\\]*\]\.+\))?"
+_ANY_CASE = re.compile(rf"\[([A-Za-z]+)\]{_NOT_BEHIND}\(\?i:([a-z]+(?:\|[a-z]+)*)\){_NOT_BEHIND}")
 
 
 class _Branch:
@@ -35,13 +37,26 @@ class _Branch:
     Attributes:
         trigger: the trigger.
         pattern: the alternative; None if its first character is all of it.
+        words: words in small letters, of which one, in any case, stands in each match; empty if it has another form.
     """
 
-    __slots__ = ("pattern", "trigger")
+    __slots__ = ("pattern", "trigger", "words")
 
     def __init__(self, trigger: str, pattern: re.Pattern[str] | None) -> None:
         self.trigger = trigger
         self.pattern = pattern
+        found = _ANY_CASE.fullmatch(pattern.pattern) if pattern else None
+        first = {*found.group(1).lower()} if found else set[str]()
+        before = first.pop() if len(first) == 1 else ""
+        self.words = [before + word for word in found.group(2).split("|")] if found else []
+
+    def stands(self, text: str, start: int, plain: str | None) -> bool:
+        """Return whether it stands in a text from a place on; ``plain`` is that part in small letters, if in ASCII."""
+        if self.pattern is None:
+            return True
+        if plain is not None and self.words and not any(map(plain.__contains__, self.words)):
+            return False
+        return matches_somewhere(self.pattern, text, start)
 
 
 class Triggers(Generic[T]):
@@ -66,7 +81,7 @@ class Triggers(Generic[T]):
                 rests.setdefault(char, {})[rest] = None
                 self._by_char.setdefault(char, []).append(one)
         alone = [re.escape(char) for char, after in rests.items() if "" in after]
-        begun = [f"{re.escape(char)}(?:{'|'.join(after)})" for char, after in rests.items() if "" not in after]
+        begun = [f"{re.escape(char)}(?={'|'.join(after)})" for char, after in rests.items() if "" not in after]
         self._by_alone = {char: self._by_char.pop(char) for char in [*self._by_char] if "" in rests[char]}
         self._alone = re.compile(f"[{''.join(alone)}]") if alone else _NEVER
         self._begun = re.compile("|".join(begun)) if begun else _NEVER
@@ -77,31 +92,23 @@ class Triggers(Generic[T]):
             len(text) - start <= SHORT
             and self._alone.search(text, start) is None
             and self._begun.search(text, start) is None
-            and (not self._anywhere or not any(_stands(branch, text, start) for branch in self._anywhere))
-            and (text.isascii() or not any(_stands(branch, text, start) for branch in self._beyond))
+            and (not self._anywhere or not any(branch.stands(text, start, None) for branch in self._anywhere))
+            and (text.isascii() or not any(branch.stands(text, start, None) for branch in self._beyond))
         )
 
     def standing_in(self, text: str, start: int) -> Iterator[T]:
         """Yield what belongs to those triggers that stand in a text from a place on."""
         rest = text[start:] if start else text
         branches = [branch for char, begun in self._by_alone.items() if char in rest for branch in begun]
-        if len(rest) > SHORT or self._begun.search(text, start) is not None:
-            branches += [branch for char, begun in self._by_char.items() if char in rest for branch in begun]
+        first = rest if len(rest) > SHORT else {*self._begun.findall(text, start)}
+        branches += [branch for char, begun in self._by_char.items() if char in first for branch in begun]
         branches += self._anywhere if rest.isascii() else [*self._anywhere, *self._beyond]
+        plain = rest.lower() if rest.isascii() else None
         known: set[str] = set()
-        long = is_long(text, start)
         for branch in dict.fromkeys(branches):
-            pattern = branch.pattern
-            if branch.trigger not in known and (
-                pattern is None
-                or (matches_somewhere(pattern, text, start) if long else pattern.search(text, start) is not None)
-            ):
+            if branch.trigger not in known and branch.stands(text, start, plain):
                 known.add(branch.trigger)
                 yield self._values[branch.trigger]
-
-
-def _stands(branch: _Branch, text: str, start: int) -> bool:
-    return branch.pattern is None or branch.pattern.search(text, start) is not None
 
 
 def alternatives(pattern: str) -> Iterator[str]:

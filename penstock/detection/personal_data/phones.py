@@ -28,7 +28,7 @@ _GLUED = r"[^\W\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uac00-\ud7a3
 _SEP = rf"[ .\u00a0{DASH}]"
 _EXTENSION = r"(?:[ ,;]{0,2}(?:x|ext\.?|extension)[ .]?\d{1,6})?"
 _PHONE = StreamPattern(
-    rf"""(?ix)(?<!{_GLUED})(?<![@#$%€£¥])(?<!\d[.,{DASH}/:])(?:
+    rf"""(?ix)(?=[+(\d])(?<!{_GLUED})(?<![@#$%€£¥])(?<!\d[.,{DASH}/:])(?:
       (?P<intl>\+\(?\d(?:[ .\u00a0{DASH}/()]{{0,3}}\d){{7,14}})
     | (?P<exit>00[1-9]\d{{0,2}}(?:{_SEP}\(?\d{{1,5}}\)?){{2,6}})
     | (?P<nanp>(?:1{_SEP}?)?(?:\(\d{{3}}\){_SEP}?|\d{{3}}{_SEP})\d{{3}}{_SEP}\d{{4}})

@@ -97,7 +97,7 @@ _PEM = "[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 _CRYPT = (
     r"\$(?:2[abxy]?|5|6|7|8|9|y|gy|1|P|H|sha1|md5|DCC2|krb5(?:asrep|tgs|pa)|apr1|argon2(?:id|i|d)|pbkdf2[\w-]{0,8})\$"
 )
-_HEADER = "[Bb](?:[Aa][Ss][Ii][Cc]|[Ee][Aa][Rr][Ee])(?<![A-Za-z0-9].....)"  # one search for both
+_HEADER = "[Bb](?i:asic|eare)(?<![A-Za-z0-9].....)"  # one search for both
 BLOCKS = (
     pattern_rule(
         "password-hash",

@@ -24,7 +24,7 @@ from penstock.detection.long_texts import is_long, stretches
 from penstock.detection.unicode.invisibles import is_invisible
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 
 LOOKALIKES: dict[str, tuple[str, str]] = {
@@ -80,6 +80,8 @@ _PARTING = deferred(f"[{BETWEEN_WORDS}]")
 _MARK = deferred("[\u0300-\u036f]")  # letters with accents of their own are letters; a loose accent hides one
 _SEEN = bytes([*range(0x09, 0x0E), *range(0x20, 0x7F)])  # in ASCII
 
+_FEW = 16  # characters that are replaced one by one, which is quicker than to look at each place of a text
+
 GONE = "\u200b"
 """What masks a character that is not read."""
 
@@ -128,11 +130,15 @@ def is_plain(text: str, start: int) -> bool:
 
 
 def _is_plain(text: str, low: int, high: int) -> bool:
-    part = text[low:high] if low or high < len(text) else text
-    if part.isascii():
-        return not part.encode().translate(None, _SEEN)
-    distinct = "".join(set(part))
-    return distinct.translate(_LETTERS) == distinct  # a character that reads as another one is in no reading
+    return not _disguised(text[low:high] if low or high < len(text) else text)
+
+
+def _disguised(text: str) -> Collection[str]:
+    """Return those characters of a text that do not read as they are written, each once."""
+    rest = text.encode("utf-8", "surrogatepass").translate(None, _SEEN)
+    if not rest:
+        return ()
+    return [char for char in set(rest.decode("utf-8", "surrogatepass")) if _LETTERS[ord(char)] != char]
 
 
 def read_by_letter(text: str) -> str | None:
@@ -157,9 +163,19 @@ def read(text: str, *, final: bool = True) -> PlainReading:
 def reading_of(source: str, units: Sequence[tuple[int, int]] = ()) -> PlainReading:
     """Return how a text reads in which what stands for no character of its own is masked already."""
     if not is_long(source, 0):
-        return PlainReading(source.translate(_LETTERS), source, units)
-    read = [source[low:high].translate(_LETTERS) for low, high in stretches(source, 0)]
+        return PlainReading(_uncovered(source), source, units)
+    read = [_uncovered(source[low:high]) for low, high in stretches(source, 0)]
     return PlainReading("".join(read), source, units)
+
+
+def _uncovered(text: str) -> str:
+    """Return how a text reads. A character that reads as another one is in no reading, so they are replaced in turn."""
+    disguised = _disguised(text)
+    if len(disguised) > _FEW:
+        return text.translate(_LETTERS)
+    for char in disguised:
+        text = text.replace(char, _LETTERS[ord(char)])
+    return text
 
 
 class PlainPlaces:
