@@ -50,6 +50,7 @@ _BYTES = range(0x100)
 _BASE64 = deferred(r"[A-Za-z0-9+/_-]{16,}+={0,2}")
 _BASE32 = deferred(r"[A-Za-z2-7]{24,}+=*")
 _SPACES = deferred(r"\s+")
+_DIGITS = b"0123456789"
 _BITS = deferred(r"[01\s]{96,}+")
 _NUMBER = deferred(r"(?<![0-9A-Za-z])(?:0?x)?([01]{9,21}|[0-9A-Fa-f]{1,8})(?![0-9A-Za-z])")
 _HEX_RUN = deferred(r"(?:(?:0x|\\x|\\u00|u\+00|%)?[0-9a-f]{2}[\s,:;_-]*){8,}+", re.IGNORECASE)
@@ -59,32 +60,25 @@ _HEX_UNIT = deferred(r"(?:0x|\\x|\\u00|u\+00|%)?([0-9a-f]{2})", re.IGNORECASE)
 def _base64(text: str) -> Iterator[Decoded]:
     """Yield what base64 says, in either alphabet, starting at each of its four positions."""
     joined = _SPACES.sub("", text).replace("-", "+").replace("_", "/")
-    places = _without_spaces(text)
     for found in _BASE64.finditer(joined):
         letters = found.group().rstrip("=")
         for skip in range(4):
             usable = letters[skip : len(letters) - (len(letters) - skip) % 4]
             rest = letters[skip + len(usable) :]
             padded = usable + (rest + "=" * (4 - len(rest)) if len(rest) > 1 else "")
-            yield from _said(partial(base64.b64decode, padded), partial(_letters, places, found.start() + skip, 6))
+            yield from _said(partial(base64.b64decode, padded), partial(_letters, text, found.start() + skip, 6))
 
 
 def _base32(text: str) -> Iterator[Decoded]:
-    places = _without_spaces(text)
     for found in _BASE32.finditer(_SPACES.sub("", text)):
         letters = found.group().rstrip("=").upper()
         padded = letters + "=" * (-len(letters) % 8)
-        yield from _said(partial(base64.b32decode, padded), partial(_letters, places, found.start(), 5))
+        yield from _said(partial(base64.b32decode, padded), partial(_letters, text, found.start(), 5))
 
 
-def _without_spaces(text: str) -> Callable[[], list[int]]:
-    """Return a function that returns the places of all characters but white space."""
-    return cache(lambda: [at for at, char in enumerate(text) if not char.isspace()])
-
-
-def _letters(places: Callable[[], list[int]], first: int, bits: int, low: int, high: int) -> tuple[int, int]:
+def _letters(text: str, first: int, bits: int, low: int, high: int) -> tuple[int, int]:
     """Return where the letters stand that hold some bytes; ``first`` counts letters, without white space."""
-    known = places()
+    known = [at for at, char in enumerate(text) if not char.isspace()]
     last = min(first - (-high * 8 // bits), len(known))
     return known[first + low * 8 // bits], known[last - 1] + 1
 
@@ -111,6 +105,9 @@ def _digits(units: Callable[[], list[tuple[int, int]]], skip: int, low: int, hig
 
 def _numbers(text: str) -> Iterator[Decoded]:
     """Yield the text of numbers that stand one by one, decimal, octal or binary: of characters, or of bytes."""
+    written = text.encode("ascii", "replace")
+    if len(written) - len(written.translate(None, _DIGITS)) < _LEAST:
+        return
     found = [(one.group(1), one.span()) for one in _NUMBER.finditer(text)]
     for base in (10, 8, 2):
         read = [(code, span) for digits, span in found if (code := _code(digits, base)) in _CHARACTERS]
@@ -120,7 +117,7 @@ def _numbers(text: str) -> Iterator[Decoded]:
     if _BITS.fullmatch(text):
         bits = _SPACES.sub("", text)
         raw = bytes(int(bits[at : at + 8], 2) for at in range(0, len(bits) - 7, 8))
-        yield from _of_codes(raw, partial(_letters, _without_spaces(text), 0, 1))
+        yield from _of_codes(raw, partial(_letters, text, 0, 1))
 
 
 def _of_codes(codes: Sequence[int], place: Place) -> Iterator[Decoded]:
@@ -272,8 +269,10 @@ def _said(decode: Callable[[], bytes], place: Place) -> Iterator[Decoded]:
     coding = _coding(raw)
     text = raw.decode(coding, errors="ignore")
     lost = len(raw) - len(text.encode(coding))
+    if lost * 10 > len(raw) + _TORN * 10:
+        return
     clear = _seen(text)
-    if _is_legible(clear) and len(clear) >= _LEAST and lost * 10 <= len(raw) + _TORN * 10:
+    if _is_legible(clear) and len(clear) >= _LEAST:
         yield Decoded(text, partial(_in_bytes, cache(partial(_characters, raw, coding)), place))
 
 
