@@ -262,3 +262,22 @@ def test_markup_within_words_is_what_stands_between_letters(seed: int) -> None:
     assert any(map(spelled.search, texts))
     for text in texts:
         assert [one.span() for one in encoded._MARKUP.finditer(text)] == [one.span() for one in spelled.finditer(text)]
+
+
+_BITS_OF_ROWS = "a b 1 12 0xab ff xab x the cat's Ⅳ é1 1\u20e3 字 กข 😀 e\u0301 to of .,-,. | 0 in"
+
+
+@pytest.mark.parametrize("final", [True, False])
+@pytest.mark.parametrize("inside", [True, False])
+def test_stretches_of_the_words_between_longer_ones_are_those_of_all_words(*, inside: bool, final: bool) -> None:
+    """Also where a text begins or ends within a stretch, and in scripts without spaces."""
+    drawn = random.Random(5)  # noqa: S311 - dice, no secrets
+    bits = _BITS_OF_ROWS.split()
+    kept = [*bits, *"0123456789ab" * 6]
+    for _ in range(1_500):
+        words = drawn.choices(drawn.choice((kept, bits, [*kept[-60:], "longer"])), k=drawn.randrange(90))
+        view = PlainView("".join(word + drawn.choice((" ", " ", "\n", ", ", "", " " * 17)) for word in words))
+        every = encoded.stretches(view, *known_words(view.text, final=final), inside=inside, final=final)
+        few = encoded._words_in_rows(view.text, inside=inside, final=final)  # pyright: ignore[reportPrivateUsage]
+        some = encoded.stretches(view, *few, inside=inside, final=final)
+        assert some == every, view.text

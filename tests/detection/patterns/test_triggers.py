@@ -13,10 +13,19 @@ from penstock.detection.patterns.triggers import Triggers
 from penstock.detection.personal_data.detector import EMBEDDED, PersonalData
 
 RULES = [rule for _, rule in PersonalData(EMBEDDED)._built_in if not rule.prefix and rule.trigger != RUN]  # pyright: ignore[reportPrivateUsage]
-TRIGGERS = [*dict.fromkeys(rule.trigger for rule in RULES), r"(?i:[x]y)|q(?=\()", "ä[bc]", r"[^\W\d]{2}~"]
+TRIGGERS = [
+    *dict.fromkeys(rule.trigger for rule in RULES),
+    r"(?i:[x]y)|q(?=\()",
+    "ä[bc]",
+    r"[^\W\d]{2}~",
+    "vw*z",
+    "vw{2}",
+    "[Zz](?i:oom|ap)",
+]
 _WORDS = (
     "api app Access auth' auth clients basic Bearer zation Key word key 00 0x12ab 1st 3. .5 1.2 a.b @ : = :: - -u -key"
     " sig= Q~ eyJ {SSHA $2b$ > t> ( f( d( passe ontrase enha cret May Jan xy XY q( äb äx é٣ ab~ é~ k_live_ https://hooks."
+    " vz vwwz vww zAp ZOOM zo zſap"
 )
 PIECES = _WORDS.split()
 

@@ -56,3 +56,12 @@ def test_what_is_plain_at_a_glance_reads_as_it_is_written(text: str) -> None:
 def test_an_escape_sequence_without_its_end_is_not_read_yet(end: str) -> None:
     """While more text may come."""
     assert read(f"ab{end}", final=False).text == "ab"
+
+
+@pytest.mark.parametrize("count", [1, 5, 60])
+def test_a_text_reads_as_its_characters_do_however_many_of_them_are_disguised(count: int) -> None:
+    """Few are replaced one by one, many by a table."""
+    disguised = "ａｂｃｄｅｆｇｈｉｊｋｌｍｎｏｐｑｒｓｔｕｖｗｘｙｚ½ﬁ№…\u200b\u00adАВЕКМНОРСТУХагеорсух"[:count]
+    text = "".join(f"{char}x谢{char}é" for char in disguised) + "\x00 end"
+    assert read(text).text == "".join(read(char).text for char in text)
+    assert not is_plain(disguised, 0)
