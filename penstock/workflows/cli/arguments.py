@@ -12,6 +12,7 @@ from penstock.engine.formats import FORMATS
 from penstock.engine.processor.stages import STAGES, full_name
 from penstock.workflows.batch import JOBS
 from penstock.workflows.cli.terminal import readable
+from penstock.workflows.report import SAMPLES
 from penstock.workflows.rows.job import ROW_SECONDS
 from penstock.workflows.rows.reading import is_object
 
@@ -166,6 +167,7 @@ examples:
   cat prompts.txt | penstock run guards.py:guard - --format table
   penstock run myapp.guards:output --stage process_output_step --input answers.jsonl
   penstock run hygiene --input chats.jsonl --report report.html
+  penstock run hygiene --input chats.jsonl -o cleaned.jsonl --report -
   penstock run hygiene "Write to ann@example.com" --trace         a timeline of what each step did
   penstock run hygiene --input pull.jsonl --fail-on blocked     exit code 1 if a row is blocked
 
@@ -439,7 +441,18 @@ def _add_trace(run: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--trace", action="store_true", help="show a timeline of what each step did; in JSONL, add the field `trace`"
     )
-    run.add_argument("--report", metavar="FILE", help="write a report to this file: one HTML page, with every trace")
+    run.add_argument(
+        "--report",
+        metavar="FILE",
+        help="write a report: FILE.html is a page with every trace; FILE.md, FILE.json and - (on stdout) are short",
+    )
+    run.add_argument(
+        "--samples",
+        type=_natural,
+        default=SAMPLES,
+        metavar="N",
+        help=f"show N rows of each verdict and step in a short report (default: {SAMPLES})",
+    )
     run.add_argument(
         "--texts",
         action="store_true",

@@ -18,6 +18,7 @@ from penstock.engine.values.errors import StepFailedError
 from penstock.workflows.batch import JOBS, is_sync
 from penstock.workflows.cli.exit_codes import CommandError, Exit
 from penstock.workflows.cli.inputs import reading, refuse_same, size_of, writing
+from penstock.workflows.cli.reports import check_report, opened
 from penstock.workflows.cli.terminal import write_line
 from penstock.workflows.loading import load_workflow
 from penstock.workflows.rows.dead_letters import DeadLetters, DeadLettersWriter
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from penstock.engine.workflow import Workflow
-    from penstock.workflows.report.run_report import RunReport
+    from penstock.workflows.report.short_report import Report
     from penstock.workflows.rows.reading import InputFormat, Parse, Source
     from penstock.workflows.rows.results import RowChecked, RowForm, RowResult
 
@@ -230,9 +231,9 @@ def _check_arguments(args: argparse.Namespace, name: str | None) -> None:
     refuse_same(name or "-", args.report)
     if args.texts and not args.trace and args.report is None:
         raise CommandError("--texts says what a trace or a report holds; add --trace or --report FILE")
-    if "-" in (args.report, args.dead_letters):
-        option = "--report" if args.report == "-" else "--dead-letters"
-        raise CommandError(f"{option} takes the name of a file; stdout is for the results")
+    check_report(args.report, args.output)
+    if args.dead_letters == "-":
+        raise CommandError("--dead-letters takes the name of a file; stdout is for the results")
     refuse_same(name or "-", args.dead_letters)
     written = {"--output": args.output, "--report": args.report, "--dead-letters": args.dead_letters}
     for (one, first), (other, second) in combinations(written.items(), 2):
@@ -404,18 +405,16 @@ def _columns(args: argparse.Namespace) -> Columns:
 @contextmanager
 def _reporting(
     args: argparse.Namespace, workflow: Workflow, name: str | None, stdout: IO[str]
-) -> Generator[RunReport | None]:
-    """Open the file of the report, before anything runs; nothing without --report."""
+) -> Generator[Report | None]:
+    """Open the report, before anything runs; nothing without --report."""
     if args.report is None:
         yield None
         return
-    from penstock.workflows.report.run_report import ReportSource, RunReport
+    from penstock.workflows.report.summaries import ReportSource
 
     what = {None: "a text", "-": "stdin"}.get(name, name)
-    with (
-        writing(args.report, stdout) as out,
-        RunReport(workflow, ReportSource(str(what), args.stage, args.texts, _columns(args)), out) as report,
-    ):
+    source = ReportSource(workflow.name, str(what), args.stage, args.texts, _columns(args))
+    with writing(args.report, stdout) as out, opened(args.report, source, workflow, out, args.samples) as report:
         yield report
 
 

@@ -96,7 +96,7 @@ class TableRows:
         head = (
             Text(str(checked.item.line)),
             Text("" if id is None else plain(str(id))),
-            _status(checked.status, _row_status(checked)),
+            status_text(checked.status, _row_status(checked)),
         )
         rest = (Text(), Text(), Text())
         lines = found or [(Text(), Text(), Text(_milliseconds(checked.seconds)))]
@@ -144,7 +144,7 @@ class RowsTable:
                 f"… and {self._omitted:,} more: --rows {self._omitted + len(self._shown)}, or --format jsonl\n"
             )
         if counts.steps:
-            console.print(_step_lines(counts) if narrow else _steps(counts), "")
+            console.print(step_lines(counts) if narrow else steps_table(counts), "")
         console.print(counts.sentence(seconds))
 
     def _timelines(self) -> None:
@@ -161,7 +161,7 @@ class RowsTable:
         for row in self._shown:
             for head, id, status, *cells in row.cells:
                 if head.plain:
-                    lines.append(_joined(Text("line"), head, id, status))
+                    lines.append(joined(Text("line"), head, id, status))
                 lines.append(_indented(cells))
         return Group(*lines)
 
@@ -228,7 +228,7 @@ def _records(checked: RowChecked) -> Table:
     for record in checked.records:
         table.add_row(
             Text(plain(record.step)),
-            _status(record.status, record.status_text),
+            status_text(record.status, record.status_text),
             why(record),
             _milliseconds(record.seconds),
         )
@@ -238,23 +238,23 @@ def _records(checked: RowChecked) -> Table:
 def _record_lines(record: Record) -> list[RenderableType]:
     """Return the row of `_records` for a narrow terminal."""
     time = f"{_milliseconds(record.seconds)} ms"
-    head = _joined(Text(plain(record.step)), _status(record.status, record.status_text), time)
+    head = joined(Text(plain(record.step)), status_text(record.status, record.status_text), time)
     reason = why(record)
     return [head, _indented([Text(reason)])] if reason else [head]
 
 
 def _indented(cells: Sequence[Text]) -> RenderableType:
     """Return the cells of a table's row as one indented paragraph."""
-    return Padding(_joined(*cells), (0, 0, 0, 2))
+    return Padding(joined(*cells), (0, 0, 0, 2))
 
 
-def _joined(*cells: Text | str) -> Text:
+def joined(*cells: Text | str) -> Text:
     """Return the cells that are not empty, in one line."""
     return Text("  ").join([text for cell in cells if (text := cell if isinstance(cell, Text) else Text(cell)).plain])
 
 
 def _verdict(checked: RowChecked) -> Text:
-    line = Text.assemble(_status(checked.status, _row_status(checked)), f" in {_milliseconds(checked.seconds)} ms")
+    line = Text.assemble(status_text(checked.status, _row_status(checked)), f" in {_milliseconds(checked.seconds)} ms")
     if checked.outcome is not None and checked.outcome.tripwire is not None:
         tripwire = checked.outcome.tripwire
         line.append(f" by {tripwire.processor_id}: {plain(tripwire.reason)}")
@@ -279,7 +279,8 @@ def _record_cells(record: Record) -> tuple[Text, Text, Text]:
     return Text(plain(record.step)), Text(reason), Text(_milliseconds(record.seconds))
 
 
-def _status(status: str, words: str | None = None) -> Text:
+def status_text(status: str, words: str | None = None) -> Text:
+    """Return a status in its colour."""
     return Text(words or status, COLOURS.get(words or "") or COLOURS.get(status, ""))
 
 
@@ -287,7 +288,7 @@ def _milliseconds(seconds: float) -> str:
     return f"{seconds * 1000:.2f}"
 
 
-def _steps(counts: RunCounts) -> Table:
+def steps_table(counts: RunCounts) -> Table:
     """Return the table of the steps; a status that no step has gets no column."""
     statuses = [status for status in RECORDED if any(step.statuses[status] for step in counts.steps.values())]
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
@@ -302,7 +303,7 @@ def _steps(counts: RunCounts) -> Table:
     return table
 
 
-def _step_lines(counts: RunCounts) -> Group:
+def step_lines(counts: RunCounts) -> Group:
     """Return what `_steps` shows, for a narrow terminal."""
     lines: list[RenderableType] = []
     for path, step in counts.steps.items():

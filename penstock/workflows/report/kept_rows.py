@@ -104,26 +104,42 @@ def packed_json(text: str) -> str:
     return b64encode(gzip.compress(text.encode("utf-8", "surrogatepass"), compresslevel=6, mtime=0)).decode("ascii")
 
 
+@dataclass(order=True, slots=True)
+class SlowRow:
+    """A row in the order of slowness: of two that took as long, the earlier one counts as slower."""
+
+    seconds: float
+    before: int
+    file: str
+    summary: dict[str, Any] = field(compare=False)
+    trace: str | None = field(compare=False)
+
+
 @dataclass(slots=True)
 class SlowestRows:
     """The rows that took longest, with their traces."""
 
-    _heap: list[tuple[float, int, dict[str, Any], str | None]] = field(default_factory=list[Any])
+    _heap: list[SlowRow] = field(default_factory=list[SlowRow])
 
     def keeps(self, seconds: float, line: int) -> bool:
         """Return whether a row is one of the slowest so far."""
-        return len(self._heap) < _SLOWEST or (seconds, -line) > self._heap[0][:2]
+        return len(self._heap) < _SLOWEST or (seconds, -line) >= (self._heap[0].seconds, self._heap[0].before)
 
-    def add(self, seconds: float, line: int, summary: dict[str, Any], trace: str | None) -> None:
+    def add(self, summary: dict[str, Any], trace: str | None) -> None:
         """Keep a row if it is one of the slowest so far."""
         if trace is not None and len(trace) > LONGEST_TRACE:
             trace = None
-        entry = (seconds, -line, summary, trace)
+        row = SlowRow(summary["seconds"], -summary["line"], summary.get("file", ""), summary, trace)
         if len(self._heap) < _SLOWEST:
-            heapq.heappush(self._heap, entry)
-        elif self.keeps(seconds, line):
-            heapq.heapreplace(self._heap, entry)
+            heapq.heappush(self._heap, row)
+        else:
+            heapq.heappushpop(self._heap, row)
+
+    def merge(self, other: SlowestRows) -> None:
+        """Add the rows of another part of the input."""
+        for row in other._heap:
+            self.add(row.summary, row.trace)
 
     def rows(self) -> list[tuple[dict[str, Any], str | None]]:
         """Return their summaries and traces, the slowest first."""
-        return [(summary, trace) for _, _, summary, trace in sorted(self._heap, key=lambda one: one[:2], reverse=True)]
+        return [(row.summary, row.trace) for row in sorted(self._heap, reverse=True)]

@@ -163,7 +163,7 @@ def _record(record: Record, named: dict[str, str] | None, *, times: bool) -> dic
     }
     if times:
         fields["ms"] = _milliseconds(record.seconds)
-    fields["edits"] = [_edit(place, edit, named) for place, edit in record.edits]
+    fields["edits"] = [edit_fields(place, edit, named) for place, edit in record.edits]
     if record.tripwire is not None:
         fields["reason"] = record.tripwire.reason
     if record.error is not None:
@@ -175,7 +175,8 @@ def _record(record: Record, named: dict[str, str] | None, *, times: bool) -> dic
     return fields
 
 
-def _edit(place: TextPlace, edit: Edit, named: dict[str, str] | None) -> dict[str, Any]:
+def edit_fields(place: TextPlace, edit: Edit, named: dict[str, str] | None = None) -> dict[str, Any]:
+    """Return an edit as JSON; with ``named``, the messages have names of ours instead of their ids."""
     message = place.message_id
     if named is not None and message:
         message = named.setdefault(message, f"message-{len(named) + 1}")
@@ -271,6 +272,14 @@ class StepCounts:
         self.seconds += done.seconds
         self.slowest = max(self.slowest, done.seconds)
 
+    def merge(self, other: StepCounts) -> None:
+        """Add the counts of other rows."""
+        self.statuses.update(other.statuses)
+        self.edits += other.edits
+        self.flagged += other.flagged
+        self.seconds += other.seconds
+        self.slowest = max(self.slowest, other.slowest)
+
     @property
     def ran(self) -> int:
         """How often the step ran."""
@@ -303,6 +312,14 @@ class RunCounts:
             if step is None:
                 step = self.steps[done.step] = StepCounts(done.shadow)
             step.add(done)
+
+    def merge(self, other: RunCounts) -> None:
+        """Add the counts of other rows, for example of another part of a file."""
+        self.statuses.update(other.statuses)
+        self.broken += other.broken
+        self.flagged += other.flagged
+        for path, step in other.steps.items():
+            self.steps.setdefault(path, StepCounts(step.shadow)).merge(step)
 
     @property
     def rows(self) -> int:

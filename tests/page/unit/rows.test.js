@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ALL, chosen, lineOf } from "report/rows.js";
+import { ALL, addressOf, chosen } from "report/rows.js";
 
 /** @type {import("../../../penstock/workflows/report/page/types.js").Row[]} */
 const rows = [
@@ -34,8 +34,11 @@ test("the slowest come first if asked for, and the rows themselves keep their or
   );
 });
 
-test("an address names a row or none", () => {
-  assert.equal(lineOf("#line=17"), 17);
-  assert.equal(lineOf("#line=x"), null);
-  assert.equal(lineOf(""), null);
+test("an address names a row by its line, and by its file if there are several", () => {
+  const row = /** @type {const} */ ({ line: 17, status: "passed", seconds: 0 });
+  assert.equal(addressOf(row), "#line=17");
+  assert.equal(
+    addressOf({ ...row, file: "a b#\ud800.jsonl" }),
+    "#line=17&file=a%20b%23%E2%9F%A8U%2BD800%E2%9F%A9.jsonl",
+  );
 });

@@ -3,7 +3,7 @@
 import { html, nothing } from "lit-html";
 import { count, duration, visible } from "penstock/format.js";
 import { rowName } from "report/overview.js";
-import { chosen } from "report/rows.js";
+import { addressOf, chosen } from "report/rows.js";
 
 /** @typedef {import("./types.js").Row} Row */
 /** @typedef {import("./rows.js").Choice} Choice */
@@ -51,7 +51,7 @@ function described({ status, step }) {
 
 /** @param {Row} row */
 function rowItem(row) {
-  return html`<li data-status=${row.status}><a href=${`#line=${row.line}`}>
+  return html`<li data-status=${row.status}><a href=${addressOf(row)}>
     <span class="row-name">${rowName(row)}</span>
     <span class="status">${row.status}</span>
     <span class="why">${why(row)}</span>

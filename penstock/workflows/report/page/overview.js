@@ -2,6 +2,7 @@
 
 import { html, nothing } from "lit-html";
 import { count, duration, visible } from "penstock/format.js";
+import { addressOf } from "report/rows.js";
 
 /** @typedef {import("./types.js").Report} Report */
 /** @typedef {import("./types.js").StepCounts} StepCounts */
@@ -83,22 +84,22 @@ function number(value) {
 /**
  * @param {Report} report
  */
-export function slowest({ slowest: lines, rows }) {
-  const byLine = new Map(rows.map((row) => [row.line, row]));
-  const found = lines.flatMap((line) => byLine.get(line) ?? []);
+export function slowest({ slowest: places, rows }) {
+  const found = places.flatMap((place) => rows[place] ?? []);
   if (found.length < 2) return nothing;
   return html`<section class="slowest"><h2>Slowest rows</h2><ol>${found.map(
-    (row) => html`<li><a href=${`#line=${row.line}`}>${rowName(row)}</a> ${duration(row.seconds)}
+    (row) => html`<li><a href=${addressOf(row)}>${rowName(row)}</a> ${duration(row.seconds)}
       <span class="note">${row.status}</span></li>`,
   )}</ol></section>`;
 }
 
 /**
  * @param {Row} row
- * @returns {string} such as `line 7 (chat-12)`
+ * @returns {string} such as `line 7 (chat-12)`, or `chats.jsonl, line 7`
  */
 export function rowName(row) {
-  return row.id === undefined ? `line ${row.line}` : `line ${row.line} (${visible(String(row.id))})`;
+  const line = row.file === undefined ? `line ${row.line}` : `${visible(row.file)}, line ${row.line}`;
+  return row.id === undefined ? line : `${line} (${visible(String(row.id))})`;
 }
 
 /**

@@ -6,7 +6,7 @@ import { duration, visible } from "penstock/format.js";
 import { View } from "penstock/view.js";
 import { rowList } from "report/list.js";
 import { countMarks, kept, rowName, slowest, stepTable, verdicts } from "report/overview.js";
-import { ALL, chosen, lineOf } from "report/rows.js";
+import { ALL, addressOf, chosen } from "report/rows.js";
 import { Runs } from "report/unpack.js";
 
 /** @typedef {import("./types.js").Row} Row */
@@ -76,16 +76,16 @@ function withoutTrace(row) {
  * @param {string} label
  */
 function neighbour(row, label) {
-  return row ? html`<a class="button" href=${`#line=${row.line}`}>${label}</a>` : nothing;
+  return row ? html`<a class="button" href=${addressOf(row)}>${label}</a>` : nothing;
 }
 
 /** Show what the address says: a row, or the overview where the reader has left it. */
 async function follow() {
-  const line = lineOf(location.hash);
-  const wanted = report.rows.find((row) => row.line === line) ?? null;
+  const address = location.hash;
+  const wanted = report.rows.find((row) => addressOf(row) === address) ?? null;
   if (!open && wanted) scrolled = scrollY;
   const ran = wanted ? await runs.of(wanted) : null;
-  if (lineOf(location.hash) !== line) return; // the reader has gone on
+  if (location.hash !== address) return; // the reader has gone on
   open = wanted;
   view.selected = null;
   view.show(ran?.trace ?? null, ran?.marks ?? null);

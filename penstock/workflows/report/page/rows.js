@@ -1,5 +1,7 @@
 /** Choosing, sorting and finding rows of a report. */
 
+import { visible } from "penstock/format.js";
+
 /** @typedef {import("./types.js").Row} Row */
 
 /**
@@ -42,6 +44,7 @@ function hasStatus(row, status) {
 function hasWords(row, wanted) {
   if (wanted.length === 0) return true;
   const said = [
+    row.file,
     row.line,
     row.id,
     row.status,
@@ -58,10 +61,9 @@ function hasWords(row, wanted) {
 }
 
 /**
- * @param {string} hash of the address
- * @returns {number | null} the line of the row that it names
+ * @param {Row} row
+ * @returns {string} the end of the address of the row's page: its line, and its file if there are several
  */
-export function lineOf(hash) {
-  const found = /^#line=(\d+)$/.exec(hash);
-  return found ? Number(found[1]) : null;
+export function addressOf({ file, line }) {
+  return file === undefined ? `#line=${line}` : `#line=${line}&file=${encodeURIComponent(visible(file))}`;
 }

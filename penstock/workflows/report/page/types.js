@@ -4,6 +4,7 @@
  * @typedef {"passed" | "edited" | "blocked" | "failed" | "invalid"} RowStatus
  *
  * @typedef {object} Row What the list says of a row; what is empty is left out.
+ * @property {string} [file] its file, if there are several
  * @property {number} line
  * @property {string | number} [id]
  * @property {RowStatus} status
@@ -37,7 +38,7 @@
  * @property {{input: string, texts: boolean, interrupted: boolean}} source
  * @property {{version: string, at: string}} made
  * @property {Counts} counts
- * @property {number[]} slowest lines
+ * @property {number[]} slowest places in `rows`
  * @property {Row[]} rows
  *
  * @typedef {import("../../../engine/render/page/types.js").WorkflowInfo & ReportOnly} Report

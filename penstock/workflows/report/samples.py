@@ -1,0 +1,168 @@
+"""Samples of a run over rows: a few rows of each verdict and step, and what they show without hidden text.
+
+Which rows are chosen depends on their files and lines only, by a hash. So the choice is the same by one process, by
+many, and in whatever order the rows end; it is spread over the whole input; and its size does not grow with the rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from penstock.workflows.report.summaries import TEXT_CHARS, ReportSource, cut, without_empty
+from penstock.workflows.rows.results import edit_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.engine.execution.outcome import Outcome
+    from penstock.engine.values.edits import Edit
+    from penstock.engine.values.texts import TextPlace
+    from penstock.engine.values.tripwire import Record
+    from penstock.workflows.rows.results import RowChecked
+
+MOST_EDITS = 5
+"""How many edits of a step a sample lists."""
+
+BEFORE = 60
+"""How many characters of the resulting text a sample shows before an edit."""
+
+_FOUND = ("edited", "tripped", "failed")
+
+Rank: TypeAlias = tuple[bytes, str, int]
+"""The place of a row in the order in which rows are chosen: a hash of its file and line, then both."""
+
+
+class Kind(NamedTuple):
+    """What the samples of a group have in common.
+
+    Attributes:
+        verdict: ``edited``, ``flagged``, ``blocked``, ``failed`` or ``invalid``; for a step in shadow mode what it
+            would have done.
+        step: the path of the step; empty if the row failed without one.
+    """
+
+    verdict: str
+    step: str
+
+
+VERDICTS = ("blocked", "failed", "invalid", "flagged", "edited")
+"""The verdicts of kinds in the order of a report; those of steps in shadow mode follow."""
+
+
+class Sample(NamedTuple):
+    """A row as a sample of a kind."""
+
+    kind: Kind
+    rank: Rank
+    row: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Samples:
+    """Keeps the first rows of each kind by rank.
+
+    Attributes:
+        most: how many of each kind.
+    """
+
+    most: int
+    _kinds: dict[Kind, list[Sample]] = field(default_factory=dict[Kind, list[Sample]])
+
+    def keeps(self, kind: Kind, rank: Rank) -> bool:
+        """Return whether a row is one of the first so far."""
+        kept = self._kinds.get(kind, [])
+        return self.most > 0 and (len(kept) < self.most or rank < kept[-1].rank)
+
+    def add(self, sample: Sample) -> None:
+        """Keep a row if it is one of the first so far."""
+        if self.keeps(sample.kind, sample.rank):
+            kept = self._kinds.setdefault(sample.kind, [])
+            kept.append(sample)
+            kept.sort(key=lambda one: one.rank)
+            del kept[self.most :]
+
+    def merge(self, other: Samples) -> None:
+        """Add the samples of another part of the rows."""
+        for kept in other._kinds.values():
+            for sample in kept:
+                self.add(sample)
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """Return each kind with its rows, in the order of the input."""
+        return [
+            {**kind._asdict(), "rows": [one.row for one in sorted(self._kinds[kind], key=lambda one: one.rank[1:])]}
+            for kind in sorted(self._kinds, key=_order)
+        ]
+
+
+def _order(kind: Kind) -> tuple[int, Kind]:
+    return VERDICTS.index(kind.verdict) if kind.verdict in VERDICTS else len(VERDICTS), kind
+
+
+def rank_of(file: str | None, line: int) -> Rank:
+    """Return the rank of a row."""
+    name = file or ""
+    return blake2b(f"{name}\0{line}".encode("utf-8", "surrogatepass"), digest_size=8).digest(), name, line
+
+
+def kinds_of(checked: RowChecked) -> Iterator[tuple[Kind, Record | None]]:
+    """Yield the kinds that a row is a sample of, each with the record that makes it one.
+
+    A row that passed without a finding is none, and edits of a row that was refused are not: nothing is left of them.
+    """
+    refused = _result(checked) is None
+    failed = False
+    for record in checked.records:
+        failed = failed or (record.status == "failed" and not record.shadow)
+        verdict = "blocked" if record.status == "tripped" else record.status
+        if verdict in VERDICTS and not (verdict == "edited" and refused):
+            yield Kind(record.status_text if record.shadow else verdict, record.step), record
+        if record.flagged:
+            yield Kind("would flag" if record.shadow else "flagged", record.step), record
+    if checked.error is not None and not failed:
+        yield Kind(checked.status, ""), None
+
+
+def sample_of(checked: RowChecked, record: Record | None, kind: Kind, source: ReportSource) -> dict[str, Any]:
+    """Return what a sample says: the summary of the row, and what the step did."""
+    row = source.summary(checked)
+    if record is None or record.error is not None:
+        return row if record is None or "reason" in row else {**row, "reason": f"{record.error} was raised"}
+    if record.flagged and kind.verdict in ("flagged", "would flag"):
+        return {**row, "flagged": [cut(name) for name in record.flagged]}
+    if record.tripwire is not None:
+        return {**row, "reason": cut(record.tripwire.reason)}
+    outcome = _result(checked)
+    if outcome is None:
+        return row
+    edits = [edit_fields(place, edit) for place, edit in record.edits[:MOST_EDITS]]
+    found: dict[str, Any] = {"edits": edits, "edit_count": len(record.edits) or None, "result": None}
+    if not record.shadow and record.edits and (source.texts or not _let_pass(checked)):
+        found["result"] = _around(outcome, *record.edits[0])
+    return without_empty({**row, **found})
+
+
+def _result(checked: RowChecked) -> Outcome | None:
+    """Return the outcome if the row has a result."""
+    return None if checked.outcome is None or checked.outcome.blocked else checked.outcome
+
+
+def _let_pass(checked: RowChecked) -> bool:
+    """Return whether a step found something that is still in the text: a report shows no such text."""
+    return any(record.flagged or (record.shadow and record.status in _FOUND) for record in checked.records)
+
+
+def _around(outcome: Outcome, place: TextPlace, edit: Edit) -> str:
+    """Return the resulting text around an edit, cut.
+
+    Later edits may have moved what this one inserted: the nearest place at which it stands is taken.
+    """
+    text = dict(outcome.message_list.texts(outcome.messages)).get(place, outcome.text)
+    at = min(edit.start, len(text))
+    if edit.kind == "redact" and edit.text:
+        places = (text.find(edit.text, at), text.rfind(edit.text, 0, at + len(edit.text)))
+        at = min((place for place in places if place >= 0), key=lambda place: abs(place - edit.start), default=at)
+    start = max(0, at - BEFORE)
+    return cut(("…" if start else "") + text[start : start + TEXT_CHARS])

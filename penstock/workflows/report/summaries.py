@@ -1,0 +1,114 @@
+"""What every report says, whatever its format: of a row (`ReportSource.summary`), and of a run (`run_facts`)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import penstock
+from penstock.workflows.rows.reading import COLUMNS, Columns, is_object
+from penstock.workflows.rows.results import error_text
+
+if TYPE_CHECKING:
+    from penstock.workflows.rows.results import RowChecked, RunCounts
+
+TEXT_CHARS = 300
+"""How much of a text, a reason or an id a report shows in a list of rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportSource:
+    """What was run, as the report says it.
+
+    Attributes:
+        workflow: the name of the workflow.
+        input: the name of the input.
+        stage: the stage that ran.
+        texts: whether the report has the texts, including everything that was hidden.
+        columns: which columns of a row are used.
+        started: when the run started.
+    """
+
+    workflow: str
+    input: str
+    stage: str
+    texts: bool = False
+    columns: Columns = COLUMNS
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def summary(self, checked: RowChecked) -> dict[str, Any]:
+        """Return what a list of rows says of one; what is empty is left out. It has no text, unless ``texts``."""
+        row, outcome = checked.item, checked.outcome
+        id = self.columns.id_of(row.value)
+        tripwire = None if outcome is None else outcome.tripwire
+        reason = tripwire.reason if tripwire is not None else "" if checked.error is None else error_text(checked.error)
+        acted = {record.step: record.status for record in checked.records if record.status not in ("passed", "skipped")}
+        return without_empty(
+            {
+                "file": row.file,
+                "line": row.line,
+                "id": cut(id) if isinstance(id, str) else id,
+                "status": checked.status,
+                "seconds": round(checked.seconds, 6),
+                "reason": cut(reason),
+                "steps": acted,
+                "flagged": [cut(name) for name in checked.flagged],
+                "text": cut(_text(row.value)) if self.texts else None,
+            }
+        )
+
+
+def without_empty(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that say something."""
+    return {name: value for name, value in fields.items() if value not in (None, "", [], {})}
+
+
+def cut(text: str) -> str:
+    """Return a text, cut to what a list of rows shows."""
+    return text if len(text) <= TEXT_CHARS else f"{text[: TEXT_CHARS - 1]}…"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    text: object = value.get("text") if is_object(value) else None
+    return text if isinstance(text, str) else json.dumps(value, ensure_ascii=False)
+
+
+def run_facts(source: ReportSource, counts: RunCounts, seconds: float, *, interrupted: bool) -> dict[str, Any]:
+    """Return what ran and the counts of all rows, as JSON.
+
+    Args:
+        source: what was run.
+        counts: the counts of all rows.
+        seconds: the time that all rows took.
+        interrupted: whether the run was stopped before its end.
+    """
+    return {
+        "name": source.workflow,
+        "stage": source.stage,
+        "source": {"input": source.input, "texts": source.texts, "interrupted": interrupted},
+        "made": {"version": penstock.__version__, "at": source.started.isoformat(timespec="seconds")},
+        "counts": {
+            "rows": counts.rows,
+            "seconds": seconds,
+            "statuses": dict(counts.statuses),
+            "broken": counts.broken,
+            "flagged": counts.flagged,
+            "steps": [
+                {
+                    "path": path,
+                    "shadow": step.shadow,
+                    "ran": step.ran,
+                    "statuses": dict(step.statuses),
+                    "edits": step.edits,
+                    "flagged": step.flagged,
+                    "seconds": step.seconds,
+                    "slowest": step.slowest,
+                }
+                for path, step in counts.steps.items()
+            ],
+        },
+    }
