@@ -31,6 +31,7 @@ NAMES = (
     "client",
     "tool_calls",
     "rows",
+    "rows_processes",
     "storage",
     "stream_opening",
     "stream_hooks",
