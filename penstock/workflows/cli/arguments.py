@@ -345,12 +345,18 @@ def _add_run(commands: Any) -> None:
     )
     run.add_argument("workflow", metavar="WORKFLOW", help=_WORKFLOW)
     run.add_argument("text", metavar="TEXT", nargs="?", help="one text; `-` for stdin (the default in a pipe)")
-    run.add_argument("-i", "--input", metavar="FILE", help="read rows from this file; `-` for stdin")
+    run.add_argument(
+        "-i",
+        "--input",
+        action="append",
+        metavar="FILE",
+        help="read rows from this file, URL or glob ('data/*.jsonl.gz'); `-` for stdin; may be repeated",
+    )
     run.add_argument(
         "--input-format",
-        choices=("auto", "jsonl", "text"),
+        choices=("auto", "jsonl", "text", "csv", "parquet"),
         default="auto",
-        help="the format of the rows (default: auto)",
+        help="the format of the rows (default: auto, that of the name of each file)",
     )
     run.add_argument(
         "-o", "--output", metavar="FILE", help="write the results to this file, as JSONL unless --format is given"

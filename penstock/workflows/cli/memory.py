@@ -24,8 +24,9 @@ from penstock.engine.values.stored import Thread
 from penstock.workflows.cli.arguments import STORE
 from penstock.workflows.cli.exit_codes import CommandError, Exit
 from penstock.workflows.cli.formatting import console_for, plain
-from penstock.workflows.cli.inputs import reading, refuse_same, writing
+from penstock.workflows.cli.inputs import refuse_same, writing
 from penstock.workflows.cli.terminal import write_line
+from penstock.workflows.rows.files import opened
 from penstock.workflows.rows.reading import is_object
 
 if TYPE_CHECKING:
@@ -456,9 +457,9 @@ async def _import(storage: Storage, args: argparse.Namespace, stdout: IO[str]) -
     importer = MemoryImporter(storage)
     refuse_same(args.file, args.store)
     code = Exit.OK
-    with reading(args.file) as stream:
+    with opened(args.file) as file:
         try:
-            await importer.store(stream)
+            await importer.store(file.stream)
         except BadLineError as error:
             write_line(f"penstock: {error}; the lines before it are stored")
             code = Exit.INCOMPLETE

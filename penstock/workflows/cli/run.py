@@ -7,9 +7,8 @@ import shlex
 import sys
 import traceback
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
-from io import BytesIO
-from itertools import chain, combinations, islice
+from dataclasses import dataclass, replace
+from itertools import combinations, islice
 from pathlib import Path
 from time import monotonic, perf_counter
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol, Self
@@ -17,14 +16,16 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 from penstock.engine.values.errors import StepFailedError
 from penstock.workflows.batch import JOBS, is_sync
 from penstock.workflows.cli.exit_codes import CommandError, Exit
-from penstock.workflows.cli.inputs import reading, refuse_same, size_of, writing
+from penstock.workflows.cli.inputs import refuse_same, writing
 from penstock.workflows.cli.reports import check_report, opened
 from penstock.workflows.cli.terminal import write_line
 from penstock.workflows.loading import load_workflow
 from penstock.workflows.rows.dead_letters import DeadLetters, DeadLettersWriter
+from penstock.workflows.rows.files import matched
 from penstock.workflows.rows.job import RowsJob
-from penstock.workflows.rows.reading import Columns, InputRow, RawRow, RowSource, parse_value
+from penstock.workflows.rows.reading import Columns, InputRow, RawRow, parse_row
 from penstock.workflows.rows.results import ResultFields, RunCounts, as_json, error_text
+from penstock.workflows.rows.sources import RowFiles
 
 if TYPE_CHECKING:
     import argparse
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.workflow import Workflow
     from penstock.workflows.report.short_report import Report
-    from penstock.workflows.rows.reading import InputFormat, Parse, Source
+    from penstock.workflows.rows.reading import Parse, Source
     from penstock.workflows.rows.results import RowChecked, RowForm, RowResult
 
 
@@ -127,14 +128,11 @@ class Tracebacks:
             write_line(made)
 
 
-TEXT_ENDINGS = (".txt", ".md", ".log")
-"""The extensions of files whose lines are texts, unless --input-format is given."""
-
-
 def run(args: argparse.Namespace, stdout: IO[str]) -> int:
     """Run the workflow on the rows, and return the exit code."""
-    name = _input_name(args)
-    _check_arguments(args, name)
+    names = _input_names(args)
+    name = None if names is None else ", ".join(names)
+    _check_arguments(args, names)
     workflow = load_workflow(args.workflow)
     workflow.validate(args.stage)
     if name is None and _is_file(args.text):
@@ -142,13 +140,13 @@ def run(args: argparse.Namespace, stdout: IO[str]) -> int:
         write_line(f"penstock: {args.text!r} is a file, but was checked as a text; for its rows use {cure}")
     if args.texts:
         write_line("penstock: the traces hold the texts of the rows, including everything that was hidden")
-    with _source(args, name) as source, writing(args.output, stdout) as out:
+    with _source(args, names) as source, writing(args.output, stdout) as out:
         to_terminal = args.output is None and stdout.isatty()
         form = args.format or ("table" if to_terminal else "jsonl")
         writer = _writer(args, out, form, name)
         watched = sys.stderr.isatty() and not args.no_progress and not (to_terminal and form == "jsonl")
         with (
-            ProgressBar(sys.stderr if watched else None, size_of(source.stream)) as bar,
+            ProgressBar(sys.stderr if watched else None, source.size) as bar,
             _reporting(args, workflow, name, stdout) as report,
             _keeping_dead_letters(args, stdout) as letters,
         ):
@@ -195,17 +193,11 @@ def _check_in_processes(
 ) -> None:
     from penstock.workflows.rows.processes import checked_in_processes  # needs sockets; most runs need no process
 
-    rows = islice(_begun(source.raw_rows()), args.limit)
+    rows = islice(source.raw_rows(), args.limit)
     results = checked_in_processes(job, source.parse, rows, processes=processes, row_seconds=args.row_timeout)
     with closing(results):
         for result in results:
             progress.add(result)
-
-
-def _begun(rows: Iterator[RawRow]) -> Iterator[RawRow]:
-    """Read the first row, which decides on the format, before anybody asks for it."""
-    first = next(rows, None)
-    return rows if first is None else chain([first], rows)
 
 
 SMALL = 64 * 1024
@@ -218,7 +210,7 @@ def _processes(args: argparse.Namespace, workflow: Workflow, source: Source) -> 
         return 1
     if args.jobs is not None:
         return int(args.jobs)
-    return _cores() if isinstance(source, RowSource) and (size_of(source.stream) or 0) >= SMALL else 1
+    return _cores() if (source.size or 0) >= SMALL else 1
 
 
 def _cores() -> int:
@@ -226,15 +218,16 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _check_arguments(args: argparse.Namespace, name: str | None) -> None:
-    refuse_same(name or "-", args.output)
-    refuse_same(name or "-", args.report)
+def _check_arguments(args: argparse.Namespace, names: tuple[str, ...] | None) -> None:
+    for name in names or ():
+        refuse_same(name, args.output)
+        refuse_same(name, args.report)
+        refuse_same(name, args.dead_letters)
     if args.texts and not args.trace and args.report is None:
         raise CommandError("--texts says what a trace or a report holds; add --trace or --report FILE")
     check_report(args.report, args.output)
     if args.dead_letters == "-":
         raise CommandError("--dead-letters takes the name of a file; stdout is for the results")
-    refuse_same(name or "-", args.dead_letters)
     written = {"--output": args.output, "--report": args.report, "--dead-letters": args.dead_letters}
     for (one, first), (other, second) in combinations(written.items(), 2):
         if first is not None and second is not None and _same(first, second):
@@ -257,19 +250,17 @@ def _exit_of(counts: RunCounts, fail_on: str | None) -> Exit:
 # Rows
 
 
-def _input_name(args: argparse.Namespace) -> str | None:
-    """Return the file to read, ``-`` for stdin, or None for the text in the arguments."""
+def _input_names(args: argparse.Namespace) -> tuple[str, ...] | None:
+    """Return the files to read, ``-`` for stdin, or None for the text in the arguments."""
     if args.text is not None and args.input is not None:
         raise CommandError("TEXT and --input are both given; give one of them")
-    if args.text == "-" or args.input == "-":
-        return "-"
-    if args.text is not None:
+    if args.text is not None and args.text != "-":
         return None
     if args.input is not None:
-        return str(args.input)
-    if sys.stdin.isatty():
+        return matched(args.input)
+    if args.text is None and sys.stdin.isatty():
         raise CommandError("nothing to run on: give TEXT, --input FILE, or - for stdin")
-    return "-"
+    return ("-",)
 
 
 def _is_file(text: str) -> bool:
@@ -280,15 +271,16 @@ def _is_file(text: str) -> bool:
 
 
 @contextmanager
-def _source(args: argparse.Namespace, name: str | None) -> Generator[RowSource | _OneText]:
-    if name is None:
+def _source(args: argparse.Namespace, names: tuple[str, ...] | None) -> Generator[RowFiles | _OneText]:
+    if names is None:
         yield _OneText(args.text)
         return
-    form: InputFormat = args.input_format
-    if form == "auto" and name != "-":
-        form = "text" if name.lower().endswith(TEXT_ENDINGS) else "jsonl"
-    with reading(name) as stream:
-        yield RowSource(stream, form)
+    with RowFiles(names, args.input_format, _columns(args), args.stage, _note).started() as source:
+        yield source
+
+
+def _note(sentence: str) -> None:
+    write_line(f"penstock: {sentence}")
 
 
 @dataclass(slots=True)
@@ -296,21 +288,21 @@ class _OneText:
     """A text from the arguments, as the only row."""
 
     text: str
-    stream: IO[bytes] = field(default_factory=BytesIO)
+    size: int | None = None
     taken: int = 0
 
     @property
     def parse(self) -> Parse:
-        """Makes a row of the text."""
-        return parse_value
+        """Makes rows of what was read."""
+        return parse_row
 
     def raw_rows(self) -> Iterator[RawRow]:
-        """Yield the text."""
+        """Yield the row."""
         yield RawRow(1, self.text)
 
     def rows(self) -> Iterator[InputRow]:
         """Yield the row."""
-        return map(parse_value, self.raw_rows())
+        return map(parse_row, self.raw_rows())
 
 
 # Results

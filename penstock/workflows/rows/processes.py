@@ -115,7 +115,7 @@ def checked_in_processes(
 def size_of(row: RawRow) -> int:
     """Return about how many bytes a row has: those of a line, or of the texts in the columns of a table."""
     data = row.data
-    if isinstance(data, bytes):
+    if isinstance(data, (bytes, str)):
         return len(data)
     return sum(len(value) for value in data.values() if isinstance(value, (str, bytes))) if is_object(data) else 0
 
@@ -288,7 +288,8 @@ class _Pool:
         if self._checker is None:
             self._checker = self._job.started()
         # What is long could be what killed the worker when it was parsed.
-        row = self._parse(raw) if size_of(raw) <= LONG_ROW else InputRow(raw.line, raw=raw.data, file=raw.file)
+        long = isinstance(raw.data, bytes) and len(raw.data) > LONG_ROW
+        row = InputRow(raw.line, raw=raw.data, file=raw.file) if long else self._parse(raw)
         return self._checker.failed(row, RowLostError(f"its worker process {reason}"))
 
 

@@ -1,0 +1,151 @@
+"""`ParquetRows`: the rows of a Parquet file (extra ``data``)."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from penstock.workflows.rows import reading
+from penstock.workflows.rows.files import extra_module
+from penstock.workflows.rows.reading import BODIES, TOOL_FIELDS, RawRow, RowsError, is_object, rest_unreadable, too_long
+
+if TYPE_CHECKING:
+    import io
+    from collections.abc import Callable, Iterator
+
+    from penstock.workflows.rows.reading import Columns
+
+Schema: TypeAlias = Any
+"""A ``pyarrow.Schema``."""
+
+BATCH_BYTES = 16 * 1024 * 1024
+BATCH_ROWS = 4096
+"""How many rows are held at once: so many, or fewer of long ones."""
+
+
+class ParquetRows:
+    """Reads the rows of a Parquet file, a batch at a time. Lives as long as it is read.
+
+    Attributes:
+        columns: the names of all columns.
+        schema: the columns that are read, with their types.
+        doubled: the names that several columns have.
+        unexpected: None: the columns say all.
+        taken: the number of bytes read so far, as far as whole batches tell.
+
+    Args:
+        stream: the stream to read; it can be asked for any place.
+        columns: which columns are used. Only they are read.
+        file: the name of the file in each row, if there are several; else None.
+        name: the name of the file in errors.
+        as_json: whether values that JSON cannot hold become strings: times in ISO 8601, bytes in base64.
+
+    Raises:
+        RowsError: the file cannot be read.
+        MissingExtraError: pyarrow is not installed.
+    """
+
+    unexpected: str | None = None
+
+    def __init__(
+        self, stream: io.BufferedReader, columns: Columns, file: str | None, name: str, *, as_json: bool
+    ) -> None:
+        self.taken = 0
+        self._file = file
+        parquet = extra_module("pyarrow.parquet", "Parquet")
+        if not stream.seekable():
+            raise RowsError(f"{name} cannot be read as Parquet from a pipe or an archive; give a plain file by --input")
+        try:
+            # The buffer bounds what is read of a column at once; without it, all of a row group would be.
+            self._parquet = parquet.ParquetFile(stream, buffer_size=1024 * 1024)
+        except Exception as error:  # pyarrow has many
+            raise RowsError(f"{name} cannot be read as Parquet: {_first_line(error)}") from error
+        whole = self._parquet.schema_arrow
+        self.columns = tuple(whole.names)
+        self.doubled = frozenset(each for each in self.columns if self.columns.count(each) > 1)
+        self._used = _used(columns, self.columns)
+        self.schema = extra_module("pyarrow", "Parquet").schema(
+            [whole.field(each) for each in self._used if each not in self.doubled]
+        )
+        self._plain = (
+            {field.name: _as_json for field in self.schema if not _is_json_type(field.type)} if as_json else {}
+        )
+
+    def raw_rows(self) -> Iterator[RawRow]:
+        """Yield the rows, numbered from 1."""
+        number = 0
+        meta = self._parquet.metadata
+        for group in range(meta.num_row_groups):
+            rows, size = meta.row_group(group).num_rows, meta.row_group(group).total_byte_size
+            most = max(1, min(BATCH_ROWS, BATCH_BYTES * max(rows, 1) // max(size, 1)))
+            try:
+                batches = self._parquet.iter_batches(most, row_groups=[group], columns=list(self._used))
+                for batch in batches:
+                    for value in self._values(batch):
+                        number += 1
+                        yield RawRow(number, value, self._file)
+                    self.taken += size * batch.num_rows // max(rows, 1)
+            except Exception as error:  # noqa: BLE001 - pyarrow has many
+                yield rest_unreadable(number + 1, RowsError(_first_line(error)), self._file)
+                return
+
+    def _values(self, batch: Any) -> Iterator[Any]:
+        if batch.nbytes <= reading.MAX_LINE:
+            yield from self._plain_values(batch)
+            return
+        for index in range(batch.num_rows):  # one of them may be too long
+            one = batch.slice(index, 1)
+            if one.nbytes > reading.MAX_LINE:
+                yield too_long("row")
+            else:
+                yield from self._plain_values(one)
+
+    def _plain_values(self, batch: Any) -> list[dict[str, Any]]:
+        values: list[dict[str, Any]] = batch.to_pylist()
+        for name, plain in self._plain.items():
+            for value in values:
+                value[name] = plain(value[name])
+        return values
+
+
+def _used(columns: Columns, there: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the columns that are read: those that are checked, the id, and those that are kept."""
+    if columns.keep is None:
+        return there
+    body = (columns.text,) if columns.text is not None else (*BODIES, "role", *TOOL_FIELDS)
+    used = {*body, columns.id, *columns.keep}
+    return tuple(each for each in there if each in used)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0].removesuffix(".") or type(error).__name__
+
+
+def _is_json_type(kind: Any) -> bool:
+    types = extra_module("pyarrow.types", "Parquet")
+    if types.is_list(kind) or types.is_large_list(kind):
+        return _is_json_type(kind.value_type)
+    if types.is_struct(kind):
+        return all(_is_json_type(each.type) for each in kind)
+    plain: tuple[Callable[[Any], bool], ...] = (
+        types.is_string,
+        types.is_large_string,
+        types.is_boolean,
+        types.is_integer,
+        types.is_floating,
+        types.is_null,
+    )
+    return any(each(kind) for each in plain)
+
+
+def _as_json(value: Any) -> Any:
+    """Return a value as one that JSON can hold."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, bytes):
+        return b64encode(value).decode("ascii")
+    if is_object(value):
+        return {str(_as_json(name)): _as_json(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_json(each) for each in cast("list[Any]", value)]
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)

@@ -1,0 +1,278 @@
+"""`RowFiles`: the rows of one or several files of any format, one after another."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from penstock.workflows.rows.csv_rows import CsvRows
+from penstock.workflows.rows.files import delimiter_of, format_of, opened
+from penstock.workflows.rows.reading import (
+    BODIES,
+    TOOL_VALUES,
+    RawRow,
+    Rows,
+    RowsError,
+    RowSource,
+    Unreadable,
+    is_json,
+    parse_row,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+
+    from penstock.workflows.rows.files import FileFormat, OpenedFile
+    from penstock.workflows.rows.reading import Columns, InputRow, Parse
+
+InputFormat = Literal["auto", "jsonl", "text", "csv", "parquet"]
+
+FIRST_ROWS = 1000
+"""How many rows are read ahead where the columns of an output are chosen by them."""
+
+
+class Table(Rows, Protocol):
+    """The rows of a table, whose columns are known before the first row.
+
+    Attributes:
+        columns: the names of the columns.
+        doubled: the names that several columns had.
+        unexpected: what is unexpected of them, as a sentence; or None.
+    """
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+    @property
+    def doubled(self) -> frozenset[str]: ...
+    @property
+    def unexpected(self) -> str | None: ...
+
+
+@dataclass(slots=True)
+class RowFiles:
+    """The rows of files, one after another. Lives as long as they are read.
+
+    Attributes:
+        names: the files; ``-`` is stdin.
+        form: their format; ``auto``: that of the name of each.
+        columns: which columns of a row are used.
+        stage: the stage that runs on them.
+        note: takes a sentence about a file that is not what was expected.
+        as_json: whether values of Parquet that JSON cannot hold become strings.
+        size: the size of all files as they are stored, in bytes; None if it is not known.
+        table_columns: the names of the columns if all files are tables, else None.
+    """
+
+    names: tuple[str, ...]
+    form: InputFormat
+    columns: Columns
+    stage: str
+    note: Callable[[str], None]
+    as_json: bool = True
+    size: int | None = None
+    table_columns: tuple[str, ...] | None = None
+    _first: _Reading | None = None
+    _current: _Reading | None = None
+    _before: int = 0
+    _ahead: list[RawRow] = field(default_factory=list[RawRow])
+    _rows: Iterator[RawRow] | None = None
+
+    @property
+    def parse(self) -> Parse:
+        """Makes rows of what was read."""
+        return parse_row
+
+    @property
+    def taken(self) -> int:
+        """How many bytes of the files were read so far, as they are stored."""
+        return self._before if self._current is None else self._before + self._current.taken
+
+    @property
+    def first_table(self) -> Any:
+        """The first file, if it is a table; else None. Its Arrow schema, if it has one, is ``schema``."""
+        return self._first.table if self._first is not None else None
+
+    @contextmanager
+    def started(self) -> Generator[RowFiles]:
+        """Open the first file, and look at all others.
+
+        Raises:
+            RowsError: a file cannot be read, or is a table without the columns that are needed.
+            MissingExtraError: what reads it is not installed.
+        """
+        with ExitStack() as stack:
+            self._first = stack.enter_context(self._reading(self.names[0]))
+            sizes, tables = [self._first.opened.size], [self._first.table]
+            for name in self.names[1:]:
+                with self._reading(name, quiet=True) as one:
+                    sizes.append(one.opened.size)
+                    tables.append(one.table)
+            self.size = sum(size for size in sizes if size is not None) if None not in sizes else None
+            found = [table.columns for table in tables if table is not None]
+            if len(found) == len(tables):
+                self.table_columns = tuple(dict.fromkeys(chain.from_iterable(found)))
+            yield self
+
+    def rows(self) -> Iterator[InputRow]:
+        """Yield the rows. See `raw_rows`."""
+        return map(parse_row, self.raw_rows())
+
+    def raw_rows(self) -> Iterator[RawRow]:
+        """Yield the rows as they were read. See `parse_row`.
+
+        The rest of a file that cannot be read is one row that says so.
+
+        Raises:
+            RowsError: the only file cannot be read at all.
+        """
+        rows = self._rows = self._rows or chain.from_iterable(self._files())
+        ahead, self._ahead = self._ahead, []
+        return chain(ahead, rows) if ahead else rows
+
+    def first_rows(self) -> list[InputRow]:
+        """Return the first rows, which `raw_rows` yields again. Call it before."""
+        if not self._ahead:
+            self._ahead = list(islice(self.raw_rows(), FIRST_ROWS))
+        return [parse_row(raw) for raw in self._ahead]
+
+    def _files(self) -> Iterator[Iterator[RawRow]]:
+        """Yield the rows of each file, which is open until the next is asked for."""
+        assert self._first is not None, "started() was not entered"  # noqa: S101
+        yield self._rows_of(self._first)
+        for name in self.names[1:]:
+            with ExitStack() as stack:
+                try:
+                    one = stack.enter_context(self._reading(name))
+                except RowsError as error:  # it was there when the run began
+                    yield iter([RawRow(1, Unreadable(str(error)), name)])
+                    continue
+                yield self._rows_of(one)
+
+    def _rows_of(self, one: _Reading) -> Iterator[RawRow]:
+        self._current = one
+        try:
+            yield from one.rows.raw_rows()
+        except RowsError as error:
+            if len(self.names) == 1:
+                raise
+            yield RawRow(1, Unreadable(str(error)), one.file)
+        self._before += one.taken
+        self._current = None
+
+    @contextmanager
+    def _reading(self, name: str, *, quiet: bool = False) -> Generator[_Reading]:
+        file = name if len(self.names) > 1 else None
+        with opened(name) as one:
+            notes: list[str] = [] if one.unexpected is None else [one.unexpected]
+            form = self.form if self.form != "auto" else format_of(name)
+            if form is None and name != "-":
+                form = "jsonl"
+            seen = _mismatch(one, form, name)
+            table: Table | None = None
+            rows: Rows
+            if form == "csv":
+                rows = table = CsvRows(one.stream, delimiter_of(name), file, shown(name))
+            elif form == "parquet":
+                from penstock.workflows.rows.parquet_rows import ParquetRows
+
+                rows = table = ParquetRows(one.stream, self.columns, file, shown(name), as_json=self.as_json)
+            else:
+                rows = RowSource(one.stream, form or "auto", file)
+            notes += [seen] if seen else []
+            if table is not None:
+                notes += [] if table.unexpected is None else [table.unexpected]
+                self._check_columns(table, name, seen)
+            for note in notes if not quiet else ():
+                self.note(note)
+            yield _Reading(rows, table, one, file)
+
+    def _check_columns(self, table: Table, name: str, seen: str) -> None:
+        """Check that a table has what is checked."""
+        wanted = needed_columns(self.columns, self.stage)
+        used = [each for each in wanted if each in table.columns]
+        if not table.columns:
+            return  # it is empty
+        if not used:
+            there = ", ".join(map(repr, table.columns))
+            lacks = f"no column {wanted[0]!r}" if len(wanted) == 1 else f"none of the columns {', '.join(wanted)}"
+            cure = seen or "name the one to check with --text COLUMN"
+            raise RowsError(f"{shown(name)} has {lacks}; it has {there}; {cure}")
+        doubled = table.doubled.intersection((*used, self.columns.id))
+        if doubled:
+            raise RowsError(f"{shown(name)} has several columns {min(doubled)!r}; rename all but one")
+
+
+@dataclass(slots=True)
+class _Reading:
+    """A file that is read.
+
+    Attributes:
+        rows: its rows.
+        table: the same, if it is a table.
+        opened: the file.
+        file: its name in each row.
+    """
+
+    rows: Rows
+    table: Table | None
+    opened: OpenedFile
+    file: str | None
+
+    @property
+    def taken(self) -> int:
+        """How many bytes were read so far, as they are stored."""
+        return self.opened.taken(self.rows.taken)
+
+
+def needed_columns(columns: Columns, stage: str) -> tuple[str, ...]:
+    """Return the columns of which a table needs one."""
+    if columns.text is not None:
+        return (columns.text,)
+    return (TOOL_VALUES[stage],) if stage in TOOL_VALUES else BODIES
+
+
+def shown(name: str) -> str:
+    """Return the name of an input for people."""
+    return "stdin" if name == "-" else name
+
+
+def _mismatch(one: OpenedFile, form: FileFormat | None, name: str) -> str:
+    """Return a sentence with a cure if a file does not look like its format; else an empty string."""
+    if form in (None, "text", "parquet"):
+        return ""
+    found = looks_like(one.glance())
+    if form == "csv":
+        return f"{shown(name)} looks like JSON lines, not like CSV: --input-format jsonl" if found == "jsonl" else ""
+    cures = {
+        "csv": "looks like CSV, not like JSON lines: --input-format csv",
+        "document": f"looks like one JSON document, not like one row a line: jq -c '.[]' {shown(name)}",
+        "text": "looks like text, not like JSON lines: --input-format text",
+        "parquet": "looks like Parquet, not like JSON lines: --input-format parquet",
+    }
+    return f"{shown(name)} {cures[found]}" if found in cures else ""
+
+
+def looks_like(start: bytes) -> Literal["jsonl", "document", "csv", "text", "parquet", "nothing"]:
+    """Return what the first bytes of an input look like. It is a guess, for a note to people."""
+    text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if start.startswith(b"PAR1"):
+        return "parquet"
+    line, ended, rest = text.partition(b"\n")
+    line = line.strip()
+    if not line:
+        return "nothing"
+    if is_json(line):
+        return "document" if line.startswith(b"[{") and not rest.strip() and not _is_messages(line) else "jsonl"
+    if line[:1] in b"[{":
+        return "document" if ended and line in (b"[", b"{", b"[{") else "jsonl"
+    if line[:1] == b'"' and not ended:
+        return "jsonl"
+    second = rest.partition(b"\n")[0].rstrip()
+    counts = [(line.count(each), second.count(each)) for each in (b",", b"\t", b";")]
+    return "csv" if any(one and one == other for one, other in counts) else "text"
+
+
+def _is_messages(line: bytes) -> bool:
+    return b'"role"' in line
