@@ -126,6 +126,14 @@ def _kind(value: object) -> str:
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), skipkeys=True, default=_kind).encode
 
 
+def value_as_json(value: Any) -> str:
+    """Return a value of no fixed type as JSON text; of one that JSON cannot write, its type, as of a value in it."""
+    try:
+        return _ENCODE(value)
+    except (ValueError, RecursionError):  # it holds itself, has too many digits, or is nested too deeply
+        return _ENCODE(_kind(value))
+
+
 def error_text(error: Exception) -> str:
     """Return the text of an error of our own; of other errors only the type, since their text could quote anything."""
     from penstock.engine.values.errors import PenstockError
