@@ -359,9 +359,21 @@ def _add_run(commands: Any) -> None:
         help="the format of the rows (default: auto, that of the name of each file)",
     )
     run.add_argument(
-        "-o", "--output", metavar="FILE", help="write the results to this file, as JSONL unless --format is given"
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="write the results to this file or URL, in the format of its name (.csv, .parquet; else JSONL), "
+        "compressed if it ends with .gz or .zst",
     )
-    run.add_argument("-f", "--format", choices=("table", "jsonl"), help="default: table on a terminal, else jsonl")
+    run.add_argument(
+        "-f",
+        "--format",
+        choices=("table", "jsonl", "csv", "parquet"),
+        help="default: that of the name of the output; table on a terminal, else jsonl",
+    )
+    run.add_argument(
+        "--resume", action="store_true", help="go on where an interrupted run with the same -o FILE and input ended"
+    )
     run.add_argument(
         "--messages-format",
         choices=FORMATS,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from pathlib import Path
 from time import monotonic, perf_counter
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import IO, TYPE_CHECKING, Any, Protocol, Self
 
 from penstock.engine.values.errors import StepFailedError
 from penstock.workflows.batch import JOBS, is_sync
@@ -19,12 +19,14 @@ from penstock.workflows.cli.exit_codes import CommandError, Exit
 from penstock.workflows.cli.inputs import refuse_same, writing
 from penstock.workflows.cli.reports import check_report, opened
 from penstock.workflows.cli.terminal import write_line
+from penstock.workflows.cli.writers import output_format, written_results
 from penstock.workflows.loading import load_workflow
 from penstock.workflows.rows.dead_letters import DeadLetters, DeadLettersWriter
 from penstock.workflows.rows.files import matched
 from penstock.workflows.rows.job import RowsJob
 from penstock.workflows.rows.reading import Columns, InputRow, RawRow, parse_row
-from penstock.workflows.rows.results import ResultFields, RunCounts, as_json, error_text
+from penstock.workflows.rows.results import ResultFields, RunCounts
+from penstock.workflows.rows.resuming import keep_letters
 from penstock.workflows.rows.sources import RowFiles
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from penstock.workflows.report.short_report import Report
     from penstock.workflows.rows.reading import Parse, Source
     from penstock.workflows.rows.results import RowChecked, RowForm, RowResult
+    from penstock.workflows.rows.resuming import Earlier
 
 
 SHOW_AFTER = 0.5
@@ -140,19 +143,20 @@ def run(args: argparse.Namespace, stdout: IO[str]) -> int:
         write_line(f"penstock: {args.text!r} is a file, but was checked as a text; for its rows use {cure}")
     if args.texts:
         write_line("penstock: the traces hold the texts of the rows, including everything that was hidden")
-    with _source(args, names) as source, writing(args.output, stdout) as out:
+    form = output_format(args, stdout)
+    with _source(args, names, form) as source, _writer(args, source, form, stdout) as (writer, earlier):
         to_terminal = args.output is None and stdout.isatty()
-        form = args.format or ("table" if to_terminal else "jsonl")
-        writer = _writer(args, out, form, name)
         watched = sys.stderr.isatty() and not args.no_progress and not (to_terminal and form == "jsonl")
         with (
             ProgressBar(sys.stderr if watched else None, source.size) as bar,
             _reporting(args, workflow, name, stdout) as report,
-            _keeping_dead_letters(args, stdout) as letters,
+            _keeping_dead_letters(args, earlier, stdout) as letters,
         ):
             sinks: list[_Sink] = [writer, *([report] if report else []), *([letters] if letters else [])]
             sinks += [Tracebacks()] if args.debug else []
             progress = _Progress(sinks, source, bar)
+            if earlier is not None:
+                _go_on(args, progress, earlier)
             interrupted = _check_rows(args, workflow, source, sinks, progress)
             if report is not None:
                 report.write(progress.counts, progress.seconds, interrupted=interrupted)
@@ -164,6 +168,17 @@ def run(args: argparse.Namespace, stdout: IO[str]) -> int:
     if not counts.rows:
         write_line("penstock: the input has no rows")
     return _exit_of(counts, args.fail_on)
+
+
+def _go_on(args: argparse.Namespace, progress: _Progress, earlier: Earlier) -> None:
+    """Begin with what an earlier run has done."""
+    progress.counts = earlier.counts
+    if args.limit is not None:
+        args.limit = max(0, args.limit - earlier.counts.rows)
+    if earlier.counts.rows:
+        write_line(f"penstock: {earlier.name} has the results of {earlier.counts.rows:,} rows; going on behind them")
+    if args.report is not None:
+        write_line(f"penstock: {args.report} will hold the rows of this run only")
 
 
 def _check_rows(
@@ -271,11 +286,12 @@ def _is_file(text: str) -> bool:
 
 
 @contextmanager
-def _source(args: argparse.Namespace, names: tuple[str, ...] | None) -> Generator[RowFiles | _OneText]:
+def _source(args: argparse.Namespace, names: tuple[str, ...] | None, form: str) -> Generator[RowFiles | _OneText]:
     if names is None:
         yield _OneText(args.text)
         return
-    with RowFiles(names, args.input_format, _columns(args), args.stage, _note).started() as source:
+    as_json = form != "parquet"
+    with RowFiles(names, args.input_format, _columns(args), args.stage, _note, as_json=as_json).started() as source:
         yield source
 
 
@@ -329,65 +345,26 @@ class _ResultWriter(_Sink, Protocol):
         ...
 
 
-class JsonLine(NamedTuple):
-    """A result as a line of JSON, and what stderr is told of it."""
-
-    line: str
-    problem: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class JsonLines:
-    """Makes a line of JSON of each result."""
-
-    fields: ResultFields
-
-    def maker(self, workflow: Workflow) -> Callable[[RowChecked], JsonLine]:  # noqa: ARG002 - as every form
-        """Return what makes it."""
-        return self._line
-
-    def _line(self, checked: RowChecked) -> JsonLine:
-        problem = None
-        if checked.error is not None:
-            problem = f"line {checked.item.line}: {checked.status}: {error_text(checked.error)}"
-        return JsonLine(as_json(checked, self.fields), problem)
-
-
-class _JsonLinesWriter:
-    """Writes each result as a line of JSON, and errors to stderr, too."""
-
-    def __init__(self, out: IO[str], form: JsonLines, input_name: str | None) -> None:
-        self.form = form
-        self._out = out
-        self._flush = input_name == "-"  # a program that writes to stdin line by line waits for the results
-        self._single = input_name is None
-
-    def add(self, made: JsonLine) -> None:
-        """Write the line."""
-        self._out.write(made.line + "\n")
-        if self._flush:
-            self._out.flush()
-        if made.problem is not None:
-            write_line(f"penstock: {made.problem}")
-
-    def end(self, counts: RunCounts, seconds: float) -> None:
-        """Write the counts to stderr, in one line; one text needs none."""
-        if counts.rows and not self._single:
-            write_line(f"penstock: {counts.sentence(seconds)}")
-
-
-def _writer(args: argparse.Namespace, out: IO[str], form: str, name: str | None) -> _ResultWriter:
-    if form == "jsonl":
+@contextmanager
+def _writer(
+    args: argparse.Namespace, source: Source, form: str, stdout: IO[str]
+) -> Generator[tuple[_ResultWriter, Earlier | None]]:
+    """Open the output. With --resume, the earlier results come with it."""
+    if form != "table":
         fields = ResultFields(
             _columns(args), args.messages_format, args.show_input, args.trace, times=not args.no_times
         )
-        return _JsonLinesWriter(out, JsonLines(fields), name)
+        with written_results(args, source, fields, form, stdout) as writer:
+            yield writer
+        return
     from penstock.workflows.cli.table import RowsTable, SingleText, TableRows
 
-    if name is None:
-        return SingleText(out, show_input=args.show_input, traced=args.trace)
-    rows = TableRows(_columns(args), args.show_text, args.show_input, args.trace)
-    return RowsTable(out, args.rows, rows)
+    with writing(args.output, stdout) as out:
+        if isinstance(source, _OneText):
+            yield SingleText(out, show_input=args.show_input, traced=args.trace), None
+            return
+        rows = TableRows(_columns(args), args.show_text, args.show_input, args.trace)
+        yield RowsTable(out, args.rows, rows), None
 
 
 def _columns(args: argparse.Namespace) -> Columns:
@@ -414,12 +391,16 @@ def _reporting(
 
 
 @contextmanager
-def _keeping_dead_letters(args: argparse.Namespace, stdout: IO[str]) -> Generator[DeadLettersWriter | None]:
+def _keeping_dead_letters(
+    args: argparse.Namespace, earlier: Earlier | None, stdout: IO[str]
+) -> Generator[DeadLettersWriter | None]:
     """Open the file of the dead letters; nothing without --dead-letters."""
     if args.dead_letters is None:
         yield None
         return
-    with writing(args.dead_letters, stdout) as out:
+    if earlier is not None and (lost := keep_letters(args.dead_letters, earlier)):
+        write_line(f"penstock: {args.dead_letters} lacks {lost:,} rows that the earlier run could not check")
+    with writing(args.dead_letters, stdout, append=earlier is not None) as out:
         yield DeadLettersWriter(out, DeadLetters(_columns(args)))
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.engine.values.errors import MissingExtraError
 from penstock.engine.values.frozen import is_mapping
-from penstock.workflows.rows.reading import TOOL_VALUES, RowsError
-from penstock.workflows.rows.results import RESULT_NAMES, ResultFields, kept_name, value_as_json
+from penstock.workflows.rows.reading import RowsError
+from penstock.workflows.rows.results import ResultFields, kept_name, value_as_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -116,7 +116,7 @@ class ResultTables:
     @cached_property
     def own_schema(self) -> Schema:
         """The columns of a result itself, without those that are kept."""
-        return pa.schema([(name, self._type(name)) for name in RESULT_NAMES if self._has(name)])
+        return pa.schema([(name, self._type(name)) for name in self._names])
 
     @cached_property
     def schema(self) -> Schema:
@@ -162,16 +162,9 @@ class ResultTables:
             columns[name] = _kept_array(field.name, [each.get(name) for each in plain], field.type)
         return pa.table(columns, schema=self.schema)
 
-    def _has(self, name: str) -> bool:
-        if name in TOOL_VALUES.values():
-            return TOOL_VALUES.get(self.stage) == name
-        wanted = {
-            "messages": self.stage not in TOOL_VALUES,
-            "ms": self.fields.times,
-            "input": self.fields.show_input,
-            "trace": self.fields.traced,
-        }
-        return wanted.get(name, True) and name not in self.omitted
+    @property
+    def _names(self) -> list[str]:
+        return [name for name in self.fields.names(self.stage, several=True) if name not in self.omitted]
 
     def _type(self, name: str) -> DataType:
         if name != "records":

@@ -46,7 +46,7 @@ class CsvRows:
     """
 
     def __init__(self, stream: IO[bytes], delimiter: str, file: str | None, name: str) -> None:
-        self._lines = _Lines(stream)
+        self._lines = CsvText(stream, reading.MAX_LINE)
         self._file = file
         csv.field_size_limit(max(csv.field_size_limit(), reading.MAX_LINE))  # it holds for the whole process
         self.unexpected: str | None = None
@@ -132,18 +132,25 @@ def _unique(header: list[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-class _Lines:
+class CsvText:
     """The lines of a CSV file, as its reader asks for them: one, and more of them within quotes.
 
     Attributes:
         taken: the number of bytes read so far.
         problem: why the row that began last cannot be used, or None.
+        ended: whether the row that began last has a line end.
+
+    Args:
+        stream: the stream to read.
+        longest: the length of the longest row, in bytes.
     """
 
-    def __init__(self, stream: IO[bytes]) -> None:
+    def __init__(self, stream: IO[bytes], longest: int) -> None:
+        self.ended = True
         self.taken = 0
         self.problem: str | None = None
         self._stream = stream
+        self._longest = longest
         self._size = 0
 
     def start_row(self) -> None:
@@ -155,9 +162,10 @@ class _Lines:
         return self
 
     def __next__(self) -> str:
-        line = self._stream.readline(reading.MAX_LINE + 1)
+        line = self._stream.readline(self._longest + 1)
         if not line:
             if self._size:
+                self.ended = False
                 self.problem = "it ends within quotes: the file is not whole, or a quote is not closed"
             raise StopIteration
         if not self.taken:
@@ -165,9 +173,10 @@ class _Lines:
             line = without_mark(line)
         else:
             self.taken += len(line)
+        self.ended = line[-1:] == b"\n"
         within = self._size > 0
         self._size += len(line)
-        if self._size > reading.MAX_LINE:
+        if self._size > self._longest:
             self._skip_row(line, within=within)
             raise _TooLongError
         try:
@@ -182,5 +191,5 @@ class _Lines:
             within ^= bool(piece.count(b'"') % 2)
             if piece.endswith(b"\n") and not within:
                 return
-            piece = self._stream.readline(reading.MAX_LINE)
+            piece = self._stream.readline(self._longest)
             self.taken += len(piece)

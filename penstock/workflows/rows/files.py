@@ -147,6 +147,10 @@ def _members_of(compression: Compression) -> Callable[[], _Member]:
     return lambda: cast("_Member", zstandard.ZstdDecompressor().decompressobj())
 
 
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
 class Decompressed(io.RawIOBase):
     """The decompressed bytes of a stream, of all its members.
 
@@ -155,7 +159,7 @@ class Decompressed(io.RawIOBase):
         whole: where the last whole member ends, in compressed bytes.
     """
 
-    def __init__(self, stream: IO[bytes], compression: Compression) -> None:
+    def __init__(self, stream: _Readable, compression: Compression) -> None:
         self.taken = 0
         self.whole = 0
         self._stream = stream

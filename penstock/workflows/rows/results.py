@@ -82,6 +82,23 @@ class ResultFields:
             return {}
         return {"messages": _dumped(outcome.messages, self.messages_format)}
 
+    def names(self, stage: str, *, several: bool) -> tuple[str, ...]:
+        """Return the names of the fields that a table of results has, without those that are kept.
+
+        Args:
+            stage: the stage that runs: a tool stage has ``arguments`` or ``result``, any other has ``messages``.
+            several: whether there are several input files.
+        """
+        wanted = {
+            "file": several,
+            "messages": stage not in TOOL_VALUES,
+            **{name: TOOL_VALUES.get(stage) == name for name in TOOL_VALUES.values()},
+            "ms": self.times,
+            "input": self.show_input,
+            "trace": self.traced,
+        }
+        return tuple(name for name in RESULT_NAMES if wanted.get(name, True))
+
 
 RESULT_NAMES = (
     "file",
@@ -103,9 +120,13 @@ RESULT_NAMES = (
 """The fields of a result, in order."""
 
 
+UNFIT = "unfit"
+"""The column of a table of results for kept values that have no column, or are not of its type: a JSON object."""
+
+
 def kept_name(column: str) -> str:
     """Return the name that a kept column has in the result: its own, unless a field of the result has it."""
-    return f"input_{column}" if column in RESULT_NAMES else column
+    return f"input_{column}" if column in RESULT_NAMES or column == UNFIT else column
 
 
 def as_json(checked: RowChecked, fields: ResultFields | None = None) -> str:
@@ -303,12 +324,14 @@ class RunCounts:
         steps: the counts of each step by its path, in the order in which the steps were first seen.
         broken: how many rows were blocked only because a step failed.
         flagged: how many rows have something that a step found and let pass.
+        earlier: how many of the rows were checked by an earlier run, which this one resumes.
     """
 
     statuses: Counter[str] = field(default_factory=Counter[str])
     steps: dict[str, StepCounts] = field(default_factory=dict[str, StepCounts])
     broken: int = 0
     flagged: int = 0
+    earlier: int = 0
 
     def add(self, result: RowResult) -> None:
         """Count one result."""
@@ -344,8 +367,10 @@ class RunCounts:
         counts = [f"{self.statuses[status]:,} {status}" for status in STATUSES if self.statuses[status]]
         flagged = f"; {self.flagged:,} flagged" if self.flagged else ""
         broken = f" ({self.broken:,} of the blocked because a step failed)" if self.broken else ""
-        speed = f", {self.rows / seconds:,.0f} rows/s" if self.rows >= RATE_ROWS and seconds > 0 else ""
+        rows = self.rows - self.earlier
+        speed = f", {rows / seconds:,.0f} rows/s" if rows >= RATE_ROWS and seconds > 0 else ""
         noun = "row" if self.rows == 1 else "rows"
+        noun += f" ({self.earlier:,} of them by the earlier run)" if self.earlier else ""
         return (
             f"{self.rows:,} {noun}: {', '.join(counts) or 'nothing to do'}{broken}{flagged} in {seconds:,.2f} s{speed}"
         )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from penstock.workflows.rows.csv_rows import CsvRows
-from penstock.workflows.rows.files import delimiter_of, format_of, opened
+from penstock.workflows.rows.files import delimiter_of, extra_module, format_of, opened
 from penstock.workflows.rows.reading import (
     BODIES,
     TOOL_VALUES,
@@ -63,6 +63,7 @@ class RowFiles:
         as_json: whether values of Parquet that JSON cannot hold become strings.
         size: the size of all files as they are stored, in bytes; None if it is not known.
         table_columns: the names of the columns if all files are tables, else None.
+        table_schema: their Arrow schema if all files have one, else None; and whether a column has several types.
     """
 
     names: tuple[str, ...]
@@ -73,10 +74,10 @@ class RowFiles:
     as_json: bool = True
     size: int | None = None
     table_columns: tuple[str, ...] | None = None
+    table_schema: tuple[Any, bool] = (None, False)
     _first: _Reading | None = None
     _current: _Reading | None = None
     _before: int = 0
-    _ahead: list[RawRow] = field(default_factory=list[RawRow])
     _rows: Iterator[RawRow] | None = None
 
     @property
@@ -88,11 +89,6 @@ class RowFiles:
     def taken(self) -> int:
         """How many bytes of the files were read so far, as they are stored."""
         return self._before if self._current is None else self._before + self._current.taken
-
-    @property
-    def first_table(self) -> Any:
-        """The first file, if it is a table; else None. Its Arrow schema, if it has one, is ``schema``."""
-        return self._first.table if self._first is not None else None
 
     @contextmanager
     def started(self) -> Generator[RowFiles]:
@@ -113,6 +109,7 @@ class RowFiles:
             found = [table.columns for table in tables if table is not None]
             if len(found) == len(tables):
                 self.table_columns = tuple(dict.fromkeys(chain.from_iterable(found)))
+                self.table_schema = _one_schema([getattr(table, "schema", None) for table in tables])
             yield self
 
     def rows(self) -> Iterator[InputRow]:
@@ -127,15 +124,16 @@ class RowFiles:
         Raises:
             RowsError: the only file cannot be read at all.
         """
-        rows = self._rows = self._rows or chain.from_iterable(self._files())
-        ahead, self._ahead = self._ahead, []
-        return chain(ahead, rows) if ahead else rows
+        if self._rows is None:
+            self._rows = chain.from_iterable(self._files())
+        return self._rows
 
     def first_rows(self) -> list[InputRow]:
-        """Return the first rows, which `raw_rows` yields again. Call it before."""
-        if not self._ahead:
-            self._ahead = list(islice(self.raw_rows(), FIRST_ROWS))
-        return [parse_row(raw) for raw in self._ahead]
+        """Return the first rows that are left; `raw_rows` yields them again."""
+        rows = self.raw_rows()
+        ahead = list(islice(rows, FIRST_ROWS))
+        self._rows = chain(ahead, rows)
+        return [parse_row(raw) for raw in ahead]
 
     def _files(self) -> Iterator[Iterator[RawRow]]:
         """Yield the rows of each file, which is open until the next is asked for."""
@@ -202,6 +200,20 @@ class RowFiles:
         doubled = table.doubled.intersection((*used, self.columns.id))
         if doubled:
             raise RowsError(f"{shown(name)} has several columns {min(doubled)!r}; rename all but one")
+
+
+def _one_schema(schemas: list[Any]) -> tuple[Any, bool]:
+    """Return a schema with the columns of all; the first type of each; and whether one has several types."""
+    if all(schema is None for schema in schemas):
+        return None, False
+    if any(schema is None for schema in schemas):
+        raise RowsError("Parquet and CSV are given together; give the files of one format, and then those of the other")
+    fields: dict[str, Any] = {}
+    mixed = False
+    for schema in schemas:
+        for one in schema:
+            mixed |= not fields.setdefault(one.name, one).type.equals(one.type)
+    return extra_module("pyarrow", "Parquet").schema(list(fields.values())), mixed
 
 
 @dataclass(slots=True)

@@ -1,0 +1,136 @@
+"""What is written of each result, made where its row is checked: a line of JSON, a line of CSV, a row of Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from penstock.workflows.rows.results import UNFIT, as_json, error_text, kept_name, value_as_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from penstock.engine.workflow import Workflow
+    from penstock.workflows.rows.reading import Columns
+    from penstock.workflows.rows.results import ResultFields, RowChecked
+    from penstock.workflows.rows.sources import RowFiles
+
+OutputFormat = Literal["jsonl", "csv", "parquet"]
+
+
+class Written(NamedTuple):
+    """What is written of a result, and what stderr is told of it."""
+
+    made: Any
+    problem: str | None
+
+
+def written_of(checked: RowChecked, made: Any) -> Written:
+    """Return what is written of a result, with what stderr is told of it."""
+    if checked.error is None:
+        return Written(made, None)
+    where = "" if checked.item.file is None else f"{checked.item.file}: "
+    return Written(made, f"{where}line {checked.item.line}: {checked.status}: {error_text(checked.error)}")
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLines:
+    """Makes a line of JSON of each result."""
+
+    fields: ResultFields
+
+    def maker(self, workflow: Workflow) -> Callable[[RowChecked], Written]:  # noqa: ARG002 - as every form
+        """Return what makes it."""
+        return self._line
+
+    def _line(self, checked: RowChecked) -> Written:
+        return written_of(checked, f"{as_json(checked, self.fields)}\n")
+
+
+@dataclass(frozen=True, slots=True)
+class KeptColumns:
+    """Which kept columns a table of results has.
+
+    Attributes:
+        names: their names in the input.
+        guessed: whether rows may have others: those stand in the column `UNFIT`.
+    """
+
+    names: tuple[str, ...]
+    guessed: bool
+
+    def unfit(self, result: Mapping[str, Any], there: Iterable[str]) -> str | None:
+        """Return the fields of a result that have no column, as JSON."""
+        left = {name: result[name] for name in result.keys() - set(there)}
+        return value_as_json({name: left[name] for name in result if name in left}) if left else None
+
+
+def kept_columns(source: RowFiles, columns: Columns) -> KeptColumns:
+    """Return the kept columns: those that are asked for, those of a table, or those of the first rows."""
+    if columns.keep is not None:
+        return KeptColumns(columns.keep, guessed=False)
+    if source.table_columns is not None:
+        return KeptColumns(tuple(columns.kept_of(dict.fromkeys(source.table_columns))), guessed=False)
+    rows = source.first_rows()
+    names = dict.fromkeys(name for row in rows for name in columns.kept_of(row.value))
+    return KeptColumns(tuple(names), guessed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class CsvLines:
+    """Makes a line of CSV of each result. What is nested is JSON, and null is an empty field.
+
+    Attributes:
+        fields: what stands in the result of a row.
+        own: the names of the columns of a result itself.
+        kept: the columns that are kept.
+        delimiter: what separates the columns.
+    """
+
+    fields: ResultFields
+    own: tuple[str, ...]
+    kept: KeptColumns
+    delimiter: str = ","
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of all columns."""
+        return (*self._named, UNFIT) if self.kept.guessed else self._named
+
+    @property
+    def header(self) -> str:
+        """The first line."""
+        return _csv_line(self.columns, self.delimiter)
+
+    def maker(self, workflow: Workflow) -> Callable[[RowChecked], Written]:  # noqa: ARG002 - as every form
+        """Return what makes it."""
+        named = self._named
+
+        def make(checked: RowChecked) -> Written:
+            result = self.fields.of(checked)
+            cells = [cell(result.get(name)) for name in named]
+            if self.kept.guessed:
+                cells.append(self.kept.unfit(result, named) or "")
+            return written_of(checked, _csv_line(cells, self.delimiter))
+
+        return make
+
+    @property
+    def _named(self) -> tuple[str, ...]:
+        return (*self.own, *map(kept_name, self.kept.names))
+
+
+def cell(value: Any) -> str:
+    """Return a value as it stands in CSV: text as it is, null as nothing, all else as JSON."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else value_as_json(value)
+
+
+def _csv_line(cells: Iterable[str], delimiter: str) -> str:
+    out = io.StringIO()
+    # With CR and LF as line end, the writer quotes fields that hold either of them.
+    csv.writer(out, delimiter=delimiter, lineterminator="\r\n").writerow(cells)
+    return f"{out.getvalue()[:-2]}\n"
