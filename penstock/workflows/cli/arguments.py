@@ -151,13 +151,13 @@ examples:
 """
 
 _RUN = """\
-Input: TEXT, or rows from a file or stdin. A row of JSONL is a string, {"text": ...}, {"messages": [...]}, a chat
-message ({"role": ..., "content": ...}), or a list of messages; an "id" is copied to the result. A file is read as
-JSONL, unless its name ends with .txt, .md or .log; then each line is a text. On stdin the first line decides: if it is
-JSON, the input is JSONL, else each line is a text.
+Input: TEXT, or rows from files or stdin. A row of JSONL is a string, {"text": ...}, {"messages": [...]}, a chat
+message ({"role": ..., "content": ...}), or a list of messages; an "id" is copied to the result. The name of a file says
+its format: .csv, .tsv, .parquet, .txt, .md or .log (each line is a text), else JSONL; .gz and .zst are decompressed. On
+stdin the first line decides: if it is JSON, the input is JSONL, else each line is a text.
 
-Output: a table on a terminal, and JSONL elsewhere. Blocked and redacted text is never written, unless you pass
---show-input.
+Output: a table on a terminal, and JSONL elsewhere; the name of -o FILE may say CSV or Parquet. Blocked and redacted
+text is never written, unless you pass --show-input.
 """
 
 _RUN_EXAMPLES = """\
@@ -170,6 +170,8 @@ examples:
   penstock run hygiene --input chats.jsonl -o cleaned.jsonl --report -
   penstock run hygiene "Write to ann@example.com" --trace         a timeline of what each step did
   penstock run hygiene --input pull.jsonl --fail-on blocked     exit code 1 if a row is blocked
+  penstock run hygiene --input 'data/*.csv.gz' --text body -o out.parquet
+  penstock run hygiene --input chats.jsonl -o out.jsonl --resume   go on where an interrupted run ended
 
 exit codes: 0 every row was checked, 1 --fail-on found a row, 2 wrong usage, 3 some rows could not be checked (they are
 malformed, or a step failed), 130 interrupted, 141 the reader of the output has closed it

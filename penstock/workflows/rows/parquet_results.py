@@ -65,7 +65,7 @@ class ParquetResults:
 
     def maker(self, workflow: Workflow) -> Callable[[RowChecked], Written]:  # noqa: ARG002 - as every form
         """Return what makes it."""
-        kinds = [(kept_name(name), kind) for name, kind in self.kinds.items() if kind != "any"]
+        kinds: list[tuple[str, JsonKind]] = [(kept_name(name), kind) for name, kind in self.kinds.items()]
         kept = KeptColumns((), guessed=True)
         own = self.tables.fields.names(self.tables.stage, several=True)
         there = {UNFIT, *own, *(kept_name(column.name) for column in self.tables.kept or ())}
@@ -115,8 +115,8 @@ def _form(source: Source, fields: ResultFields, stage: str) -> ParquetResults:
     schema, mixed = files.table_schema
     kinds: dict[str, JsonKind] = {}
     if schema is None:
-        rows = [] if files.table_columns is not None else files.first_rows()
-        kinds = {name: "text" if files.table_columns is not None else _kind_of(rows, name) for name in names}
+        rows = None if files.table_columns is not None else files.first_rows()
+        kinds = {name: "text" if rows is None else _kind_of(rows, name) for name in names}
         kept = [pa.field(name, _ARROW[kind]) for name, kind in kinds.items()]
     else:
         kept = [schema.field(name).with_nullable(True) for name in names if name in schema.names]  # noqa: FBT003

@@ -64,12 +64,11 @@ class ParquetRows:
         self.columns = tuple(whole.names)
         self.doubled = frozenset(each for each in self.columns if self.columns.count(each) > 1)
         self._used = _used(columns, self.columns)
-        self.schema = extra_module("pyarrow", "Parquet").schema(
-            [whole.field(each) for each in self._used if each not in self.doubled]
-        )
-        self._plain = (
-            {field.name: _as_json for field in self.schema if not _is_json_type(field.type)} if as_json else {}
-        )
+        self._pa = extra_module("pyarrow", "Parquet")
+        self._as_json = as_json
+        self.schema = self._pa.schema([whole.field(each) for each in self._used if each not in self.doubled])
+        self._nanoseconds = {field.name for field in self.schema if getattr(field.type, "unit", None) == "ns"}
+        self._not_json = [field.name for field in self.schema if as_json and not _is_json_type(field.type)]
 
     def raw_rows(self) -> Iterator[RawRow]:
         """Yield the rows, numbered from 1."""
@@ -101,10 +100,15 @@ class ParquetRows:
                 yield from self._plain_values(one)
 
     def _plain_values(self, batch: Any) -> list[dict[str, Any]]:
+        for (
+            name
+        ) in self._nanoseconds:  # no time of Python has nanoseconds; a column of Arrow can be made of whole numbers
+            column = batch.column(name).cast(self._pa.string() if self._as_json else self._pa.int64())
+            batch = batch.set_column(batch.schema.get_field_index(name), name, column)
         values: list[dict[str, Any]] = batch.to_pylist()
-        for name, plain in self._plain.items():
+        for name in self._not_json:
             for value in values:
-                value[name] = plain(value[name])
+                value[name] = _as_json(value[name])
         return values
 
 

@@ -122,6 +122,8 @@ def test_values_of_parquet_keep_their_types(run, world: Path) -> None:
         "price": pa.array([Decimal("1.50"), Decimal("2.00")], pa.decimal128(6, 2)),
         "data": pa.array([b"\x00\xff", None], pa.binary()),
         "small": pa.array([1, 2], pa.int8()),
+        "fine": pa.array([1_715_000_000_123_456_789, None], pa.timestamp("ns", tz="Europe/Paris")),
+        "took": pa.array([123_456_789, 1], pa.duration("ns")),
         "tags": pa.array([["a"], []], pa.list_(pa.string())),
         "where": pa.array([{"x": 1.5}, None], pa.struct({"x": pa.float32()})),
     }
@@ -141,6 +143,7 @@ def test_values_of_parquet_keep_their_types(run, world: Path) -> None:
         (2, "b", 2, []),
     ]
     assert (rows[0]["when"], rows[0]["price"], rows[0]["data"]) == ("2024-05-06T07:08:09.000010+00:00", "1.50", "AP8=")
+    assert rows[0]["fine"] == "2024-05-06 14:53:20.123456789+0200"
     few = run("run", "guards.py:guard", "-i", "in.parquet", "--text", "body", "--keep", "small").rows
     assert set(few[0]) >= {"id", "small"}
     assert not set(few[0]) & {"when", "price", "body"}
