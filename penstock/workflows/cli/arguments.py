@@ -347,35 +347,7 @@ def _add_run(commands: Any) -> None:
     )
     run.add_argument("workflow", metavar="WORKFLOW", help=_WORKFLOW)
     run.add_argument("text", metavar="TEXT", nargs="?", help="one text; `-` for stdin (the default in a pipe)")
-    run.add_argument(
-        "-i",
-        "--input",
-        action="append",
-        metavar="FILE",
-        help="read rows from this file, URL or glob ('data/*.jsonl.gz'); `-` for stdin; may be repeated",
-    )
-    run.add_argument(
-        "--input-format",
-        choices=("auto", "jsonl", "text", "csv", "parquet"),
-        default="auto",
-        help="the format of the rows (default: auto, that of the name of each file)",
-    )
-    run.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="write the results to this file or URL, in the format of its name (.csv, .parquet; else JSONL), "
-        "compressed if it ends with .gz or .zst",
-    )
-    run.add_argument(
-        "-f",
-        "--format",
-        choices=("table", "jsonl", "csv", "parquet"),
-        help="default: that of the name of the output; table on a terminal, else jsonl",
-    )
-    run.add_argument(
-        "--resume", action="store_true", help="go on where an interrupted run with the same -o FILE and input ended"
-    )
+    _add_files(run)
     run.add_argument(
         "--messages-format",
         choices=FORMATS,
@@ -446,6 +418,38 @@ def _add_run(commands: Any) -> None:
         help="exit with 1 if a row is blocked (edited: if one is edited or blocked; flagged: or flagged)",
     )
     run.add_argument("--no-progress", action="store_true", help="show no progress bar")
+
+
+def _add_files(run: argparse.ArgumentParser) -> None:
+    run.add_argument(
+        "-i",
+        "--input",
+        action="append",
+        metavar="FILE",
+        help="read rows from this file, URL or glob ('data/*.jsonl.gz'); `-` for stdin; may be repeated",
+    )
+    run.add_argument(
+        "--input-format",
+        choices=("auto", "jsonl", "text", "csv", "parquet"),
+        default="auto",
+        help="the format of the rows (default: auto, that of the name of each file)",
+    )
+    run.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="write the results to this file or URL, in the format of its name (.csv, .parquet; else JSONL), "
+        "compressed if it ends with .gz or .zst",
+    )
+    run.add_argument(
+        "-f",
+        "--format",
+        choices=("table", "jsonl", "csv", "parquet"),
+        help="default: that of the name of the output; table on a terminal, else jsonl",
+    )
+    run.add_argument(
+        "--resume", action="store_true", help="go on where an interrupted run with the same -o FILE and input ended"
+    )
 
 
 def _add_diff(commands: Any) -> None:

@@ -134,7 +134,7 @@ class Tracebacks:
 def run(args: argparse.Namespace, stdout: IO[str]) -> int:
     """Run the workflow on the rows, and return the exit code."""
     names = _input_names(args)
-    name = None if names is None else ", ".join(names)
+    name = None if names is None else names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1:,} more"
     _check_arguments(args, names)
     workflow = load_workflow(args.workflow)
     workflow.validate(args.stage)

@@ -38,13 +38,13 @@ class ResultsWriter:
         self._flush = out.flush if flush else None
         self._single = single
 
-    def add(self, written: Written) -> None:
+    def add(self, made: Written) -> None:
         """Write it."""
-        self._write(written.made)
+        self._write(made.made)
         if self._flush is not None:
             self._flush()
-        if written.problem is not None:
-            write_line(f"penstock: {written.problem}")
+        if made.problem is not None:
+            write_line(f"penstock: {made.problem}")
 
     def end(self, counts: RunCounts, seconds: float) -> None:
         """Write the counts to stderr, in one line; one text needs none."""

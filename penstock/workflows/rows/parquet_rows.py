@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from penstock.workflows.rows import reading
 from penstock.workflows.rows.files import extra_module
-from penstock.workflows.rows.reading import BODIES, TOOL_FIELDS, RawRow, RowsError, is_object, rest_unreadable, too_long
+from penstock.workflows.rows.reading import BODIES, TOOL_FIELDS, RawRow, RowsError, Unreadable, is_object, too_long
 
 if TYPE_CHECKING:
     import io
@@ -76,6 +76,7 @@ class ParquetRows:
         meta = self._parquet.metadata
         for group in range(meta.num_row_groups):
             rows, size = meta.row_group(group).num_rows, meta.row_group(group).total_byte_size
+            end = number + rows
             most = max(1, min(BATCH_ROWS, BATCH_BYTES * max(rows, 1) // max(size, 1)))
             try:
                 batches = self._parquet.iter_batches(most, row_groups=[group], columns=list(self._used))
@@ -85,8 +86,9 @@ class ParquetRows:
                         yield RawRow(number, value, self._file)
                     self.taken += size * batch.num_rows // max(rows, 1)
             except Exception as error:  # noqa: BLE001 - pyarrow has many
-                yield rest_unreadable(number + 1, RowsError(_first_line(error)), self._file)
-                return
+                reason = f"rows {number + 1:,} to {end:,} of the file cannot be read: {_first_line(error)}"
+                yield RawRow(number + 1, Unreadable(reason), self._file)
+                number = end
 
     def _values(self, batch: Any) -> Iterator[Any]:
         if batch.nbytes <= reading.MAX_LINE:

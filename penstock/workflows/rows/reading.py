@@ -184,6 +184,8 @@ def _messages_of(value: Any, id_column: str) -> Any:
     if not is_object(value):
         raise MessageError("", f"a row is a string, an object or a list of messages, not {_kind(value)}")
     bodies = [name for name in BODIES if name in value]
+    if len(bodies) > 1:
+        bodies = [name for name in bodies if value[name] is not None] or bodies  # a row of a table has every column
     if "messages" in bodies and "text" in bodies:
         raise MessageError("", "it has both 'text' and 'messages'; give one of them")
     if not bodies:

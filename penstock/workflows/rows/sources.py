@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 InputFormat = Literal["auto", "jsonl", "text", "csv", "parquet"]
 
 FIRST_ROWS = 1000
-"""How many rows are read ahead where the columns of an output are chosen by them."""
+FIRST_BYTES = 16 * 1024 * 1024
+"""How many rows are read ahead where the columns of an output are chosen by them: so many, or fewer long ones."""
 
 
 class Table(Rows, Protocol):
@@ -131,7 +132,13 @@ class RowFiles:
     def first_rows(self) -> list[InputRow]:
         """Return the first rows that are left; `raw_rows` yields them again."""
         rows = self.raw_rows()
-        ahead = list(islice(rows, FIRST_ROWS))
+        ahead: list[RawRow] = []
+        size = 0
+        for raw in islice(rows, FIRST_ROWS):
+            ahead.append(raw)
+            size += len(raw.data) if isinstance(raw.data, bytes | str) else 0
+            if size >= FIRST_BYTES:
+                break
         self._rows = chain(ahead, rows)
         return [parse_row(raw) for raw in ahead]
 

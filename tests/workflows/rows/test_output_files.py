@@ -163,6 +163,15 @@ def test_parquet_files_with_other_types_lose_nothing(run, world: Path) -> None:
     assert [row["unfit"] for row in found] == [None, '{"n":"x"}', None]
 
 
+def test_results_in_parquet_are_read_again(run, world: Path, rows) -> None:
+    """A column that is null says nothing: each row of a table has every column."""
+    guarded(run, "-o", "out.parquet")
+    again = run("run", "guards.py:guard", "-i", "out.parquet").rows
+    texts = [row["text"] for row in guarded(run).rows]
+    assert [row["text"] for row in again] == texts
+    assert [row["status"] for row in again] == ["passed" if text is not None else "invalid" for text in texts]
+
+
 @pytest.mark.parametrize(
     ("name", "argv", "said"),
     [
@@ -181,6 +190,24 @@ def test_parquet_that_cannot_be_read_is_told_before_anything_runs(run, world: Pa
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err
     assert ran.err.count("\n") == 1
+
+
+def test_a_damaged_row_group_of_parquet_costs_its_rows(run, world: Path) -> None:
+    """One invalid row stands for them, and the next row groups are read."""
+    texts = [f"{number} {'word ' * 50}" for number in range(30)]
+    parquet.write_table(pa.table({"text": texts}), world / "in.parquet", row_group_size=10, compression="zstd")
+    data = bytearray((world / "in.parquet").read_bytes())
+    place = parquet.ParquetFile(world / "in.parquet").metadata.row_group(1).column(0).data_page_offset
+    data[place : place + 40] = bytes(each ^ 0x5A for each in data[place : place + 40])
+    (world / "in.parquet").write_bytes(data)
+    ran = run("run", "guards.py:guard", "-i", "in.parquet")
+    assert [(row["line"], row["status"]) for row in ran.rows] == [
+        *((line, "passed") for line in range(1, 11)),
+        (11, "invalid"),
+        *((line, "passed") for line in range(21, 31)),
+    ]
+    assert "rows 11 to 20 of the file cannot be read" in ran.rows[10]["error"]["message"]
+    assert ran.code == 3
 
 
 def test_a_row_of_parquet_beyond_the_limit_costs_that_row(run, world: Path, monkeypatch) -> None:
