@@ -61,6 +61,20 @@ def test_a_compressed_output_holds_the_same(run, world: Path, rows, ending) -> N
     assert {row["text"] for row in again.rows} == {"passed", "edited", "blocked", "failed", "invalid"}
 
 
+@pytest.mark.parametrize("name", ["out.jsonl", "out.csv.gz", "out.parquet"])
+def test_an_output_may_be_a_url(run, rows, world: Path, name) -> None:
+    """Whatever file system fsspec knows."""
+    fsspec = pytest.importorskip("fsspec")
+    guarded(run, "-o", name)
+    guarded(run, "-o", f"memory://penstock-out/{name}")
+    with fsspec.open(f"memory://penstock-out/{name}", "rb") as file:
+        (world / f"copy-{name}").write_bytes(file.read())
+    if name.endswith(".parquet"):
+        assert parquet.read_table(world / f"copy-{name}").equals(parquet.read_table(world / name))
+    else:
+        assert written(world / f"copy-{name}") == written(world / name)
+
+
 def test_csv_has_the_fields_of_jsonl(run, world: Path, rows) -> None:
     """What is nested is JSON, null is nothing, text stands as it is."""
     guarded(run, "-o", "out.csv")
