@@ -178,7 +178,7 @@ def _go_on(args: argparse.Namespace, progress: _Progress, earlier: Earlier) -> N
     if earlier.counts.rows:
         write_line(f"penstock: {earlier.name} has the results of {earlier.counts.rows:,} rows; going on behind them")
     if args.report is not None:
-        write_line(f"penstock: {args.report} will hold the rows of this run only")
+        write_line("penstock: the report lists the rows of this run only; it counts those of the earlier one, too")
 
 
 def _check_rows(
