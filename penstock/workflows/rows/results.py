@@ -7,6 +7,7 @@ the new text, and a blocked row has no text at all.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -125,8 +126,14 @@ UNFIT = "unfit"
 
 
 def kept_name(column: str) -> str:
-    """Return the name that a kept column has in the result: its own, unless a field of the result has it."""
-    return f"input_{column}" if column in RESULT_NAMES or column == UNFIT else column
+    """Return the name that a kept column has in the result: its own, unless a field of the result has it.
+
+    A column whose own name looks as if it had been renamed is renamed, too, so that no two get one name.
+    """
+    return f"input_{column}" if _TAKEN.fullmatch(column) else column
+
+
+_TAKEN = re.compile(rf"(?:input_)*(?:{'|'.join((*RESULT_NAMES, UNFIT))})")
 
 
 def as_json(checked: RowChecked, fields: ResultFields | None = None) -> str:

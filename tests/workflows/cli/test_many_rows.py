@@ -215,6 +215,14 @@ def test_columns_are_named_and_others_are_kept(run, lines) -> None:
     assert few.rows[0].keys() & {"label", "meta", "uid", "input_status", "prompt"} == {"label"}
 
 
+def test_no_two_kept_columns_get_one_name(run, lines) -> None:
+    """A column may be named as one that was renamed."""
+    row = {"text": "x", "status": 1, "input_status": 2, "input_input_status": 3, "input_x": 4, "input": 5}
+    result = run("run", "guards.py:guard", "-", stdin=lines(row)).rows[0]
+    assert [result[name] for name in ("input_status", "input_input_status", "input_input_input_status")] == [1, 2, 3]
+    assert (result["input_x"], result["input_input"], result["status"]) == (4, 5, "passed")
+
+
 def test_labels_of_texts_and_conversations_are_kept_and_fields_of_a_message_are_its_own(run, lines) -> None:
     """What belongs to a message comes back in it, where guards have read it."""
     rows = (
