@@ -286,7 +286,7 @@ async def _check_into(
     slot: _Slot[T],
     scope: anyio.CancelScope,
 ) -> None:
-    slot.checked = await _check(workflow, item, stage, as_call)
+    slot.checked = await check_one_async(workflow, item, stage=stage, as_call=as_call)
     window.running.release()
     if window.error is not None:
         return
@@ -297,7 +297,10 @@ async def _check_into(
         scope.cancel()
 
 
-async def _check(workflow: Workflow, item: T, stage: str, as_call: AsCall[T]) -> Checked[T]:
+async def check_one_async(
+    workflow: Workflow, item: T, *, stage: str = "process_input", as_call: AsCall[T] = Call
+) -> Checked[T]:
+    """Return the result of one input, for any stage. See `check_all`."""
     started = perf_counter()
     run: Run | None = None
     outcome: Outcome | None = None

@@ -13,14 +13,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.engine.values.errors import MissingExtraError
-from penstock.engine.values.frozen import is_mapping
+from penstock.engine.values.frozen import is_items, is_mapping
 from penstock.workflows.rows.reading import RowsError
 from penstock.workflows.rows.results import ResultFields, kept_name, value_as_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from typing_extensions import TypeIs
 
 try:
     pa: Any = import_module("pyarrow")
@@ -140,13 +138,8 @@ class ResultTables:
                 made[name] = _as_text(made[name])
         return made
 
-    def table(self, plain: Sequence[Mapping[str, Any]], kept: Table | None = None) -> Table:
-        """Return a table of results.
-
-        Args:
-            plain: the results, as `plain` made them.
-            kept: the columns that are kept, as a table with as many rows: they are not copied, and keep their types.
-                None: their values stand in ``plain``.
+    def table(self, plain: Sequence[Mapping[str, Any]]) -> Table:
+        """Return a table of results, which `plain` made.
 
         Raises:
             RowsError: a value of a kept column is not of the type of its column.
@@ -154,9 +147,6 @@ class ResultTables:
         columns = {
             field.name: _array([each.get(field.name) for each in plain], field.type) for field in self.own_schema
         }
-        if kept is not None:
-            columns.update(zip(map(kept_name, kept.column_names), kept.columns, strict=True))
-            return pa.table(columns)
         for field in self.kept or ():
             name = kept_name(field.name)
             columns[name] = _kept_array(field.name, [each.get(name) for each in plain], field.type)
@@ -206,18 +196,13 @@ def _fitting(value: Any, kind: DataType) -> Any:
     if pa.types.is_struct(kind):
         return {each.name: _fitting(value.get(each.name), each.type) for each in kind} if is_mapping(value) else None
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return [_fitting(each, kind.value_type) for each in value] if is_sequence(value) else None
+        return [_fitting(each, kind.value_type) for each in value] if is_items(value) else None
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return encodable(value if isinstance(value, str) else value_as_json(value))
     try:
         return pa.scalar(value, kind).as_py()
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return None
-
-
-def is_sequence(value: Any) -> TypeIs[Sequence[Any]]:
-    """Return whether a value is a list or a tuple, which Arrow takes as a list."""
-    return isinstance(value, list | tuple)
 
 
 def encodable(text: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.engine.values.frozen import EMPTY
-from penstock.workflows.batch import Checked, check_all, check_one, is_sync
+from penstock.workflows.batch import Checked, check_all, check_one, check_one_async, is_sync
 from penstock.workflows.loading import load_workflow
 from penstock.workflows.rows.reading import COLUMNS, Columns, InputRow, call_of
 from penstock.workflows.rows.results import RowChecked, RowForm, RowResult, result_of
@@ -68,6 +68,10 @@ class RowChecker:
     def check(self, row: InputRow) -> RowResult:
         """Check one row, without an event loop, for a stage without async steps."""
         return self.result_of(check_one(self.workflow, row, stage=self._job.stage, as_call=self._call_of))
+
+    async def check_async(self, row: InputRow) -> RowResult:
+        """Check one row, for any stage."""
+        return self.result_of(await check_one_async(self.workflow, row, stage=self._job.stage, as_call=self._call_of))
 
     def check_all(self, rows: Iterable[InputRow], emit: Callable[[RowResult], None], *, jobs: int) -> None:
         """Check rows, and pass their results on, in order. See `penstock.workflows.batch.check_all`."""

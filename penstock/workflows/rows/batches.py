@@ -1,0 +1,266 @@
+"""`WorkflowBatches`: a workflow on batches of rows, for Ray Data, Dask, Spark, Polars and Hugging Face ``datasets``."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from os import getpid
+from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import finalize
+
+import anyio
+from anyio.from_thread import BlockingPortal
+
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import EMPTY, is_items, is_mapping
+from penstock.workflows.batch import JOBS
+from penstock.workflows.rows.arrow import ResultTables
+from penstock.workflows.rows.frames import Frame, UnreadableError, frame_of
+from penstock.workflows.rows.job import RowsJob
+from penstock.workflows.rows.reading import MAX_LINE, TOOL_VALUES, Columns, InputRow, RowsError
+from penstock.workflows.rows.results import ResultFields, kept_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from penstock.engine.workflow import Workflow
+    from penstock.workflows.rows.frames import Batch
+    from penstock.workflows.rows.job import RowChecker
+    from penstock.workflows.rows.results import RowChecked
+
+ROW = 1
+"""The number of the line of every row: ids of messages and runs hold it, and must not depend on the batches."""
+
+LOADED = 8
+"""How many workflows a process keeps loaded for batches that it was sent."""
+
+
+class WorkflowBatches:
+    """Runs one stage of a workflow on each row of a batch. Use it where a library calls a function for each batch.
+
+    A batch is a table or record batch of Arrow, a DataFrame of pandas or Polars, or a dict of lists; the result is of
+    the same kind. It has a row for each row, in order, with the fields of ``penstock run`` as columns: ``status``,
+    ``text``, ``flagged``, ``tripwire``, ``records`` and so on, and the columns that are kept, with their types. A row
+    that is malformed has the status ``invalid``, one at which a step failed has ``failed``; neither raises.
+
+    It can be pickled if the workflow is a name, or can be pickled itself. Each process loads the workflow once. If the
+    stage has async steps, ``jobs`` rows run at once in one event loop of the process; batches that are checked at the
+    same time share this limit.
+
+    Args:
+        workflow: the workflow, or its name: a preset, ``module:name``, or ``path.py:name``.
+        stage: the stage to run.
+        text: the column that holds the text, or the conversation, to check. None: rows as in JSONL, with the columns
+            ``text``, ``messages``, or ``role`` and ``content``.
+        id: the column with the id of a row. It is kept, as ``id``.
+        keep: the columns to keep, which no guard reads. None: all that are not checked.
+        context: the request context of each row.
+        jobs: how many rows run at once in a process, if the stage has async steps.
+        times: whether the results hold times; without them, every run on the same rows has the same results.
+
+    Raises:
+        LoadingError: when the first batch comes: the workflow cannot be loaded.
+        MissingExtraError: the extra ``data`` is not installed.
+    """
+
+    def __init__(
+        self,
+        workflow: Workflow | str,
+        *,
+        stage: str = "process_input",
+        text: str | None = None,
+        id: str = "id",
+        keep: Sequence[str] | None = None,
+        context: Mapping[str, Any] = EMPTY,
+        jobs: int = JOBS,
+        times: bool = True,
+    ) -> None:
+        if isinstance(keep, str):
+            raise OptionError("WorkflowBatches", "keep", keep, "a list of names of columns")
+        if jobs < 1:
+            raise OptionError("WorkflowBatches", "jobs", jobs, "a number, 1 or more")
+        self._columns = Columns(text, id, None if keep is None else tuple(keep))
+        self._tables = ResultTables(ResultFields(Columns(text, id, keep=()), times=times), stage, omitted=_OMITTED)
+        job = RowsJob(workflow, stage, context, self._tables.fields.columns, forms=(_Plain(self._tables),))
+        self._settings = _Settings(job, jobs)
+
+    def __call__(self, batch: Batch) -> Batch:
+        """Return the results of a batch, as a batch of the same kind.
+
+        Raises:
+            RowsError: it is no batch, or has no column with the name ``text``.
+        """
+        frame = frame_of(batch)
+        rows = list(self._rows(frame))
+        results = self._tables.table(_checks(self._settings).results(rows) if rows else [])
+        return frame.with_results(results, self._kept(frame))
+
+    def _kept(self, frame: Frame) -> dict[str, str]:
+        names = self._columns.kept_of(dict.fromkeys(frame.names))
+        own_id = {self._columns.id: "id"} if self._columns.id in frame.names else {}
+        return {**own_id, **{name: kept_name(name) for name in names}}
+
+    def _rows(self, frame: Frame) -> Iterator[InputRow]:
+        text = self._columns.text
+        if text is not None and text not in frame.names and frame.names:
+            raise RowsError(f"the batch has no column {text!r}; it has {', '.join(map(repr, frame.names))}")
+        names = [name for name in self._read(frame) if name in frame.names]
+        columns = [frame.read(name) for name in names]
+        tool = self._tables.stage in TOOL_VALUES
+        for at in range(frame.length):
+            yield _row({name: column[at] for name, column in zip(names, columns, strict=True)}, text, tool=tool)
+
+    def _read(self, frame: Frame) -> Sequence[str]:
+        """Return the columns of which the rows are made."""
+        if self._columns.text is not None:
+            return self._columns.text, *(_TOOL_DETAILS if self._tables.stage in TOOL_VALUES else ())
+        kept = self._columns.kept_of(dict.fromkeys(frame.names)) if self._columns.keep is None else ()
+        return [name for name in frame.names if name not in kept]
+
+
+_OMITTED = ("file", "line", "id")  # rows of a batch have no numbers, and the id is kept as it is
+
+_TOOL_DETAILS = ("tool_name", "call_id")
+
+
+def _row(value: dict[str, Any], text: str | None, *, tool: bool) -> InputRow:
+    for name, item in value.items():
+        if isinstance(item, UnreadableError):
+            return InputRow(ROW, problem=f"column {name!r}: {item}")
+        if _is_longer(item, MAX_LINE):
+            return InputRow(ROW, problem=f"column {name!r}: it is longer than {MAX_LINE // 1024 // 1024} MiB")
+    if tool:
+        return InputRow(ROW, value)
+    try:
+        present = {name: without_nulls(item) for name, item in value.items() if item is not None}
+    except RecursionError:
+        return InputRow(ROW, problem="it is nested too deeply")
+    return InputRow(ROW, present if text is None else {**dict.fromkeys(value), **present})
+
+
+def without_nulls(value: Any) -> Any:
+    """Return a value without the fields that are null: each object of a table has all fields that any of them has."""
+    if is_mapping(value):
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    if is_items(value):
+        return [without_nulls(item) for item in value]
+    return value
+
+
+def _is_longer(value: Any, most: int) -> bool:
+    """Return whether the texts in a value have more bytes than that, together."""
+    waiting, size = [value], 0
+    while waiting:
+        item = waiting.pop()
+        if is_mapping(item):
+            waiting += item.values()
+        elif is_items(item):
+            waiting += item
+        elif isinstance(item, str | bytes):
+            exact = isinstance(item, str) and len(item) > most // 4
+            size += len(item.encode("utf-8", "surrogatepass")) if exact else len(item)  # type: ignore[union-attr]
+    return size > most
+
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """Makes plain data of each result, for a table."""
+
+    tables: ResultTables
+
+    def maker(self, workflow: Workflow) -> Callable[[RowChecked], dict[str, Any]]:  # noqa: ARG002 - as every form
+        """Return what makes it."""
+        return lambda checked: self.tables.plain(self.tables.fields.of(checked))
+
+
+# What is loaded in a process
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """What is checked, and how many rows at once. Equal ones share what a process has loaded."""
+
+    job: RowsJob
+    jobs: int
+
+
+class _Checks(Protocol):
+    """Checks rows in this process."""
+
+    def results(self, rows: Sequence[InputRow]) -> list[dict[str, Any]]:
+        """Return the results of rows, in order."""
+        ...
+
+
+_loaded: deque[tuple[int, _Settings, _Checks]] = deque(maxlen=LOADED)
+_loading = Lock()
+
+
+def _checks(settings: _Settings) -> _Checks:
+    """Return what checks rows in this process. A forked process has none of its parent, whose threads it lacks."""
+    with _loading:
+        for process, known, checks in _loaded:
+            if process == getpid() and known == settings:
+                return checks
+        checker = settings.job.started()
+        made: _Checks = _InTurn(checker) if checker.is_sync else _AtOnce(checker, settings.jobs)
+        _loaded.append((getpid(), settings, made))
+        return made
+
+
+class _InTurn:
+    """Checks one row after another, for a stage without async steps."""
+
+    def __init__(self, checker: RowChecker) -> None:
+        self._checker = checker
+
+    def results(self, rows: Sequence[InputRow]) -> list[dict[str, Any]]:
+        return [self._checker.check(row).made[0] for row in rows]
+
+
+class _AtOnce:
+    """Checks rows in an event loop that lives as long as this. All batches share the limit."""
+
+    def __init__(self, checker: RowChecker, jobs: int) -> None:
+        self._checker = checker
+        self._jobs = jobs
+        loop = _Loop()
+        self._portal = loop.portal
+        self._limit = loop.portal.call(anyio.Semaphore, jobs)
+        finalize(self, loop.stop).atexit = False  # the thread ends with the process anyway
+
+    def results(self, rows: Sequence[InputRow]) -> list[dict[str, Any]]:
+        made: list[dict[str, Any]] = [{}] * len(rows)
+        self._portal.call(self._check, iter(enumerate(rows)), made)
+        return made
+
+    async def _check(self, rows: Iterator[tuple[int, InputRow]], made: list[dict[str, Any]]) -> None:
+        async def check_rows() -> None:
+            for at, row in rows:
+                async with self._limit:
+                    made[at] = (await self._checker.check_async(row)).made[0]
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(min(self._jobs, len(made))):
+                tasks.start_soon(check_rows)
+
+
+class _Loop:
+    """An event loop in a daemon thread: that of anyio would have to be ended before the process can end."""
+
+    portal: BlockingPortal
+
+    def __init__(self) -> None:
+        self._ready = Event()
+        Thread(target=anyio.run, args=(self._serve,), name="penstock batches", daemon=True).start()
+        self._ready.wait()
+
+    def stop(self) -> None:
+        """Let the loop end, without waiting for it."""
+        self.portal.start_task_soon(self.portal.stop)
+
+    async def _serve(self) -> None:
+        async with BlockingPortal() as self.portal:
+            self._ready.set()
+            await self.portal.sleep_until_stopped()
