@@ -17,8 +17,8 @@ from penstock.engine.values.frozen import EMPTY, is_items, is_mapping
 from penstock.workflows.batch import JOBS
 from penstock.workflows.rows.arrow import ResultTables
 from penstock.workflows.rows.frames import Frame, UnreadableError, frame_of
-from penstock.workflows.rows.job import RowsJob
-from penstock.workflows.rows.reading import MAX_LINE, TOOL_VALUES, Columns, InputRow, RowsError
+from penstock.workflows.rows.job import ROW_SECONDS, RowsJob
+from penstock.workflows.rows.reading import MAX_LINE, TOOL_VALUES, Columns, InputRow, RawRow, RowsError, parse_value
 from penstock.workflows.rows.results import ResultFields, kept_name
 
 if TYPE_CHECKING:
@@ -57,6 +57,9 @@ class WorkflowBatches:
         keep: the columns to keep, which no guard reads. None: all that are not checked.
         context: the request context of each row.
         jobs: how many rows run at once in a process, if the stage has async steps.
+        isolate: check rows in a child process, so that a row that kills it, or takes too long, fails alone: a row that
+            killed it is tried once more. For a stage without async steps.
+        row_seconds: with ``isolate``, how long a row may take, in seconds, again for each further million bytes.
         times: whether the results hold times; without them, every run on the same rows has the same results.
 
     Raises:
@@ -74,6 +77,8 @@ class WorkflowBatches:
         keep: Sequence[str] | None = None,
         context: Mapping[str, Any] = EMPTY,
         jobs: int = JOBS,
+        isolate: bool = False,
+        row_seconds: float = ROW_SECONDS,
         times: bool = True,
     ) -> None:
         if isinstance(keep, str):
@@ -83,7 +88,7 @@ class WorkflowBatches:
         self._columns = Columns(text, id, None if keep is None else tuple(keep))
         self._tables = ResultTables(ResultFields(Columns(text, id, keep=()), times=times), stage, omitted=_OMITTED)
         job = RowsJob(workflow, stage, context, self._tables.fields.columns, forms=(_Plain(self._tables),))
-        self._settings = _Settings(job, jobs)
+        self._settings = _Settings(job, jobs, row_seconds if isolate else None)
 
     def __call__(self, batch: Batch) -> Batch:
         """Return the results of a batch, as a batch of the same kind.
@@ -183,6 +188,7 @@ class _Settings:
 
     job: RowsJob
     jobs: int
+    row_seconds: float | None
 
 
 class _Checks(Protocol):
@@ -203,10 +209,18 @@ def _checks(settings: _Settings) -> _Checks:
         for process, known, checks in _loaded:
             if process == getpid() and known == settings:
                 return checks
-        checker = settings.job.started()
-        made: _Checks = _InTurn(checker) if checker.is_sync else _AtOnce(checker, settings.jobs)
+        made = _started(settings)
         _loaded.append((getpid(), settings, made))
         return made
+
+
+def _started(settings: _Settings) -> _Checks:
+    checker = settings.job.started()
+    if settings.row_seconds is None:
+        return _InTurn(checker) if checker.is_sync else _AtOnce(checker, settings.jobs)
+    if not checker.is_sync:
+        raise OptionError("WorkflowBatches", "isolate", given=True, allowed="False: the stage has async steps")
+    return _InChild(settings.job, settings.row_seconds)
 
 
 class _InTurn:
@@ -217,6 +231,25 @@ class _InTurn:
 
     def results(self, rows: Sequence[InputRow]) -> list[dict[str, Any]]:
         return [self._checker.check(row).made[0] for row in rows]
+
+
+class _InChild:
+    """Checks one row after another in a child process, which is replaced when a row has killed it."""
+
+    def __init__(self, job: RowsJob, row_seconds: float) -> None:
+        from penstock.workflows.rows.processes import RowProcesses
+
+        self._pool = RowProcesses(job, _row_of, processes=1, row_seconds=row_seconds)
+        self._one = Lock()
+
+    def results(self, rows: Sequence[InputRow]) -> list[dict[str, Any]]:
+        with self._one:
+            raw = (RawRow(ROW, row if row.problem is not None else row.value) for row in rows)
+            return [result.made[0] for result in self._pool.checked(raw)]
+
+
+def _row_of(raw: RawRow) -> InputRow:
+    return raw.data if isinstance(raw.data, InputRow) else parse_value(raw)
 
 
 class _AtOnce:

@@ -21,7 +21,7 @@ from logging.handlers import QueueHandler
 from multiprocessing.connection import wait
 from threading import RLock
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from penstock.engine.values.errors import PenstockError
 from penstock.workflows.rows.job import ROW_SECONDS
@@ -105,11 +105,8 @@ def checked_in_processes(
         LoadingError: the workflow cannot be loaded.
         RowsError: the worker processes end before they have checked anything.
     """
-    pool = _Pool(job, parse, iter(rows), processes, row_seconds)
-    try:
-        yield from pool.results()
-    finally:
-        pool.stop()
+    with RowProcesses(job, parse, processes=processes, row_seconds=row_seconds) as pool:
+        yield from pool.checked(rows)
 
 
 def size_of(row: RawRow) -> int:
@@ -143,13 +140,13 @@ class _Block:
     tries: int = 0
 
 
-class _Pool:
-    """The rows, the blocks and the workers of one run."""
+class RowProcesses:
+    """Worker processes that check rows, of one input after another. Arguments as of `checked_in_processes`."""
 
-    def __init__(self, job: RowsJob, parse: Parse, rows: Iterator[RawRow], processes: int, row_seconds: float) -> None:
+    def __init__(self, job: RowsJob, parse: Parse, *, processes: int, row_seconds: float = ROW_SECONDS) -> None:
         self._job = job
         self._parse = parse
-        self._rows = rows
+        self._rows: Iterator[RawRow] = iter(())
         self._processes = processes
         self._row_seconds = row_seconds
         self._blocks: deque[_Block] = deque()
@@ -160,8 +157,33 @@ class _Pool:
         self._row_mean = BLOCK_SECONDS / FIRST_ROWS
         self._error: Exception | None = None
 
-    def results(self) -> Iterator[RowResult]:
-        """Yield the results, in order."""
+    def __enter__(self) -> Self:
+        """Start nothing: workers are started when there are rows."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """End the workers."""
+        self.close()
+
+    def close(self) -> None:
+        """Let the workers end."""
+        for worker in self._workers:
+            worker.end()
+        self._workers.clear()
+
+    def checked(self, rows: Iterable[RawRow]) -> Generator[RowResult]:
+        """Yield the results of the rows, in order; the workers are kept for the next ones. See `checked_in_processes`.
+
+        Close the iterator if you leave it early: that stops the workers.
+        """
+        self._rows, self._error, self._early_ends = iter(rows), None, 0
+        try:
+            yield from self._results()
+        finally:
+            if self._blocks:
+                self._stop()
+
+    def _results(self) -> Iterator[RowResult]:
         self._hand_out()
         while self._blocks:
             block = self._blocks[0]
@@ -174,13 +196,14 @@ class _Pool:
             self._listen(0 if first is not None and (first.results or not first.rows) else _WATCH)
         if self._error is not None:
             raise self._error
-        for worker in self._workers:
-            worker.end()
 
-    def stop(self) -> None:
-        """End all workers at once."""
+    def _stop(self) -> None:
+        """End all workers at once, and forget what they had to do."""
         for worker in self._workers:
             worker.kill()
+        self._workers.clear()
+        self._blocks.clear()
+        self._waiting.clear()
 
     # Blocks
 

@@ -1,7 +1,9 @@
 """`WorkflowBatches`: a workflow on batches of rows, by the library that they come from."""
 
 import gc
+import multiprocessing
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.reduction import ForkingPickler
 from time import monotonic, sleep
@@ -15,9 +17,22 @@ from penstock import InputContext, PIIDetector, Processor, Workflow
 from penstock.engine import OptionError
 from penstock.workflows.loading import LoadingError
 from penstock.workflows.rows import RowsError, WorkflowBatches, batches as module, job
+from tests.workflows.rows import poisonous
 
 TEXTS = ["Write to ann@example.com", "fine", None, "", "\0 bob@example.com é"]
 STATUSES = ["edited", "passed", "invalid", "passed", "edited"]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_kept() -> Iterator[None]:
+    """What a process keeps loaded ends with it: loops, and child processes."""
+    yield
+    children = multiprocessing.active_children()
+    module._loaded.clear()
+    gc.collect()
+    for child in children:
+        child.join(10)
+        assert not child.is_alive(), "a child process outlives the batches"
 
 
 class Slow(Processor):
@@ -263,3 +278,23 @@ def test_the_loop_ends_with_the_batches() -> None:
     while threading.active_count() > before + module.LOADED and monotonic() < until:
         sleep(0.01)
     assert threading.active_count() <= before + module.LOADED
+
+
+@pytest.mark.timeout(120)
+def test_a_poisonous_row_fails_alone() -> None:
+    """In a child process; what cannot be read is invalid there, too, and workers are kept from batch to batch."""
+    batches = WorkflowBatches(f"{poisonous.__file__}:guard", text="t", isolate=True, row_seconds=3.0, times=False)
+    made = batches({"t": ["fine", "kill", "bomb", None, "hang", "fine"], "id": [1, 2, 3, 4, 5, 6]})
+    assert made["status"] == ["passed", "failed", "blocked", "invalid", "failed", "passed"]
+    assert made["error"][1]["message"] == "the row has no result: its worker process was killed by signal 9"
+    assert made["error"][4]["message"] == "the row has no result: its worker process took too long"
+    children = multiprocessing.active_children()
+    plain = {"t": ["fine", "bomb", 7, nested(10_000)]}
+    assert batches(plain) == WorkflowBatches(f"{poisonous.__file__}:guard", text="t", times=False)(plain)
+    assert multiprocessing.active_children() == children
+
+
+def test_a_child_process_needs_a_stage_without_async_steps() -> None:
+    """It checks one row after another, so that one is known to be the row that killed it."""
+    with pytest.raises(OptionError, match="isolate"):
+        WorkflowBatches(Workflow("slow").then(Slow()), text="t", isolate=True)({"t": ["a"]})

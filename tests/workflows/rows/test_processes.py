@@ -1,6 +1,7 @@
 """Rows in several processes: the same results in the same order, and what a killed or stuck worker costs."""
 
 import json
+import multiprocessing
 import os
 import threading
 import time
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from penstock.workflows.rows.job import RowsJob
-from penstock.workflows.rows.processes import BLOCK_ROWS, BLOCKS_AHEAD, checked_in_processes
+from penstock.workflows.rows.processes import BLOCK_ROWS, BLOCKS_AHEAD, RowProcesses, checked_in_processes
 from penstock.workflows.rows.reading import RawRow, RowsError, parse_json
 from tests.workflows.rows.poisonous import JOB, checked
 
@@ -51,6 +52,31 @@ def test_a_row_that_kills_its_worker_costs_that_row() -> None:
         "message": "the row has no result: its worker process was killed by signal 9",
     }
     assert "ended with exit code 3" in json.loads(results[200].made[0])["error"]["message"]
+
+
+def test_workers_are_kept_for_the_next_rows() -> None:
+    """Also if one was killed meanwhile, by a row or while it waited, and if the rows were left early."""
+    with RowProcesses(JOB, parse_json, processes=1) as pool:
+
+        def statuses(*texts: str) -> list[str]:
+            rows = enumerate(lines_of(*texts), 1)
+            return [result.status for result in pool.checked(RawRow(*row) for row in rows)]
+
+        assert statuses("a", "bomb") == ["passed", "blocked"]
+        (worker,) = multiprocessing.active_children()
+        assert statuses() == []
+        assert statuses("a") == ["passed"]
+        assert multiprocessing.active_children() == [worker]
+        assert statuses("a", "kill", "b") == ["passed", "failed", "passed"]
+        (other,) = multiprocessing.active_children()
+        other.kill()
+        other.join()
+        assert statuses("a", "bomb") == ["passed", "blocked"]
+        with closing(pool.checked(RawRow(number, b'"a"') for number in count(1))) as endless:
+            assert next(endless).line == 1
+        assert multiprocessing.active_children() == []
+        assert statuses("bomb") == ["blocked"]
+    assert multiprocessing.active_children() == []
 
 
 def test_a_row_that_hangs_or_stops_its_worker_costs_that_row() -> None:
