@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
-from os import getpid
-from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, Any, Protocol
-from weakref import finalize
-
-import anyio
-from anyio.from_thread import BlockingPortal
+from typing import TYPE_CHECKING, Any
 
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY, is_items, is_mapping
@@ -20,20 +13,17 @@ from penstock.workflows.rows.frames import Frame, UnreadableError, frame_of
 from penstock.workflows.rows.job import ROW_SECONDS, RowsJob
 from penstock.workflows.rows.reading import MAX_LINE, TOOL_VALUES, Columns, InputRow, RawRow, RowsError, parse_value
 from penstock.workflows.rows.results import ResultFields, kept_name
+from penstock.workflows.rows.warm import WarmJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from penstock.engine.workflow import Workflow
     from penstock.workflows.rows.frames import Batch
-    from penstock.workflows.rows.job import RowChecker
     from penstock.workflows.rows.results import RowChecked
 
 ROW = 1
 """The number of the line of every row: ids of messages and runs hold it, and must not depend on the batches."""
-
-LOADED = 8
-"""How many workflows a process keeps loaded for batches that it was sent."""
 
 
 class WorkflowBatches:
@@ -88,7 +78,7 @@ class WorkflowBatches:
         self._columns = Columns(text, id, None if keep is None else tuple(keep))
         self._tables = ResultTables(ResultFields(Columns(text, id, keep=()), times=times), stage, omitted=_OMITTED)
         job = RowsJob(workflow, stage, context, self._tables.fields.columns, forms=(_Plain(self._tables),))
-        self._settings = _Settings(job, jobs, row_seconds if isolate else None)
+        self._warm = WarmJob(job, _row_of, jobs, row_seconds if isolate else None)
 
     def __call__(self, batch: Batch) -> Batch:
         """Return the results of a batch, as a batch of the same kind.
@@ -97,9 +87,9 @@ class WorkflowBatches:
             RowsError: it is no batch, or has no column with the name ``text``.
         """
         frame = frame_of(batch)
-        rows = list(self._rows(frame))
-        results = self._tables.table(_checks(self._settings).results(rows) if rows else [])
-        return frame.with_results(results, self._kept(frame))
+        rows = [RawRow(ROW, row if row.problem is not None else row.value) for row in self._rows(frame)]
+        results = self._warm.checked(rows) if rows else []
+        return frame.with_results(self._tables.table([result.made[0] for result in results]), self._kept(frame))
 
     def _kept(self, frame: Frame) -> dict[str, str]:
         names = self._columns.kept_of(dict.fromkeys(frame.names))
@@ -179,121 +169,5 @@ class _Plain:
         return lambda checked: self.tables.plain(self.tables.fields.of(checked))
 
 
-# What is loaded in a process
-
-
-@dataclass(frozen=True, slots=True)
-class _Settings:
-    """What is checked, and how many rows at once. Equal ones share what a process has loaded."""
-
-    job: RowsJob
-    jobs: int
-    row_seconds: float | None
-
-
-class _Checks(Protocol):
-    """Checks rows in this process."""
-
-    def results(self, rows: Sequence[InputRow]) -> list[dict[str, Any]]:
-        """Return the results of rows, in order."""
-        ...
-
-
-_loaded: deque[tuple[int, _Settings, _Checks]] = deque(maxlen=LOADED)
-_loading = Lock()
-
-
-def _checks(settings: _Settings) -> _Checks:
-    """Return what checks rows in this process. A forked process has none of its parent, whose threads it lacks."""
-    with _loading:
-        for process, known, checks in _loaded:
-            if process == getpid() and known == settings:
-                return checks
-        made = _started(settings)
-        _loaded.append((getpid(), settings, made))
-        return made
-
-
-def _started(settings: _Settings) -> _Checks:
-    checker = settings.job.started()
-    if settings.row_seconds is None:
-        return _InTurn(checker) if checker.is_sync else _AtOnce(checker, settings.jobs)
-    if not checker.is_sync:
-        raise OptionError("WorkflowBatches", "isolate", given=True, allowed="False: the stage has async steps")
-    return _InChild(settings.job, settings.row_seconds)
-
-
-class _InTurn:
-    """Checks one row after another, for a stage without async steps."""
-
-    def __init__(self, checker: RowChecker) -> None:
-        self._checker = checker
-
-    def results(self, rows: Sequence[InputRow]) -> list[dict[str, Any]]:
-        return [self._checker.check(row).made[0] for row in rows]
-
-
-class _InChild:
-    """Checks one row after another in a child process, which is replaced when a row has killed it."""
-
-    def __init__(self, job: RowsJob, row_seconds: float) -> None:
-        from penstock.workflows.rows.processes import RowProcesses
-
-        self._pool = RowProcesses(job, _row_of, processes=1, row_seconds=row_seconds)
-        self._one = Lock()
-
-    def results(self, rows: Sequence[InputRow]) -> list[dict[str, Any]]:
-        with self._one:
-            raw = (RawRow(ROW, row if row.problem is not None else row.value) for row in rows)
-            return [result.made[0] for result in self._pool.checked(raw)]
-
-
 def _row_of(raw: RawRow) -> InputRow:
     return raw.data if isinstance(raw.data, InputRow) else parse_value(raw)
-
-
-class _AtOnce:
-    """Checks rows in an event loop that lives as long as this. All batches share the limit."""
-
-    def __init__(self, checker: RowChecker, jobs: int) -> None:
-        self._checker = checker
-        self._jobs = jobs
-        loop = _Loop()
-        self._portal = loop.portal
-        self._limit = loop.portal.call(anyio.Semaphore, jobs)
-        finalize(self, loop.stop).atexit = False  # the thread ends with the process anyway
-
-    def results(self, rows: Sequence[InputRow]) -> list[dict[str, Any]]:
-        made: list[dict[str, Any]] = [{}] * len(rows)
-        self._portal.call(self._check, iter(enumerate(rows)), made)
-        return made
-
-    async def _check(self, rows: Iterator[tuple[int, InputRow]], made: list[dict[str, Any]]) -> None:
-        async def check_rows() -> None:
-            for at, row in rows:
-                async with self._limit:
-                    made[at] = (await self._checker.check_async(row)).made[0]
-
-        async with anyio.create_task_group() as tasks:
-            for _ in range(min(self._jobs, len(made))):
-                tasks.start_soon(check_rows)
-
-
-class _Loop:
-    """An event loop in a daemon thread: that of anyio would have to be ended before the process can end."""
-
-    portal: BlockingPortal
-
-    def __init__(self) -> None:
-        self._ready = Event()
-        Thread(target=anyio.run, args=(self._serve,), name="penstock batches", daemon=True).start()
-        self._ready.wait()
-
-    def stop(self) -> None:
-        """Let the loop end, without waiting for it."""
-        self.portal.start_task_soon(self.portal.stop)
-
-    async def _serve(self) -> None:
-        async with BlockingPortal() as self.portal:
-            self._ready.set()
-            await self.portal.sleep_until_stopped()

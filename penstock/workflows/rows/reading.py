@@ -341,12 +341,14 @@ class RowSource:
         form: the format of the lines; ``auto``: the first line that is not empty decides.
         file: the name of the file, if there are several; else None.
         taken: the number of bytes read so far, for the progress bar.
+        before: how many lines of the file are before the stream.
     """
 
     stream: IO[bytes]
     form: LineFormat = "auto"
     file: str | None = None
     taken: int = 0
+    before: int = 0
 
     @property
     def parse(self) -> Parse:
@@ -373,8 +375,10 @@ class RowSource:
         return map(_as_text, lines) if self.form == "text" else lines
 
     def _lines(self) -> Iterator[RawRow]:
-        file, number = self.file, 1
-        first = without_mark(self.stream.readline(MAX_LINE + 1))
+        file, number = self.file, self.before + 1
+        first = self.stream.readline(MAX_LINE + 1)
+        if number == 1:
+            first = without_mark(first)
         lines = iter(partial(self.stream.readline, MAX_LINE + 1), b"")
         try:
             for line in chain([first] if first else (), lines):

@@ -16,7 +16,7 @@ import pytest
 from penstock import InputContext, PIIDetector, Processor, Workflow
 from penstock.engine import OptionError
 from penstock.workflows.loading import LoadingError
-from penstock.workflows.rows import RowsError, WorkflowBatches, batches as module, job
+from penstock.workflows.rows import RowsError, WorkflowBatches, batches as module, job, warm
 from tests.workflows.rows import poisonous
 
 TEXTS = ["Write to ann@example.com", "fine", None, "", "\0 bob@example.com é"]
@@ -28,7 +28,7 @@ def _nothing_is_kept() -> Iterator[None]:
     """What a process keeps loaded ends with it: loops, and child processes."""
     yield
     children = multiprocessing.active_children()
-    module._loaded.clear()
+    warm._loaded.clear()
     gc.collect()
     for child in children:
         child.join(10)
@@ -271,13 +271,13 @@ def test_async_rows_run_at_once_and_share_a_limit() -> None:
 def test_the_loop_ends_with_the_batches() -> None:
     """When nothing in the process uses them any more."""
     before = threading.active_count()
-    for _ in range(module.LOADED + 3):
+    for _ in range(warm.LOADED + 3):
         WorkflowBatches(Workflow("slow").then(Slow()), text="t")({"t": ["a"]})
     gc.collect()
     until = monotonic() + 10
-    while threading.active_count() > before + module.LOADED and monotonic() < until:
+    while threading.active_count() > before + warm.LOADED and monotonic() < until:
         sleep(0.01)
-    assert threading.active_count() <= before + module.LOADED
+    assert threading.active_count() <= before + warm.LOADED
 
 
 @pytest.mark.timeout(120)

@@ -1,0 +1,157 @@
+"""What checks rows in a process that gets them piece by piece: it loads the workflow once, whoever asks how often."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from os import getpid
+from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING, Protocol
+from weakref import finalize
+
+import anyio
+from anyio.from_thread import BlockingPortal
+
+from penstock.engine.values.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from penstock.workflows.rows.job import RowChecker, RowsJob
+    from penstock.workflows.rows.reading import Parse, RawRow
+    from penstock.workflows.rows.results import RowResult
+
+LOADED = 8
+"""How many workflows a process keeps loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class WarmJob:
+    """What is done with each row of a piece. It can be pickled if its job can be.
+
+    Attributes:
+        job: what is done with each row.
+        parse: makes rows of what was read.
+        jobs: how many rows run at once in a process, if the stage has async steps.
+        row_seconds: how long a row may take, again for each further million bytes: it is checked in a child process,
+            in which a row that kills or stops it fails alone. None: in this process.
+    """
+
+    job: RowsJob
+    parse: Parse
+    jobs: int
+    row_seconds: float | None = None
+
+    def checked(self, rows: Iterable[RawRow]) -> list[RowResult]:
+        """Return the results of rows, in order.
+
+        Raises:
+            LoadingError: the workflow cannot be loaded.
+            OptionError: ``row_seconds`` is given, and the stage has async steps.
+        """
+        return _checks_of(self).checked(rows)
+
+
+class _Checks(Protocol):
+    """Checks rows in this process."""
+
+    def checked(self, rows: Iterable[RawRow]) -> list[RowResult]:
+        """Return the results of rows, in order."""
+        ...
+
+
+_loaded: deque[tuple[int, WarmJob, _Checks]] = deque(maxlen=LOADED)
+_loading = Lock()
+
+
+def _checks_of(warm: WarmJob) -> _Checks:
+    """Return what checks rows in this process. A forked process has none of its parent, whose threads it lacks."""
+    with _loading:
+        for process, known, checks in _loaded:
+            if process == getpid() and known == warm:
+                return checks
+        made = _started(warm)
+        _loaded.append((getpid(), warm, made))
+        return made
+
+
+def _started(warm: WarmJob) -> _Checks:
+    checker = warm.job.started()
+    if warm.row_seconds is None:
+        return _InTurn(checker, warm.parse) if checker.is_sync else _AtOnce(checker, warm)
+    if not checker.is_sync:
+        raise OptionError("WorkflowBatches", "isolate", given=True, allowed="False: the stage has async steps")
+    return _InChild(warm, warm.row_seconds)
+
+
+class _InTurn:
+    """Checks one row after another, for a stage without async steps."""
+
+    def __init__(self, checker: RowChecker, parse: Parse) -> None:
+        self._checker = checker
+        self._parse = parse
+
+    def checked(self, rows: Iterable[RawRow]) -> list[RowResult]:
+        return [self._checker.check(self._parse(row)) for row in rows]
+
+
+class _InChild:
+    """Checks one row after another in a child process, which is replaced when a row has killed it."""
+
+    def __init__(self, warm: WarmJob, row_seconds: float) -> None:
+        from penstock.workflows.rows.processes import RowProcesses  # needs sockets
+
+        self._pool = RowProcesses(warm.job, warm.parse, processes=1, row_seconds=row_seconds)
+        self._one = Lock()
+
+    def checked(self, rows: Iterable[RawRow]) -> list[RowResult]:
+        with self._one:
+            return list(self._pool.checked(rows))
+
+
+class _AtOnce:
+    """Checks rows in an event loop that lives as long as this. Whoever asks shares the limit."""
+
+    def __init__(self, checker: RowChecker, warm: WarmJob) -> None:
+        self._checker = checker
+        self._parse = warm.parse
+        self._jobs = warm.jobs
+        loop = _Loop()
+        self._portal = loop.portal
+        self._limit = loop.portal.call(anyio.Semaphore, warm.jobs)
+        finalize(self, loop.stop).atexit = False  # the thread ends with the process anyway
+
+    def checked(self, rows: Iterable[RawRow]) -> list[RowResult]:
+        made: dict[int, RowResult] = {}
+        self._portal.call(self._check, iter(enumerate(rows)), made)
+        return [made[at] for at in range(len(made))]
+
+    async def _check(self, rows: Iterator[tuple[int, RawRow]], made: dict[int, RowResult]) -> None:
+        async def check_rows() -> None:
+            for at, row in rows:
+                async with self._limit:
+                    made[at] = await self._checker.check_async(self._parse(row))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(self._jobs):
+                tasks.start_soon(check_rows)
+
+
+class _Loop:
+    """An event loop in a daemon thread: that of anyio would have to be ended before the process can end."""
+
+    portal: BlockingPortal
+
+    def __init__(self) -> None:
+        self._ready = Event()
+        Thread(target=anyio.run, args=(self._serve,), name="penstock rows", daemon=True).start()
+        self._ready.wait()
+
+    def stop(self) -> None:
+        """Let the loop end, without waiting for it."""
+        self.portal.start_task_soon(self.portal.stop)
+
+    async def _serve(self) -> None:
+        async with BlockingPortal() as self.portal:
+            self._ready.set()
+            await self.portal.sleep_until_stopped()
