@@ -95,6 +95,14 @@ def _module(reference: str, source: str, name: str) -> ModuleType:
     return _from_file(reference, source) if _is_file(source) else _from_module(reference, source, named=bool(name))
 
 
+def from_anywhere(reference: str) -> str:
+    """Return a name by which a process with another working directory finds the same workflow, on the same disk."""
+    source, name = _split(reference)
+    if not _is_file(source):
+        return reference
+    return f"{Path(source).absolute()}{':' if name else ''}{name}"
+
+
 def _split(reference: str) -> tuple[str, str]:
     source, colon, name = reference.rpartition(":")
     if not colon or _is_file(name):  # without a name; in C:\\guards.py the colon belongs to the drive

@@ -382,6 +382,7 @@ def _add_run(commands: Any) -> None:
         help=f"give a row up that takes a process longer than S seconds for each million bytes "
         f"(default: {ROW_SECONDS:.0f})",
     )
+    _add_engine(run)
     run.add_argument("-n", "--limit", type=_positive, metavar="N", help="stop after N rows")
     run.add_argument(
         "--text",
@@ -449,6 +450,20 @@ def _add_files(run: argparse.ArgumentParser) -> None:
     )
     run.add_argument(
         "--resume", action="store_true", help="go on where an interrupted run with the same -o FILE and input ended"
+    )
+
+
+def _add_engine(run: argparse.ArgumentParser) -> None:
+    run.add_argument(
+        "--engine",
+        choices=("local", "ray"),
+        default="local",
+        help="where rows are checked: on this machine (the default), or on a Ray cluster, which reads the files, too",
+    )
+    run.add_argument(
+        "--address",
+        metavar="ADDRESS",
+        help="the Ray cluster (default: $RAY_ADDRESS; without it, one is started on this machine for the run)",
     )
 
 

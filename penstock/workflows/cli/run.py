@@ -20,7 +20,7 @@ from penstock.workflows.cli.inputs import refuse_same, writing
 from penstock.workflows.cli.reports import check_report, opened
 from penstock.workflows.cli.terminal import write_line
 from penstock.workflows.cli.writers import output_format, written_results
-from penstock.workflows.loading import load_workflow
+from penstock.workflows.loading import from_anywhere, load_workflow
 from penstock.workflows.rows.dead_letters import DeadLetters, DeadLettersWriter
 from penstock.workflows.rows.files import matched
 from penstock.workflows.rows.job import RowsJob
@@ -194,7 +194,9 @@ def _check_rows(
     processes = _processes(args, workflow, source)
     with progress.timed():
         try:
-            if processes > 1:
+            if args.engine == "ray" and isinstance(source, RowFiles):
+                _check_on_ray(replace(job, workflow=from_anywhere(args.workflow)), args, workflow, source, progress)
+            elif processes > 1:
                 _check_in_processes(replace(job, workflow=args.workflow), args, source, progress, processes)
             else:
                 job.started().check_all(islice(source.rows(), args.limit), progress.add, jobs=args.jobs or JOBS)
@@ -212,6 +214,27 @@ def _check_in_processes(
     results = checked_in_processes(job, source.parse, rows, processes=processes, row_seconds=args.row_timeout)
     with closing(results):
         for result in results:
+            progress.add(result)
+
+
+def _check_on_ray(
+    job: RowsJob, args: argparse.Namespace, workflow: Workflow, source: RowFiles, progress: _Progress
+) -> None:
+    from penstock.workflows.rows.ray import checked_on_ray
+    from penstock.workflows.rows.splits import splits_of
+    from penstock.workflows.rows.warm import WarmJob
+
+    sync = is_sync(workflow, args.stage)
+    warm = WarmJob(job, source.parse, args.jobs or JOBS, args.row_timeout if sync else None)
+    results = checked_on_ray(
+        warm,
+        splits_of(source),
+        address=args.address,
+        processes=args.jobs if sync else None,
+        on_split=lambda split: source.count(split.size),
+    )
+    with closing(results):
+        for result in islice(results, args.limit):
             progress.add(result)
 
 
@@ -234,6 +257,12 @@ def _cores() -> int:
 
 
 def _check_arguments(args: argparse.Namespace, names: tuple[str, ...] | None) -> None:
+    if args.engine == "ray" and (names is None or "-" in names):
+        raise CommandError("--engine ray reads files, which all its machines can see; give --input FILE")
+    if args.engine == "ray" and args.resume:
+        raise CommandError("--resume goes on with the results of one machine; leave it out, or --engine ray")
+    if args.engine != "ray" and args.address is not None:
+        raise CommandError("--address is that of a Ray cluster; add --engine ray")
     for name in names or ():
         refuse_same(name, args.output)
         refuse_same(name, args.report)

@@ -227,6 +227,11 @@ class OpenedFile:
     unexpected: str | None
     _decompressed: Decompressed | None
 
+    @property
+    def compressed(self) -> bool:
+        """Whether it is compressed."""
+        return self._decompressed is not None
+
     def glance(self) -> bytes:
         """Return the first bytes, which are read again; fewer if they are damaged."""
         try:

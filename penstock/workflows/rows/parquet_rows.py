@@ -70,11 +70,21 @@ class ParquetRows:
         self._nanoseconds = {field.name for field in self.schema if getattr(field.type, "unit", None) == "ns"}
         self._not_json = [field.name for field in self.schema if as_json and not _is_json_type(field.type)]
 
+    @property
+    def group_sizes(self) -> list[int]:
+        """The sizes of the row groups, in bytes."""
+        meta = self._parquet.metadata
+        return [meta.row_group(group).total_byte_size for group in range(meta.num_row_groups)]
+
     def raw_rows(self) -> Iterator[RawRow]:
         """Yield the rows, numbered from 1."""
-        number = 0
+        return self.raw_rows_of(range(self._parquet.metadata.num_row_groups))
+
+    def raw_rows_of(self, groups: range) -> Iterator[RawRow]:
+        """Yield the rows of some row groups, numbered as in the file."""
         meta = self._parquet.metadata
-        for group in range(meta.num_row_groups):
+        number = sum(meta.row_group(group).num_rows for group in range(groups.start))
+        for group in groups:
             rows, size = meta.row_group(group).num_rows, meta.row_group(group).total_byte_size
             end = number + rows
             most = max(1, min(BATCH_ROWS, BATCH_BYTES * max(rows, 1) // max(size, 1)))

@@ -307,13 +307,17 @@ class RowProcesses:
             raise RowsError(f"the worker processes end before they have checked a row; the last one {reason}")
 
     def _given_up(self, raw: RawRow, reason: str) -> RowResult:
-        """Return the result of a row that has none."""
         if self._checker is None:
             self._checker = self._job.started()
-        # What is long could be what killed the worker when it was parsed.
-        long = isinstance(raw.data, bytes) and len(raw.data) > LONG_ROW
-        row = InputRow(raw.line, raw=raw.data, file=raw.file) if long else self._parse(raw)
-        return self._checker.failed(row, RowLostError(f"its worker process {reason}"))
+        return given_up(self._checker, self._parse, raw, reason)
+
+
+def given_up(checker: RowChecker, parse: Parse, raw: RawRow, reason: str) -> RowResult:
+    """Return the result of a row that has none: its worker process was lost."""
+    # What is long could be what killed the worker when it was parsed.
+    long = isinstance(raw.data, bytes) and len(raw.data) > LONG_ROW
+    row = InputRow(raw.line, raw=raw.data, file=raw.file) if long else parse(raw)
+    return checker.failed(row, RowLostError(f"its worker process {reason}"))
 
 
 class _Worker:

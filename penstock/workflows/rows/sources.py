@@ -76,8 +76,8 @@ class RowFiles:
     size: int | None = None
     table_columns: tuple[str, ...] | None = None
     table_schema: tuple[Any, bool] = (None, False)
-    _first: _Reading | None = None
-    _current: _Reading | None = None
+    _first: Reading | None = None
+    _current: Reading | None = None
     _before: int = 0
     _rows: Iterator[RawRow] | None = None
 
@@ -100,10 +100,10 @@ class RowFiles:
             MissingExtraError: what reads it is not installed.
         """
         with ExitStack() as stack:
-            self._first = stack.enter_context(self._reading(self.names[0]))
+            self._first = stack.enter_context(self.reading(self.names[0]))
             sizes, tables = [self._first.opened.size], [self._first.table]
             for name in self.names[1:]:
-                with self._reading(name, quiet=True) as one:
+                with self.reading(name, quiet=True) as one:
                     sizes.append(one.opened.size)
                     tables.append(one.table)
             self.size = sum(size for size in sizes if size is not None) if None not in sizes else None
@@ -112,6 +112,10 @@ class RowFiles:
                 self.table_columns = tuple(dict.fromkeys(chain.from_iterable(found)))
                 self.table_schema = _one_schema([getattr(table, "schema", None) for table in tables])
             yield self
+
+    def count(self, size: int) -> None:
+        """Count bytes that were read elsewhere."""
+        self._before += size
 
     def rows(self) -> Iterator[InputRow]:
         """Yield the rows. See `raw_rows`."""
@@ -147,18 +151,24 @@ class RowFiles:
         assert self._first is not None, "started() was not entered"  # noqa: S101
         yield self._rows_of(self._first)
         for name in self.names[1:]:
-            with ExitStack() as stack:
-                try:
-                    one = stack.enter_context(self._reading(name))
-                except RowsError as error:  # it was there when the run began
-                    yield iter([RawRow(1, Unreadable(str(error)), name)])
-                    continue
-                yield self._rows_of(one)
+            yield self.rows_of(name, quiet=False)
 
-    def _rows_of(self, one: _Reading) -> Iterator[RawRow]:
+    def rows_of(self, name: str, groups: range | None = None, *, quiet: bool = True) -> Iterator[RawRow]:
+        """Yield the rows of one of the files, or of some row groups of a Parquet file. See `raw_rows`."""
+        with ExitStack() as stack:
+            try:
+                one = stack.enter_context(self.reading(name, quiet=quiet))
+            except RowsError as error:
+                if len(self.names) == 1:
+                    raise
+                yield RawRow(1, Unreadable(str(error)), name)  # it was there when the run began
+                return
+            yield from self._rows_of(one, groups)
+
+    def _rows_of(self, one: Reading, groups: range | None = None) -> Iterator[RawRow]:
         self._current = one
         try:
-            yield from one.rows.raw_rows()
+            yield from one.rows.raw_rows() if groups is None else one.row_groups.raw_rows_of(groups)
         except RowsError as error:
             if len(self.names) == 1:
                 raise
@@ -167,7 +177,8 @@ class RowFiles:
         self._current = None
 
     @contextmanager
-    def _reading(self, name: str, *, quiet: bool = False) -> Generator[_Reading]:
+    def reading(self, name: str, *, quiet: bool = False) -> Generator[Reading]:
+        """Open one of the files."""
         file = name if len(self.names) > 1 else None
         with opened(name) as one:
             notes: list[str] = [] if one.unexpected is None else [one.unexpected]
@@ -191,7 +202,7 @@ class RowFiles:
                 self._check_columns(table, name, seen)
             for note in notes if not quiet else ():
                 self.note(note)
-            yield _Reading(rows, table, one, file)
+            yield Reading(rows, table, one, file)
 
     def _check_columns(self, table: Table, name: str, seen: str) -> None:
         """Check that a table has what is checked."""
@@ -224,7 +235,7 @@ def _one_schema(schemas: list[Any]) -> tuple[Any, bool]:
 
 
 @dataclass(slots=True)
-class _Reading:
+class Reading:
     """A file that is read.
 
     Attributes:
@@ -238,6 +249,11 @@ class _Reading:
     table: Table | None
     opened: OpenedFile
     file: str | None
+
+    @property
+    def row_groups(self) -> Any:
+        """The file as `ParquetRows`; None if it is of another format."""
+        return self.table if hasattr(self.table, "raw_rows_of") else None
 
     @property
     def taken(self) -> int:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, TYPE_CHECKING, Protocol, cast
 
+from penstock.workflows.rows.files import is_url
 from penstock.workflows.rows.reading import RowsError, RowSource
+from penstock.workflows.rows.sources import RowFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from penstock.workflows.rows.reading import LineFormat
+    from penstock.workflows.rows.reading import LineFormat, RawRow
 
 SPLIT_BYTES = 4 * 1024 * 1024
 """The size of a split: seconds of work, which is what is done again when a machine is lost."""
@@ -24,9 +25,26 @@ MOST_SPLITS = 10_000
 _PIECE = 1024 * 1024  # bytes that are read at once
 
 
+class Split(Protocol):
+    """A part of the input. It can be pickled, and read wherever its file can be opened."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has, as they are stored."""
+        ...
+
+    def raw_rows(self) -> Iterator[RawRow]:
+        """Yield its rows.
+
+        Raises:
+            RowsError: the file cannot be read.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
-class Split:
-    """The lines of a file that begin in a range of bytes.
+class LineSplit:
+    """The lines of a plain file that begin in a range of bytes.
 
     Attributes:
         name: the file.
@@ -46,19 +64,33 @@ class Split:
 
     @property
     def size(self) -> int:
-        """How many bytes it has."""
         return self.end - self.start
 
-    @contextmanager
-    def opened(self) -> Generator[RowSource]:
-        """Open the file at the first line of the split.
-
-        Raises:
-            RowsError: it cannot be read.
-        """
+    def raw_rows(self) -> Iterator[RawRow]:
         with _opened(self.name) as stream:
             lines = _Lines(stream, self.start, self.end)
-            yield RowSource(cast("IO[bytes]", lines), self.form, self.file, before=self.before + lines.skipped)
+            source = RowSource(cast("IO[bytes]", lines), self.form, self.file, before=self.before + lines.skipped)
+            yield from source.raw_rows()
+
+
+@dataclass(frozen=True, slots=True)
+class FileSplit:
+    """A whole file, or some row groups of a Parquet file.
+
+    Attributes:
+        files: the input that it belongs to; not opened.
+        name: the file.
+        size: how many bytes it has.
+        groups: the row groups; None: all of the file.
+    """
+
+    files: RowFiles
+    name: str
+    size: int
+    groups: range | None = None
+
+    def raw_rows(self) -> Iterator[RawRow]:
+        return self.files.rows_of(self.name, self.groups)
 
 
 class _Lines:
@@ -92,26 +124,63 @@ class _Lines:
         return line
 
 
-def splits_of(name: str, form: LineFormat, file: str | None = None, size: int = SPLIT_BYTES) -> list[Split]:
-    """Return the splits of a file. The file is read once, to count its lines.
+def splits_of(files: RowFiles, size: int = SPLIT_BYTES) -> list[Split]:
+    """Return the splits of an input. Plain files of lines are read once, to count the lines.
 
     Args:
-        name: the file.
-        form: the format of its lines; not ``auto``.
-        file: the name of the file in each row, if there are several files.
-        size: the size of a split in bytes.
+        files: the input, opened.
+        size: the size of a split in bytes. A row group of Parquet, a compressed file and one of CSV are not divided.
+
+    Raises:
+        RowsError: a file cannot be read.
+    """
+    unopened = RowFiles(files.names, files.form, files.columns, files.stage, _nothing, files.as_json)
+    size = max(size, (files.size or 0) // MOST_SPLITS)
+    return [split for at, name in enumerate(files.names) for split in _file_splits(files, unopened, name, at, size)]
+
+
+def _nothing(sentence: str) -> None:
+    """Say nothing: what is unexpected of a file was said when it was divided."""
+
+
+def _file_splits(files: RowFiles, unopened: RowFiles, name: str, at: int, size: int) -> Iterable[Split]:
+    try:
+        with files.reading(name, quiet=at == 0) as one:
+            if isinstance(one.rows, RowSource) and not one.opened.compressed and not is_url(name):
+                return line_splits(name, one.rows.form, one.file, size)
+            if one.row_groups is not None:
+                return [FileSplit(unopened, name, *part) for part in _grouped(one.row_groups.group_sizes, size)]
+            return [FileSplit(unopened, name, one.opened.size or 0)]
+    except RowsError:
+        if len(files.names) == 1:
+            raise
+        return [FileSplit(unopened, name, 0)]  # whose row says so, where it stands
+
+
+def _grouped(sizes: Sequence[int], least: int) -> Iterator[tuple[int, range]]:
+    """Yield ranges of row groups that have so many bytes together, and how many they have."""
+    start = total = 0
+    for group, size in enumerate(sizes):
+        total += size
+        if total >= least or group == len(sizes) - 1:
+            yield total, range(start, group + 1)
+            start, total = group + 1, 0
+
+
+def line_splits(name: str, form: LineFormat, file: str | None, size: int) -> list[Split]:
+    """Return the splits of a plain file of lines.
 
     Raises:
         RowsError: the file cannot be read.
     """
     with _opened(name) as stream:
         total = stream.seek(0, 2)
-        starts = [*range(0, total, max(size, -(-total // MOST_SPLITS))), total]
+        starts = [*range(0, total, size), total]
         stream.seek(0)
         made: list[Split] = []
         before = 0
         for start, end in pairwise(starts):
-            made.append(Split(name, form, start, end, before, file))
+            made.append(LineSplit(name, form, start, end, before, file))
             before += sum(piece.count(b"\n") for piece in _pieces(stream, end - start))
     return made
 

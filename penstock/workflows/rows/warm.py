@@ -51,6 +51,12 @@ class WarmJob:
         """
         return _checks_of(self).checked(rows)
 
+    def lost(self, row: RawRow, reason: str) -> RowResult:
+        """Return the result of a row that the process at work on it did not outlive."""
+        from penstock.workflows.rows.processes import given_up
+
+        return given_up(self.job.started(), self.parse, row, reason)
+
 
 class _Checks(Protocol):
     """Checks rows in this process."""

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.workflows.rows import reading
 from penstock.workflows.rows.reading import LineFormat, RawRow, RowsError, RowSource
-from penstock.workflows.rows.splits import splits_of
+from penstock.workflows.rows.splits import line_splits
 
 LINES = [b"", b"a", b"\r", b'{"text": "b"}', "ü€😀".encode(), b"\xff\xfe", b"\xef\xbb\xbfx", b"\0", b" " * 3, b"c" * 40]
 
@@ -21,9 +21,8 @@ def whole(path: Path, form: LineFormat) -> list[RawRow]:
 def in_splits(path: Path, form: LineFormat, size: int) -> list[RawRow]:
     """Return the rows of all splits, each read by itself."""
     made = []
-    for split in splits_of(str(path), form, size=size):
-        with split.opened() as source:
-            made += source.raw_rows()
+    for split in line_splits(str(path), form, None, size):
+        made += split.raw_rows()
     return made
 
 
@@ -49,6 +48,6 @@ def test_splits_are_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, se
 def test_a_file_without_bytes_has_no_split(tmp_path: Path) -> None:
     """And one that is not there is an error."""
     (tmp_path / "rows").write_bytes(b"")
-    assert splits_of(str(tmp_path / "rows"), "text") == []
+    assert line_splits(str(tmp_path / "rows"), "text", None, 10) == []
     with pytest.raises(RowsError, match="cannot read"):
-        splits_of(str(tmp_path / "none"), "text")
+        line_splits(str(tmp_path / "none"), "text", None, 10)
