@@ -11,6 +11,7 @@ CORE    := $(VENV)-core
 PEERS   := $(VENV)-bench
 QUALITY := $(VENV)-quality
 DOCS    := $(VENV)-docs
+ENGINES := $(VENV)-engines
 
 # The JavaScript of the pages, and what npm installs to check it.
 PAGES := $(abspath $(wildcard penstock/engine/render/page penstock/workflows/*/page tests/page/unit))
@@ -22,7 +23,7 @@ SPLIT ?= dev
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help demo test core hosts lint page page-checks check house docs pictures bench quality format clean
+.PHONY: help demo test core hosts engines lint page page-checks check house docs pictures bench quality format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -38,6 +39,9 @@ core: $(CORE)/.core ## Run the tests of a plain install, in an environment witho
 
 hosts: ## Run the adapters in each framework, newest and lowest release; ARGS="langchain --newest" picks
 	$(PYTHON) tests/hosts/environments.py $(ARGS)
+
+engines: $(ENGINES)/.engines ## Run rows on Ray, and docs/many-machines.md: Ray, Dask, Spark (needs Java), Polars, datasets
+	$(ENGINES)/bin/python -m pytest -W default $(ARGS) tests/workflows/rows tests/docs/test_snippets.py -k "rows or many-machines"
 
 lint: export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
 lint: $(VENV)/.test page ## Check format, lint, types and layers (about a minute)
@@ -80,7 +84,7 @@ format: $(VENV)/.test ## Format the code and mend what the linter can mend
 	@if [ -e $(NPM)/.installed ]; then cd tests/page && .npm_cache/node_modules/.bin/biome check --write $(PAGES); fi
 
 clean: ## Remove the virtualenvs and everything that was generated
-	rm -rf $(VENV) $(CORE) $(PEERS) $(QUALITY) $(DOCS) .venv-hosts build dist $(NPM) .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(CORE) $(PEERS) $(QUALITY) $(DOCS) $(ENGINES) .venv-hosts build dist $(NPM) .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(NPM)/.installed: tests/page/package.json tests/page/package-lock.json
@@ -116,6 +120,10 @@ $(NPM)/.installed: tests/page/package.json tests/page/package-lock.json
 
 %/.quality: pyproject.toml | %/.made
 	$*/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[quality-peers]"
+	@touch $@
+
+%/.engines: pyproject.toml | %/.made
+	$*/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[engines]"
 	@touch $@
 
 %/.docs: pyproject.toml | %/.made

@@ -24,8 +24,8 @@ CONTINUES = "# Continues the example above.\n"
 BLOCK = re.compile(r"^```(?P<kind>\w+)[^\n]*\n(?P<body>.*?)^```\n(?P<gap>\s*)", re.MULTILINE | re.DOTALL)
 
 
-ALONE = {"litellm.md": "litellm", "coming-from-litellm.md": "litellm"}
-"""The pages of frameworks that are not installed beside the others, since their pins fight; `make hosts` runs them."""
+ALONE = {"litellm.md": "litellm", "coming-from-litellm.md": "litellm", "many-machines.md": "ray"}
+"""The pages of what is not installed beside the rest: pins fight, or it is large. See `make hosts` and `make engines`."""
 
 
 class Snippet(NamedTuple):
@@ -104,6 +104,7 @@ def test_a_block_sees_the_one_before_it_only_if_it_says_so(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.timeout(120)  # a page may start Ray and Spark
 def test_what_a_page_shows_is_true(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Its blocks run in an empty folder."""
     needed = ALONE.get(page.name)

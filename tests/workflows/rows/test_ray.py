@@ -19,7 +19,7 @@ from penstock.workflows.cli import main
 from penstock.workflows.rows import WorkflowBatches, splits
 from tests.workflows.rows import deadly, poisonous
 
-ray: Any = pytest.importorskip("ray", reason="Ray is not installed: `make ray` runs these tests")
+ray: Any = pytest.importorskip("ray", reason="Ray is not installed: `make engines` runs these tests")
 
 from ray.cluster_utils import Cluster  # noqa: E402
 
