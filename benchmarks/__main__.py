@@ -32,6 +32,7 @@ NAMES = (
     "tool_calls",
     "rows",
     "rows_processes",
+    "batches",
     "storage",
     "stream_opening",
     "stream_hooks",

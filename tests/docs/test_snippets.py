@@ -25,7 +25,7 @@ BLOCK = re.compile(r"^```(?P<kind>\w+)[^\n]*\n(?P<body>.*?)^```\n(?P<gap>\s*)", 
 
 
 ALONE = {"litellm.md": "litellm", "coming-from-litellm.md": "litellm", "many-machines.md": "ray"}
-"""The pages of what is not installed beside the rest: pins fight, or it is large. See `make hosts` and `make engines`."""
+"""The pages of what is not installed beside the rest: pins fight, or it is large. See `make hosts`, `make engines`."""
 
 
 class Snippet(NamedTuple):
