@@ -366,37 +366,9 @@ def _add_run(commands: Any) -> None:
     run.add_argument(
         "--context", type=_json_object, default={}, metavar="JSON", help="the request context, as a JSON object"
     )
-    run.add_argument(
-        "-j",
-        "--jobs",
-        type=_positive,
-        metavar="N",
-        help="how many rows run at once: in so many processes (default for files: one a core), or if there are async "
-        f"steps, in this one (default: {JOBS})",
-    )
-    run.add_argument(
-        "--row-timeout",
-        type=_seconds,
-        default=ROW_SECONDS,
-        metavar="S",
-        help=f"give a row up that takes a process longer than S seconds for each million bytes "
-        f"(default: {ROW_SECONDS:.0f})",
-    )
     _add_engine(run)
     run.add_argument("-n", "--limit", type=_positive, metavar="N", help="stop after N rows")
-    run.add_argument(
-        "--text",
-        dest="column",
-        metavar="COLUMN",
-        help="the column (field of a JSON object) that holds the text to check",
-    )
-    run.add_argument("--id", default="id", metavar="COLUMN", help="the column that holds the row's id (default: id)")
-    run.add_argument(
-        "--keep",
-        action="append",
-        metavar="COLUMN",
-        help="keep this column in the results, as it came; may be repeated (default: all that were not checked)",
-    )
+    _add_columns(run)
     run.add_argument(
         "--dead-letters",
         metavar="FILE",
@@ -453,7 +425,39 @@ def _add_files(run: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_columns(run: argparse.ArgumentParser) -> None:
+    run.add_argument(
+        "--text",
+        dest="column",
+        metavar="COLUMN",
+        help="the column (field of a JSON object) that holds the text to check",
+    )
+    run.add_argument("--id", default="id", metavar="COLUMN", help="the column that holds the row's id (default: id)")
+    run.add_argument(
+        "--keep",
+        action="append",
+        metavar="COLUMN",
+        help="keep this column in the results, as it came; may be repeated (default: all that were not checked)",
+    )
+
+
 def _add_engine(run: argparse.ArgumentParser) -> None:
+    run.add_argument(
+        "-j",
+        "--jobs",
+        type=_positive,
+        metavar="N",
+        help="how many rows run at once: in so many processes (default for files: one a core), or if there are async "
+        f"steps, in this one (default: {JOBS})",
+    )
+    run.add_argument(
+        "--row-timeout",
+        type=_seconds,
+        default=ROW_SECONDS,
+        metavar="S",
+        help=f"give a row up that takes a process longer than S seconds for each million bytes "
+        f"(default: {ROW_SECONDS:.0f})",
+    )
     run.add_argument(
         "--engine",
         choices=("local", "ray"),
