@@ -341,7 +341,7 @@ class _Worker:
         self._deadline = float("inf")
         start = _Start(job, parse, row_seconds, self._at, _levels())
         self._process = context.Process(target=_work, args=(theirs, start), daemon=True, name="penstock rows")
-        with _interrupts_blocked():
+        with _interrupts_blocked(), _main_module_hidden(hidden=isinstance(job.workflow, str)):
             self._process.start()
         theirs.close()
 
@@ -420,6 +420,21 @@ def _interrupts_blocked() -> Generator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _main_module_hidden(*, hidden: bool) -> Generator[None]:
+    """Keep a child from importing the main module of this process, unless the workflow may come from there.
+
+    It may be a script that would begin again in the child, or all of Ray.
+    """
+    main = vars(sys.modules["__main__"])
+    before: dict[str, Any] = {name: main[name] for name in ("__file__", "__spec__") if hidden and name in main}
+    main.update(dict.fromkeys(before))
+    try:
+        yield
+    finally:
+        main.update(before)
 
 
 def _levels() -> Mapping[str, int]:

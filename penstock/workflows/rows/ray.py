@@ -10,7 +10,6 @@ import logging
 import os
 import pickle
 import socket
-import sys
 from collections import Counter, defaultdict
 from contextlib import contextmanager
 from importlib import import_module
@@ -104,8 +103,6 @@ class _SplitChecker:
         self._warm = warm
         self._losses = losses
         self._get = get
-        # A child process would import the main module of this one, which is all of Ray, and needs nothing of it.
-        vars(sys.modules["__main__"]).pop("__file__", None)
 
     def __call__(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """Return the results of a split as bytes, and an error that ends the run, or an empty text."""

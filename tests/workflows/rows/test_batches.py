@@ -2,10 +2,13 @@
 
 import gc
 import multiprocessing
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
@@ -292,6 +295,19 @@ def test_a_poisonous_row_fails_alone() -> None:
     plain = {"t": ["fine", "bomb", 7, nested(10_000)]}
     assert batches(plain) == WorkflowBatches(f"{poisonous.__file__}:guard", text="t", times=False)(plain)
     assert multiprocessing.active_children() == children
+
+
+@pytest.mark.timeout(60)
+def test_a_script_without_a_main_guard_can_use_child_processes(tmp_path: Path) -> None:
+    """The child does not begin it again."""
+    (tmp_path / "script.py").write_text(
+        "from penstock.workflows.rows import WorkflowBatches\n"
+        f"batches = WorkflowBatches({poisonous.__file__ + ':guard'!r}, text='t', isolate=True)\n"
+        "print(batches({'t': ['kill', 'fine']})['status'])\n",
+        "utf-8",
+    )
+    ran = subprocess.run([sys.executable, tmp_path / "script.py"], capture_output=True, text=True, check=False)
+    assert (ran.stdout, ran.stderr) == ("['failed', 'passed']\n", "")
 
 
 def test_a_child_process_needs_a_stage_without_async_steps() -> None:
