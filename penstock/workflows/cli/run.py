@@ -259,8 +259,6 @@ def _cores() -> int:
 def _check_arguments(args: argparse.Namespace, names: tuple[str, ...] | None) -> None:
     if args.engine == "ray" and (names is None or "-" in names):
         raise CommandError("--engine ray reads files, which all its machines can see; give --input FILE")
-    if args.engine == "ray" and args.resume:
-        raise CommandError("--resume goes on with the results of one machine; leave it out, or --engine ray")
     if args.engine != "ray" and args.address is not None:
         raise CommandError("--address is that of a Ray cluster; add --engine ray")
     for name in names or ():

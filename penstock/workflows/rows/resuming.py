@@ -235,6 +235,7 @@ def skip_done(source: RowFiles, earlier: Earlier, columns: Columns) -> None:
             f"the last result in {earlier.name} is of {_place(found)}, and row {count:,} of the input is "
             f"{_place(expected)}: it is not of this input; leave --resume out, or write to another file"
         )
+    source.done = last
 
 
 def _place(place: list[str]) -> str:

@@ -64,6 +64,7 @@ class RowFiles:
         as_json: whether values of Parquet that JSON cannot hold become strings.
         size: the size of all files as they are stored, in bytes; None if it is not known.
         table_columns: the names of the columns if all files are tables, else None.
+        done: the last row that needs not be checked again; None: none was.
         table_schema: their Arrow schema if all files have one, else None; and whether a column has several types.
     """
 
@@ -75,6 +76,7 @@ class RowFiles:
     as_json: bool = True
     size: int | None = None
     table_columns: tuple[str, ...] | None = None
+    done: RawRow | None = None
     table_schema: tuple[Any, bool] = (None, False)
     _first: Reading | None = None
     _current: Reading | None = None

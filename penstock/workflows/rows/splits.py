@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol, cast
@@ -12,7 +12,7 @@ from penstock.workflows.rows.reading import RowsError, RowSource
 from penstock.workflows.rows.sources import RowFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from penstock.workflows.rows.reading import LineFormat, RawRow
 
@@ -53,6 +53,7 @@ class LineSplit:
         end: where the next one begins.
         before: how many line ends there are before ``start``.
         file: the name of the file in each row, if there are several files.
+        after: the number of the line behind which it begins.
     """
 
     name: str
@@ -61,6 +62,7 @@ class LineSplit:
     end: int
     before: int
     file: str | None = None
+    after: int = 0
 
     @property
     def size(self) -> int:
@@ -70,7 +72,7 @@ class LineSplit:
         with _opened(self.name) as stream:
             lines = _Lines(stream, self.start, self.end)
             source = RowSource(cast("IO[bytes]", lines), self.form, self.file, before=self.before + lines.skipped)
-            yield from source.raw_rows()
+            yield from _behind(source.raw_rows(), self.after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +84,21 @@ class FileSplit:
         name: the file.
         size: how many bytes it has.
         groups: the row groups; None: all of the file.
+        after: the number of the row behind which it begins.
     """
 
     files: RowFiles
     name: str
     size: int
     groups: range | None = None
+    after: int = 0
 
     def raw_rows(self) -> Iterator[RawRow]:
-        return self.files.rows_of(self.name, self.groups)
+        return _behind(self.files.rows_of(self.name, self.groups), self.after)
+
+
+def _behind(rows: Iterator[RawRow], after: int) -> Iterator[RawRow]:
+    return (raw for raw in rows if raw.line > after) if after else rows
 
 
 class _Lines:
@@ -128,7 +136,7 @@ def splits_of(files: RowFiles, size: int = SPLIT_BYTES) -> list[Split]:
     """Return the splits of an input. Plain files of lines are read once, to count the lines.
 
     Args:
-        files: the input, opened.
+        files: the input, opened. Rows up to the last that is done are left out.
         size: the size of a split in bytes. A row group of Parquet, a compressed file and one of CSV are not divided.
 
     Raises:
@@ -136,16 +144,30 @@ def splits_of(files: RowFiles, size: int = SPLIT_BYTES) -> list[Split]:
     """
     unopened = RowFiles(files.names, files.form, files.columns, files.stage, _nothing, files.as_json)
     size = max(size, (files.size or 0) // MOST_SPLITS)
-    return [split for at, name in enumerate(files.names) for split in _file_splits(files, unopened, name, at, size)]
+    done = files.done
+    begun = 0 if done is None or done.file is None else files.names.index(done.file)
+    made: list[Split] = []
+    for at, name in enumerate(files.names[begun:]):
+        splits = _file_splits(files, unopened, name, size, quiet=at == 0)
+        made += splits if done is None or at else _behind_line(splits, done.line)
+    return made
+
+
+def _behind_line(splits: Sequence[LineSplit | FileSplit], line: int) -> list[Split]:
+    """Return the splits of a file without the rows up to a line."""
+    ends = [split.before + 1 if isinstance(split, LineSplit) else line + 1 for split in splits[1:]]
+    return [replace(split, after=line) for split, last in zip(splits, [*ends, line + 1], strict=True) if last > line]
 
 
 def _nothing(sentence: str) -> None:
     """Say nothing: what is unexpected of a file was said when it was divided."""
 
 
-def _file_splits(files: RowFiles, unopened: RowFiles, name: str, at: int, size: int) -> Iterable[Split]:
+def _file_splits(
+    files: RowFiles, unopened: RowFiles, name: str, size: int, *, quiet: bool
+) -> Sequence[LineSplit | FileSplit]:
     try:
-        with files.reading(name, quiet=at == 0) as one:
+        with files.reading(name, quiet=quiet) as one:
             if isinstance(one.rows, RowSource) and not one.opened.compressed and not is_url(name):
                 return line_splits(name, one.rows.form, one.file, size)
             if one.row_groups is not None:
@@ -167,7 +189,7 @@ def _grouped(sizes: Sequence[int], least: int) -> Iterator[tuple[int, range]]:
             start, total = group + 1, 0
 
 
-def line_splits(name: str, form: LineFormat, file: str | None, size: int) -> list[Split]:
+def line_splits(name: str, form: LineFormat, file: str | None, size: int) -> list[LineSplit]:
     """Return the splits of a plain file of lines.
 
     Raises:
@@ -177,7 +199,7 @@ def line_splits(name: str, form: LineFormat, file: str | None, size: int) -> lis
         total = stream.seek(0, 2)
         starts = [*range(0, total, size), total]
         stream.seek(0)
-        made: list[Split] = []
+        made: list[LineSplit] = []
         before = 0
         for start, end in pairwise(starts):
             made.append(LineSplit(name, form, start, end, before, file))

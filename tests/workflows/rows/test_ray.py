@@ -149,6 +149,19 @@ def test_files_of_all_formats_are_as_on_one_machine(
         assert "\n".join(told).rpartition(" in ")[0] == said
 
 
+@pytest.mark.parametrize("done", [1, 700, 1500])
+def test_an_interrupted_run_is_gone_on_with(cluster: Any, tmp_path: Path, small_splits: None, done: int) -> None:
+    """Behind the results that are there, in the first file or in a later one; what is done is not done again."""
+    for name in ("a.jsonl", "b.jsonl"):
+        (tmp_path / name).write_bytes(rows(1000))
+    table = pa.table({"id": range(800), "text": ["bomb", "fine"] * 400})
+    parquet.write_table(table, tmp_path / "c.parquet", row_group_size=100)
+    names = "a.jsonl b.jsonl" if done != 700 else "c.parquet"
+    alone = run(tmp_path, names, "local", "--jobs", "1")
+    run(tmp_path, names, "ray", "--jobs", "1", "--limit", str(done))
+    assert run(tmp_path, names, "ray", *on(cluster), "--resume") == alone
+
+
 def test_workers_killed_again_and_again(cluster: Any, tmp_path: Path, small_splits: None) -> None:
     """Every id exactly once, in order, with the result that it has on one machine."""
     (tmp_path / "rows.jsonl").write_bytes(rows(12_000))

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from penstock.workflows.rows import reading
-from penstock.workflows.rows.reading import LineFormat, RawRow, RowsError, RowSource
-from penstock.workflows.rows.splits import line_splits
+from penstock.workflows.rows.reading import Columns, LineFormat, RawRow, RowsError, RowSource
+from penstock.workflows.rows.sources import RowFiles
+from penstock.workflows.rows.splits import line_splits, splits_of
 
 LINES = [b"", b"a", b"\r", b'{"text": "b"}', "ü€😀".encode(), b"\xff\xfe", b"\xef\xbb\xbfx", b"\0", b" " * 3, b"c" * 40]
 
@@ -43,6 +44,20 @@ def test_splits_are_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, se
         return
     for size in (1, 2, 3, 7, 16, 64, 10_000):
         assert in_splits(path, "text", size) == expected
+
+
+def test_splits_behind_a_line(tmp_path: Path) -> None:
+    """Only rows behind it, and no split that has none."""
+    path = tmp_path / "rows.txt"
+    path.write_bytes(b"".join(b"line %d\n" % number for number in range(1, 201)))
+    for done in (1, 7, 99, 199, 200):
+        files = RowFiles((str(path),), "text", Columns(), "process_input", print)
+        with files.started():
+            files.done = RawRow(done, "")
+            for size in (1, 5, 64, 10_000):
+                splits = splits_of(files, size)
+                assert [raw.line for split in splits for raw in split.raw_rows()] == list(range(done + 1, 201))
+                assert len(splits) <= 2 + sum(split.size for split in splits) // size
 
 
 def test_a_file_without_bytes_has_no_split(tmp_path: Path) -> None:
