@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from penstock.workflows.rows.warm import WarmJob
 
 CAREFUL_AFTER = 2
-"""How often the worker of a split may be lost until its rows are checked one by one, to learn which row it is."""
+"""How often the worker of a split with async steps may be lost until its rows are checked one by one."""
 
 _STORE_BYTES = 300 * 1024 * 1024  # of the object store of a cluster that is started for one run on this machine
 
@@ -112,7 +112,7 @@ class _SplitChecker:
         results: list[RowResult] = []
         error = ""
         try:
-            if tries <= CAREFUL_AFTER:
+            if self._warm.row_seconds is not None or tries <= CAREFUL_AFTER:  # below a child, no row kills this one
                 results = self._warm.checked(split.raw_rows())
             else:
                 for raw in split.raw_rows():

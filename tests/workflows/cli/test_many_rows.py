@@ -256,3 +256,14 @@ def test_without_times_two_runs_write_the_same(run, lines) -> None:
     first, second = (run("run", "guards.py:guard", "-", "--no-times", stdin=stdin) for _ in range(2))
     assert first.out == second.out
     assert '"ms"' not in first.out
+
+
+def test_an_engine_needs_files_and_is_named(world: Path, run) -> None:
+    """Before anything is started; Ray itself is not needed for that."""
+    for arguments in (("a text",), ("-",)):
+        ran = run("run", "guards.py:guard", *arguments, "--engine", "ray", stdin=b"x\n")
+        assert (ran.code, ran.out) == (2, "")
+        assert "--engine ray reads files, which all its machines can see; give --input FILE" in ran.err
+    ran = run("run", "guards.py:guard", "a text", "--address", "127.0.0.1:6379")
+    assert (ran.code, ran.out) == (2, "")
+    assert "add --engine ray" in ran.err
