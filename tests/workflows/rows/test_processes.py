@@ -154,7 +154,7 @@ def test_workers_killed_again_and_again_lose_and_double_nothing() -> None:
     stop = threading.Event()
 
     def kill() -> None:
-        while not stop.wait(0.7):
+        while not stop.wait(1.5):
             for child in _children():
                 if _is_worker(child):
                     os.kill(child, 9)
