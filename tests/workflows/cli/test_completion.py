@@ -33,7 +33,7 @@ def test_bash_completes_commands_options_values_and_files(run, tmp_path: Path) -
         ).stdout.split()
 
     assert {"run", "draw", "completion"} <= {*completed("penstock")}
-    assert {"table", "jsonl"} == {*completed("penstock", "run", "hygiene", "--format")}
+    assert {"table", "jsonl", "csv", "parquet"} == {*completed("penstock", "run", "hygiene", "--format")}
     assert "rows.jsonl" in completed("penstock", "run", "hygiene", "--input")
 
 
