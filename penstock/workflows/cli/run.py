@@ -76,9 +76,14 @@ class ProgressBar:
         if self._progress is not None:
             self._progress.stop()
 
-    def at(self, taken: int, rows: int) -> None:
-        """Set how many bytes and rows are done."""
-        if self._stream is None or monotonic() < self._next:
+    @property
+    def is_due(self) -> bool:
+        """Whether it is to be drawn again."""
+        return self._stream is not None and monotonic() >= self._next
+
+    def draw(self, taken: int, rows: int) -> None:
+        """Show how many bytes and rows are done."""
+        if self._stream is None:
             return
         self._next = monotonic() + REDRAW_SECONDS
         if self._progress is None or self._task is None:
@@ -446,7 +451,8 @@ class _Progress:
         self.counts.add(result)
         for take, made in zip(self._takers, result.made, strict=True):
             take(made)
-        self._bar.at(self._source.taken, self.counts.rows)
+        if self._bar.is_due:
+            self._bar.draw(self._source.taken, self.counts.rows)
 
     @contextmanager
     def timed(self) -> Generator[None]:
