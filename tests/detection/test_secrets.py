@@ -4,10 +4,11 @@ The keys are made up when the test runs: in one piece they would set off the sca
 """
 
 import re
+import string
 
 import pytest
 
-from penstock.detection.patterns.matching import Finder
+from penstock.detection.patterns.matching import Finder, FinderState
 from penstock.detection.secrets.commands import COMMANDS
 from penstock.engine.text_guards.text_guard import MAX_HOLD
 from penstock.processors.text.regex_filter import RegexFilterProcessor, preset
@@ -108,6 +109,27 @@ def test_a_value_is_known_by_its_label(text: str, expected: str) -> None:
 def test_prose_and_code_are_no_secrets(text: str) -> None:
     """Words of English, placeholders, calls, look-ups."""
     assert redacted(text) == text
+
+
+@pytest.mark.parametrize("callee", [*(f"do_{letter}" for letter in string.ascii_letters), "my_password", "users"])
+def test_a_call_that_takes_no_password_is_not_held(callee: str) -> None:
+    """It may end with the letters that the name of a call with a password ends with."""
+    text = f"x = {callee}(value): then "
+    assert SECRETS.scan(text, 0, FinderState()) == ([], len(text))
+
+
+@pytest.mark.parametrize("callee", ["credential", "credentials", "basicAuth", "Basic_Auth", "a.login", "my_connect"])
+def test_a_call_that_takes_a_password_is_held(callee: str) -> None:
+    """The second of two texts may be one."""
+    assert redacted(f'x = {callee}("joe", "{A}")') == f'x = {callee}("joe", "[PASSWORD]")'
+    assert SECRETS.scan(f'x = {callee}("joe", ', 0, FinderState())[1] == len(f"x = {callee}")
+
+
+@pytest.mark.parametrize("callee", ["setPassword", "get_password", "set_passphrase"])
+def test_a_call_that_sets_a_password_is_held(callee: str) -> None:
+    """Its only text may be one."""
+    assert redacted(f'x = {callee}("{A}")') == f'x = {callee}("[PASSWORD]")'
+    assert SECRETS.scan(f'x = {callee}( "', 0, FinderState())[1] == len(f"x = {callee}")
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,11 @@ _CONFIGURATION = (
     ),
 )
 
-_CALLEE = r"(?:[Cc]redentials?|[Bb]asic_?[Aa]uth|[Aa]uthentication|\.login|\.auth|_connect|\.connect|getConnection|PDO)"
+# What looks behind has no optional letter: a partial search then takes a word that shares the next one for open.
+_CALLEE = (
+    r"(?:[Cc]redential|[Cc]redentials|[Bb]asic[Aa]uth|[Bb]asic_[Aa]uth|[Aa]uthentication|\.login|\.auth|_connect"
+    r"|\.connect|getConnection|PDO)"
+)
 _QUOTED = r"""["'][^"'\n]{0,80}["']"""
 _CALLS = (
     pattern_rule(
@@ -219,7 +223,7 @@ _CALLS = (
     pattern_rule(
         "password",
         "[PASSWORD]",
-        r"""\((?<=[sg]et_?(?i:password|passphrase)\()\s{0,4}["'](?P<secret>[^"'\s<>${]{5,128})["']\s{0,4}\)""",
+        r"""\((?<=[sg](?:et|et_)(?i:password|passphrase)\()\s{0,4}["'](?P<secret>[^"'\s<>${]{5,128})["']\s{0,4}\)""",
         trigger=r"\((?<=[de]\()",
         check=lambda found: values.password(found) and _has_sign(found),
         longest=150,
