@@ -25,6 +25,7 @@ from penstock.detection.unicode.disguises import (
     is_plain,
     read,
     read_by_letter,
+    read_if_seen,
     reading_of,
 )
 from penstock.engine.text_guards.views import view_of
@@ -125,6 +126,7 @@ BLOCK = 2_000
 _LARGEST_BLOCK = 2 * BLOCK  # if less than half of such a block is decided, the rest of the text is read at once
 _RUN = re.compile(RUN)
 _NO_RULE = -1
+_PERCENT_CODE = re.compile(r"%(?:[0-9A-Fa-f]{2}|[0-9A-Fa-f]?\Z)")  # or what may become one
 _SPACES = frozenset(" \n")
 _NOT_IN_WORD = regex.compile(f"(?r)[^!-~{LETTER}]")
 
@@ -179,12 +181,13 @@ class Scanner:
         find = self._one if plain else self._looked  # a plain text was looked at above
         found, hold = find(text, start, final=final)
         if not is_plain(text, ahead):
-            reading = read_by_letter(text[ahead:])
-            if reading is None:
+            context, reading = self._context(text, start), read_by_letter(text[start:])
+            if context is None or reading is None:
                 return None
-            again, behind = self._looked(reading, start - ahead, final=final)
-            found += [(index, _moved(trace, ahead)) for index, trace in again]
-            hold = min(hold, behind + ahead)
+            shift = start - len(context)
+            again, behind = self._looked(context + reading, len(context), final=final)
+            found += [(index, _moved(trace, shift)) for index, trace in again]
+            hold = min(hold, behind + shift)
         if found:
             hold = lowered(found, hold)
             if any(is_decided(trace, hold) for _, trace in found):
@@ -303,12 +306,18 @@ class Scanner:
 
     @staticmethod
     def before(text: str, start: int) -> Before | None:
-        """Return how a text ends before a place, if each of its last characters reads as one; None if not."""
-        context = text[max(start - LOOKBACK, 0) : start]
-        read = None if "\\" in context or "%" in context else read_by_letter(context)
+        """Return how a text ends before a place, if all of its last characters are seen, in no escape; None if not."""
+        read = Scanner._context(text, start)
         if read is None:
             return None
-        return BEGUN if read == context else Before(read, read)
+        return BEGUN if text.endswith(read, 0, start) else Before(read, read)
+
+    @staticmethod
+    def _context(text: str, start: int) -> str | None:
+        """Return how a text ends before a place, as it reads; None if not all of that is seen, or it may escape."""
+        written = text[max(start - LOOKBACK, 0) : start]
+        read = None if "\\" in written or _PERCENT_CODE.search(written) else read_if_seen(written)
+        return read[-LOOKBACK:] if read else read
 
     def _one(self, text: str, start: int, *, final: bool) -> tuple[list[IndexedTrace], int]:
         """Return what the rules find in a text, as it is written, and the place from which on that may change."""

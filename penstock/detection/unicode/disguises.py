@@ -150,6 +150,13 @@ def read_by_letter(text: str) -> str | None:
     return reading_of(text).text
 
 
+def read_if_seen(text: str) -> str | None:
+    """Return how a text reads, if each of its characters reads as one or more; else None."""
+    if is_plain(text, 0):
+        return text
+    return reading_of(text).text if all(map(_LETTERS.__getitem__, map(ord, set(text)))) else None
+
+
 def read(text: str, *, final: bool = True) -> PlainReading:
     """Return how a text reads; if it is not ``final``, up to an escape sequence that its end leaves unfinished."""
     if "\x1b" not in text:
