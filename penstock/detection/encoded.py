@@ -323,6 +323,12 @@ def _reads_as_words(text: str) -> bool:
     return not blob and not _is_apart(text)
 
 
+def _ends_with_first(text: str) -> bool:
+    """Return whether the only stretch of a plain text is a blob that may go on, too short to be judged in slices."""
+    last = max(text.rfind(" "), text.rfind("\n")) + 1
+    return text.isascii() and len(text) - last <= PIECE and not _is_apart(text) and _has_no_stretch(text[:last])
+
+
 _LONGEST_LETTERS = 4  # of a letter or a code that is no number
 
 
@@ -375,6 +381,8 @@ def _is_apart(text: str) -> bool:
 _SPACES = frozenset(" \n")
 # Up to the last word that is neither a letter nor a code, and what is behind it.
 _UP_TO_WORD = re.compile(r"(?s:.*)[^\W\d_xX][^\W\d_]{2}(?![^\W_])[\W_]*+")
+# A word that is neither, though it may go on.
+_NO_UNIT = re.compile(rf"[^\W\d_xX][^\W\d_]{{2}}[\W_]|[^\W_]{{{_LONGEST_UNIT + 1}}}")
 _OF_UNSPACED = deferred(f"[{HAN}{UNSPACED}]")
 
 
@@ -399,7 +407,8 @@ def _open_from(text: str, most: int) -> int:
         return 0
     beyond = not text.isascii() and BEYOND.search(text) is not None
     found = (_up_to_word_beyond() if beyond else _UP_TO_WORD).match(text, 0, last)
-    return found.end() if found else 0
+    end = found.end() if found else 0
+    return last if end < last and not beyond and _NO_UNIT.search(text, last) else end
 
 
 LEAST_APART = 8
@@ -541,14 +550,14 @@ class EncodedSpans:
         self._find = find
 
     @staticmethod
-    def none_in(text: str, start: int) -> bool:
-        """Return whether a text plainly has no stretch from a place on, and no stretch lies across the place.
+    def none_in(text: str, start: int, *, final: bool) -> bool:
+        """Return whether a text plainly has no stretch from a place on that can be judged, nor one across the place.
 
         Each character must read as one; if one does not, the answer is False.
         """
         rest = text[start:] if start else text
         plain = rest if rest.isascii() else read_by_letter(rest)
-        return plain is not None and _has_no_stretch(plain)
+        return plain is not None and (_has_no_stretch(plain) or (not final and _ends_with_first(plain)))
 
     @staticmethod
     def open_from(text: str, start: int, most: int) -> int:
@@ -566,7 +575,7 @@ class EncodedSpans:
         """
         before: tuple[Hidden, ...] | None = notes.pop(_INSIDE, None)
         inside = before is not None
-        if not inside and is_plain(text, start) and self.none_in(text, start):
+        if not inside and is_plain(text, start) and _has_no_stretch(text[start:] if start else text):
             return [], len(text) if final else self.open_from(text, start, len(text))
         view = PlainView(text[start:] if start else text, final=final)
         words, tail = _words_in_rows(view.text, inside=inside, final=final)

@@ -161,6 +161,11 @@ class Scanner:
         self._prefix_rules = PrefixRules(prefixed) if prefixed else None
         self._triggers = Triggers(searches, _UNREAD)
 
+    @staticmethod
+    def is_within_word(text: str, start: int) -> bool:
+        """Return whether a text that goes on is one word from ``start`` on, so that `search` holds all of it."""
+        return text.find(" ", start) < 0 and _last_word(text, start) <= start
+
     def quiet(self, text: str, start: int, *, final: bool) -> int | None:
         """Return the place from which on more text may matter, if nothing is found in a text so far; else None.
 

@@ -133,7 +133,9 @@ class PersonalData:
         That holds for encoded text, too. If the text is ``final``, the place is its end. `scan` need not be called, and
         can be called later with empty ``notes``. The text before ``start`` must be `quiet`, or `is_begun` there.
         """
-        if not self.encoded.none_in(text, start):
+        if not final and self._finder.is_within_word(text, start):
+            return start
+        if not self.encoded.none_in(text, start, final=final):
             return None
         held = self._finder.quiet(text, start, final=final)
         return held if final or held is None else self.encoded.open_from(text, start, held)

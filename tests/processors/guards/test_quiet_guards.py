@@ -40,8 +40,26 @@ def test_a_guard_that_removes_sentences_must_see_them() -> None:
     assert guard.quiet(PROSE, 0, {}, final=True) == len(PROSE)
 
 
-async def test_a_stream_is_quiet_again_behind_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once the finding is decided, what follows is not searched."""
+@pytest.mark.parametrize("guard", [PIIDetector(), RegexFilterProcessor(presets=["pii", "secrets"])])
+def test_a_word_that_goes_on_is_held_without_a_search(guard: Any) -> None:
+    """It is held whatever it is; one that ends is searched."""
+    assert guard.quiet("mail joe@example.com", 5, {}, final=False) == 5
+    assert guard.quiet("mail joe@example.com ", 5, {}, final=False) is None
+    assert guard.quiet("mail joe@example.com", 5, {}, final=True) is None
+
+
+def test_text_that_may_be_encoded_is_held_until_it_ends() -> None:
+    """It is decoded once, and then it may hide something."""
+    guard = PIIDetector()
+    blob = "am9lQGV4YW1wbGUuY29tLCBqb2VAZXhhbXBsZS5jb20="
+    assert guard.quiet(f"what it says: {blob}", 0, {}, final=False) == len("what it says: ")
+    assert guard.quiet(f"what it says: {blob} ", 0, {}, final=False) is None
+    assert guard.quiet(f"what it says: {blob}", 0, {}, final=True) is None
+
+
+@pytest.mark.parametrize("said", ["write to joe@example.com today", "wait … for it", "it costs 50% of that", "½ a cup"])
+async def test_a_stream_is_quiet_again_soon(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind a finding, and behind characters that read as several, what follows is not searched."""
     guard = PIIDetector()
     scanned: list[str] = []
     scan = guard.scan
@@ -51,7 +69,7 @@ async def test_a_stream_is_quiet_again_behind_a_finding(monkeypatch: pytest.Monk
         return scan(window, ctx)
 
     monkeypatch.setattr(guard, "scan", counted)
-    text = f"Write to joe@example.com today. {PROSE}. {PROSE}."
+    text = f"First {said}. {PROSE}. {PROSE}."
     run = Workflow("w").then(guard).start()
     async with run.process_output_stream([text[at : at + 5] for at in range(0, len(text), 5)]) as chunks:
         out = "".join([chunk.text async for chunk in chunks])
