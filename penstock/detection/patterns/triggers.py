@@ -68,14 +68,13 @@ class _Branch:
 class Triggers(Generic[T]):
     """Many triggers, each with what belongs to it."""
 
-    __slots__ = ("_alone", "_anywhere", "_begun", "_beyond", "_by_alone", "_by_char", "_values")
+    __slots__ = ("_alone", "_anywhere", "_begun", "_beyond", "_by_char", "_values")
 
     def __init__(self, values: Mapping[str, T], unread: str = "") -> None:
         """Sort the triggers, which are patterns. A look also sees the characters ``unread``, which are ASCII."""
         self._values = dict(values)
         rests: dict[str, dict[str, None]] = {char: {"": None} for char in unread}
         self._by_char: dict[str, list[_Branch]] = {}
-        self._by_alone: dict[str, list[_Branch]] = {}  # those whose first character is a trigger by itself
         self._beyond: list[_Branch] = []  # those that may begin with a character beyond ASCII
         self._anywhere: list[_Branch] = []  # those of which it cannot be told what they begin with
         for trigger, branch in ((one, branch) for one in values for branch in alternatives(one)):
@@ -88,7 +87,6 @@ class Triggers(Generic[T]):
                 self._by_char.setdefault(char, []).append(one)
         alone = [re.escape(char) for char, after in rests.items() if "" in after]
         begun = [f"{re.escape(char)}(?={'|'.join(after)})" for char, after in rests.items() if "" not in after]
-        self._by_alone = {char: self._by_char.pop(char) for char in [*self._by_char] if "" in rests[char]}
         self._alone = re.compile(f"[{''.join(alone)}]") if alone else _NEVER
         self._begun = re.compile("|".join(begun)) if begun else _NEVER
 
@@ -105,9 +103,11 @@ class Triggers(Generic[T]):
     def standing_in(self, text: str, start: int) -> Iterator[T]:
         """Yield what belongs to those triggers that stand in a text from a place on."""
         rest = text[start:] if start else text
-        branches = [branch for char, begun in self._by_alone.items() if char in rest for branch in begun]
-        first = rest if len(rest) > SHORT else {*self._begun.findall(text, start)}
-        branches += [branch for char, begun in self._by_char.items() if char in first for branch in begun]
+        if len(rest) > SHORT:
+            branches = [branch for char, begun in self._by_char.items() if char in rest for branch in begun]
+        else:
+            chars = dict.fromkeys([*self._alone.findall(rest), *self._begun.findall(text, start)])
+            branches = [branch for char in chars for branch in self._by_char.get(char, ())]
         branches += self._anywhere if rest.isascii() else [*self._anywhere, *self._beyond]
         plain = rest.lower() if rest.isascii() else None
         known: set[str] = set()
