@@ -180,3 +180,20 @@ def test_escapes_in_a_stream_are_read_as_in_the_whole_text(seed: int) -> None:
         seen.update(base + at for span in found for at in range(span.start, span.end))
         start = base + hold
     assert seen == whole, ascii(text)
+
+
+@pytest.mark.parametrize("step", [1, 2, 5, 20])
+@pytest.mark.parametrize(
+    "value", ["FR76 3000 6000 0112 3456 7890 189", "4111 1111 1111 1111", "joe.miller@example.com"]
+)
+def test_a_value_is_held_while_an_escape_within_it_is_not_finished(value: str, step: int) -> None:
+    """Whichever of its characters is escaped: as it is written, the value ends before the escape."""
+    for at, sign in enumerate(value):
+        for escape in (f"\\x{ord(sign):02x}", f"%{ord(sign):02X}", f"\\u{ord(sign):04x}"):
+            text = f"see {value[:at]}{escape}{value[at + 1 :]} there"
+            notes: dict[str, Value] = {}
+            found, start = PERSONAL.scan("", 0, notes, final=False)
+            for end in range(step, len(text) + step, step):
+                spans, start = PERSONAL.scan(text[:end], start, notes, final=end >= len(text))
+                found = [*found, *spans]
+            assert found == PERSONAL.find(text), text

@@ -242,8 +242,9 @@ class Scanner:
         if before.plain == before.unescaped and not may_escape(text, start):
             return found, hold
         reading = read_escapes(text[start:], final=final)
-        if before.plain == before.unescaped and not reading.units:
-            return found, min(hold, start + len(reading.source))
+        unfinished = start + len(reading.source) < len(text)  # what stands before such an escape may go on behind it
+        if before.plain == before.unescaped and not reading.units and not unfinished:
+            return found, hold
         again, behind = self._read(text, start, before.unescaped, reading, final=final)
         units = [(low + start, high + start) for low, high in reading.units]
         return _without_escapes(text, found, again, units), min(hold, behind)
