@@ -20,7 +20,7 @@ from anyio import to_thread
 
 from penstock.engine.processor.stages import full_name
 from penstock.engine.tasks import run_without_loop
-from penstock.engine.values.errors import MessageError
+from penstock.engine.values.errors import MessageError, PenstockError
 
 if TYPE_CHECKING:
     from penstock.engine.execution.outcome import Outcome
@@ -35,6 +35,14 @@ T = TypeVar("T")
 CheckStatus = Literal["passed", "edited", "blocked", "failed", "invalid"]
 """What became of an input; see `Checked.status`."""
 STATUSES: tuple[CheckStatus, ...] = ("passed", "edited", "blocked", "failed", "invalid")
+
+
+class StepExitError(PenstockError):
+    """A step called ``sys.exit``: that ends its input, not the run, which would seem to be complete."""
+
+    def __init__(self) -> None:
+        super().__init__("a step called sys.exit()")
+
 
 JOBS = 8
 """How many inputs run at once by default: enough to hide the latency of a model, and few enough for its rate limits."""
@@ -171,6 +179,8 @@ def check_one(workflow: Workflow, item: T, *, stage: str = "process_input", as_c
         outcome = run_without_loop(run.told(run.stage(stage, call.messages, **call.details)), workflow.name)
     except Exception as raised:  # noqa: BLE001 - one input's error is that input's result
         error = raised
+    except SystemExit:
+        error = StepExitError()
     return _checked(item, outcome, error, run, perf_counter() - started)
 
 
@@ -312,6 +322,8 @@ async def check_one_async(
             outcome = await run.stage(stage, call.messages, **call.details)
     except Exception as raised:  # noqa: BLE001 - one input's error is that input's result
         error, outcome = raised, None
+    except SystemExit:
+        error, outcome = StepExitError(), None
     return _checked(item, outcome, error, run, perf_counter() - started)
 
 

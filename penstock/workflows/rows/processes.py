@@ -21,7 +21,7 @@ from logging.handlers import QueueHandler
 from multiprocessing.connection import wait
 from threading import RLock
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from penstock.engine.values.errors import PenstockError
 from penstock.workflows.rows.job import ROW_SECONDS
@@ -114,7 +114,19 @@ def size_of(row: RawRow) -> int:
     data = row.data
     if isinstance(data, (bytes, str)):
         return len(data)
-    return sum(len(value) for value in data.values() if isinstance(value, (str, bytes))) if is_object(data) else 0
+    return _size_within(data.values()) if is_object(data) else 0
+
+
+def _size_within(values: Iterable[Any]) -> int:
+    size = 0
+    for value in values:
+        if isinstance(value, (str, bytes)):
+            size += len(value)
+        elif is_object(value):
+            size += _size_within(value.values())
+        elif isinstance(value, (list, tuple)):
+            size += _size_within(cast("list[Any]", value))
+    return size
 
 
 def seconds_for(row: RawRow, row_seconds: float) -> float:
@@ -156,6 +168,7 @@ class RowProcesses:
         self._early_ends = 0
         self._row_mean = BLOCK_SECONDS / FIRST_ROWS
         self._error: Exception | None = None
+        self._looked = monotonic()
 
     def __enter__(self) -> Self:
         """Start nothing: workers are started when there are rows."""
@@ -177,6 +190,7 @@ class RowProcesses:
         Close the iterator if you leave it early: that stops the workers.
         """
         self._rows, self._error, self._early_ends = iter(rows), None, 0
+        self._looked = monotonic()
         try:
             yield from self._results()
         finally:
@@ -254,6 +268,11 @@ class RowProcesses:
             if not self._take(worker):
                 reason, killed = worker.how_it_ended()
                 self._lost(worker, reason, killed=killed)
+        now = monotonic()
+        paused, self._looked = now - self._looked - _WATCH, now
+        if paused > _WATCH:  # this process was stopped, perhaps with all others (Ctrl-Z), or its reader was slow
+            for worker in self._workers:
+                worker.deadline += paused
         for worker in [each for each in self._workers if each.is_late()]:
             while worker.connection.poll() and self._take(worker):
                 pass  # it may have been done just now
@@ -327,6 +346,7 @@ class _Worker:
         connection: its messages.
         ready: whether it has loaded the workflow.
         block: the block that it is at, or None.
+        deadline: when it takes too long for its row.
     """
 
     def __init__(self, job: RowsJob, parse: Parse, row_seconds: float) -> None:
@@ -338,7 +358,7 @@ class _Worker:
         self._taken = 0
         self._at = context.RawValue("q", -1)
         self._seen = -1
-        self._deadline = float("inf")
+        self.deadline = float("inf")
         start = _Start(job, parse, row_seconds, self._at, _levels())
         self._process = context.Process(target=_work, args=(theirs, start), daemon=True, name="penstock rows")
         with _interrupts_blocked(), _main_module_hidden(hidden=isinstance(job.workflow, str)):
@@ -354,7 +374,7 @@ class _Worker:
         """Give it a block, for which it waits."""
         self.block, self._taken = block, 0
         self._at.value = self._seen = -1
-        self._deadline = monotonic() + seconds_for(block.rows[0], self._row_seconds)
+        self.deadline = monotonic() + seconds_for(block.rows[0], self._row_seconds)
         with suppress(OSError):  # it has ended, which its connection says, too
             self.connection.send(block.rows)
 
@@ -366,6 +386,7 @@ class _Worker:
         block.results += results
         del block.rows[: len(results)]
         self._taken += len(results)
+        self._seen = -1  # the next row has its time from now on, even if the worker has not said yet that it is there
         if not block.rows:
             self.block = None
 
@@ -373,7 +394,7 @@ class _Worker:
     def row_at_work(self) -> int | None:
         """The place of the row that it is at in the rest of its block; None if it has begun no row."""
         at: int = self._at.value
-        if self.block is None or at < 0:
+        if self.block is None or at < self._taken:
             return None
         return min(at - self._taken, len(self.block.rows) - 1)
 
@@ -384,15 +405,15 @@ class _Worker:
         if self._at.value != self._seen:
             self._seen = self._at.value
             row = self.block.rows[self.row_at_work or 0]
-            self._deadline = monotonic() + seconds_for(row, self._row_seconds)
-        return monotonic() > self._deadline
+            self.deadline = monotonic() + seconds_for(row, self._row_seconds)
+        return monotonic() > self.deadline
 
     def how_it_ended(self) -> tuple[str, bool]:
-        """Return how it ended, in words, and whether it was killed, rather than stopped because it took too long."""
+        """Return how it ended, in words, and whether its row may be tried again: it is not said to take too long."""
         self._process.join()
         code = self._process.exitcode or 0
         if code == -_ALARM:
-            return "took too long", False
+            return "took too long", True  # this process would have ended it earlier, had it not been stopped, too
         if code < 0:
             return f"was killed by signal {-code}", True
         return f"ended with exit code {code}", True
@@ -447,6 +468,7 @@ def _levels() -> Mapping[str, int]:
 
 
 _ALARM = int(getattr(signal, "SIGALRM", 0))
+_LONGEST_ALARM = 1e9  # in seconds: about what 32 bits hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -478,6 +500,9 @@ class _Parent:
         return rows
 
 
+_LOG_FIELDS = vars(logging.makeLogRecord({})).keys() | {"message"}
+
+
 class _LogToParent(QueueHandler):
     """Passes log messages on, which the parent writes once each."""
 
@@ -485,6 +510,12 @@ class _LogToParent(QueueHandler):
         super().__init__(None)  # type: ignore[arg-type]
         self.setLevel(logging.WARNING)
         self._parent = parent
+
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        """Return the record without what the caller added to it, which may not be possible to pickle."""
+        prepared: logging.LogRecord = super().prepare(record)
+        own = vars(prepared)
+        return logging.makeLogRecord({name: own[name] for name in _LOG_FIELDS & own.keys()})
 
     def enqueue(self, record: logging.LogRecord) -> None:
         """Send the record."""
@@ -517,6 +548,7 @@ def _check_block(checker: RowChecker, rows: list[RawRow], parent: _Parent, start
         _end_in(seconds_for(row, start.row_seconds) + _ORPHAN_SECONDS)
         results.append(checker.check(start.parse(row)))
         if (now := monotonic()) - sent >= SEND_AFTER:
+            _end_in(0)  # the parent may be slow to listen: what reads its output decides
             parent.say("results", results)
             results, sent = [], now
     _end_in(0)
@@ -529,4 +561,4 @@ def _end_in(seconds: float) -> None:
     The system does it even if the interpreter is stuck in a search that lets no other thread run.
     """
     if _ALARM:
-        signal.setitimer(signal.ITIMER_REAL, seconds)
+        signal.setitimer(signal.ITIMER_REAL, min(seconds, _LONGEST_ALARM))

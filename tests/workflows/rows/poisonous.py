@@ -1,11 +1,13 @@
 """A workflow whose rows can kill, stop and hang the process that checks them, and what runs rows through it."""
 
+import logging
 import os
 import signal
 import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from penstock import InputContext, Processor, Workflow
@@ -33,7 +35,13 @@ class Poison(Processor[Any]):
         if what == "hang":
             time.sleep(600)
         if what == "exit":
-            sys.exit(3)
+            os._exit(3)
+        if what == "sys.exit":
+            sys.exit(0)
+        if what == "nap":
+            time.sleep(0.1)
+        if what == "log":
+            logging.getLogger(__name__).warning("a lock", extra={"lock": Lock()})
         if what == "bomb":
             ctx.abort("no bombs")
 

@@ -3,17 +3,27 @@
 import json
 import multiprocessing
 import os
+import signal
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import closing
 from itertools import count
 from pathlib import Path
 
 import pytest
 
+from penstock.workflows.rows import processes
 from penstock.workflows.rows.job import RowsJob
-from penstock.workflows.rows.processes import BLOCK_ROWS, BLOCKS_AHEAD, RowProcesses, checked_in_processes
+from penstock.workflows.rows.processes import (
+    BLOCK_ROWS,
+    BLOCKS_AHEAD,
+    RowProcesses,
+    _Worker,
+    checked_in_processes,
+    size_of,
+)
 from penstock.workflows.rows.reading import RawRow, RowsError, parse_json
 from tests.workflows.rows.poisonous import JOB, checked
 
@@ -23,6 +33,11 @@ pytestmark = pytest.mark.timeout(120)  # processes start slowly where many tests
 def lines_of(*texts: str) -> list[bytes]:
     """Return texts as lines of JSON, with ids."""
     return [json.dumps({"id": number, "text": text}).encode() for number, text in enumerate(texts)]
+
+
+def raw_rows(rows: list[bytes]) -> Iterator[RawRow]:
+    """Return lines as they are read."""
+    return (RawRow(number, line) for number, line in enumerate(rows, 1))
 
 
 def test_the_results_are_those_of_one_process_in_the_same_order() -> None:
@@ -87,6 +102,71 @@ def test_a_row_that_hangs_or_stops_its_worker_costs_that_row() -> None:
     assert [result.line for result in results if result.status == "failed"] == [4, 21]
     assert len(results) == 40
     assert "took too long" in json.loads(results[3].made[0])["error"]["message"]
+
+
+def test_sys_exit_in_a_step_costs_that_row() -> None:
+    """By one process or many: with the exit code 0, a run that ends there would seem to be complete."""
+    rows = lines_of("fine", "sys.exit", "fine")
+    checker = JOB.started()
+    alone = [checker.check(parse_json(RawRow(number, line))).made for number, line in enumerate(rows, 1)]
+    results = checked(rows)
+    assert [result.made for result in results] == alone
+    assert [result.status for result in results] == ["passed", "failed", "passed"]
+    assert json.loads(alone[1][0])["error"]["message"] == "a step called sys.exit()"
+
+
+def test_time_in_which_all_processes_are_stopped_is_not_that_of_a_row(monkeypatch) -> None:
+    """As by Ctrl-Z."""
+    really_wait, times = processes.wait, count()
+
+    def wait_or_stop(connections, seconds):
+        said = really_wait(connections, seconds)
+        if next(times) == 8:  # in the midst of the rows
+            workers = [each.pid for each in multiprocessing.active_children() if each.pid is not None]
+            for worker in workers:
+                os.kill(worker, signal.SIGSTOP)
+            time.sleep(2.5)
+            for worker in workers:
+                os.kill(worker, signal.SIGCONT)
+        return said
+
+    monkeypatch.setattr(processes, "wait", wait_or_stop)
+    results = checked(lines_of(*["nap"] * 40), row_seconds=1.0)
+    assert [(result.line, result.status) for result in results] == [(line, "passed") for line in range(1, 41)]
+    assert next(times) > 9
+
+
+def test_a_worker_that_ends_between_two_rows_costs_nothing() -> None:
+    """Its block goes on in another worker: no row is blamed, lost or doubled."""
+    pool = RowProcesses(JOB, parse_json, processes=1)
+    pool._rows = raw_rows(lines_of("a", "b", "c", "d", "e"))
+    try:
+        assert pool._has_waiting(1)
+        block = pool._waiting.popleft()
+        worker = _Worker(JOB, parse_json, 60.0)
+        pool._workers.append(worker)
+        worker.block, worker._at.value = block, 1
+        checker = JOB.started()
+        worker.take([checker.check(parse_json(row)) for row in block.rows[:2]])
+        assert worker.row_at_work is None
+        pool._lost(worker, "was killed", killed=True)
+        assert list(pool._waiting) == list(pool._blocks) == [block]
+        assert [row.line for row in block.rows] == [3, 4, 5]
+    finally:
+        pool._stop()
+
+
+def test_a_log_message_with_what_cannot_be_pickled_is_passed_on(capfd, caplog) -> None:
+    """Without what the caller added to it."""
+    assert [result.status for result in checked(lines_of("log"))] == ["passed"]
+    assert "a lock" in caplog.messages
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_the_size_of_a_row_is_that_of_all_its_texts() -> None:
+    """Of nested ones, too: blocks of long rows are short."""
+    nested = {"messages": [{"content": [{"text": "x" * 50}, {"data": b"y" * 5}]}], "n": 3, "id": "abc"}
+    assert size_of(RawRow(1, nested)) == 58
 
 
 def test_a_worker_that_is_killed_by_chance_costs_nothing(tmp_path) -> None:
