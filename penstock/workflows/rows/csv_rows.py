@@ -104,6 +104,10 @@ class CsvRows:
                 self._lines.start_row()
                 header = next(csv.reader(self._lines, delimiter=delimiter), None)
         except (csv.Error, _TooLongError) as error:
+            if "new-line" in str(error):
+                raise RowsError(
+                    f"{name} cannot be read: its lines end with CR, not with LF: tr '\\r' '\\n' <{name}"
+                ) from None
             raise RowsError(f"the header of {name} cannot be read: {_problem(error).problem}") from error
         if self._lines.problem is not None:
             raise RowsError(f"the header of {name} cannot be read: {self._lines.problem}")

@@ -219,12 +219,14 @@ class OpenedFile:
         stream: its bytes, decompressed.
         size: its size as it is stored, in bytes; None if it is not known.
         unexpected: what is unexpected of it, as a sentence with a cure; or None.
+        once: whether it can be opened only once, since what was read of it is gone: stdin, or a pipe.
     """
 
     name: str
     stream: io.BufferedReader
     size: int | None
     unexpected: str | None
+    once: bool
     _decompressed: Decompressed | None
 
     @property
@@ -276,10 +278,11 @@ def _opened(name: str, stream: IO[bytes]) -> OpenedFile:
             )
             unexpected = f"{name} is {what}"
     size = _size_of(buffered, stream)
+    once = name == "-" or not (is_url(name) or buffered.seekable())
     if found is None:
-        return OpenedFile(name, buffered, size, unexpected, None)
+        return OpenedFile(name, buffered, size, unexpected, once, None)
     decompressed = Decompressed(buffered, found)
-    return OpenedFile(name, io.BufferedReader(decompressed, _BUFFER), size, unexpected, decompressed)
+    return OpenedFile(name, io.BufferedReader(decompressed, _BUFFER), size, unexpected, once, decompressed)
 
 
 def _size_of(buffered: io.BufferedReader, stream: IO[bytes]) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -82,6 +82,7 @@ class RowFiles:
     _current: Reading | None = None
     _before: int = 0
     _rows: Iterator[RawRow] | None = None
+    _kept_open: dict[str, Reading] = field(default_factory=dict[str, "Reading"])
 
     @property
     def parse(self) -> Parse:
@@ -105,9 +106,13 @@ class RowFiles:
             self._first = stack.enter_context(self.reading(self.names[0]))
             sizes, tables = [self._first.opened.size], [self._first.table]
             for name in self.names[1:]:
-                with self.reading(name, quiet=True) as one:
+                with ExitStack() as look:
+                    one = look.enter_context(self.reading(name, quiet=True))
                     sizes.append(one.opened.size)
                     tables.append(one.table)
+                    if one.opened.once:
+                        self._kept_open[name] = one
+                        stack.push(look.pop_all())
             self.size = sum(size for size in sizes if size is not None) if None not in sizes else None
             found = [table.columns for table in tables if table is not None]
             if len(found) == len(tables):
@@ -159,7 +164,7 @@ class RowFiles:
         """Yield the rows of one of the files, or of some row groups of a Parquet file. See `raw_rows`."""
         with ExitStack() as stack:
             try:
-                one = stack.enter_context(self.reading(name, quiet=quiet))
+                one = self._kept_open.get(name) or stack.enter_context(self.reading(name, quiet=quiet))
             except RowsError as error:
                 if len(self.names) == 1:
                     raise
@@ -202,7 +207,7 @@ class RowFiles:
             if table is not None:
                 notes += [] if table.unexpected is None else [table.unexpected]
                 self._check_columns(table, name, seen)
-            for note in notes if not quiet else ():
+            for note in notes if not quiet or one.once else ():
                 self.note(note)
             yield Reading(rows, table, one, file)
 

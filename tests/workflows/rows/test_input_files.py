@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -280,3 +282,25 @@ def test_csv_gives_the_results_of_the_same_rows_as_jsonl(run, world: Path) -> No
     )
     one, other = (run("run", "guards.py:guard", "-i", f"rows.{end}", "--no-times").out for end in ("csv", "jsonl"))
     assert one == other
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+def test_stdin_and_pipes_beside_other_files_are_read_whole(run, world: Path) -> None:
+    """All inputs are looked at before the first row; what can be read only once is not opened again."""
+    (world / "a.jsonl").write_bytes(b'"a"\n')
+    os.mkfifo(world / "pipe.jsonl")
+    writer = threading.Thread(target=(world / "pipe.jsonl").write_bytes, args=(b'"b"\n"c"\n',))
+    writer.start()
+    ran = run("run", "guards.py:guard", "-i", "a.jsonl", "-i", "pipe.jsonl", "-i", "-", stdin=b'"d"\n"e"\n')
+    writer.join()
+    rows = [(row["file"], row["line"], row["text"]) for row in ran.rows]
+    pipe = "pipe.jsonl"
+    assert rows == [("a.jsonl", 1, "a"), (pipe, 1, "b"), (pipe, 2, "c"), ("-", 1, "d"), ("-", 2, "e")]
+
+
+def test_line_ends_of_old_macs_are_named_with_a_cure(run, world: Path) -> None:
+    """A whole file would be one line."""
+    (world / "rows.csv").write_bytes(b"text,id\ra,1\r")
+    ran = run("run", "guards.py:guard", "-i", "rows.csv")
+    assert ran.code == 2
+    assert "its lines end with CR, not with LF: tr '\\r' '\\n' <rows.csv" in ran.err
