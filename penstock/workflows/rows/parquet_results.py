@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
-from penstock.workflows.rows.arrow import TEXT, ResultTables, Schema, pa
+from penstock.workflows.rows.arrow import TEXT, ResultTables, Schema, encodable, pa
 from penstock.workflows.rows.files import extra_module, is_url, written_bytes
 from penstock.workflows.rows.outputs import KeptColumns, kept_columns, written_of
 from penstock.workflows.rows.reading import RowsError, is_object
@@ -111,7 +111,8 @@ def _form(source: Source, fields: ResultFields, stage: str) -> ParquetResults:
     omitted = () if files is not None and len(files.names) > 1 else ("file",)
     if files is None:
         return ParquetResults(ResultTables(fields, stage, None, omitted), {}, unfit=False)
-    names = kept_columns(files, fields.columns).names
+    # A name that UTF-8 cannot encode (half a surrogate pair) is that of no column; its values are unfit.
+    names = [name for name in kept_columns(files, fields.columns).names if encodable(name) == name]
     schema, mixed = files.table_schema
     kinds: dict[str, JsonKind] = {}
     if schema is None:
@@ -173,7 +174,8 @@ class ParquetWriter:
             results = [self._fitted(each) for each in results]
             table = self._tables.table(results)
         if self._unfit:
-            table = table.append_column(UNFIT, pa.array([each.get(UNFIT) for each in results], TEXT))
+            unfit = [encodable(text) if (text := each.get(UNFIT)) else None for each in results]
+            table = table.append_column(UNFIT, pa.array(unfit, TEXT))
         self._group.append(table.cast(self._schema))
         self._end_group(whole=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -69,6 +70,15 @@ class ParquetRows:
         self.schema = self._pa.schema([whole.field(each) for each in self._used if each not in self.doubled])
         self._nanoseconds = {field.name for field in self.schema if getattr(field.type, "unit", None) == "ns"}
         self._not_json = [field.name for field in self.schema if as_json and not _is_json_type(field.type)]
+        self._check_types(name, columns)
+
+    def _check_types(self, name: str, columns: Columns) -> None:
+        """Check that what is read as a text is one: what it is made into for JSON, such as base64, is not."""
+        body = (columns.text,) if columns.text is not None else BODIES
+        for field in self.schema:
+            kind = field.type.value_type if self._pa.types.is_dictionary(field.type) else field.type
+            if field.name in body and _is_no_text(kind):
+                raise RowsError(f"column {field.name!r} of {name} holds {kind}, not text; write it as text (UTF-8)")
 
     @property
     def group_sizes(self) -> list[int]:
@@ -112,16 +122,30 @@ class ParquetRows:
                 yield from self._plain_values(one)
 
     def _plain_values(self, batch: Any) -> list[dict[str, Any]]:
-        for (
-            name
-        ) in self._nanoseconds:  # no time of Python has nanoseconds; a column of Arrow can be made of whole numbers
+        for name in self._nanoseconds:  # no time of Python has them; a column of Arrow can be made of whole numbers
             column = batch.column(name).cast(self._pa.string() if self._as_json else self._pa.int64())
             batch = batch.set_column(batch.schema.get_field_index(name), name, column)
-        values: list[dict[str, Any]] = batch.to_pylist()
+        values: list[dict[str, Any]]
+        try:
+            values = batch.to_pylist()
+        except (ValueError, OverflowError):  # nanoseconds within a list, or a time beyond the year 9999
+            columns = [[self._value(one) for one in column] for column in batch.columns]
+            values = [dict(zip(batch.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
         for name in self._not_json:
             for value in values:
                 value[name] = _as_json(value[name])
         return values
+
+    def _value(self, scalar: Any) -> Any:
+        """Return a value of Arrow as one of Python, with what Python has no value for as text, or as a whole number."""
+        try:
+            return scalar.as_py()
+        except (ValueError, OverflowError):
+            if isinstance(scalar, self._pa.StructScalar):
+                return {name: self._value(one) for name, one in scalar.items()}
+            if isinstance(scalar, self._pa.ListScalar):
+                return [self._value(one) for one in scalar.values]
+            return str(scalar.cast(self._pa.string())) if self._as_json else getattr(scalar, "value", None)
 
 
 def _used(columns: Columns, there: tuple[str, ...]) -> tuple[str, ...]:
@@ -148,15 +172,22 @@ def _is_json_type(kind: Any) -> bool:
         types.is_large_string,
         types.is_boolean,
         types.is_integer,
-        types.is_floating,
         types.is_null,
     )
     return any(each(kind) for each in plain)
 
 
+def _is_no_text(kind: Any) -> bool:
+    types = extra_module("pyarrow.types", "Parquet")
+    binary = (types.is_binary, types.is_large_binary, types.is_fixed_size_binary, types.is_binary_view)
+    return types.is_temporal(kind) or types.is_decimal(kind) or any(each(kind) for each in binary)
+
+
 def _as_json(value: Any) -> Any:
     """Return a value as one that JSON can hold."""
-    if value is None or isinstance(value, str | int | float):
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, bytes):
         return b64encode(value).decode("ascii")

@@ -163,6 +163,44 @@ def test_values_of_parquet_keep_their_types(run, world: Path) -> None:
     assert not set(few[0]) & {"when", "price", "body"}
 
 
+@pytest.mark.parametrize("kind", [pa.binary(), pa.timestamp("us"), pa.decimal128(5, 2)])
+def test_what_is_no_text_is_not_checked_as_what_json_makes_of_it(run, world: Path, kind) -> None:
+    """A guard would read base64, and find nothing."""
+    parquet.write_table(pa.table({"text": pa.array([None], kind)}), world / "in.parquet")
+    for out in ("out.jsonl", "out.parquet"):
+        ran = run("run", "guards.py:guard", "-i", "in.parquet", "-o", out)
+        assert (ran.code, f"column 'text' of in.parquet holds {kind}, not text" in ran.err) == (2, True)
+
+
+def test_a_time_that_python_has_not_costs_no_row(run, world: Path) -> None:
+    """Nanoseconds within a list, or a year beyond 9999; what is no number is null in JSON."""
+    kept = {
+        "late": pa.array([253_402_300_800_000_000, 0], pa.timestamp("us")),
+        "list": pa.array([[1], [None]], pa.list_(pa.timestamp("ns"))),
+        "inner": pa.array([{"t": 1}, None], pa.struct({"t": pa.timestamp("ns")})),
+    }
+    table = pa.table({"text": ["a", f"to {ADDRESS}"], **kept, "x": [float("nan"), float("inf")]})
+    parquet.write_table(table, world / "in.parquet")
+    rows = run("run", "guards.py:guard", "-i", "in.parquet").rows
+    assert [row["text"] for row in rows] == ["a", "to [EMAIL]"]
+    assert [row["x"] for row in rows] == [None, None]
+    assert rows[0]["list"][0].endswith(".000000001")
+    assert run("run", "guards.py:guard", "-i", "in.parquet", "-o", "out.parquet").code == 0
+    found = parquet.read_table(world / "out.parquet")
+    for name, column in kept.items():
+        assert found.column(name).combine_chunks().equals(column)
+
+
+def test_half_surrogates_in_names_and_values_are_escaped(run, world: Path) -> None:
+    """UTF-8 cannot encode them, and a run does not end there."""
+    (world / "odd.jsonl").write_bytes(b'{"text": "a", "k\\udfff": "\\ud83d", "n": "\\ud83d"}\n{"text": "b"}\n')
+    ran = run("run", "guards.py:guard", "-i", "odd.jsonl", "-o", "out.parquet")
+    assert ran.code == 0
+    found = parquet.read_table(world / "out.parquet").to_pylist()
+    assert [row["n"] for row in found] == ["\\ud83d", None]
+    assert json.loads(found[0]["unfit"]) == {"k\udfff": "\ud83d"}
+
+
 def test_parquet_files_with_other_types_lose_nothing(run, world: Path) -> None:
     """The first file decides, and what does not fit is JSON."""
     parquet.write_table(pa.table({"text": ["a"], "n": [1]}), world / "a.parquet")
