@@ -11,7 +11,7 @@ import penstock
 from penstock.engine.values.errors import PenstockError
 from penstock.workflows.cli.arguments import parse
 from penstock.workflows.cli.exit_codes import Exit
-from penstock.workflows.cli.inputs import discard, use_utf8
+from penstock.workflows.cli.inputs import discard, open_closed_streams, use_utf8
 from penstock.workflows.cli.terminal import log_messages_once, write_line
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Args:
         argv: the arguments. None: those of the process.
     """
+    open_closed_streams()
     stdout = sys.stdout
     use_utf8(stdout)
     try:
@@ -43,6 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         write_line("penstock: interrupted")
         return Exit.INTERRUPTED
     except (PenstockError, OSError) as error:
+        if isinstance(error, OSError):
+            discard(stdout)  # it may be what failed: a full disk, or a closed stream
         return _report(error, debug=args.debug)
 
 

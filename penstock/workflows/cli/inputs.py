@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from typing import IO, TYPE_CHECKING
 
 from penstock.workflows.cli.exit_codes import CommandError
@@ -41,6 +42,19 @@ def refuse_same(read: str, written: str | None) -> None:
             raise CommandError(f"{written} is the input; write to another file")
 
 
+def open_closed_streams() -> None:
+    """Open stdin, stdout and stderr where they are closed, as a service or ``2>&-`` leaves them: they lead nowhere.
+
+    Without that, the next file would take their place, such as the output that of stderr. Stdout cannot be written,
+    so that no result is lost unseen.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDONLY if name == "stdout" else os.O_RDWR)
+            os.set_inheritable(nowhere, True)  # noqa: FBT003
+            setattr(sys, name, open(nowhere, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
+
+
 def use_utf8(stdout: IO[str]) -> None:
     """Make stdout write UTF-8 with LF line ends, whatever the locale: JSONL is UTF-8, and no character fails."""
     reconfigure = getattr(stdout, "reconfigure", None)
@@ -49,7 +63,7 @@ def use_utf8(stdout: IO[str]) -> None:
 
 
 def discard(stdout: IO[str]) -> None:
-    """Redirect stdout to nowhere, since its reader has closed it, and flushing it at exit would fail again."""
+    """Redirect stdout to nowhere, since it cannot be written, and flushing it at exit would fail again."""
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stdout.fileno())

@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 import traceback
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from pathlib import Path
@@ -22,7 +22,7 @@ from penstock.workflows.cli.terminal import write_line
 from penstock.workflows.cli.writers import output_format, written_results
 from penstock.workflows.loading import from_anywhere, load_workflow
 from penstock.workflows.rows.dead_letters import DeadLetters, DeadLettersWriter
-from penstock.workflows.rows.files import matched
+from penstock.workflows.rows.files import is_url, matched
 from penstock.workflows.rows.job import RowsJob
 from penstock.workflows.rows.reading import Columns, InputRow, RawRow, parse_row
 from penstock.workflows.rows.results import ResultFields, RunCounts
@@ -157,7 +157,8 @@ def run(args: argparse.Namespace, stdout: IO[str]) -> int:
             _reporting(args, workflow, name, stdout) as report,
             _keeping_dead_letters(args, earlier, stdout) as letters,
         ):
-            sinks: list[_Sink] = [writer, *([report] if report else []), *([letters] if letters else [])]
+            # Letters come first, so that a run that is killed has those of all its results.
+            sinks: list[_Sink] = [*([letters] if letters else []), writer, *([report] if report else [])]
             sinks += [Tracebacks()] if args.debug else []
             progress = _Progress(sinks, source, bar)
             if earlier is not None:
@@ -282,7 +283,12 @@ def _check_arguments(args: argparse.Namespace, names: tuple[str, ...] | None) ->
 
 
 def _same(one: str, other: str) -> bool:
-    return Path(one).absolute() == Path(other).absolute()
+    if is_url(one) or is_url(other):
+        return one == other
+    with suppress(OSError):
+        if Path(one).samefile(other):
+            return not Path(one).is_char_device()  # /dev/null takes everything
+    return Path(one).resolve() == Path(other).resolve()
 
 
 def _exit_of(counts: RunCounts, fail_on: str | None) -> Exit:

@@ -55,3 +55,4 @@ class DeadLettersWriter:
         """Write a line, if there is one."""
         if made is not None:
             self._out.write(f"{made}\n")
+            self._out.flush()

@@ -267,3 +267,29 @@ def test_an_engine_needs_files_and_is_named(world: Path, run) -> None:
     ran = run("run", "guards.py:guard", "a text", "--address", "127.0.0.1:6379")
     assert (ran.code, ran.out) == (2, "")
     assert "add --engine ray" in ran.err
+
+
+def test_one_file_by_two_names_is_refused_for_two_outputs(world: Path, run) -> None:
+    """The one would overwrite the other, also where a link stands for a file that is not there yet."""
+    (world / "link.json").symlink_to("out.jsonl")
+    ran = run("run", "guards.py:guard", "-i", written(world, 5), "-o", "out.jsonl", "--report", "link.json")
+    assert (ran.code, "link.json is given twice" in ran.err) == (2, True)
+    assert not (world / "out.jsonl").exists()
+
+
+@pytest.mark.parametrize("closed", [2, 0])
+def test_a_closed_stream_stops_nothing(world: Path, closed) -> None:
+    """As of a service: the output does not take its place."""
+    name = written(world, 5)
+    command = f"{sys.executable} -m penstock run guards.py:guard -i {name} -j 2 -o out.jsonl {closed}>&-"
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    assert subprocess.run(["sh", "-c", command], cwd=world, env=env, check=False).returncode == 3  # noqa: S607
+    assert len([json.loads(line) for line in (world / "out.jsonl").read_text("utf-8").splitlines()]) == 7
+
+
+def test_results_for_a_closed_stdout_are_an_error(world: Path) -> None:
+    """They would be lost."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = ["sh", "-c", f"{sys.executable} -m penstock run guards.py:guard -i {written(world, 5)} >&-"]
+    ran = subprocess.run(command, cwd=world, env=env, check=False, stderr=subprocess.PIPE)
+    assert (ran.returncode, b"Bad file descriptor" in ran.stderr) == (2, True)

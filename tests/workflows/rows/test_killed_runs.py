@@ -84,3 +84,16 @@ def test_several_processes_write_what_one_writes(world: Path, rows) -> None:
     one, two = (parquet.read_table(world / f"{name}.parquet") for name in ("one", "two"))
     assert one.equals(two)
     assert one.column("label").to_pylist() == [f"l{n % 3}" for n in range(ROWS)]
+
+
+def test_dead_letters_are_not_behind_the_results_of_a_killed_run(world: Path) -> None:
+    """A run that is killed leaves the letter of each result that it has written."""
+    lines = [json.dumps({"id": n, "text": "some words " * 20} if n % 40 else 3) for n in range(6000)]
+    (world / "rows.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    killed(world, world / "out.jsonl", 200_000, signal.SIGKILL, "-o", "out.jsonl", "--dead-letters", "dead.jsonl")
+    results = [
+        json.loads(line) for line in (world / "out.jsonl").read_bytes().splitlines(keepends=True) if line[-1:] == b"\n"
+    ]
+    invalid = [row["line"] for row in results if row["status"] == "invalid"]
+    letters = [json.loads(line)["line"] for line in (world / "dead.jsonl").read_bytes().splitlines()]
+    assert letters[: len(invalid)] == invalid != []
