@@ -266,8 +266,10 @@ class RowProcesses:
         for connection in wait(list(by_connection), seconds):
             worker = by_connection[connection]  # type: ignore[index]
             if not self._take(worker):
-                reason, killed = worker.how_it_ended()
-                self._lost(worker, reason, killed=killed)
+                self._has_ended(worker)
+        for worker in [each for each in self._workers if not each.is_alive()]:
+            if not worker.connection.poll():  # a process that a step has forked keeps the connection open
+                self._has_ended(worker)
         now = monotonic()
         paused, self._looked = now - self._looked - _WATCH, now
         if paused > _WATCH:  # this process was stopped, perhaps with all others (Ctrl-Z), or its reader was slow
@@ -297,6 +299,10 @@ class RowProcesses:
         else:
             raise RowsError(f"a worker process cannot load the workflow: {content}")
         return True
+
+    def _has_ended(self, worker: _Worker) -> None:
+        reason, killed = worker.how_it_ended()
+        self._lost(worker, reason, killed=killed)
 
     def _lost(self, worker: _Worker, reason: str, *, killed: bool) -> None:
         """Go on without a worker: the row that it was at is tried again by itself, or has failed."""
@@ -407,6 +413,10 @@ class _Worker:
             row = self.block.rows[self.row_at_work or 0]
             self.deadline = monotonic() + seconds_for(row, self._row_seconds)
         return monotonic() > self.deadline
+
+    def is_alive(self) -> bool:
+        """Return whether its process has not ended."""
+        return self._process.is_alive()
 
     def how_it_ended(self) -> tuple[str, bool]:
         """Return how it ended, in words, and whether its row may be tried again: it is not said to take too long."""

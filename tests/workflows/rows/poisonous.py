@@ -27,23 +27,34 @@ class Poison(Processor[Any]):
         what, _, marker = ctx.text.partition(" ")
         if what == "once" and not Path(marker).exists():
             Path(marker).touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        if what == "kill":
-            os.kill(os.getpid(), signal.SIGKILL)
-        if what == "stop":
-            os.kill(os.getpid(), signal.SIGSTOP)
-        if what == "hang":
-            time.sleep(600)
-        if what == "exit":
-            os._exit(3)
-        if what == "sys.exit":
-            sys.exit(0)
-        if what == "nap":
-            time.sleep(0.1)
-        if what == "log":
-            logging.getLogger(__name__).warning("a lock", extra={"lock": Lock()})
+            _end_with(signal.SIGKILL)
         if what == "bomb":
             ctx.abort("no bombs")
+        if what in POISONS:
+            POISONS[what]()
+
+
+def _end_with(number: int) -> None:
+    os.kill(os.getpid(), number)
+
+
+def _fork_and_end() -> None:
+    if os.fork() == 0:
+        time.sleep(20)
+        os._exit(0)
+    _end_with(signal.SIGKILL)
+
+
+POISONS = {
+    "kill": lambda: _end_with(signal.SIGKILL),
+    "fork": _fork_and_end,
+    "stop": lambda: _end_with(signal.SIGSTOP),
+    "hang": lambda: time.sleep(600),
+    "exit": lambda: os._exit(3),
+    "sys.exit": lambda: sys.exit(0),
+    "nap": lambda: time.sleep(0.1),
+    "log": lambda: logging.getLogger(__name__).warning("a lock", extra={"lock": Lock()}),
+}
 
 
 guard = Workflow("guard").then(Poison())

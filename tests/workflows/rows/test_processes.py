@@ -94,6 +94,15 @@ def test_workers_are_kept_for_the_next_rows() -> None:
     assert multiprocessing.active_children() == []
 
 
+def test_a_killed_worker_is_noticed_though_what_it_forked_lives_on() -> None:
+    """The process that it forked keeps its connection open."""
+    begun = time.monotonic()
+    results = checked(lines_of("fine", "fork", "fine"))
+    assert [result.status for result in results] == ["passed", "failed", "passed"]
+    assert "killed by signal 9" in json.loads(results[1].made[0])["error"]["message"]
+    assert time.monotonic() - begun < 20  # it did not wait for the forked ones
+
+
 def test_a_row_that_hangs_or_stops_its_worker_costs_that_row() -> None:
     """After the time that a row has; a stopped process can do nothing about it itself."""
     texts = ["fine"] * 40
