@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cas
 import anyio
 from anyio import to_thread
 
-from penstock.engine.processor.stages import full_name
+from penstock.engine.processor.stages import STAGES, full_name
 from penstock.engine.tasks import run_without_loop
 from penstock.engine.values.errors import MessageError, PenstockError
 
@@ -36,13 +36,15 @@ CheckStatus = Literal["passed", "edited", "blocked", "failed", "invalid"]
 """What became of an input; see `Checked.status`."""
 STATUSES: tuple[CheckStatus, ...] = ("passed", "edited", "blocked", "failed", "invalid")
 
+CHECKED_STAGES = tuple(name for name, stage in STAGES.items() if not stage.streams and name != "process_api_error")
+"""The stages that check an input: all but those that need a source of chunks or an error."""
+
 
 class StepExitError(PenstockError):
     """A step called ``sys.exit``: that ends its input, not the run, which would seem to be complete."""
 
     def __init__(self) -> None:
         super().__init__("a step called sys.exit()")
-
 
 JOBS = 8
 """How many inputs run at once by default: enough to hide the latency of a model, and few enough for its rate limits."""

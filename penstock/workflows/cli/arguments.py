@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from penstock.engine.formats import FORMATS
 from penstock.engine.processor.stages import STAGES, full_name
-from penstock.workflows.batch import JOBS
+from penstock.workflows.batch import CHECKED_STAGES, JOBS
 from penstock.workflows.cli.terminal import readable
 from penstock.workflows.report import SAMPLES
 from penstock.workflows.rows.job import ROW_SECONDS
@@ -108,9 +108,6 @@ def add_memory(commands: Any, command: Callable[..., argparse.ArgumentParser]) -
 def _add_format(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-f", "--format", choices=("table", "jsonl"), default="table", help="default: table")
 
-
-CHECKED_STAGES = tuple(name for name, stage in STAGES.items() if not stage.streams and name != "process_api_error")
-"""The stages that ``run`` offers: all but those that need a source of chunks or an error."""
 
 Diagram = Literal["text", "mermaid", "dot", "json", "svg", "html"]
 DIAGRAMS: dict[Diagram, tuple[str, ...]] = {

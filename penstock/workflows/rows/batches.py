@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from penstock.engine.processor.stages import full_name
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY, is_items, is_mapping
-from penstock.workflows.batch import JOBS
+from penstock.workflows.batch import CHECKED_STAGES, JOBS
 from penstock.workflows.rows.arrow import ResultTables
 from penstock.workflows.rows.frames import Frame, UnreadableError, frame_of
 from penstock.workflows.rows.job import ROW_SECONDS, RowsJob
@@ -75,6 +76,9 @@ class WorkflowBatches:
             raise OptionError("WorkflowBatches", "keep", keep, "a list of names of columns")
         if jobs < 1:
             raise OptionError("WorkflowBatches", "jobs", jobs, "a number, 1 or more")
+        stage = full_name(stage)
+        if stage not in CHECKED_STAGES:
+            raise OptionError("WorkflowBatches", "stage", stage, f"one of {', '.join(CHECKED_STAGES)}")
         self._columns = Columns(text, id, None if keep is None else tuple(keep))
         self._tables = ResultTables(ResultFields(Columns(text, id, keep=()), times=times), stage, omitted=_OMITTED)
         job = RowsJob(workflow, stage, context, self._tables.fields.columns, forms=(_Plain(self._tables),))
@@ -84,7 +88,7 @@ class WorkflowBatches:
         """Return the results of a batch, as a batch of the same kind.
 
         Raises:
-            RowsError: it is no batch, or has no column with the name ``text``.
+            RowsError: it is no batch (see `frame_of`), or has no column with the name ``text``.
         """
         frame = frame_of(batch)
         rows = [RawRow(ROW, row if row.problem is not None else row.value) for row in self._rows(frame)]
@@ -93,8 +97,8 @@ class WorkflowBatches:
 
     def _kept(self, frame: Frame) -> dict[str, str]:
         names = self._columns.kept_of(dict.fromkeys(frame.names))
-        own_id = {self._columns.id: "id"} if self._columns.id in frame.names else {}
-        return {**own_id, **{name: kept_name(name) for name in names}}
+        own_id = {"id": self._columns.id} if self._columns.id in frame.names else {}
+        return {**own_id, **{kept_name(name): name for name in names}}
 
     def _rows(self, frame: Frame) -> Iterator[InputRow]:
         text = self._columns.text

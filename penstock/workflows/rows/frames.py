@@ -6,6 +6,8 @@ converted, so that their types stay as they are. pandas and Polars are never imp
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -14,7 +16,7 @@ from penstock.workflows.rows.arrow import Table, pa
 from penstock.workflows.rows.reading import RowsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 Batch: TypeAlias = Any
 """A ``pyarrow.Table`` or ``RecordBatch``, a pandas or Polars ``DataFrame``, or a dict of lists."""
@@ -40,7 +42,7 @@ class Frame(Protocol):
 
         Args:
             results: the results.
-            kept: the columns that are kept, each with the name that it gets.
+            kept: the names that kept columns get, each with the name that the column has in the batch.
         """
         ...
 
@@ -53,24 +55,25 @@ def frame_of(batch: Batch) -> Frame:
     """Return a batch as a frame.
 
     Raises:
-        RowsError: it is none of the batches that are known, or two of its columns have the same name.
+        RowsError: it is none of the batches that are known, two of its columns have the same name, one has a name
+            that is no text, or its columns are no lists of one length.
     """
-    library = type(batch).__module__.partition(".")[0]
-    kind = type(batch).__name__
+    kinds = [(kind.__module__.partition(".")[0], kind.__name__) for kind in type(batch).__mro__]
     made: Frame
-    if library == "pyarrow" and kind in ("Table", "RecordBatch"):
-        made = _ArrowFrame(batch)
-    elif library in ("pandas", "polars") and kind == "DataFrame":
-        made = _PandasFrame(batch) if library == "pandas" else _PolarsFrame(batch)
-    elif hasattr(batch, "keys"):  # a dict, or one that loads its columns late
+    if isinstance(batch, Mapping):  # a dict, or one that loads its columns late
         made = _DictFrame(batch)
+    elif (known := next((_FRAMES[kind] for kind in kinds if kind in _FRAMES), None)) is not None:
+        made = known(batch)
     else:
         raise RowsError(
-            f"a batch is a table of Arrow, a DataFrame of pandas or Polars, or a dict of lists, not {library}.{kind}"
+            "a batch is a table of Arrow, a DataFrame of pandas or Polars, or a dict of lists, "
+            f"not {'.'.join(kinds[0])}"
         )
-    twice = sorted({name for name in made.names if list(made.names).count(name) > 1})
-    if twice:
-        raise RowsError(f"the batch has two columns {twice[0]!r}; give each a name of its own")
+    for at, name in enumerate(made.names):
+        if not isinstance(name, str):
+            raise RowsError(f"the batch has a column with the name {name!r}; give it one that is a text")
+        if name in made.names[:at]:
+            raise RowsError(f"the batch has two columns {name!r}; give each a name of its own")
     return made
 
 
@@ -85,13 +88,13 @@ class _ArrowFrame:
         column = self._table.column(name)
         try:
             values: list[Any] = column.to_pylist()
-        except UnicodeDecodeError:
-            return [_read_one(scalar.as_py) for scalar in column]
+        except _UNREADABLE:
+            return _each_read(scalar.as_py for scalar in column)
         return values
 
     def with_results(self, results: Table, kept: Mapping[str, str]) -> Batch:
-        own = {new: self._table.column(name) for name, new in kept.items()}
-        fields = {new: self._table.schema.field(name).with_name(new) for name, new in kept.items()}
+        own = {new: self._table.column(name) for new, name in kept.items()}
+        fields = {new: self._table.schema.field(name).with_name(new) for new, name in kept.items()}
         columns = _placed(own, {name: results.column(name) for name in results.column_names})
         schema = pa.schema([fields[name] if name in fields else results.schema.field(name) for name in columns])
         made = pa.table(list(columns.values()), schema=schema)
@@ -105,11 +108,22 @@ def _single(column: Any) -> Any:
     return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
 
 
+_UNREADABLE = (ValueError, OverflowError, KeyError, TypeError)
+"""What libraries raise for values that Python has no value for: no UTF-8, a time in the year 300,000, fields twice."""
+
+
+def _each_read(reads: Iterable[Callable[[], Any]]) -> list[Any]:
+    """Return values that are read one by one, because they cannot be read together."""
+    return [_read_one(read) for read in reads]
+
+
 def _read_one(read: Callable[[], Any]) -> Any:
     try:
         return read()
     except UnicodeDecodeError:
         return UnreadableError("it is not valid UTF-8")
+    except _UNREADABLE as error:
+        return UnreadableError(f"it cannot be read as a value of Python ({type(error).__name__})")
 
 
 class _PandasFrame:
@@ -121,12 +135,16 @@ class _PandasFrame:
     def read(self, name: str) -> list[Any]:
         column = self._frame[name]
         missing = column.isna().tolist()
-        return [None if gone else _readable(value) for value, gone in zip(column.tolist(), missing, strict=True)]
+        try:
+            values = column.tolist()
+        except _UNREADABLE:
+            values = _each_read(partial(column.iloc.__getitem__, at) for at in range(self.length))
+        return [None if gone else _readable(value) for value, gone in zip(values, missing, strict=True)]
 
     def with_results(self, results: Table, kept: Mapping[str, str]) -> Batch:
         made = results.to_pandas()
         made.index = self._frame.index
-        own = {new: self._frame[name] for name, new in kept.items()}
+        own = {new: self._frame[name] for new, name in kept.items()}
         columns = _placed(own, {name: made[name] for name in made.columns})
         return type(self._frame)(columns, index=self._frame.index, copy=False)
 
@@ -143,7 +161,7 @@ class _PolarsFrame:
 
     def with_results(self, results: Table, kept: Mapping[str, str]) -> Batch:
         made = import_module("polars").from_arrow(results)
-        own = {new: self._frame.get_column(name).alias(new) for name, new in kept.items()}
+        own = {new: self._frame.get_column(name).alias(new) for new, name in kept.items()}
         return type(self._frame)(list(_placed(own, {name: made.get_column(name) for name in made.columns}).values()))
 
 
@@ -151,13 +169,42 @@ class _DictFrame:
     def __init__(self, batch: Mapping[str, Any]) -> None:
         self._columns = batch
         self.names: Sequence[str] = list(batch)
-        self.length: int = len(batch[self.names[0]]) if self.names else 0
+        lengths = {name: _length(name, column) for name, column in batch.items()}
+        self.length: int = next(iter(lengths.values()), 0)
+        for name, length in lengths.items():
+            if length != self.length:
+                raise RowsError(
+                    f"the columns of a batch have one length; {self.names[0]!r} has {self.length} rows, "
+                    f"and {name!r} has {length}"
+                )
 
     def read(self, name: str) -> list[Any]:
         return [_readable(value) for value in self._columns[name]]
 
     def with_results(self, results: Table, kept: Mapping[str, str]) -> Batch:
-        return _placed({new: self._columns[name] for name, new in kept.items()}, results.to_pydict())
+        return _placed({new: self._columns[name] for new, name in kept.items()}, results.to_pydict())
+
+
+def _length(name: str, column: Any) -> int:
+    """Return how many rows a column of a dict has. The characters of a text are not rows."""
+    try:
+        if not isinstance(column, str | bytes | Mapping):
+            return len(column)
+    except TypeError:
+        pass
+    raise RowsError(
+        f"column {name!r} is not a list, but one value ({type(column).__name__}): a batch is a dict of lists; let the "
+        "library hand out batches, not single rows (in datasets: map(..., batched=True))"
+    )
+
+
+_FRAMES: Mapping[tuple[str, str], Callable[[Any], Frame]] = {
+    ("pyarrow", "Table"): _ArrowFrame,
+    ("pyarrow", "RecordBatch"): _ArrowFrame,
+    ("pandas", "DataFrame"): _PandasFrame,
+    ("polars", "DataFrame"): _PolarsFrame,
+}
+"""The frames, by library and class: classes below them are such ones, too."""
 
 
 def _placed(kept: dict[str, Any], results: dict[str, Any]) -> dict[str, Any]:

@@ -227,8 +227,12 @@ def _tool_call_of(value: Any, name: str, options: dict[str, Any]) -> Call:
 def _kind(value: object) -> str:
     if value is None:
         return "null"
-    names = {"bool": "a boolean", "int": "a number", "float": "a number", "str": "a string", "list": "a list"}
-    return names.get(type(value).__name__, "an object")
+    if is_object(value):
+        return "an object"
+    name = type(value).__name__  # a table has values that JSON does not have
+    return {"bool": "a boolean", "int": "a number", "float": "a number", "str": "a string", "list": "a list"}.get(
+        name, f"a value of the type {name}"
+    )
 
 
 def parse_row(raw: RawRow) -> InputRow:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from os import getpid
-from threading import Event, Lock, Thread
+from threading import Event, Lock, RLock, Thread
 from typing import TYPE_CHECKING, Protocol
 from weakref import finalize
 
@@ -13,6 +13,7 @@ import anyio
 from anyio.from_thread import BlockingPortal
 
 from penstock.engine.values.errors import OptionError
+from penstock.workflows.loading import LoadingError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -67,7 +68,8 @@ class _Checks(Protocol):
 
 
 _loaded: deque[tuple[int, WarmJob, _Checks]] = deque(maxlen=LOADED)
-_loading = Lock()
+_now_loading: list[WarmJob] = []
+_loading = RLock()  # loading runs the module of a workflow, which may check rows with another one
 
 
 def _checks_of(warm: WarmJob) -> _Checks:
@@ -76,7 +78,14 @@ def _checks_of(warm: WarmJob) -> _Checks:
         for process, known, checks in _loaded:
             if process == getpid() and known == warm:
                 return checks
-        made = _started(warm)
+        if warm in _now_loading:
+            problem = "its module checks rows with it while it is imported; put that under: if __name__ == '__main__':"
+            raise LoadingError(str(warm.job.workflow), problem)
+        _now_loading.append(warm)
+        try:
+            made = _started(warm)
+        finally:
+            _now_loading.pop()
         _loaded.append((getpid(), warm, made))
         return made
 

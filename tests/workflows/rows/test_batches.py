@@ -222,6 +222,85 @@ def test_a_tool_stage() -> None:
     assert made["arguments"] == ['{"to":"[EMAIL]","cc":null}']
 
 
+def test_values_that_python_does_not_have_break_no_batch() -> None:
+    """Of Arrow, and of pandas, which has columns of Arrow: the rows are invalid, and the others are checked."""
+    bad = pa.Array.from_buffers(
+        pa.string(), 2, [None, pa.array([0, 2, 6], pa.int32()).buffers()[1], pa.py_buffer(b"a\xc3fine")]
+    )
+    late = pa.array([2**62, None], pa.timestamp("s"))
+    twice = pa.StructArray.from_arrays([pa.array(["x", "y"])] * 2, names=["a", "a"])
+    for column in (late, twice):
+        made = WorkflowBatches(guard(), text="t")(pa.table([column], ["t"]))
+        assert made["status"].to_pylist() == ["invalid", "invalid"]
+        assert "cannot be read as a value of Python" in made["error"][0].as_py()["message"]
+    pd = pytest.importorskip("pandas")
+    frame = pa.table({"t": bad}).to_pandas(types_mapper=pd.ArrowDtype)
+    made = WorkflowBatches(guard(), text="t")(frame)
+    assert made["status"].tolist() == ["invalid", "passed"]
+
+
+def test_a_single_row_is_no_batch() -> None:
+    """The characters of its text would be rows, and no guard would read the text."""
+    batches = WorkflowBatches(guard(), text="t")
+    for value in ("a@example.com", b"a", {"text": "a@example.com"}, None, 5):
+        with pytest.raises(RowsError, match=r"column 't' is not a list, but one value .*batched=True"):
+            batches({"t": value})
+    with pytest.raises(RowsError, match="have one length; 'k' has 1 rows, and 't' has 2"):
+        batches({"k": [1], "t": ["a@example.com", "b"]})
+    with pytest.raises(RowsError, match="a column with the name 0"):
+        batches({"t": ["a"], 0: [1]})
+
+
+def test_frames_by_their_class() -> None:
+    """A DataFrame of a class of its own is one; a Series, which has keys too, is none."""
+    pd = pytest.importorskip("pandas")
+
+    class Own(pd.DataFrame):  # type: ignore[misc, name-defined]
+        pass
+
+    made = WorkflowBatches(guard(), text="t")(Own({"t": ["a@example.com"]}))
+    assert isinstance(made, Own)
+    assert made["text"].tolist() == ["[EMAIL]"]
+    with pytest.raises(RowsError, match=r"not pandas\.Series"):
+        WorkflowBatches(guard(), text="t")(pd.Series({"t": "a@example.com"}))
+
+
+def test_the_id_can_be_kept_as_a_column_too() -> None:
+    """As in JSONL."""
+    made = WorkflowBatches(guard(), text="t", keep=["id"])({"t": ["a"], "id": [7]})
+    assert (made["id"], made["input_id"]) == ([7], [7])
+
+
+def test_a_stage_by_its_short_name() -> None:
+    """It is the same stage; a name of none is an error at once."""
+    given = {"t": [{"to": "a@example.com"}]}
+    short, full = (
+        WorkflowBatches(guard(), stage=name, text="t", times=False) for name in ("tool_call", "process_tool_call")
+    )
+    assert short(given) == full(given)
+    assert short(given)["arguments"] == ['{"to":"[EMAIL]"}']
+    for name in ("inptu", "process_output_stream"):
+        with pytest.raises(OptionError, match="must be one of process_input, "):
+            WorkflowBatches(guard(), stage=name)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("isolate", [False, True])
+def test_a_script_that_names_itself(tmp_path: Path, isolate: bool) -> None:
+    """It would load itself without end; it is told what to write instead."""
+    (tmp_path / "script.py").write_text(
+        "from penstock import PIIDetector, Workflow\n"
+        "from penstock.workflows.rows import WorkflowBatches\n"
+        "guard = Workflow('guard').then(PIIDetector())\n"
+        f"print(WorkflowBatches('script.py:guard', text='t', isolate={isolate})({{'t': ['a']}}))\n",
+        "utf-8",
+    )
+    ran = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=50, check=False
+    )
+    assert ran.stderr.endswith("put that under: if __name__ == '__main__':\n")
+
+
 def test_keep_names_columns() -> None:
     """Only they are kept; the id always is."""
     made = WorkflowBatches(guard(), keep=["lang"], **BATCHES)(table())
