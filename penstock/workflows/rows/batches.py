@@ -12,7 +12,7 @@ from penstock.workflows.batch import CHECKED_STAGES, JOBS
 from penstock.workflows.rows.arrow import ResultTables
 from penstock.workflows.rows.frames import Frame, UnreadableError, frame_of
 from penstock.workflows.rows.job import ROW_SECONDS, RowsJob
-from penstock.workflows.rows.reading import MAX_LINE, TOOL_VALUES, Columns, InputRow, RawRow, RowsError, parse_value
+from penstock.workflows.rows.reading import MAX_LINE, TOOL_VALUES, Columns, RawRow, RowsError, Unreadable, parse_value
 from penstock.workflows.rows.results import ResultFields, kept_name
 from penstock.workflows.rows.warm import WarmJob
 
@@ -82,7 +82,7 @@ class WorkflowBatches:
         self._columns = Columns(text, id, None if keep is None else tuple(keep))
         self._tables = ResultTables(ResultFields(Columns(text, id, keep=()), times=times), stage, omitted=_OMITTED)
         job = RowsJob(workflow, stage, context, self._tables.fields.columns, forms=(_Plain(self._tables),))
-        self._warm = WarmJob(job, _row_of, jobs, row_seconds if isolate else None)
+        self._warm = WarmJob(job, parse_value, jobs, row_seconds if isolate else None)
 
     def __call__(self, batch: Batch) -> Batch:
         """Return the results of a batch, as a batch of the same kind.
@@ -91,7 +91,7 @@ class WorkflowBatches:
             RowsError: it is no batch (see `frame_of`), or has no column with the name ``text``.
         """
         frame = frame_of(batch)
-        rows = [RawRow(ROW, row if row.problem is not None else row.value) for row in self._rows(frame)]
+        rows = [RawRow(ROW, data) for data in self._rows(frame)]
         results = self._warm.checked(rows) if rows else []
         return frame.with_results(self._tables.table([result.made[0] for result in results]), self._kept(frame))
 
@@ -100,7 +100,7 @@ class WorkflowBatches:
         own_id = {"id": self._columns.id} if self._columns.id in frame.names else {}
         return {**own_id, **{kept_name(name): name for name in names}}
 
-    def _rows(self, frame: Frame) -> Iterator[InputRow]:
+    def _rows(self, frame: Frame) -> Iterator[dict[str, Any] | Unreadable]:
         text = self._columns.text
         if text is not None and text not in frame.names and frame.names:
             raise RowsError(f"the batch has no column {text!r}; it has {', '.join(map(repr, frame.names))}")
@@ -123,19 +123,19 @@ _OMITTED = ("file", "line", "id")  # rows of a batch have no numbers, and the id
 _TOOL_DETAILS = ("tool_name", "call_id")
 
 
-def _row(value: dict[str, Any], text: str | None, *, tool: bool) -> InputRow:
+def _row(value: dict[str, Any], text: str | None, *, tool: bool) -> dict[str, Any] | Unreadable:
     for name, item in value.items():
         if isinstance(item, UnreadableError):
-            return InputRow(ROW, problem=f"column {name!r}: {item}")
+            return Unreadable(f"column {name!r}: {item}")
         if _is_longer(item, MAX_LINE):
-            return InputRow(ROW, problem=f"column {name!r}: it is longer than {MAX_LINE // 1024 // 1024} MiB")
+            return Unreadable(f"column {name!r}: it is longer than {MAX_LINE // 1024 // 1024} MiB")
     if tool:
-        return InputRow(ROW, value)
+        return value
     try:
         present = {name: without_nulls(item) for name, item in value.items() if item is not None}
     except RecursionError:
-        return InputRow(ROW, problem="it is nested too deeply")
-    return InputRow(ROW, present if text is None else {**dict.fromkeys(value), **present})
+        return Unreadable("it is nested too deeply")
+    return present if text is None else {**dict.fromkeys(value), **present}
 
 
 def without_nulls(value: Any) -> Any:
@@ -171,7 +171,3 @@ class _Plain:
     def maker(self, workflow: Workflow) -> Callable[[RowChecked], dict[str, Any]]:  # noqa: ARG002 - as every form
         """Return what makes it."""
         return lambda checked: self.tables.plain(self.tables.fields.of(checked))
-
-
-def _row_of(raw: RawRow) -> InputRow:
-    return raw.data if isinstance(raw.data, InputRow) else parse_value(raw)
