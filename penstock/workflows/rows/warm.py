@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from os import getpid
 from threading import Event, Lock, RLock, Thread
@@ -62,6 +63,11 @@ class WarmJob:
 class _Checks(Protocol):
     """Checks rows in this process."""
 
+    @property
+    def ended(self) -> bool:
+        """Whether it cannot check rows any more."""
+        ...
+
     def checked(self, rows: Iterable[RawRow]) -> list[RowResult]:
         """Return the results of rows, in order."""
         ...
@@ -76,7 +82,7 @@ def _checks_of(warm: WarmJob) -> _Checks:
     """Return what checks rows in this process. A forked process has none of its parent, whose threads it lacks."""
     with _loading:
         for process, known, checks in _loaded:
-            if process == getpid() and known == warm:
+            if process == getpid() and known == warm and not checks.ended:
                 return checks
         if warm in _now_loading:
             problem = "its module checks rows with it while it is imported; put that under: if __name__ == '__main__':"
@@ -102,6 +108,8 @@ def _started(warm: WarmJob) -> _Checks:
 class _InTurn:
     """Checks one row after another, for a stage without async steps."""
 
+    ended = False
+
     def __init__(self, checker: RowChecker, parse: Parse) -> None:
         self._checker = checker
         self._parse = parse
@@ -112,6 +120,8 @@ class _InTurn:
 
 class _InChild:
     """Checks one row after another in a child process, which is replaced when a row has killed it."""
+
+    ended = False
 
     def __init__(self, warm: WarmJob, row_seconds: float) -> None:
         from penstock.workflows.rows.processes import RowProcesses  # needs sockets
@@ -131,6 +141,7 @@ class _AtOnce:
         self._checker = checker
         self._parse = warm.parse
         self._jobs = warm.jobs
+        self.ended = False
         loop = _Loop()
         self._portal = loop.portal
         self._limit = loop.portal.call(anyio.Semaphore, warm.jobs)
@@ -138,7 +149,11 @@ class _AtOnce:
 
     def checked(self, rows: Iterable[RawRow]) -> list[RowResult]:
         made: dict[int, RowResult] = {}
-        self._portal.call(self._check, iter(enumerate(rows)), made)
+        try:
+            self._portal.call(self._check, iter(enumerate(rows)), made)
+        except BaseException:
+            self.ended = True  # asyncio ends a loop in which a step raises SystemExit
+            raise
         return [made[at] for at in range(len(made))]
 
     async def _check(self, rows: Iterator[tuple[int, RawRow]], made: dict[int, RowResult]) -> None:
@@ -164,7 +179,8 @@ class _Loop:
 
     def stop(self) -> None:
         """Let the loop end, without waiting for it."""
-        self.portal.start_task_soon(self.portal.stop)
+        with suppress(RuntimeError):  # it has ended
+            self.portal.start_task_soon(self.portal.stop)
 
     async def _serve(self) -> None:
         async with BlockingPortal() as self.portal:

@@ -350,6 +350,29 @@ def test_async_rows_run_at_once_and_share_a_limit() -> None:
     assert len(slow.loops) == 1
 
 
+class Exits(Processor):
+    """Ends the program if the text says so."""
+
+    edits = "nothing"
+
+    async def process_input(self, ctx: InputContext) -> None:
+        """Do it."""
+        await anyio.sleep(0.001)
+        if ctx.text == "exit":
+            raise SystemExit(3)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_step_that_ends_the_loop_ends_its_batch_only() -> None:
+    """The next one has a loop of its own."""
+    batches = WorkflowBatches(Workflow("exits").then(Exits()), text="t")
+    for _ in range(2):
+        with pytest.raises(BaseException) as raised:  # noqa: PT011 - SystemExit, in a group or not
+            batches({"t": ["fine", "exit"]})
+        assert "SystemExit(3)" in repr(raised.value)
+        assert batches({"t": ["fine"]})["status"] == ["passed"]
+
+
 def test_the_loop_ends_with_the_batches() -> None:
     """When nothing in the process uses them any more."""
     before = threading.active_count()
