@@ -161,7 +161,7 @@ def _connected(ray: Any, address: str | None) -> Generator[None]:
     own = {} if address else {"object_store_memory": _STORE_BYTES, "include_dashboard": False}
     try:
         _check_reachable(address or "")
-        ray.init(address=address, logging_level=logging.ERROR, **own)
+        ray.init(address=address or "local", logging_level=logging.ERROR, **own)
         logging.getLogger("ray.data").setLevel(logging.ERROR)
     except (OSError, RuntimeError, ValueError) as error:
         where = f"of the address {address}" if address else "on this machine"

@@ -233,6 +233,21 @@ def test_a_node_that_is_lost(cluster: Any, tmp_path: Path, small_splits: None) -
     assert made[1] == alone[1]
 
 
+def test_without_an_address_a_run_has_a_cluster_of_its_own(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also on a machine on which another one runs, whose settings are not ours."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    (tmp_path / "rows.jsonl").write_bytes(rows(10))
+    alone = run(tmp_path, "rows.jsonl", "local")
+    addresses = []
+    init = ray.init
+    monkeypatch.setattr(ray, "init", lambda **options: addresses.append(init(**options).address_info["gcs_address"]))
+    assert run(tmp_path, "rows.jsonl", "ray", "--engine", "ray") == alone
+    assert len(addresses) == 1
+    assert cluster.address not in addresses
+
+
 def test_a_cluster_that_is_not_there_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """At once: Ray itself would try for minutes."""
     (tmp_path / "rows.jsonl").write_bytes(rows(1))
