@@ -4,6 +4,8 @@ import gzip
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -233,19 +235,15 @@ def test_a_node_that_is_lost(cluster: Any, tmp_path: Path, small_splits: None) -
     assert made[1] == alone[1]
 
 
-def test_without_an_address_a_run_has_a_cluster_of_its_own(
-    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_an_address_a_run_has_a_cluster_of_its_own(cluster: Any, tmp_path: Path) -> None:
     """Also on a machine on which another one runs, whose settings are not ours."""
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
     (tmp_path / "rows.jsonl").write_bytes(rows(10))
     alone = run(tmp_path, "rows.jsonl", "local")
-    addresses = []
-    init = ray.init
-    monkeypatch.setattr(ray, "init", lambda **options: addresses.append(init(**options).address_info["gcs_address"]))
-    assert run(tmp_path, "rows.jsonl", "ray", "--engine", "ray") == alone
-    assert len(addresses) == 1
-    assert cluster.address not in addresses
+    arguments = ["run", GUARD, "-i", "rows.jsonl", "-o", "own.jsonl", "--no-times", "--engine", "ray"]
+    environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+    command = [sys.executable, "-m", "penstock", *arguments]  # a process of its own: Ray Data cannot change clusters
+    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (ran.returncode, (tmp_path / "own.jsonl").read_text("utf-8")) == alone[:2], ran.stderr
 
 
 def test_a_cluster_that_is_not_there_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
