@@ -46,6 +46,7 @@ class StepExitError(PenstockError):
     def __init__(self) -> None:
         super().__init__("a step called sys.exit()")
 
+
 JOBS = 8
 """How many inputs run at once by default: enough to hide the latency of a model, and few enough for its rate limits."""
 

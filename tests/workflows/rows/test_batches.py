@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from time import monotonic, sleep
@@ -364,12 +364,11 @@ class Exits(Processor):
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_step_that_ends_the_loop_ends_its_batch_only() -> None:
-    """The next one has a loop of its own."""
-    batches = WorkflowBatches(Workflow("exits").then(Exits()), text="t")
+    """As one beside others does, which is a task of asyncio. The next batch has a loop of its own."""
+    batches = WorkflowBatches(Workflow("exits").parallel(Exits(), Slow()), text="t")
     for _ in range(2):
-        with pytest.raises(BaseException) as raised:  # noqa: PT011 - SystemExit, in a group or not
+        with pytest.raises((CancelledError, BaseExceptionGroup, SystemExit)):
             batches({"t": ["fine", "exit"]})
-        assert "SystemExit(3)" in repr(raised.value)
         assert batches({"t": ["fine"]})["status"] == ["passed"]
 
 

@@ -241,7 +241,7 @@ def test_without_an_address_a_run_has_a_cluster_of_its_own(cluster: Any, tmp_pat
     alone = run(tmp_path, "rows.jsonl", "local")
     arguments = ["run", GUARD, "-i", "rows.jsonl", "-o", "own.jsonl", "--no-times", "--engine", "ray"]
     environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
-    command = [sys.executable, "-m", "penstock", *arguments]  # a process of its own: Ray Data cannot change clusters
+    command = [sys.executable, "-m", "penstock", *arguments]  # in this process, Ray Data failed afterwards
     ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert (ran.returncode, (tmp_path / "own.jsonl").read_text("utf-8")) == alone[:2], ran.stderr
 
