@@ -60,7 +60,7 @@ def frame_of(batch: Batch) -> Frame:
     """
     kinds = [(kind.__module__.partition(".")[0], kind.__name__) for kind in type(batch).__mro__]
     made: Frame
-    if isinstance(batch, Mapping):  # a dict, or one that loads its columns late
+    if issubclass(type(batch), Mapping):  # a dict, or one that loads its columns late
         made = _DictFrame(batch)
     elif (known := next((_FRAMES[kind] for kind in kinds if kind in _FRAMES), None)) is not None:
         made = known(batch)
@@ -69,10 +69,11 @@ def frame_of(batch: Batch) -> Frame:
             "a batch is a table of Arrow, a DataFrame of pandas or Polars, or a dict of lists, "
             f"not {'.'.join(kinds[0])}"
         )
-    for at, name in enumerate(made.names):
+    names = list[object](made.names)  # pandas and dicts have others than texts, too
+    for at, name in enumerate(names):
         if not isinstance(name, str):
             raise RowsError(f"the batch has a column with the name {name!r}; give it one that is a text")
-        if name in made.names[:at]:
+        if name in names[:at]:
             raise RowsError(f"the batch has two columns {name!r}; give each a name of its own")
     return made
 
@@ -188,7 +189,7 @@ class _DictFrame:
 def _length(name: str, column: Any) -> int:
     """Return how many rows a column of a dict has. The characters of a text are not rows."""
     try:
-        if not isinstance(column, str | bytes | Mapping):
+        if not issubclass(type(column), str | bytes | Mapping):
             return len(column)
     except TypeError:
         pass
