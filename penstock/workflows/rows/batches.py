@@ -9,8 +9,6 @@ from penstock.engine.processor.stages import full_name
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY, is_items, is_mapping
 from penstock.workflows.batch import CHECKED_STAGES, JOBS
-from penstock.workflows.rows.arrow import ResultTables
-from penstock.workflows.rows.frames import Frame, UnreadableError, frame_of
 from penstock.workflows.rows.job import ROW_SECONDS, RowsJob
 from penstock.workflows.rows.reading import MAX_LINE, TOOL_VALUES, Columns, RawRow, RowsError, Unreadable, parse_value
 from penstock.workflows.rows.results import ResultFields, kept_name
@@ -20,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from penstock.engine.workflow import Workflow
-    from penstock.workflows.rows.frames import Batch
+    from penstock.workflows.rows.arrow import ResultTables
+    from penstock.workflows.rows.frames import Batch, Frame
     from penstock.workflows.rows.results import RowChecked
 
 ROW = 1
@@ -72,6 +71,8 @@ class WorkflowBatches:
         row_seconds: float = ROW_SECONDS,
         times: bool = True,
     ) -> None:
+        from penstock.workflows.rows.arrow import ResultTables  # not above: it needs the extra
+
         if isinstance(keep, str):
             raise OptionError("WorkflowBatches", "keep", keep, "a list of names of columns")
         if jobs < 1:
@@ -90,6 +91,8 @@ class WorkflowBatches:
         Raises:
             RowsError: it is no batch (see `frame_of`), or has no column with the name ``text``.
         """
+        from penstock.workflows.rows.frames import frame_of  # as with Arrow
+
         frame = frame_of(batch)
         rows = [RawRow(ROW, data) for data in self._rows(frame)]
         results = self._warm.checked(rows) if rows else []
@@ -125,8 +128,8 @@ _TOOL_DETAILS = ("tool_name", "call_id")
 
 def _row(value: dict[str, Any], text: str | None, *, tool: bool) -> dict[str, Any] | Unreadable:
     for name, item in value.items():
-        if isinstance(item, UnreadableError):
-            return Unreadable(f"column {name!r}: {item}")
+        if isinstance(item, Unreadable):
+            return Unreadable(f"column {name!r}: {item.problem}")
         if _is_longer(item, MAX_LINE):
             return Unreadable(f"column {name!r}: it is longer than {MAX_LINE // 1024 // 1024} MiB")
     if tool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from penstock.engine.values.frozen import is_items, is_mapping
 from penstock.workflows.rows.arrow import Table, pa
-from penstock.workflows.rows.reading import RowsError
+from penstock.workflows.rows.reading import RowsError, Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -34,7 +34,7 @@ class Frame(Protocol):
     length: int
 
     def read(self, name: str) -> list[Any]:
-        """Return the values of a column, as Python values. One that cannot be read is an `UnreadableError`."""
+        """Return the values of a column, as Python values. One that cannot be read is an `Unreadable`."""
         ...
 
     def with_results(self, results: Table, kept: Mapping[str, str]) -> Batch:
@@ -45,10 +45,6 @@ class Frame(Protocol):
             kept: the names that kept columns get, each with the name that the column has in the batch.
         """
         ...
-
-
-class UnreadableError(ValueError):
-    """Stands in the place of a value that cannot be read. The text says why."""
 
 
 def frame_of(batch: Batch) -> Frame:
@@ -122,9 +118,9 @@ def _read_one(read: Callable[[], Any]) -> Any:
     try:
         return read()
     except UnicodeDecodeError:
-        return UnreadableError("it is not valid UTF-8")
+        return Unreadable("it is not valid UTF-8")
     except _UNREADABLE as error:
-        return UnreadableError(f"it cannot be read as a value of Python ({type(error).__name__})")
+        return Unreadable(f"it cannot be read as a value of Python ({type(error).__name__})")
 
 
 class _PandasFrame:
@@ -218,7 +214,7 @@ def _readable(value: Any) -> Any:
     try:
         return _python(value)
     except RecursionError:
-        return UnreadableError("it is nested too deeply")
+        return Unreadable("it is nested too deeply")
 
 
 def _python(value: Any) -> Any:
