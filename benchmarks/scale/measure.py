@@ -44,9 +44,9 @@ from penstock import (
     Workflow,
 )
 from penstock.models.tokens import BPECounter
-from penstock.workflows.cli.run import JsonLines
 from penstock.workflows.presets import PRESETS
 from penstock.workflows.rows.job import RowsJob
+from penstock.workflows.rows.outputs import JsonLines
 from penstock.workflows.rows.processes import checked_in_processes
 from penstock.workflows.rows.reading import RawRow, RowSource, parse_json
 from penstock.workflows.rows.results import ResultFields, RunCounts
