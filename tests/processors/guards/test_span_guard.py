@@ -149,7 +149,7 @@ async def test_the_judge_sees_hidden_text_and_its_values_are_searched_for() -> N
     model = answers(("name", "mary  ann"), ("name", "[number]"), ("name", "[NUMBER]"))
     outcome = await Workflow("w").then(Digits(model)).check("Mary Ann, 123, MARY ANN, not Maryann")
     assert outcome.text == "[name], [number], [name], not Maryann"
-    assert "123" not in str(model.requests)
+    assert "123" not in str([message.text for request in model.requests for message in request.messages])  # no times
 
 
 async def test_a_judge_is_asked_about_keys_too() -> None:

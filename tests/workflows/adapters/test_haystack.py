@@ -786,7 +786,8 @@ def test_chunks_have_the_form_of_haystack() -> None:
     ]
     assert told == [
         (0, True, "Hm", [], None),
-        (1, True, "To [EMAIL]", [], None),
+        (1, True, "To ", [], None),
+        (1, False, "[EMAIL]", [], None),
         (2, True, None, [("f", '{"a": "[EMAIL]"}', "c1")], None),
         (None, False, None, [], "tool_calls"),
     ]
