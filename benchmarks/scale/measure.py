@@ -404,7 +404,7 @@ def _in_processes(name: str, file: Path, out: Path) -> tuple[float, float]:
         with closing(checked_in_processes(_job(name), parse_json, rows, processes=2)) as results:
             for result in results:
                 counts.add(result)
-                written.write(f"{result.made[0].line}\n")
+                written.write(result.made[0].made)
     parent = process_time() - began
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return parent, after.ru_utime + after.ru_stime - children.ru_utime - children.ru_stime
