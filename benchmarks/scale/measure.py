@@ -401,7 +401,7 @@ def _in_processes(name: str, file: Path, out: Path) -> tuple[float, float]:
     began = process_time()
     with file.open("rb") as stream, out.open("w", encoding="utf-8") as written:
         rows = RowSource(stream, "jsonl").raw_rows()
-        with closing(checked_in_processes(_job(name), parse_json, rows, processes=2)) as results:
+        with closing(checked_in_processes(_job(name), rows, processes=2)) as results:
             for result in results:
                 counts.add(result)
                 written.write(result.made[0].made)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.workflow import Workflow
     from penstock.workflows.report.short_report import Report
-    from penstock.workflows.rows.reading import Parse, Source
+    from penstock.workflows.rows.reading import Source
     from penstock.workflows.rows.results import RowChecked, RowForm, RowResult
     from penstock.workflows.rows.resuming import Earlier
 
@@ -217,7 +217,7 @@ def _check_in_processes(
     from penstock.workflows.rows.processes import checked_in_processes  # needs sockets; most runs need no process
 
     rows = islice(source.raw_rows(), args.limit)
-    results = checked_in_processes(job, source.parse, rows, processes=processes, row_seconds=args.row_timeout)
+    results = checked_in_processes(job, rows, processes=processes, row_seconds=args.row_timeout)
     with closing(results):
         for result in results:
             progress.add(result)
@@ -231,7 +231,7 @@ def _check_on_ray(
     from penstock.workflows.rows.warm import WarmJob
 
     sync = is_sync(workflow, args.stage)
-    warm = WarmJob(job, source.parse, args.jobs or JOBS, args.row_timeout if sync else None)
+    warm = WarmJob(job, args.jobs or JOBS, args.row_timeout if sync else None)
     results = checked_on_ray(
         warm,
         splits_of(source),
@@ -344,11 +344,6 @@ class _OneText:
     text: str
     size: int | None = None
     taken: int = 0
-
-    @property
-    def parse(self) -> Parse:
-        """Makes rows of what was read."""
-        return parse_row
 
     def raw_rows(self) -> Iterator[RawRow]:
         """Yield the row."""

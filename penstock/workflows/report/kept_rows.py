@@ -135,11 +135,6 @@ class SlowestRows:
         else:
             heapq.heappushpop(self._heap, row)
 
-    def merge(self, other: SlowestRows) -> None:
-        """Add the rows of another part of the input."""
-        for row in other._heap:
-            self.add(row.summary, row.trace)
-
     def rows(self) -> list[tuple[dict[str, Any], str | None]]:
         """Return their summaries and traces, the slowest first."""
         return [(row.summary, row.trace) for row in sorted(self._heap, reverse=True)]

@@ -83,12 +83,6 @@ class Samples:
             kept.sort(key=lambda one: one.rank)
             del kept[self.most :]
 
-    def merge(self, other: Samples) -> None:
-        """Add the samples of another part of the rows."""
-        for kept in other._kinds.values():
-            for sample in kept:
-                self.add(sample)
-
     def as_json(self) -> list[dict[str, Any]]:
         """Return each kind with its rows, in the order of the input."""
         return [

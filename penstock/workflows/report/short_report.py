@@ -70,7 +70,7 @@ class ShortRows:
 
 
 class Collected:
-    """The slowest rows and the samples so far. Parts of the rows can be collected apart, and then merged."""
+    """The slowest rows and the samples so far."""
 
     def __init__(self, samples: int) -> None:
         self.slowest = SlowestRows()
@@ -82,11 +82,6 @@ class Collected:
             self.slowest.add(made.slow, None)
         for sample in made.samples:
             self.samples.add(sample)
-
-    def merge(self, other: Collected) -> None:
-        """Add what was collected of another part of the rows."""
-        self.slowest.merge(other.slowest)
-        self.samples.merge(other.samples)
 
 
 class Report(Protocol):

@@ -10,7 +10,16 @@ from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY, is_items, is_mapping
 from penstock.workflows.batch import CHECKED_STAGES, JOBS
 from penstock.workflows.rows.job import ROW_SECONDS, RowsJob
-from penstock.workflows.rows.reading import MAX_LINE, TOOL_VALUES, Columns, RawRow, RowsError, Unreadable, parse_value
+from penstock.workflows.rows.reading import (
+    MAX_LINE,
+    TOO_DEEP,
+    TOOL_VALUES,
+    Columns,
+    RawRow,
+    RowsError,
+    Unreadable,
+    is_too_deep,
+)
 from penstock.workflows.rows.results import ResultFields, kept_name
 from penstock.workflows.rows.warm import WarmJob
 
@@ -83,7 +92,7 @@ class WorkflowBatches:
         self._columns = Columns(text, id, None if keep is None else tuple(keep))
         self._tables = ResultTables(ResultFields(Columns(text, id, keep=()), times=times), stage, omitted=_OMITTED)
         job = RowsJob(workflow, stage, context, self._tables.fields.columns, forms=(_Plain(self._tables),))
-        self._warm = WarmJob(job, parse_value, jobs, row_seconds if isolate else None)
+        self._warm = WarmJob(job, jobs, row_seconds if isolate else None)
 
     def __call__(self, batch: Batch) -> Batch:
         """Return the results of a batch, as a batch of the same kind.
@@ -132,12 +141,11 @@ def _row(value: dict[str, Any], text: str | None, *, tool: bool) -> dict[str, An
             return Unreadable(f"column {name!r}: {item.problem}")
         if _is_longer(item, MAX_LINE):
             return Unreadable(f"column {name!r}: it is longer than {MAX_LINE // 1024 // 1024} MiB")
+    if is_too_deep(value):
+        return Unreadable(TOO_DEEP)
     if tool:
         return value
-    try:
-        present = {name: without_nulls(item) for name, item in value.items() if item is not None}
-    except RecursionError:
-        return Unreadable("it is nested too deeply")
+    present = {name: without_nulls(item) for name, item in value.items() if item is not None}
     return present if text is None else {**dict.fromkeys(value), **present}
 
 

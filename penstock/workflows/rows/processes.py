@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from penstock.engine.values.errors import PenstockError
 from penstock.workflows.rows.job import ROW_SECONDS
-from penstock.workflows.rows.reading import InputRow, RowsError, is_object
+from penstock.workflows.rows.reading import InputRow, RowsError, is_object, parse_row
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Mapping
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
     from penstock.workflows.rows.job import RowChecker, RowsJob
-    from penstock.workflows.rows.reading import Parse, RawRow
+    from penstock.workflows.rows.reading import RawRow
     from penstock.workflows.rows.results import RowResult
 
 LONG_ROW = 1_000_000
@@ -83,7 +83,6 @@ class RowLostError(PenstockError):
 
 def checked_in_processes(
     job: RowsJob,
-    parse: Parse,
     rows: Iterable[RawRow],
     *,
     processes: int,
@@ -95,7 +94,6 @@ def checked_in_processes(
 
     Args:
         job: what is done with each row. It is pickled.
-        parse: makes rows of what was read, in the workers.
         rows: the rows, read a few blocks ahead.
         processes: how many worker processes, 1 or more.
         row_seconds: how long a worker may take for a row, in seconds; a row of more than a million bytes has as much
@@ -105,7 +103,7 @@ def checked_in_processes(
         LoadingError: the workflow cannot be loaded.
         RowsError: the worker processes end before they have checked anything.
     """
-    with RowProcesses(job, parse, processes=processes, row_seconds=row_seconds) as pool:
+    with RowProcesses(job, processes=processes, row_seconds=row_seconds) as pool:
         yield from pool.checked(rows)
 
 
@@ -155,9 +153,8 @@ class _Block:
 class RowProcesses:
     """Worker processes that check rows, of one input after another. Arguments as of `checked_in_processes`."""
 
-    def __init__(self, job: RowsJob, parse: Parse, *, processes: int, row_seconds: float = ROW_SECONDS) -> None:
+    def __init__(self, job: RowsJob, *, processes: int, row_seconds: float = ROW_SECONDS) -> None:
         self._job = job
-        self._parse = parse
         self._rows: Iterator[RawRow] = iter(())
         self._processes = processes
         self._row_seconds = row_seconds
@@ -228,7 +225,7 @@ class RowProcesses:
                 worker.hand_out(self._waiting.popleft())
         idle = sum(worker.block is None for worker in self._workers)
         while len(self._workers) < self._processes and self._has_waiting(idle + 1):
-            self._workers.append(_Worker(self._job, self._parse, self._row_seconds))
+            self._workers.append(_Worker(self._job, self._row_seconds))
             idle += 1
 
     def _has_waiting(self, count: int) -> bool:
@@ -334,14 +331,14 @@ class RowProcesses:
     def _given_up(self, raw: RawRow, reason: str) -> RowResult:
         if self._checker is None:
             self._checker = self._job.started()
-        return given_up(self._checker, self._parse, raw, reason)
+        return given_up(self._checker, raw, reason)
 
 
-def given_up(checker: RowChecker, parse: Parse, raw: RawRow, reason: str) -> RowResult:
+def given_up(checker: RowChecker, raw: RawRow, reason: str) -> RowResult:
     """Return the result of a row that has none: its worker process was lost."""
     # What is long could be what killed the worker when it was parsed.
     long = isinstance(raw.data, bytes) and len(raw.data) > LONG_ROW
-    row = InputRow(raw.line, raw=raw.data, file=raw.file) if long else parse(raw)
+    row = InputRow(raw.line, raw=raw.data, file=raw.file) if long else parse_row(raw)
     return checker.failed(row, RowLostError(f"its worker process {reason}"))
 
 
@@ -355,7 +352,7 @@ class _Worker:
         deadline: when it takes too long for its row.
     """
 
-    def __init__(self, job: RowsJob, parse: Parse, row_seconds: float) -> None:
+    def __init__(self, job: RowsJob, row_seconds: float) -> None:
         context = multiprocessing.get_context("spawn")  # a fork would copy locks that other threads hold
         self.connection, theirs = context.Pipe()
         self.ready = False
@@ -365,7 +362,7 @@ class _Worker:
         self._at = context.RawValue("q", -1)
         self._seen = -1
         self.deadline = float("inf")
-        start = _Start(job, parse, row_seconds, self._at, _levels())
+        start = _Start(job, row_seconds, self._at, _levels())
         self._process = context.Process(target=_work, args=(theirs, start), daemon=True, name="penstock rows")
         with _interrupts_blocked(), _main_module_hidden(hidden=isinstance(job.workflow, str)):
             self._process.start()
@@ -486,7 +483,6 @@ class _Start:
     """What a worker process is given. ``at`` is where it says which row of its block it is at."""
 
     job: RowsJob
-    parse: Parse
     row_seconds: float
     at: c_longlong
     levels: Mapping[str, int]
@@ -556,7 +552,7 @@ def _check_block(checker: RowChecker, rows: list[RawRow], parent: _Parent, start
     for number, row in enumerate(rows):
         start.at.value = number
         _end_in(seconds_for(row, start.row_seconds) + _ORPHAN_SECONDS)
-        results.append(checker.check(start.parse(row)))
+        results.append(checker.check(parse_row(row)))
         if (now := monotonic()) - sent >= SEND_AFTER:
             _end_in(0)  # the parent may be slow to listen: what reads its output decides
             parent.say("results", results)

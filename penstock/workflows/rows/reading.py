@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, cast
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.values.errors import MessageError, PenstockError
+from penstock.engine.values.frozen import is_items, is_mapping
 from penstock.workflows.batch import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from typing_extensions import TypeIs
 
@@ -32,6 +32,8 @@ MAX_LINE = 64 * 1024 * 1024
 
 DEEPEST = 200
 """How many levels deep the value of a row may be nested: far beyond any conversation, and safe for what walks it."""
+
+TOO_DEEP = f"it is nested too deeply: more than {DEEPEST} levels"
 
 TOOL_VALUES = {name: stage.value for name, stage in STAGES.items() if stage.value}
 """The stages that check a JSON value instead of messages, and the field of a row that holds it."""
@@ -89,10 +91,6 @@ class InputRow:
     problem: str | None = None
     file: str | None = None
     raw: bytes | None = None
-
-
-Parse: TypeAlias = Callable[[RawRow], InputRow]
-"""Makes a row of what was read. It can be pickled, so that rows are parsed where they are checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +256,7 @@ def parse_json(raw: RawRow) -> InputRow:
     except json.JSONDecodeError as error:
         problem = f"it is not valid JSON: {error.msg.removesuffix(' at')} at column {error.colno}"
     except RecursionError:
-        problem = f"it is nested too deeply: more than {DEEPEST} levels"
+        problem = TOO_DEEP
     except ValueError:
         problem = "it cannot be parsed as JSON: a number has too many digits"
     return InputRow(line, problem=problem, file=file, raw=data)
@@ -266,20 +264,20 @@ def parse_json(raw: RawRow) -> InputRow:
 
 def _json_value(text: str) -> Any:
     value = json.loads(text)
-    if text.count("[") + text.count("{") > DEEPEST and _is_too_deep(value):
+    if text.count("[") + text.count("{") > DEEPEST and is_too_deep(value):
         raise RecursionError
     return value
 
 
-def _is_too_deep(value: Any) -> bool:
-    """Return whether a JSON value is nested deeper than `DEEPEST` levels."""
+def is_too_deep(value: Any) -> bool:
+    """Return whether the value of a row is nested deeper than `DEEPEST` levels."""
     level = [value]
     for _ in range(DEEPEST):
         level = [
             item
             for each in level
-            for item in (each.values() if is_object(each) else each)
-            if isinstance(item, (dict, list))
+            for item in (each.values() if is_mapping(each) else each)
+            if is_mapping(item) or is_items(item)
         ]
         if not level:
             return False
@@ -326,11 +324,6 @@ class Source(Rows, Protocol):
         """How many bytes it has; None if that is not known."""
         ...
 
-    @property
-    def parse(self) -> Parse:
-        """What makes rows of what is read."""
-        ...
-
     def rows(self) -> Iterator[InputRow]:
         """Yield the rows."""
         ...
@@ -353,11 +346,6 @@ class RowSource:
     file: str | None = None
     taken: int = 0
     before: int = 0
-
-    @property
-    def parse(self) -> Parse:
-        """Makes rows of what was read."""
-        return parse_row
 
     def rows(self) -> Iterator[InputRow]:
         """Yield the rows. Empty lines are skipped, but counted.

@@ -308,14 +308,6 @@ class StepCounts:
         self.seconds += done.seconds
         self.slowest = max(self.slowest, done.seconds)
 
-    def merge(self, other: StepCounts) -> None:
-        """Add the counts of other rows."""
-        self.statuses.update(other.statuses)
-        self.edits += other.edits
-        self.flagged += other.flagged
-        self.seconds += other.seconds
-        self.slowest = max(self.slowest, other.slowest)
-
     @property
     def ran(self) -> int:
         """How often the step ran."""
@@ -350,14 +342,6 @@ class RunCounts:
             if step is None:
                 step = self.steps[done.step] = StepCounts(done.shadow)
             step.add(done)
-
-    def merge(self, other: RunCounts) -> None:
-        """Add the counts of other rows, for example of another part of a file."""
-        self.statuses.update(other.statuses)
-        self.broken += other.broken
-        self.flagged += other.flagged
-        for path, step in other.steps.items():
-            self.steps.setdefault(path, StepCounts(step.shadow)).merge(step)
 
     @property
     def rows(self) -> int:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
     from penstock.workflows.rows.files import FileFormat, OpenedFile
-    from penstock.workflows.rows.reading import Columns, InputRow, Parse
+    from penstock.workflows.rows.reading import Columns, InputRow
 
 InputFormat = Literal["auto", "jsonl", "text", "csv", "parquet"]
 
@@ -83,11 +83,6 @@ class RowFiles:
     _before: int = 0
     _rows: Iterator[RawRow] | None = None
     _kept_open: dict[str, Reading] = field(default_factory=dict[str, "Reading"])
-
-    @property
-    def parse(self) -> Parse:
-        """Makes rows of what was read."""
-        return parse_row
 
     @property
     def taken(self) -> int:

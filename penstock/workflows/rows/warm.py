@@ -15,12 +15,13 @@ from anyio.from_thread import BlockingPortal
 
 from penstock.engine.values.errors import OptionError
 from penstock.workflows.loading import LoadingError
+from penstock.workflows.rows.reading import parse_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from penstock.workflows.rows.job import RowChecker, RowsJob
-    from penstock.workflows.rows.reading import Parse, RawRow
+    from penstock.workflows.rows.reading import RawRow
     from penstock.workflows.rows.results import RowResult
 
 LOADED = 8
@@ -33,14 +34,12 @@ class WarmJob:
 
     Attributes:
         job: what is done with each row.
-        parse: makes rows of what was read.
         jobs: how many rows run at once in a process, if the stage has async steps.
         row_seconds: how long a row may take, again for each further million bytes: it is checked in a child process,
             in which a row that kills or stops it fails alone. None: in this process.
     """
 
     job: RowsJob
-    parse: Parse
     jobs: int
     row_seconds: float | None = None
 
@@ -57,7 +56,7 @@ class WarmJob:
         """Return the result of a row that the process at work on it did not outlive."""
         from penstock.workflows.rows.processes import given_up
 
-        return given_up(self.job.started(), self.parse, row, reason)
+        return given_up(self.job.started(), row, reason)
 
 
 class _Checks(Protocol):
@@ -99,7 +98,7 @@ def _checks_of(warm: WarmJob) -> _Checks:
 def _started(warm: WarmJob) -> _Checks:
     checker = warm.job.started()
     if warm.row_seconds is None:
-        return _InTurn(checker, warm.parse) if checker.is_sync else _AtOnce(checker, warm)
+        return _InTurn(checker) if checker.is_sync else _AtOnce(checker, warm)
     if not checker.is_sync:
         raise OptionError("WorkflowBatches", "isolate", given=True, allowed="False: the stage has async steps")
     return _InChild(warm, warm.row_seconds)
@@ -110,12 +109,11 @@ class _InTurn:
 
     ended = False
 
-    def __init__(self, checker: RowChecker, parse: Parse) -> None:
+    def __init__(self, checker: RowChecker) -> None:
         self._checker = checker
-        self._parse = parse
 
     def checked(self, rows: Iterable[RawRow]) -> list[RowResult]:
-        return [self._checker.check(self._parse(row)) for row in rows]
+        return [self._checker.check(parse_row(row)) for row in rows]
 
 
 class _InChild:
@@ -126,7 +124,7 @@ class _InChild:
     def __init__(self, warm: WarmJob, row_seconds: float) -> None:
         from penstock.workflows.rows.processes import RowProcesses  # needs sockets
 
-        self._pool = RowProcesses(warm.job, warm.parse, processes=1, row_seconds=row_seconds)
+        self._pool = RowProcesses(warm.job, processes=1, row_seconds=row_seconds)
         self._one = Lock()
 
     def checked(self, rows: Iterable[RawRow]) -> list[RowResult]:
@@ -139,7 +137,6 @@ class _AtOnce:
 
     def __init__(self, checker: RowChecker, warm: WarmJob) -> None:
         self._checker = checker
-        self._parse = warm.parse
         self._jobs = warm.jobs
         self.ended = False
         loop = _Loop()
@@ -160,7 +157,7 @@ class _AtOnce:
         async def check_rows() -> None:
             for at, row in rows:
                 async with self._limit:
-                    made[at] = await self._checker.check_async(self._parse(row))
+                    made[at] = await self._checker.check_async(parse_row(row))
 
         async with anyio.create_task_group() as tasks:
             for _ in range(self._jobs):

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from penstock import InputContext, Processor, Workflow
+from penstock import Workflow
 from penstock.workflows.batch import Call, check_each
 from penstock.workflows.report import kept_rows
 from penstock.workflows.report.kept_rows import Limits
@@ -21,23 +21,9 @@ from penstock.workflows.report.run_report import RunReport
 from penstock.workflows.report.summaries import ReportSource
 from penstock.workflows.rows.reading import InputRow, call_of
 from penstock.workflows.rows.results import RunCounts, result_of
+from tests.workflows.report.judging import Judge
 
 ADDRESS = "ann@example.com"
-
-
-class Judge(Processor[Any]):
-    """Blocks bombs, and breaks on crashes."""
-
-    edits = "nothing"
-
-    def process_input(self, ctx: InputContext) -> None:
-        """Judge."""
-        if "bomb" in ctx.text:
-            ctx.abort("no bombs")
-        if "crash" in ctx.text:
-            raise ValueError(ctx.text)
-        if "knife" in ctx.text:
-            ctx.flag("knife")
 
 
 GUARD = Workflow("guard").then(Judge())

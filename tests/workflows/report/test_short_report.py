@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from markdown_it import MarkdownIt
 
-from penstock import InputContext, Processor, Workflow
+from penstock import Workflow
 from penstock.processors.text import RegexFilterProcessor, UnicodeNormalizer
 from penstock.workflows.batch import Call, check_each
 from penstock.workflows.cli.report_tables import PrintedReport
@@ -23,24 +23,10 @@ from penstock.workflows.report.short_report import Collected, ShortReport, Short
 from penstock.workflows.report.summaries import TEXT_CHARS, ReportSource
 from penstock.workflows.rows.reading import InputRow, RawRow, call_of, parse_json
 from penstock.workflows.rows.results import RowChecked, RunCounts, result_of
+from tests.workflows.report.judging import Judge
 
 ADDRESS = "ann@example.com"
 PHONE = "+1 415-555-0132"
-
-
-class Judge(Processor[Any]):
-    """Blocks bombs, flags knives, and breaks on crashes with an error that quotes the row."""
-
-    edits = "nothing"
-
-    def process_input(self, ctx: InputContext) -> None:
-        """Judge."""
-        if "bomb" in ctx.text:
-            ctx.abort("no bombs")
-        if "crash" in ctx.text:
-            raise ValueError(ctx.text)
-        if "knife" in ctx.text:
-            ctx.flag("knife")
 
 
 GUARD = (
@@ -216,30 +202,17 @@ def test_no_report_holds_an_id_of_a_refused_message() -> None:
 
 @settings(max_examples=40)
 @given(st.lists(st.sampled_from(["fine", "bomb", "knife", ADDRESS, 3, "crash"]), max_size=40), st.data())
-def test_parts_of_the_rows_give_the_report_of_all(values: list[Any], data: st.DataObject) -> None:
-    """However the rows are dealt out, and in whatever order the parts end: samples depend on the rows only."""
+def test_any_number_of_processes_gives_the_report_of_one(values: list[Any], data: st.DataObject) -> None:
+    """However the rows are dealt out: each process sees its part only, and samples depend on the rows only."""
     checked = [replace(one, seconds=one.item.line % 7 / 100) for one in results(*values)]
-    whole, counts, form = Collected(2), RunCounts(), ShortRows(source(), 2)
-    make = form.maker(GUARD)
+    form = ShortRows(source(), 2)
+    alone, processes = form.maker(GUARD), [form.maker(GUARD) for _ in range(3)]
+    whole, dealt = Collected(2), Collected(2)
     for one in checked:
-        whole.add(make(one))
-        counts.add(result_of(one))
-    dealt = [data.draw(st.integers(0, 2)) for _ in checked]
-    merged, summed = Collected(2), RunCounts()
-    for part in data.draw(st.permutations(range(3))):
-        collected, part_counts, make = Collected(2), RunCounts(), form.maker(GUARD)
-        for one, its in zip(checked, dealt, strict=True):
-            if its == part:
-                collected.add(make(one))
-                part_counts.add(result_of(one))
-        merged.merge(collected)
-        summed.merge(part_counts)
-    assert merged.samples.as_json() == whole.samples.as_json()
-    assert merged.slowest.rows() == whole.slowest.rows()
-    assert (summed.statuses, summed.flagged, summed.broken) == (counts.statuses, counts.flagged, counts.broken)
-    assert {path: (step.statuses, step.edits, step.slowest) for path, step in summed.steps.items()} == {
-        path: (step.statuses, step.edits, step.slowest) for path, step in counts.steps.items()
-    }
+        whole.add(alone(one))
+        dealt.add(data.draw(st.sampled_from(processes))(one))
+    assert dealt.samples.as_json() == whole.samples.as_json()
+    assert dealt.slowest.rows() == whole.slowest.rows()
 
 
 def test_few_rows_are_kept_of_many_and_they_are_spread() -> None:

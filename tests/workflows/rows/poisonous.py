@@ -13,7 +13,7 @@ from typing import Any
 from penstock import InputContext, Processor, Workflow
 from penstock.workflows.rows.job import RowsJob
 from penstock.workflows.rows.processes import checked_in_processes
-from penstock.workflows.rows.reading import RawRow, parse_json
+from penstock.workflows.rows.reading import RawRow
 from penstock.workflows.rows.results import ResultFields, RowResult, as_json
 
 
@@ -75,4 +75,4 @@ JOB = RowsJob(f"{__file__}:guard", forms=(Lines(),))
 def checked(rows: Iterable[bytes], *, processes: int = 2, row_seconds: float = 60.0) -> list[RowResult]:
     """Check lines of JSON in processes."""
     raw = (RawRow(number, line) for number, line in enumerate(rows, 1))
-    return list(checked_in_processes(JOB, parse_json, raw, processes=processes, row_seconds=row_seconds))
+    return list(checked_in_processes(JOB, raw, processes=processes, row_seconds=row_seconds))

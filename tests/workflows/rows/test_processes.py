@@ -71,7 +71,7 @@ def test_a_row_that_kills_its_worker_costs_that_row() -> None:
 
 def test_workers_are_kept_for_the_next_rows() -> None:
     """Also if one was killed meanwhile, by a row or while it waited, and if the rows were left early."""
-    with RowProcesses(JOB, parse_json, processes=1) as pool:
+    with RowProcesses(JOB, processes=1) as pool:
 
         def statuses(*texts: str) -> list[str]:
             rows = enumerate(lines_of(*texts), 1)
@@ -147,12 +147,12 @@ def test_time_in_which_all_processes_are_stopped_is_not_that_of_a_row(monkeypatc
 
 def test_a_worker_that_ends_between_two_rows_costs_nothing() -> None:
     """Its block goes on in another worker: no row is blamed, lost or doubled."""
-    pool = RowProcesses(JOB, parse_json, processes=1)
+    pool = RowProcesses(JOB, processes=1)
     pool._rows = raw_rows(lines_of("a", "b", "c", "d", "e"))
     try:
         assert pool._has_waiting(1)
         block = pool._waiting.popleft()
-        worker = _Worker(JOB, parse_json, 60.0)
+        worker = _Worker(JOB, 60.0)
         pool._workers.append(worker)
         worker.block, worker._at.value = block, 1
         checker = JOB.started()
@@ -190,7 +190,7 @@ def test_input_is_read_a_few_blocks_ahead_only() -> None:
     """However fast it comes: memory does not grow with it."""
     read = count()
     rows = (RawRow(next(read) + 1, b'"text"') for _ in range(10**6))
-    with closing(checked_in_processes(JOB, parse_json, rows, processes=2)) as results:
+    with closing(checked_in_processes(JOB, rows, processes=2)) as results:
         for _ in range(100):
             next(results)
     assert next(read) <= 100 + 2 * (BLOCKS_AHEAD + 1) * BLOCK_ROWS
@@ -199,7 +199,7 @@ def test_input_is_read_a_few_blocks_ahead_only() -> None:
 def test_leaving_early_ends_the_workers() -> None:
     """Nobody keeps a core busy afterwards."""
     rows = (RawRow(number, b'"text"') for number in range(1, 100_000))
-    with closing(checked_in_processes(JOB, parse_json, rows, processes=2)) as results:
+    with closing(checked_in_processes(JOB, rows, processes=2)) as results:
         next(results)
         children = _children()
         assert len(children) >= 2
@@ -215,7 +215,7 @@ def test_an_error_of_reading_comes_after_the_results_of_what_was_read() -> None:
         raise RowsError("the file is broken here")
 
     taken = []
-    results = checked_in_processes(JOB, parse_json, rows(), processes=2)
+    results = checked_in_processes(JOB, rows(), processes=2)
     with pytest.raises(RowsError, match="broken here"):  # noqa: PT012 - it comes at the end
         for result in results:
             taken.append(result.line)  # noqa: PERF401 - what was taken before the error counts
@@ -226,7 +226,7 @@ def test_a_workflow_that_cannot_be_loaded_is_an_error() -> None:
     """Not an endless row of processes."""
     job = RowsJob("no_such_module:guard")
     with pytest.raises(RowsError, match=r"cannot load the workflow.*no_such_module"):
-        list(checked_in_processes(job, parse_json, [RawRow(1, b'"text"')], processes=2))
+        list(checked_in_processes(job, [RawRow(1, b'"text"')], processes=2))
 
 
 def test_workers_that_die_before_they_check_anything_end_the_run(tmp_path) -> None:
@@ -234,7 +234,7 @@ def test_workers_that_die_before_they_check_anything_end_the_run(tmp_path) -> No
     (tmp_path / "dying.py").write_text("import os\nos._exit(9)\n")
     job = RowsJob(f"{tmp_path}/dying.py:guard")
     with pytest.raises(RowsError, match="before they have checked a row; the last one ended with exit code 9"):
-        list(checked_in_processes(job, parse_json, [RawRow(1, b'"text"')], processes=2))
+        list(checked_in_processes(job, [RawRow(1, b'"text"')], processes=2))
 
 
 def test_workers_killed_again_and_again_lose_and_double_nothing() -> None:
@@ -254,7 +254,7 @@ def test_workers_killed_again_and_again_lose_and_double_nothing() -> None:
     try:
         results = []
         for result in checked_in_processes(
-            JOB, parse_json, (RawRow(number, line) for number, line in enumerate(rows, 1)), processes=2
+            JOB, (RawRow(number, line) for number, line in enumerate(rows, 1)), processes=2
         ):
             results.append(result)
             if result.line % 40 == 0:
