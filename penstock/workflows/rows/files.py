@@ -329,7 +329,7 @@ def _remote_errors(name: str, verb: str) -> Generator[None]:
     except ImportError as error:  # the text of fsspec names the package
         raise RowsError(f"cannot {verb} {name}: {error}") from error
     except ValueError as error:
-        raise RowsError(f"cannot {verb} {name}: fsspec knows no such kind of URL") from error
+        raise RowsError(f"cannot {verb} {name}: fsspec does not support this kind of URL") from error
     except Exception as error:  # each library has errors of its own
         raise RowsError(f"cannot {verb} {name}: {reason_of(error)}") from error
 

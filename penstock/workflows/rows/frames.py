@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from penstock.engine.values.frozen import is_items, is_mapping
 from penstock.workflows.rows.arrow import Table, pa
-from penstock.workflows.rows.reading import RowsError, Unreadable
+from penstock.workflows.rows.reading import TOO_DEEP, RowsError, Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -214,7 +214,7 @@ def _readable(value: Any) -> Any:
     try:
         return _python(value)
     except RecursionError:
-        return Unreadable("it is nested too deeply")
+        return Unreadable(TOO_DEEP)
 
 
 def _python(value: Any) -> Any:

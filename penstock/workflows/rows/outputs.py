@@ -21,14 +21,14 @@ OutputFormat = Literal["jsonl", "csv", "parquet"]
 
 
 class Written(NamedTuple):
-    """What is written of a result, and what stderr is told of it."""
+    """A result as it is written to the output, and the line about its problem for stderr, if it has one."""
 
     made: Any
     problem: str | None
 
 
 def written_of(checked: RowChecked, made: Any) -> Written:
-    """Return what is written of a result, with what stderr is told of it."""
+    """Return a result as it is written, with the line about its problem."""
     if checked.error is None:
         return Written(made, None)
     where = "" if checked.item.file is None else f"{checked.item.file}: "

@@ -1,6 +1,7 @@
 """`WorkflowBatches`: a workflow on batches of rows, by the library that they come from."""
 
 import gc
+import json
 import multiprocessing
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from penstock import InputContext, PIIDetector, Processor, Workflow
 from penstock.engine import OptionError
 from penstock.workflows.loading import LoadingError
 from penstock.workflows.rows import RowsError, WorkflowBatches, batches as module, job, warm
+from penstock.workflows.rows.reading import TOO_DEEP, RawRow, parse_json
 from tests.workflows.rows import poisonous
 
 TEXTS = ["Write to ann@example.com", "fine", None, "", "\0 bob@example.com é"]
@@ -181,6 +183,16 @@ def test_no_value_breaks_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
         made = WorkflowBatches(guard(), text="t")({"t": [value, "é" * 2**19]})
         assert made["status"] == ["invalid", "passed"]
         assert made["error"][0]["message"] == "column 't': it is longer than 1 MiB"
+
+
+def test_values_are_nested_as_deeply_as_in_a_line_of_json() -> None:
+    """Whatever the stack holds: a row of a batch and one of a file are invalid from the same depth on."""
+    rows = [{"messages": [{"role": "user", "content": "x", "more": nested(depth)}]} for depth in (196, 197)]
+    made = WorkflowBatches(guard())({"messages": [row["messages"] for row in rows]})
+    lines = [parse_json(RawRow(1, json.dumps(row).encode())) for row in rows]
+    assert [line.problem for line in lines] == [None, TOO_DEEP]
+    assert made["status"] == ["passed", "invalid"]
+    assert made["error"][1]["message"] == TOO_DEEP
 
 
 def nested(depth: int) -> Any:

@@ -113,7 +113,7 @@ def test_several_files_and_globs_are_read_in_order(run, world: Path) -> None:
         (["-i", "folder"], "cannot read folder: it is a folder; name its files, for example 'folder/*.jsonl'"),
         (["-i", "*.gz"], "no file matches *.gz"),
         (["-i", "a.jsonl", "-i", "a.*"], "a.jsonl is given twice as input; give each file once"),
-        (["-i", "wrong://x/y.jsonl"], "cannot read wrong://x/y.jsonl: fsspec knows no such kind of URL"),
+        (["-i", "wrong://x/y.jsonl"], "cannot read wrong://x/y.jsonl: fsspec does not support this kind of URL"),
         (["-i", "t.csv"], "t.csv has none of the columns text, messages, content, parts; it has 'body', 'n'; name the"),
         (["-i", "t.csv", "--text", "txt"], "t.csv has no column 'txt'; it has 'body', 'n'; name the one to check"),
         (["-i", "t.csv", "--stage", "process_tool_result"], "t.csv has no column 'result'; it has"),
