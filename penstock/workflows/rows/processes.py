@@ -18,6 +18,7 @@ from collections import deque
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from logging.handlers import QueueHandler
+from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from threading import RLock
 from time import monotonic
@@ -443,6 +444,7 @@ def _interrupts_blocked() -> Generator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    resource_tracker.ensure_running()  # the first start of a process starts it, and unblocks Ctrl-C for both
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

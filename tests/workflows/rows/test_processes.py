@@ -4,6 +4,8 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -26,6 +28,8 @@ from penstock.workflows.rows.processes import (
 )
 from penstock.workflows.rows.reading import RawRow, RowsError, parse_json
 from tests.workflows.rows.poisonous import JOB, checked
+
+ROOT = Path(__file__).parents[3]
 
 pytestmark = pytest.mark.timeout(120)  # processes start slowly where many tests run at once
 
@@ -204,6 +208,27 @@ def test_leaving_early_ends_the_workers() -> None:
         children = _children()
         assert len(children) >= 2
     assert not [child for child in children if _is_worker(child)]
+
+
+def test_no_worker_heeds_ctrl_c() -> None:
+    """A terminal sends it to all processes, and this one ends the others; the first worker is no exception."""
+    code = (
+        "import sys; from contextlib import closing; from pathlib import Path\n"
+        "from tests.workflows.rows.poisonous import JOB\n"
+        "from penstock.workflows.rows.processes import checked_in_processes\n"
+        "from penstock.workflows.rows.reading import RawRow\n"
+        "rows = (RawRow(number, b'\"text\"') for number in range(10**6))\n"
+        "with closing(checked_in_processes(JOB, rows, processes=2)) as results:\n"
+        "    for _ in range(2000): next(results)\n"
+        "    for task in Path('/proc/self/task').iterdir():\n"
+        "        for child in (task / 'children').read_text().split():\n"
+        "            if b'spawn_main' in Path(f'/proc/{child}/cmdline').read_bytes():\n"
+        "                print(Path(f'/proc/{child}/status').read_text().partition('SigBlk:')[2].split()[0])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    blocked = [int(mask, 16) for mask in done.stdout.split()]
+    assert len(blocked) == 2
+    assert all(mask & 1 << (signal.SIGINT - 1) for mask in blocked)
 
 
 def test_an_error_of_reading_comes_after_the_results_of_what_was_read() -> None:
