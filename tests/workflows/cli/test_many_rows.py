@@ -13,6 +13,7 @@ import pytest
 import penstock
 from penstock.workflows.cli.run import SMALL
 from penstock.workflows.rows import processes
+from tests.workflows.cli.ctrl_c import heed_ctrl_c
 
 ROOT = Path(penstock.__file__).parents[1]
 POISONOUS = Path(__file__).parents[1] / "rows" / "poisonous.py"
@@ -25,11 +26,15 @@ def started(cwd: Path, *argv: str) -> subprocess.Popen[bytes]:
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     pipe = subprocess.PIPE
     command = [sys.executable, "-W", "error", "-m", "penstock", "run", *argv]
-    return subprocess.Popen(command, cwd=cwd, env=env, stdout=pipe, stderr=pipe, preexec_fn=_heed_ctrl_c)  # noqa: PLW1509
-
-
-def _heed_ctrl_c() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return subprocess.Popen(
+        command,
+        cwd=cwd,
+        env=env,
+        stdout=pipe,
+        stderr=pipe,
+        preexec_fn=heed_ctrl_c,  # noqa: PLW1509 - it takes no lock
+        start_new_session=True,
+    )
 
 
 def written(world: Path, count: int) -> str:
@@ -115,11 +120,11 @@ def test_a_row_that_cannot_be_parsed_is_a_dead_letter_as_it_came(world: Path, ru
 
 
 def test_ctrl_c_ends_the_workers_too(world: Path) -> None:
-    """Whole lines, the same sentences as with one process, and no traceback of a worker."""
+    """Whole lines, the same sentences as with one process, and no traceback: a terminal tells all processes."""
     (world / "rows.jsonl").write_text('"text"\n' * 2_000_000)
     with started(world, "guards.py:guard", "-i", "rows.jsonl", "-j", "2") as process:
         first = [json.loads(process.stdout.readline()) for _ in range(3)]
-        os.kill(process.pid, signal.SIGINT)
+        os.killpg(process.pid, signal.SIGINT)
         rest = process.stdout.read()
         err = process.stderr.read().decode()
         assert process.wait() == 130

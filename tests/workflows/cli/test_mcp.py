@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from tests.workflows.cli.ctrl_c import heed_ctrl_c
+
 pytest.importorskip("mcp")
 
 import anyio
@@ -163,6 +165,7 @@ def started(guards: str, *argv: str) -> subprocess.Popen[bytes]:
         stdout=pipe,
         stderr=pipe,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
+        preexec_fn=heed_ctrl_c,  # noqa: PLW1509 - it takes no lock
     )
 
 

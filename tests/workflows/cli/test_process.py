@@ -12,6 +12,7 @@ import pytest
 
 import penstock
 from penstock.workflows.cli.terminal import MOST_COUNTED
+from tests.workflows.cli.ctrl_c import heed_ctrl_c
 
 ROOT = Path(penstock.__file__).parents[1]
 COMMAND = [sys.executable, "-W", "error", "-m", "penstock"]
@@ -28,13 +29,8 @@ def started(cwd: Path, *argv: str, **env: str) -> subprocess.Popen[bytes]:
         stdin=pipe,
         stdout=pipe,
         stderr=pipe,
-        preexec_fn=_heed_ctrl_c,  # noqa: PLW1509 - it takes no lock
+        preexec_fn=heed_ctrl_c,  # noqa: PLW1509 - it takes no lock
     )
-
-
-def _heed_ctrl_c() -> None:
-    """A shell starts a job in the background with SIGINT ignored, and a child inherits that."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_rows_are_answered_as_they_come(world: Path) -> None:
