@@ -209,16 +209,13 @@ class PackedSums:
             counted: how often each place occurs.
             lanes: the lanes at all places, added as often as each occurs.
         """
-        several: WeightRows = {}
+        made = self._made  # each place has its number: it is among those added
+        several: dict[int, int] = {}
         for place, count in counted.items():
             if count > 1:
-                if count in several:
-                    several[count].append(place)
-                else:
-                    several[count] = [place]
-        totals = {count: self.added(places) for count, places in sorted(several.items())}
-        rest = lanes - sum([count * total for count, total in totals.items()])
-        return [(1, self._parted(rest)), *[(count, self._parted(total)) for count, total in totals.items()]]
+                several[count] = several.get(count, 0) + made[place]
+        rest = lanes - sum([count * total for count, total in several.items()])
+        return [(1, self._parted(rest)), *[(count, self._parted(total)) for count, total in sorted(several.items())]]
 
     def _parted(self, total: int) -> Sequence[int]:
         """Return the sum of some lanes, by head."""
