@@ -93,9 +93,12 @@ def _parts_texts(message: Message, kinds: Collection[str]) -> Iterator[Text]:
 
 def unread_bodies(message: Message, kinds: Collection[str]) -> list[Unread]:
     """Return the parts of a message, of those kinds, with a body that cannot be read."""
+    parts = message.parts
+    if len(parts) == 1 and type(parts[0]) is TextPart:  # by far the most
+        return []
     return [
         Unread(message.id, index, part.type)
-        for index, part in enumerate(message.parts)
+        for index, part in enumerate(parts)
         if part.type != "text" and part.type in kinds and _is_unread(part)
     ]
 

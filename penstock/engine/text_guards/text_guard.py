@@ -74,7 +74,7 @@ class TextGuard(WholeTexts):
     max_hold: int = MAX_HOLD
     read_parts_separately: bool = True
 
-    searching: ClassVar[tuple[str, ...]] = ("find", "hold", "scan")
+    searching: ClassVar[tuple[str, ...]] = ("find", "hold", "scan", "judged")
     glancing: ClassVar[tuple[str, ...]] = ("quiet",)
     glances: ClassVar[bool] = False
 
@@ -237,11 +237,7 @@ class TextGuard(WholeTexts):
 
         If `find` or `scan` is async, the texts are judged concurrently.
         """
-        search = self._in_run
-        if len(texts) == 1:  # it has no neighbour, so nothing has to be grouped
-            if self._is_quiet(texts):
-                return {}
-            search = self._searched_run
+        search = self._in_run if len(texts) > 1 else self._searched_run  # a glance at a lone one came before
         runs = self.runs(texts, ctx)
         found: list[Sequence[Found]] = []
         if self.awaits:
@@ -284,13 +280,14 @@ class TextGuard(WholeTexts):
 
     async def _in_run(self, ctx: AnyContext, run: Sequence[Text]) -> Sequence[Found]:
         """Return what is found in texts that are read as one, in order."""
-        return () if len(run) == 1 and self._is_quiet(run) else await self._searched_run(ctx, run)
+        return () if self.is_quiet(run) else await self._searched_run(ctx, run)
 
-    def _is_quiet(self, lone: Sequence[Text]) -> bool:
-        """Return whether a glance shows that nothing is found in a text that is read alone."""
-        text = lone[0]
-        asked = self.glances and len(text.text) <= PIECE and not text.key
-        return asked and self.quiet(text.text, 0, EMPTY, final=True) is not None
+    def is_quiet(self, texts: Sequence[Text]) -> bool:
+        """Return whether there is one text, which is read alone, and a glance shows that nothing is found in it."""
+        if not self.glances or len(texts) > 1:
+            return False
+        text = texts[0]
+        return len(text.text) <= PIECE and not text.key and self.quiet(text.text, 0, EMPTY, final=True) is not None
 
     async def _searched_run(self, ctx: AnyContext, run: Sequence[Text]) -> Sequence[Found]:
         """Return what a search finds in texts that are read as one, in order.

@@ -29,7 +29,7 @@ from penstock.engine.values.texts import TextPlace
 from penstock.engine.workers import let_go
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from penstock.engine.processor.context import (
         AnyContext,
@@ -88,6 +88,11 @@ class WholeTexts(Processor):
     def edits_of(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
         """Return the edits, by place. Use the context to abort, to add notes and to put facts."""
         raise NotImplementedError
+
+    def is_quiet(self, texts: Sequence[Text]) -> bool:
+        """Return whether a glance shows that nothing is to be done about texts, so that they need not be judged."""
+        del texts
+        return False
 
     async def judged(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
         """Return the edits, by default those of `edits_of`; a subclass with ``awaits`` may be async here."""
@@ -188,15 +193,35 @@ class WholeTexts(Processor):
 
     def process_tool_call(self, ctx: ToolCallContext) -> Changes:
         """Judge a tool's arguments, keys included."""
-        return self._run(self._value_guarded(ctx, ctx.arguments, "arguments"))
+        return self._guard_value(ctx, ctx.arguments, "arguments")
 
     def process_tool_result(self, ctx: ToolResultContext) -> Changes:
         """Judge a tool's result, keys included."""
-        return self._run(self._value_guarded(ctx, ctx.result, "result"))
+        return self._guard_value(ctx, ctx.result, "result")
 
     def _guard_messages(self, ctx: AnyContext, messages: Sequence[Message]) -> Changes:
         asked = messages[-1:] if self.last_message_only else messages
-        return self._run(self._messages_guarded(ctx, (*asked, *self._system_messages(ctx))))
+        unchanged = _unchanged(ctx)
+        fresh: list[Message] = []
+        unread: list[Unread] = []
+        texts: list[Text] = []
+        for message in (*asked, *self._system_messages(ctx)):
+            if unchanged.get(message.id) is not message:
+                fresh.append(message)
+                texts += message_texts(message, self.kinds)
+                if self.on_unread != "allow":
+                    unread += unread_bodies(message, self.unread_kinds)
+        if unread:
+            self.unread(ctx, unread)
+
+        def finish(edits: Mapping[TextPlace, Edits]) -> Changes:
+            touched = {place.message_id for place in edits} if edits else ()
+            for message in fresh:
+                if message.id not in touched:
+                    unchanged[message.id] = message
+            return self.changed(ctx, edits)
+
+        return self._judge(ctx, distinct(texts) if len(texts) > 1 else texts, finish)
 
     def _system_messages(self, ctx: AnyContext) -> Sequence[Message]:
         """Return the system messages that are read in a stage."""
@@ -206,22 +231,26 @@ class WholeTexts(Processor):
             return ctx.message_list.system
         return [message for message, source, _ in ctx.entries if source == "system" and message.from_client]
 
-    def _run(self, work: Coroutine[object, None, Changes]) -> Changes:
-        return work if self.awaits else run_without_loop(work, self.id)
-
-    async def _messages_guarded(self, ctx: AnyContext, shown: Sequence[Message]) -> Changes:
-        unchanged = _unchanged(ctx)
-        fresh = [message for message in shown if unchanged.get(message.id) is not message]
-        if self.on_unread != "allow":
-            self.unread(ctx, [part for message in fresh for part in unread_bodies(message, self.unread_kinds)])
-        texts = distinct([text for message in fresh for text in message_texts(message, self.kinds)])
-        edits = self.possible(ctx, texts, await self.judged(ctx, texts)) if texts else _NO_EDITS
+    def _judge(
+        self, ctx: AnyContext, texts: list[Text], finish: Callable[[Mapping[TextPlace, Edits]], Changes]
+    ) -> Changes:
+        """Judge texts, and return what ``finish`` makes of the edits; awaitable if the processor is async."""
+        if self.awaits:
+            return self._judge_async(ctx, texts, finish)
+        if not texts or self.is_quiet(texts):
+            return finish(_NO_EDITS)
+        edits = self.possible(ctx, texts, run_without_loop(self.judged(ctx, texts), self.id))
         let_go(texts)
-        touched = {place.message_id for place in edits}
-        for message in fresh:
-            if message.id not in touched:
-                unchanged[message.id] = message
-        return self.changed(ctx, edits)
+        return finish(edits)
+
+    async def _judge_async(
+        self, ctx: AnyContext, texts: list[Text], finish: Callable[[Mapping[TextPlace, Edits]], Changes]
+    ) -> Changes:
+        if not texts or self.is_quiet(texts):
+            return finish(_NO_EDITS)
+        edits = self.possible(ctx, texts, await self.judged(ctx, texts))
+        let_go(texts)
+        return finish(edits)
 
     def possible(
         self, ctx: AnyContext, texts: Iterable[Text], edits: Mapping[TextPlace, Edits]
@@ -235,13 +264,15 @@ class WholeTexts(Processor):
             ctx.abort(f"it would edit what can only be read: an id, an address, metadata or a number ({fields})")
         return {place: made for place, made in edits.items() if place not in fixed} if fixed else edits
 
-    async def _value_guarded(self, ctx: AnyContext, value: Value, field: str) -> Changes:
+    def _guard_value(self, ctx: AnyContext, value: Value, field: str) -> Changes:
         if self.on_unread != "allow" and "tool" in self.unread_kinds and holds_unread(value):
             self.unread(ctx, [Unread("", 0, "tool")])
         texts = list(value_texts(value, (field,), TextPlace("", 0)))
-        edits = self.possible(ctx, texts, await self.judged(ctx, texts)) if texts else _NO_EDITS
-        let_go(texts)
-        return TextEdits({place.path: made for place, made in edits.items()}) if edits else None
+        return self._judge(ctx, texts, _value_edits)
+
+
+def _value_edits(edits: Mapping[TextPlace, Edits]) -> Changes:
+    return TextEdits({place.path: made for place, made in edits.items()}) if edits else None
 
 
 _NO_EDITS: Mapping[TextPlace, Edits] = {}

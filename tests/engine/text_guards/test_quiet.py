@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import anyio.lowlevel
 import pytest
 from hypothesis import given, strategies as st
 
@@ -125,6 +126,38 @@ def test_a_search_from_a_mixin_has_no_glance_of_another() -> None:
             assert "bl" not in "".join(chunk.text for chunk in chunks)
         assert chunks.outcome is not None
         assert chunks.outcome.blocked
+
+
+def test_a_judgement_of_its_own_has_no_glance_of_another() -> None:
+    """A subclass that judges whole texts by itself is asked about every text."""
+
+    class Stops(RegexFilterProcessor):
+        async def judged(self, ctx: Any, texts: Any) -> Any:
+            if any("blue" in text.text for text in texts):
+                ctx.abort("blue")
+            return await super().judged(ctx, texts)
+
+    assert Workflow("w").then(Stops(presets=["pii"])).check_sync("all is blue").blocked
+
+
+@pytest.mark.parametrize(
+    "text", ["nothing", "a secret", Message.user([TextPart("a sec"), TextPart("ret here")]), Message.user("")]
+)
+async def test_a_guard_that_waits_glances_at_whole_texts_like_one_that_does_not(text: Any) -> None:
+    """It finds the same, and is asked whether a text is quiet as often."""
+
+    class Waits(Word):
+        async def find(self, text: str, ctx: Any, *, final: bool) -> list[Edit]:  # type: ignore[override]
+            await anyio.lowlevel.checkpoint()
+            return super().find(text, ctx, final=final)
+
+        def quiet(self, text: str, start: int, notes: Mapping[str, Any], *, final: bool) -> int | None:
+            return super().quiet(text, start, notes, final=final)
+
+    plain, waits = Word(), Waits()
+    found = [await Workflow("w").then(guard).check(text) for guard in (plain, waits)]
+    assert found[0].text == found[1].text
+    assert plain.asked == waits.asked
 
 
 @pytest.mark.parametrize(
