@@ -335,6 +335,20 @@ class NormalizedText:
                 self.counts[kind] += len(edits)
 
 
+_UNSEEN_IN_ASCII = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+
+
+def is_normal(text: str, profile: Profile) -> bool:
+    """Return whether one look shows that a profile leaves a text as it is: it is plain ASCII."""
+    return (
+        text.isascii()
+        and profile.whitespace == "keep"
+        and not profile.trim
+        and len(text) <= PIECE
+        and _UNSEEN_IN_ASCII.search(text) is None
+    )
+
+
 def normalize(text: str, profile: Profile, *, prose: bool = True) -> NormalizedText:
     """Return a text as a profile normalizes it; white space is changed only in ``prose``.
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, cast, get_args
 
-from penstock.detection.unicode.normalizing import Confusables, Form, Invisible, Profile, Whitespace, normalize, pieces
+from penstock.detection.unicode.normalizing import (
+    Confusables,
+    Form,
+    Invisible,
+    Profile,
+    Whitespace,
+    is_normal,
+    normalize,
+    pieces,
+)
 from penstock.engine.processor.processor import flag, one_of
 from penstock.engine.text_guards.reporting import add_counts
 from penstock.engine.text_guards.whole_texts import WholeTexts
@@ -117,11 +126,12 @@ class UnicodeNormalizer(WholeTexts):
 
     def edits_of(self, ctx: Context[Any], texts: list[Text]) -> Mapping[TextPlace, Edits]:
         """Return the edits that normalize the texts; counts go to the record and the fact."""
+        unsettled = [text for text in texts if not (text.fixed or is_normal(text.text, self.profile))]
+        if not unsettled:
+            return {}
         edits: dict[TextPlace, Edits] = {}
         counts: Counter[str] = Counter()
-        for text in texts:
-            if text.fixed:
-                continue
+        for text in unsettled:
             made: list[Edit] = []
             for start, piece in pieces(text.text, self.profile):
                 found = normalize(piece, self.profile, prose=text.kind in _PROSE)

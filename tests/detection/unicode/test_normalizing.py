@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import assume, given, strategies as st
 
-from penstock.detection.unicode.normalizing import Profile, normalize
+from penstock.detection.unicode.normalizing import Profile, is_normal, normalize
 from penstock.engine.values.edits import apply, normalise as checked
 
 CHARS = (
@@ -41,6 +41,20 @@ def reference(text: str, **options: bool) -> str:
     collapse = chosen.pop("collapse_whitespace")
     how = "collapse-all" if collapse else "keep"
     return normalize(text, Profile(form="NFKC", invisible="keep", whitespace=how, keep_layout=False, **chosen)).text
+
+
+@given(
+    text=st.text(st.sampled_from("ab \n\t\x07\x0b\x1b\x7f\u200b\u0301"), max_size=4),
+    profile=PROFILES,
+    prose=st.booleans(),
+)
+def test_what_a_look_shows_to_be_normal_is_left_as_it_is(text: str, profile: Profile, *, prose: bool) -> None:
+    """Nothing in it is changed, and nothing counted."""
+    found = normalize(text, profile, prose=prose)
+    if is_normal(text, profile):
+        assert (found.text, found.edits, found.counts) == (text, (), {})
+    elif text.isascii() and profile.whitespace == "keep" and not profile.trim:
+        assert set(text) & set("\x07\x0b\x1b\x7f")
 
 
 @given(text=TEXTS, profile=PROFILES)
