@@ -55,13 +55,15 @@ def apply_result(
     effects = ctx.effects
     if effects is not None and effects.tripwire is not None:
         return _tripped(call, step, payload, effects, effects.tripwire, started)
-    try:
-        after = _applied(step, payload, effects, result)
-        changes = _changes(step, payload, after, effects, result, listening=started > 0)
-    except Exception as error:  # noqa: BLE001 - a result that cannot be applied is the step's failure
-        return fail(call, step, payload, error, started, effects)
-    if payload.changes is not None:
-        after.changes = followed_by(payload.changes, changes)
+    after, changes = payload, NO_CHANGES
+    if result is not None or effects is not None:
+        try:
+            after = _applied(step, payload, effects, result)
+            changes = _changes(step, payload, after, effects, result, listening=started > 0)
+        except Exception as error:  # noqa: BLE001 - a result that cannot be applied is the step's failure
+            return fail(call, step, payload, error, started, effects)
+        if payload.changes is not None:
+            after.changes = followed_by(payload.changes, changes)
     if started:
         status: Status = "passed"
         edits: PlacedEdits = ()

@@ -73,7 +73,9 @@ def check_run_options(given: RunOptions) -> None:
     Raises:
         UsageError: there is no such option.
     """
-    _check_names("run option", given, RunOptions.__annotations__)
+    known = RunOptions.__annotations__
+    if not given.keys() <= known.keys():
+        _check_names("run option", given, known)
 
 
 def check_stage(stage: str, stages: Iterable[str]) -> None:

@@ -286,7 +286,8 @@ class SpanLog:
 
     def open_run(self) -> None:
         """Tell observers that the run has begun."""
-        self._tell(self.root, "start")
+        if self._observers:
+            self._tell(self.root, "start")
 
     def part(self, kind: SpanKind, path: str, name: str) -> OpenSpan:
         """Begin a part whose path in events is known: a model step, a model call, or a tool call."""
@@ -297,7 +298,8 @@ class SpanLog:
             span.name = path
             self.current = self._parts[path] = span
         self.spans.append(span)
-        self._tell(span, "start")
+        if self._observers:
+            self._tell(span, "start")
         return span
 
     def begin(self, kind: SpanKind, parent: OpenSpan | None, name: str, *, path: str = "", stage: str = "") -> OpenSpan:
@@ -309,11 +311,11 @@ class SpanLog:
         if self._apart is not None:
             self._apart.append((span, "start"))
             return span
-        if self._observers:
-            span.event_path = self._free_path(span)
         if self.keeps:
             self.spans.append(span)
-        self._tell(span, "start")
+        if self._observers:
+            span.event_path = self._free_path(span)
+            self._tell(span, "start")
         return span
 
     def _free_path(self, span: OpenSpan) -> str:
@@ -340,7 +342,7 @@ class SpanLog:
         """Tell observers of the end of a part."""
         if self._apart is not None:
             self._apart.append((span, "end"))
-        else:
+        elif self._observers:
             self._tell(span, "end")
 
     def add_step(self, made: StepSpan) -> None:
@@ -380,8 +382,6 @@ class SpanLog:
     # Observers
 
     def _tell(self, span: OpenSpan, phase: Literal["start", "end"]) -> None:
-        if not self._observers:
-            return
         seconds = 0.0 if span.ended is None else span.ended - span.at
         details: Values = EMPTY if phase == "start" else freeze(dict(span.details))
         if span.taken is not None and phase == "end":

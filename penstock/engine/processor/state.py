@@ -173,10 +173,9 @@ class RunState:
 
     def state_of(self, step: StepLike) -> Value:
         """Return the step's state, made on first use."""
-        try:
-            return self.states[step.path]
-        except KeyError:
-            return self.states.setdefault(step.path, step.new_state())
+        states = self.states
+        path = step.path
+        return states[path] if path in states else states.setdefault(path, step.new_state())
 
     def shadowed(self) -> RunState:
         """Return a copy for shadow steps: what they write to the request context does not reach the run."""
@@ -215,18 +214,20 @@ class StageCall:
 
     __slots__ = ("fresh", "info", "limited", "run", "span", "stage")
 
-    def __init__(self, run: RunState, stage: StageLike, info: Values, fresh: frozenset[str]) -> None:
+    def __init__(
+        self, run: RunState, stage: StageLike, info: Values, fresh: frozenset[str], span: OpenSpan | None = None
+    ) -> None:
         self.run = run
         self.stage = stage
         self.info = info
         self.fresh = fresh
         self.limited = False
-        self.span: OpenSpan | None = None
+        self.span = span
 
     def within(self, span: OpenSpan) -> StageCall:
         """Return a copy of the call for the steps of a part of the run."""
-        made = self._with(self.run)
-        made.span = span
+        made = StageCall(self.run, self.stage, self.info, self.fresh, span)
+        made.limited = self.limited
         return made
 
     def shadowed(self) -> StageCall:
@@ -262,9 +263,8 @@ class StageCall:
         return EnclosedCall(self.run.enclosers, site)
 
     def _with(self, run: RunState) -> StageCall:
-        made = StageCall(run, self.stage, self.info, self.fresh)
+        made = StageCall(run, self.stage, self.info, self.fresh, self.span)
         made.limited = self.limited and run is self.run
-        made.span = self.span
         return made
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.engine.processor.stages import Stage
     from penstock.engine.processor.state import RunState
     from penstock.engine.values.facts import Facts
-    from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.frozen import Values
     from penstock.engine.values.tripwire import Tripwire
 
 MAX_ERROR_RETRIES = 3
@@ -53,10 +53,11 @@ class Conversation:
         "queued_from",
     )
 
-    def __init__(self, messages: MessageList, max_retries: int, max_errors: int) -> None:
-        _check_retries("max_processor_retries", max_retries)
-        _check_retries("max_error_retries", max_errors)
-        self.payload = Payload(messages)
+    def __init__(self, begin: Payload, max_retries: int, max_errors: int) -> None:
+        for option, given in (("max_processor_retries", max_retries), ("max_error_retries", max_errors)):
+            if type(given) is not int or given < 0:
+                raise UsageError(f"{option} is a number of retries, 0 or more, not {given!r}")
+        self.payload = begin
         self.queued_from: Payload | None = None
         self._input: MessageList | None = None  # as the stage that opens the run left it
         self._asked: MessageList | None = None  # as the model was called with it, without its last answer
@@ -199,11 +200,6 @@ class Conversation:
             self.messages = messages.replace_system((), tag=RETRY_TAG)
 
 
-def _check_retries(option: str, given: Value) -> None:
-    if type(given) is not int or given < 0:
-        raise UsageError(f"{option} is a number of retries, 0 or more, not {given!r}")
-
-
 # What a caller gives to a stage
 
 NO_IDS: frozenset[str] = frozenset()
@@ -224,9 +220,9 @@ def add_input(stage: Stage, messages: object, before: MessageList) -> tuple[Mess
     base = before if stage.keeps else before.with_entries(())
     role: Literal["user", "assistant"] = "assistant" if stage.source == "response" else "user"
     if isinstance(messages, str):
-        new = [base.new_message(role, messages)]
-    else:
-        new = [base.completed(message) for message in parse_input(messages, role)]
+        current, message = base.with_text(role, messages, stage.source)
+        return current, frozenset((message.id,))
+    new = [base.completed(message) for message in parse_input(messages, role)]
     return base.with_new(new, stage.source), frozenset([message.id for message in new])
 
 

@@ -91,7 +91,9 @@ class Run:
         self._agent = agent
         observers = [one for one in map(self._observer, observers) if one is not None] if observers else ()
         retries = self._retries = 0 if max_processor_retries is None else max_processor_retries
-        self._conversation = Conversation(MessageList(ids=ids, clock=clock), retries, max_error_retries)
+        usual = ids is RANDOM_IDS and clock is SYSTEM_CLOCK
+        begin = _NOTHING_SAID if usual else Payload(MessageList(ids=ids, clock=clock))
+        self._conversation = Conversation(begin, retries, max_error_retries)
         self._answers = HeldAnswers()
         self._bare_calls: dict[str, StageCall] = {}
         self._state = RunState(run_id or ids.next(), {} if request_context is None else request_context, observers)
@@ -472,23 +474,37 @@ class Run:
                 current, fresh = await run_in_worker(partial(add_input, stage, messages, current))
         if fields or current is not before.message_list:
             start = Payload(current, before.facts, fields)
+        spans = self._state.spans
+        if spans is not None and block is not None:
+            span = spans.begin("stage", None, stage.name, stage=stage.name)
+            call = StageCall(self._state, stage, info, fresh, span)
+            return await self._run_in_span(spans, span, block, call, before, start)
         bare = info is EMPTY and fresh is NO_IDS
         call = self._bare_call(stage) if bare else StageCall(self._state, stage, info, fresh)
-        if block is None:
-            return self._ended(stage, call, before, start)
-        if self._state.spans is not None:
-            return await self._run_in_span(self._state.spans, block, call, before, start)
-        return self._ended(stage, call, before, await execute(block, call, start))
+        end = start if block is None else await execute(block, call, start)
+        return self._ended(stage, call, before, end)
 
     async def _run_in_span(
-        self, spans: SpanLog, block: Block, call: StageCall, before: Payload, start: Payload
+        self, spans: SpanLog, span: OpenSpan, block: Block, call: StageCall, before: Payload, start: Payload
     ) -> Outcome:
-        """Run a stage as a part of the run that observers are told of and traces contain."""
+        """Run a stage as a part of the run that observers are told of and traces contain, within what they put around.
+
+        Args:
+            spans: the log of the run.
+            span: the part, which has begun.
+            block: the steps of the stage.
+            call: the call of the stage.
+            before: the payload before the messages and settings of this call.
+            start: the payload with them.
+        """
         stage = STAGES[call.stage.name]
-        span = spans.begin("stage", None, stage.name, stage=stage.name)
-        call = call.within(span)
+        enclosers = self._state.enclosers
         try:
-            end = await self._executed(block, call, start, span)
+            if enclosers:
+                with scope_of(enclosers, CallSite("stage", span.event_path, span.name))():
+                    end = await execute(block, call, start)
+            else:
+                end = await execute(block, call, start)
             outcome = self._ended(stage, call, before, end)
             if spans.with_texts:
                 span.texts = (start, None if outcome.blocked else end)
@@ -501,14 +517,6 @@ class Run:
         finally:
             spans.end(span)
         return outcome
-
-    async def _executed(self, block: Block, call: StageCall, start: Payload, span: OpenSpan) -> Payload:
-        """Run the steps of a stage, within what observers put around it."""
-        enclosers = self._state.enclosers
-        if not enclosers:
-            return await execute(block, call, start)
-        with scope_of(enclosers, CallSite("stage", span.event_path, span.name))():
-            return await execute(block, call, start)
 
     def _tool(self, stage: Stage, value: Value, tool_name: str, call_id: str, **info: Value) -> Stepping:
         return self._run_tool(stage, value, {"tool_name": tool_name, "call_id": call_id, **info})
@@ -809,6 +817,9 @@ class Run:
             outcome = await run._run(STAGES["process_output_result"], None, EMPTY, info)
             return outcome, outcome.message_list.get(answer.id), [] if outcome.blocked else list(outcome.chunks)
 
+
+_NOTHING_SAID = Payload(MessageList())
+"""What a run begins with, unless it has ids or a clock of its own."""
 
 _UNTOLD = nullcontext()
 """The part of a run that no observer sees and no trace holds: its context manager does nothing."""

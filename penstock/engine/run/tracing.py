@@ -58,7 +58,8 @@ def open_log(state: RunState, name: str, *, keeps: bool, texts: bool) -> SpanLog
     """
     if texts and not keeps:
         raise UsageError("texts=True adds the texts to the trace, and there is none without records=True; pass both")
-    on_event = [told for one in state.observers if (told := getattr(one, "on_event", None)) is not None]
+    observers = state.observers
+    on_event = [told for one in observers if (told := getattr(one, "on_event", None)) is not None] if observers else ()
     # The log does not hold the state, which holds the log: a cycle would wait for the garbage collector.
     return SpanLog(
         state.run_id,

@@ -286,9 +286,11 @@ class MessageList:
             return message
         return message.with_origin(message.id or self._ids.next(), message.created_at or self._clock.now())
 
-    def new_message(self, role: Role, text: str) -> Message:
-        """Return a message with an id and a time."""
-        return text_message(role, text, self._ids.next(), self._clock.now())
+    def with_text(self, role: Role, text: str, source: Source) -> tuple[MessageList, Message]:
+        """Return the list with a new message added, which has an id and a time; and the message."""
+        message = text_message(role, text, self._ids.next(), self._clock.now())
+        entries = self._added((message,), source, None) if self._entries else (Entry(message, source),)
+        return self._derive(entries), message
 
     def with_new(self, messages: Iterable[Message], source: Source | None, tag: str | None = None) -> MessageList:
         """Return the list with messages added as by `add`, whose ids are known to differ from one another."""

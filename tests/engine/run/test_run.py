@@ -117,6 +117,27 @@ async def test_ids_and_times_come_from_the_ports() -> None:
 # Retries
 
 
+async def test_each_run_begins_with_nothing_said() -> None:
+    """Whatever steps of another run have added, put and written."""
+
+    class Adds(Processor):
+        id = "adds"
+        provides = (FACT,)
+
+        def process_input(self, ctx: InputContext) -> MessageList:
+            ctx.put(FACT, "put")
+            ctx.writer.write(Chunk("data-seen", payload={"data": 1}))
+            return ctx.message_list.add("more")
+
+    workflow = Workflow("w").then(Adds())
+    for _ in range(2):
+        run = workflow.start()
+        assert (len(run.message_list), run.facts) == (0, {})
+        outcome = await run.process_input("hi")
+        assert [message.text for message in run.message_list] == ["hi", "more"]
+        assert len(outcome.data) == 1
+
+
 async def test_a_rejected_answer_is_rolled_back_and_the_reason_reaches_the_model_once() -> None:
     """As a system message for that retry only; the counters count."""
     run = started(Guard(), max_processor_retries=2)

@@ -38,6 +38,16 @@ def test_a_list_gives_ids_and_times_to_those_without() -> None:
     assert MessageList(Message.assistant("hi")).all[0].role == "assistant"
 
 
+@pytest.mark.parametrize("before", [(), (Message.user("earlier", id="m-1"),), (Message.user("other", id="x"),)])
+def test_a_text_is_added_as_a_message_of_that_text_is(before: tuple[Message, ...]) -> None:
+    """With an id and a time of the list; where the list has a message with that id, it takes its place."""
+    made = [MessageList(before, ids=CountingIds("m-"), clock=VirtualClock()) for _ in range(2)]
+    listed, message = made[0].with_text("user", "hello", "input")
+    assert listed == made[1].add("hello")
+    assert listed.get(message.id) == message
+    assert [each.text for each in listed].count("hello") == 1
+
+
 def test_views_pick_by_source() -> None:
     """In order; system messages are in none but their own."""
     messages = (
