@@ -197,9 +197,9 @@ class Finder:
     def finish(self, text: str, start: int, state: FinderState) -> list[Match]:
         """Return the matches from ``start`` on in a text that ends here; see `scan`."""
         own, _ = self._by_own(text, start, state, final=True)
-        known: list[IndexedTrace] = []
+        known: Sequence[IndexedTrace] = ()
         if self._scanner is not None:
-            known = self._scanner.search(text, start, state.before, final=True).found
+            known = self._scanner.finish(text, start, state.before)
         return self._matches(own, known, len(text) + 1)
 
     def _matches(self, own: Sequence[IndexedTrace], known: Sequence[IndexedTrace], hold: int) -> list[Match]:

@@ -181,6 +181,8 @@ class Scanner:
         plain = text.isascii() or is_plain(text, since)
         if plain and self._none_in(text, start):
             return len(text) if final else _last_word(text, start)
+        if final and not start:
+            return None if any(trace.counts for _, trace in self.finish(text, 0, BEGUN)) else len(text)
         if may_escape(text, start) or (plain and not is_plain(text, start)):
             return None
         find = self._one if plain else self._looked  # a plain text was looked at above
@@ -207,6 +209,15 @@ class Scanner:
         if self._none_in(text, start):
             return [], len(text) if final else _last_word(text, start)
         return self._one(text, start, final=final)
+
+    def finish(self, text: str, start: int, before: Before) -> Sequence[IndexedTrace]:
+        """Return what is found from ``start`` on in a text that ends here; `quiet` has found it in a whole text."""
+        if start or before != BEGUN:
+            return self.search(text, start, before, final=True).found
+        return view_of(text, self._in_whole)
+
+    def _in_whole(self, text: str) -> Sequence[IndexedTrace]:
+        return self.search(text, 0, BEGUN, final=True).found
 
     def search(self, text: str, start: int, before: Before, *, final: bool) -> Searched:
         """Return what is found from ``start`` on. ``before`` is how the text before ``start`` ends.
@@ -326,17 +337,10 @@ class Scanner:
         return read[-LOOKBACK:] if read else read
 
     def _one(self, text: str, start: int, *, final: bool) -> tuple[list[IndexedTrace], int]:
-        """Return what the rules find in a text, as it is written, and the place from which on that may change."""
-        if not final or start:
-            return self._asked(text, start, final=final)
-        found, hold = view_of(text, self._in_whole)  # `quiet` and `search` ask the same
-        return [*found], hold
+        """Return what the rules find in a text, as it is written, and the place from which on that may change.
 
-    def _in_whole(self, text: str) -> tuple[list[IndexedTrace], int]:
-        return self._asked(text, 0, final=True)
-
-    def _asked(self, text: str, start: int, *, final: bool) -> tuple[list[IndexedTrace], int]:
-        """Return what those rules find whose triggers stand in a text."""
+        Only those rules are asked whose triggers stand in it.
+        """
         hold = len(text) if final else _last_word(text, start)
         found: list[IndexedTrace] = []
         digits = -1  # not counted yet

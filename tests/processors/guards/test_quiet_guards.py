@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from penstock import PIIDetector, RegexFilterProcessor, Workflow
+from penstock.detection.patterns.scanner import Before, Scanner, Searched
 from penstock.testing import ScriptedModel
 
 PROSE = "Plain words of a letter, such as people write them, need not any search"
@@ -19,6 +20,24 @@ def test_prose_is_quiet_and_held_back_from_its_last_word(guard: Any) -> None:
     assert guard.quiet(PROSE, 0, {}, final=True) == len(PROSE)
     assert guard.quiet("In 2019 it rained on 7 days", 0, {}, final=True) is not None
     assert guard.quiet("mail joe@example.com today", 0, {}, final=True) is None
+
+
+@pytest.mark.parametrize("guard", [PIIDetector(), RegexFilterProcessor(presets=["pii", "secrets"])])
+def test_a_whole_text_is_searched_once(guard: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the glance has found is there for the search, behind escapes, too; a text without a finding is quiet."""
+    searched: list[str] = []
+    search = Scanner.search
+
+    def noted(self: Scanner, text: str, start: int, before: Before, *, final: bool) -> Searched:
+        searched.append(text)
+        return search(self, text, start, before, final=final)
+
+    monkeypatch.setattr(Scanner, "search", noted)
+    plain, hiding = r"C:\new\1 and 2", r"mail joe\u0040example.com \u0041"
+    assert Workflow("w").then(guard).check_sync(hiding).text != hiding
+    assert guard.quiet(hiding, 0, {}, final=True) is None
+    assert guard.quiet(plain, 0, {}, final=True) == len(plain)
+    assert searched == [hiding, hiding, plain]
 
 
 @pytest.mark.parametrize(
