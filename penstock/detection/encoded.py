@@ -302,8 +302,8 @@ def open_run(text: str, words: Sequence[str], end: int) -> int:
     return begin
 
 
-_UNIT_APART = rf"(?:[^\W\d_]{{1,2}}|{_CODE}|0?[xX]?[0-9a-fA-F]{{2}})(?![^\W_])"
-_APART = re.compile(rf"(?<![^\W_])(?:{_UNIT_APART}[\W_]{{1,{_NEAR}}}){{{UNITS // 2 - 1}}}{_UNIT_APART}")
+_UNIT_APART = rf"(?>(?:[^\W\d_]{{1,2}}|{_CODE}|0?[xX]?[0-9a-fA-F]{{2}})(?![^\W_]))"
+_APART = re.compile(rf"(?<![^\W_])(?:{_UNIT_APART}[\W_]{{1,{_NEAR}}}+){{{UNITS // 2 - 1}}}{_UNIT_APART}")
 _ANY_BLOB = re.compile(rf"[^{BETWEEN_WORDS}]{{{BLOB}}}")
 _LEAST_PIECES = 2 * (UNITS // 2) - 1  # characters that so many units have, with what is between them
 
