@@ -454,7 +454,9 @@ def in_places(hits: Sequence[Hit], acted: Sequence[Iterable[Edit]]) -> dict[Text
         for edit in made:
             text = edit.text
             for place, start, end in hit.window.pieces(edit.start, edit.end):
-                edits.setdefault(place, []).append(Edit(start, end, text, edit.kind, edit.step, edit.hides))
+                same = start == edit.start and end == edit.end
+                piece = edit if same else Edit(start, end, text, edit.kind, edit.step, edit.hides)
+                edits.setdefault(place, []).append(piece)
                 text = ""
     return {place: tuple(made) for place, made in edits.items()}
 

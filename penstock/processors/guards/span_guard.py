@@ -11,8 +11,8 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from dataclasses import dataclass, field
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias, TypeVar, cast
 
 from penstock.detection.unicode.invisibles import visible_text
@@ -47,6 +47,7 @@ V = TypeVar("V")
 FindSpans: TypeAlias = "Callable[[TextWindow, int, dict[str, Value], AnyContext], tuple[Sequence[Span], int]]"
 
 _SEARCH = "book"
+_START, _PLACE = itemgetter(0), itemgetter(0, 1)  # of a finding, and of a group
 _NOTHING = ""  # the type of a finding that only makes `act` report that a text holds nothing
 
 
@@ -244,9 +245,12 @@ class SpanGuard(Guard[V]):
         """Return the findings that are decided, and from where on more text could change the others."""
         at = window.base + window.start
         searches = self.searches()
-        search: _SpanSearch = window.notes.setdefault(_SEARCH, _SpanSearch.begun(at, len(searches)))
-        search.forget(at)
-        search.pass_over(at)
+        search: _SpanSearch | None = window.notes.get(_SEARCH)
+        if search is None:
+            search = window.notes[_SEARCH] = _SpanSearch(at, len(searches))
+        else:
+            search.forget(at)
+            search.pass_over(at)
         for progress, (find, encoded) in zip(search.embedded, searches, strict=True):
             begin = progress.at - window.base
             none: tuple[Sequence[Span], int] = ((), len(window.text))
@@ -385,7 +389,7 @@ class SpanGuard(Guard[V]):
         search.flagged = search.flagged or bool(found)
         if window.final and not window.separate and not search.flagged and self.on_detection is not None:
             found = [SpanFinding(until, until, _NOTHING)]
-        return [item._replace(start=item.start - base, end=item.end - base) for item in found], until - base
+        return [_moved(item, -base) for item in found], until - base
 
     def overrides(self, within: Found, across: Found) -> bool:
         """Return whether a finding within a part replaces one across parts: if the detector gave both the same type.
@@ -431,11 +435,11 @@ class SpanGuard(Guard[V]):
         """Return findings, which are in order, as stretches; those of different strategies may overlap."""
         actions = {item.type: self.action(item.type) for item in found}
         groups = [
-            group._replace(action=action)
+            group
             for action in dict.fromkeys(actions.values())
-            for group in group_findings([item for item in found if actions[item.type] == action])
+            for group in group_findings([item for item in found if actions[item.type] == action], action)
         ]
-        return sorted(groups, key=lambda group: group.start)
+        return sorted(groups, key=_START)
 
     def _why_not_edited(self, found: Sequence[tuple[TextWindow, FindingGroup]], ctx: AnyContext) -> str:
         """Return why the findings cannot be edited; an empty text if they can."""
@@ -535,17 +539,17 @@ def to_findings(spans: Iterable[Span], *, encoded: bool = False) -> Iterator[Spa
         yield SpanFinding(span.start, span.end, span.type, span.score, encoded=encoded)
 
 
-def group_findings(found: Sequence[SpanFinding]) -> list[FindingGroup]:
-    """Return findings, which are in order, as stretches that do not overlap."""
+def group_findings(found: Sequence[SpanFinding], action: str = "") -> list[FindingGroup]:
+    """Return findings, which are in order, as stretches that do not overlap; ``action`` is the strategy for them."""
     made: list[FindingGroup] = []
     for item in _told_apart(found):
         last = made[-1] if made else None
         if last is None or item.start >= last.end:
-            made.append(FindingGroup(item.start, item.end, item))
+            made.append(FindingGroup(item.start, item.end, item, action))
             continue
         owner = max(last.owner, item, key=lambda one: (not one.located, one.end - one.start))
         encoded = last.owner.encoded or item.encoded
-        made[-1] = FindingGroup(last.start, max(last.end, item.end), owner._replace(encoded=encoded))
+        made[-1] = FindingGroup(last.start, max(last.end, item.end), owner._replace(encoded=encoded), action)
     return made
 
 
@@ -581,32 +585,33 @@ def confirmed(found: Sequence[SpanFinding]) -> list[SpanFinding]:
 
 def hide_spans(text: str, spans: Iterable[Span]) -> str:
     """Return a text with spans replaced by the names of their types, as a judge is shown it: ``[EMAIL]``."""
-    made = group_findings(sorted(to_findings(spans), key=lambda item: (item.start, item.end)))
+    made = group_findings(sorted(to_findings(spans), key=_PLACE))
     return apply(text, tuple(Edit(item.start, item.end, f"[{item.owner.type.upper()}]", "redact") for item in made))
 
 
 # How far the searches of one text have come
 
 
-@dataclass(slots=True)
 class _SearchProgress:
     """How far one search has come, what it found, and its notes; places are counted from the text's beginning."""
 
-    at: int
-    found: list[SpanFinding] = field(default_factory=list[SpanFinding])
-    notes: dict[str, Value] = field(default_factory=dict[str, "Value"])
+    __slots__ = ("at", "found", "notes")
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+        self.found: list[SpanFinding] = []
+        self.notes: dict[str, Value] = {}
 
     def advance(self, spans: Iterable[SpanFinding], base: int, hold: int, *, final: bool) -> None:
         """Add findings, in characters of a window that begins at ``base``; all up to ``hold`` is decided."""
         for span in spans:
             if final or span.end <= hold:
-                self.found.append(span._replace(start=span.start + base, end=span.end + base))
+                self.found.append(_moved(span, base))
         self.at = base + hold
 
 
-@dataclass(slots=True)
 class _SpanSearch:
-    """The searches of one text, each with a pace of its own.
+    """The searches of one text, each with a pace of its own. At first, everything before a place is decided.
 
     Attributes:
         embedded: the embedded detector's searches.
@@ -617,18 +622,14 @@ class _SpanSearch:
         begun_anew: whether the embedded detector's searches may begin anew where the text is quiet.
     """
 
-    embedded: list[_SearchProgress]
-    theirs: _SearchProgress
-    judged: _SearchProgress
-    sentences: _SearchProgress
-    flagged: bool = False
-    begun_anew: bool = False
+    __slots__ = ("begun_anew", "embedded", "flagged", "judged", "sentences", "theirs")
 
-    @classmethod
-    def begun(cls, at: int, searches: int) -> _SpanSearch:
-        """Return the search of a text in which everything before a place is decided."""
-        embedded = [_SearchProgress(at) for _ in range(searches)]
-        return cls(embedded, _SearchProgress(at), _SearchProgress(at), _SearchProgress(at))
+    def __init__(self, at: int, searches: int) -> None:
+        self.embedded = [_SearchProgress(at) for _ in range(searches)]
+        self.theirs = _SearchProgress(at)
+        self.judged = _SearchProgress(at)
+        self.sentences = _SearchProgress(at)
+        self.flagged = self.begun_anew = False
 
     def without_detector(self, window: TextWindow) -> None:
         """Count a window as read by the user's own detector, since there is none, or it reads the joined text."""
@@ -651,7 +652,7 @@ class _SpanSearch:
     def findings(self) -> list[SpanFinding]:
         """Return all findings that are not forgotten, in order."""
         found = [item for progress in (*self.embedded, self.theirs, self.judged) for item in progress.found]
-        return sorted(found, key=lambda item: (item.start, item.end))
+        return sorted(found, key=_PLACE)
 
     def last_cut(self, limit: int, *, by_sentence: bool) -> int:
         """Return the last place up to a limit that lies in no finding, and, if asked for, between two sentences."""
@@ -665,6 +666,11 @@ class _SpanSearch:
             if lower == limit:
                 return limit
             limit = lower
+
+
+def _moved(item: SpanFinding, by: int) -> SpanFinding:
+    """Return a finding with ``by`` added to its positions."""
+    return item._replace(start=item.start + by, end=item.end + by) if by else item
 
 
 def _real(hit: Hit) -> list[SpanFinding]:
