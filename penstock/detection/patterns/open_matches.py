@@ -9,6 +9,7 @@ that look at the next character without reading it (``\b``, ``$``) are made to r
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
@@ -239,7 +240,8 @@ class StreamPattern:
             pattern: the pattern.
             flags: its flags; those of the compiled pattern if it is one.
             by_re: whether `re` searches for its matches, since it is quicker where a pattern begins with a class of
-                characters. It must mean the same to both: it is a text, with the usual flags.
+                characters. It must mean the same to both, in ASCII at least: it is a text. With other flags than the
+                usual ones, texts beyond ASCII are left to `regex`.
         """
         self._pattern = pattern
         self._flags = flags
@@ -254,11 +256,11 @@ class StreamPattern:
     def _quick(self) -> re.Pattern[str]:
         return re.compile(self.compiled.pattern, re.ASCII)
 
-    def _matches(self, text: str, start: int) -> Iterator[regex.Match[str]]:
-        """Return the matches from a place on; `re` would stop other threads in a long text."""
-        if self._by_re and not is_long(text, start):
-            return cast("Iterator[regex.Match[str]]", self._quick.finditer(text, start))  # they have the same methods
-        return self.compiled.finditer(text, start, concurrent=_is_slow(text, start))
+    def matches(self, text: str, start: int, end: int = sys.maxsize) -> Iterator[regex.Match[str]]:
+        """Return the matches between two places; `re` would stop other threads in a long text."""
+        if self._by_re and (self._flags == regex.ASCII or text.isascii()) and not is_long(text, start):
+            return cast("Iterator[regex.Match[str]]", self._quick.finditer(text, start, end))  # they have equal methods
+        return self.compiled.finditer(text, start, end, concurrent=_is_slow(text, start))
 
     @cached_property
     def open_patterns(self) -> OpenMatchPatterns | None:
@@ -270,7 +272,7 @@ class StreamPattern:
 
         ``longest`` is how many characters the pattern reads at most from one place on; 0 if there is no bound.
         """
-        found = self._matches(text, start)
+        found = self.matches(text, start)
         since = len(text) - longest if longest else 0
         return (collected(found), len(text)) if final else self.final_matches(found, text, start, since=since)
 

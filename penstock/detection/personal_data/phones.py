@@ -6,7 +6,7 @@ Digits in a link, in a UUID and in an IP address are no phone number, whatever s
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import regex
 
@@ -39,6 +39,7 @@ _PHONE = StreamPattern(
     | (?P<bare>(?<![=/&?])1?[2-9]\d{{9}})
     ){_EXTENSION}(?!{_GLUED}|%|[.,{DASH}/:]\d)""",
     flags=0,
+    by_re=True,
 )
 _LOOSE = StreamPattern(
     rf"(?<!{_GLUED})(?<![@#$%€£¥])(?<!\d[.,/:])\(?\+?\d(?:(?:[ ][{DASH}/][ ]|[ .\u00a0{DASH}/()]{{0,2}})\d){{5,14}}"
@@ -65,7 +66,7 @@ _QUAD = re.compile(r"(?:\d{1,3}\.){3}\d{1,3}")
 _LINK_REACH = 120  # how far before its digits a link may begin; no more than a rule may look back
 _LINK = re.compile(r"""(?:://|\bwww\.)[^\s"'<>\[\]{}|\\^`]*\Z""")
 _UUID = re.compile(r"(?i)(?<![\w-])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![\w-])")
-_UUID_LENGTH = 36
+_UUID_LENGTH, _UUID_DASHES = 36, 4
 
 
 def phones(text: str, start: int, *, final: bool) -> Scan:
@@ -76,8 +77,9 @@ def phones(text: str, start: int, *, final: bool) -> Scan:
     shaped, hold = _numbers(_PHONE, text, start, zones, final=final)
     loose, open_at = _numbers(_LOOSE, text, start, zones, final=final)
     if not final:  # a word may follow that explains a number, or the rest of a UUID
-        late = (found.start() for found in (*shaped, *loose) if _awaits(text, found))
-        open_at = min(open_at, min(late, default=open_at))
+        late = [found.start() for found in shaped if _awaits(text, found, formed=True)]
+        late += [found.start() for found in loose if _awaits(text, found, formed=False)]
+        open_at = min([open_at, *late])
     traces = [Trace(*found.span(), *found.span(), _is_phone(text, found)) for found in shaped]
     known = iter([*(trace for trace in traces if trace.counts), Trace(len(text), len(text) + 1, 0, 0)])
     one = next(known)
@@ -90,11 +92,11 @@ def phones(text: str, start: int, *, final: bool) -> Scan:
     return [*traces, *others], min(hold, open_at)
 
 
-def _awaits(text: str, found: regex.Match[str]) -> bool:
+def _awaits(text: str, found: regex.Match[str], *, formed: bool) -> bool:
     """Return whether more text may decide about a number."""
     low, high = found.span()
     dashed = "-" in (text[low - 1 : low], text[high : high + 1])
-    if found.re is _PHONE.compiled and not dashed:
+    if formed and not dashed:
         return False
     return high > len(text) - (_UUID_LENGTH if dashed else phone_cues.BEHIND_WIDTH)
 
@@ -103,7 +105,7 @@ def _numbers(
     shape: StreamPattern, text: str, start: int, zones: Sequence[tuple[int, int]], *, final: bool
 ) -> tuple[list[regex.Match[str]], int]:
     """Return the final matches of a pattern, searched only near enough digits, and the place where one is open."""
-    found = _in_zones(shape.compiled, text, start, zones)
+    found = _in_zones(shape, text, start, zones)
     if final:
         return collected(found), len(text)
     near = max(start, len(text) - _LONGEST)
@@ -112,16 +114,33 @@ def _numbers(
 
 
 def _in_zones(
-    pattern: regex.Pattern[str], text: str, start: int, zones: Sequence[tuple[int, int]]
+    shape: StreamPattern, text: str, start: int, zones: Sequence[tuple[int, int]]
 ) -> Iterator[regex.Match[str]]:
     reach = start
     for begin, high in zones:
         low = max(begin - 2, reach)  # a sign before
-        for found in pattern.finditer(text, low, high + _BEHIND, concurrent=False):
+        for found in shape.matches(text, low, high + _BEHIND):
             if found.start() >= high:
                 break
             reach = found.end()
             yield found
+
+
+class _Before(NamedTuple):
+    """What stands close before a number, in small letters; words begin at ``at`` or behind it."""
+
+    text: str
+    at: int
+
+    def says(self, cue: re.Pattern[str]) -> bool:
+        """Return whether such a word stands there."""
+        return cue.search(self.text, self.at) is not None
+
+
+def _before(text: str, found: regex.Match[str]) -> _Before:
+    low = max(found.start() - _REACH, 0)
+    seen = max(low - 1, 0)  # whether a word begins there
+    return _Before(text[seen : found.start()].lower(), low - seen)
 
 
 def _is_phone(text: str, found: regex.Match[str]) -> bool:
@@ -130,45 +149,40 @@ def _is_phone(text: str, found: regex.Match[str]) -> bool:
     size = sum(map(str.isdigit, core))
     if size not in _DIGITS_OF.get(kind, _ANY) or _NO_PHONE.search(core) or _is_part(text, found):
         return False
-    if kind == "intl" or _is_behind(phone_cues.PHONE, text, found):
+    if kind == "intl":
         return True
-    other = _is_behind(phone_cues.OTHER, text, found)
-    return not other and not (kind in _UNFORMED and _is_behind(phone_cues.OTHER_THAN_ENGLISH, text, found))
+    before = _before(text, found)
+    other = before.says(phone_cues.OTHER) or (kind in _UNFORMED and before.says(phone_cues.OTHER_THAN_ENGLISH))
+    return not other or before.says(phone_cues.PHONE)
 
 
 def _is_cued(text: str, found: regex.Match[str]) -> bool:
     """Return whether a word nearby says that digits are a phone number."""
     number = found.group()
     groups = _GROUP.findall(number)
-    if len(groups) > _MOST_GROUPS or sum(len(group) == 1 for group in groups) > _MOST_SINGLE:
+    if len(groups) > _MOST_GROUPS or [*map(len, groups)].count(1) > _MOST_SINGLE:
         return False
     if _NO_PHONE.search(number) or _A_DATE.search(number):
         return False
-    if _is_behind(phone_cues.OTHER, text, found) or _is_behind(phone_cues.OTHER_THAN_ENGLISH, text, found):
+    before = _before(text, found)
+    if not _is_explained(text, found, groups, before) or _is_part(text, found):
         return False
-    return _is_explained(text, found, groups) and not _is_part(text, found)
+    return not before.says(phone_cues.OTHER) and not before.says(phone_cues.OTHER_THAN_ENGLISH)
 
 
-def _is_explained(text: str, found: regex.Match[str], groups: Sequence[str]) -> bool:
+def _is_explained(text: str, found: regex.Match[str], groups: Sequence[str], before: _Before) -> bool:
     size = sum(map(len, groups))
     behind = phone_cues.BEHIND.match(text, found.end(), found.end() + phone_cues.BEHIND_WIDTH) is not None
     if size < _FEW:
-        close = _is_behind(phone_cues.CLOSE, text, found) and not _is_behind(phone_cues.CODE, text, found)
+        close = before.says(phone_cues.CLOSE) and not before.says(phone_cues.CODE)
         return close or (behind and len(groups) >= _GROUPS_FORMED)
-    if behind or _is_behind(phone_cues.PHONE, text, found):
+    if behind or before.says(phone_cues.PHONE):
         return True
     if size not in _FORMED:
         return False
     if found.group()[0] in "0+(" or len(groups) >= _GROUPS_FORMED:
-        return _is_behind(phone_cues.CONTACT, text, found) or _is_behind(phone_cues.NUMBER, text, found)
-    return size in _ANY and _is_behind(phone_cues.CONTACT, text, found)
-
-
-def _is_behind(cue: re.Pattern[str], text: str, found: regex.Match[str]) -> bool:
-    """Return whether a number stands close behind such a word."""
-    low = max(found.start() - _REACH, 0)
-    seen = max(low - 1, 0)  # whether a word begins there
-    return cue.search(text[seen : found.start()].lower(), low - seen) is not None
+        return before.says(phone_cues.CONTACT) or before.says(phone_cues.NUMBER)
+    return size in _ANY and before.says(phone_cues.CONTACT)
 
 
 def _is_octet(number: str) -> bool:
@@ -180,9 +194,9 @@ def _is_part(text: str, found: regex.Match[str]) -> bool:
     if _QUAD.fullmatch(found.group()) and all(map(_is_octet, found.group().split("."))):
         return True
     low, high = found.span()
-    if _LINK.search(text, max(low - _LINK_REACH, 0), low):
+    begin = max(low - _LINK_REACH, 0)
+    if (text.find("://", begin, low) >= 0 or text.find("www.", begin, low) >= 0) and _LINK.search(text, begin, low):
         return True
-    return any(
-        one.start() < high and low < one.end()
-        for one in _UUID.finditer(text, max(low - _UUID_LENGTH, 0), high + _UUID_LENGTH)
-    )
+    begin, end = max(low - _UUID_LENGTH, 0), high + _UUID_LENGTH
+    dashed = text.count("-", begin, end) >= _UUID_DASHES
+    return dashed and any(one.start() < high and low < one.end() for one in _UUID.finditer(text, begin, end))

@@ -307,9 +307,9 @@ class _Mistyped:
     """Searches for numbers that are announced by a word, though their check digits are wrong."""
 
     def __init__(
-        self, pattern: str, shape: bytes, tail: bytes, longest: int, cue: str, check: Callable[[str], bool]
+        self, pattern: StreamPattern, shape: bytes, tail: bytes, longest: int, cue: str, check: Callable[[str], bool]
     ) -> None:
-        self._pattern = StreamPattern(pattern)
+        self._pattern = pattern
         self._shape = _Shape(shape, tail, longest)
         self._longest = longest
         self._cue = re.compile(cue)
@@ -348,8 +348,10 @@ CUED_IBANS: tuple[BuiltInRule, ...] = (
         "[IBAN]",
         r"\d",
         _Mistyped(
-            r"(?<![A-Za-z0-9])[A-Z]{2}\d{2}(?:[A-Z0-9]{11,30}|(?:[ -][A-Z0-9]{4}){2,7}(?:[ -][A-Z0-9]{1,3})?)"
-            r"(?![A-Za-z0-9])",
+            StreamPattern(
+                r"(?<![A-Za-z0-9])[A-Z]{2}\d{2}(?:[A-Z0-9]{11,30}|(?:[ -][A-Z0-9]{4}){2,7}(?:[ -][A-Z0-9]{1,3})?)"
+                r"(?![A-Za-z0-9])"
+            ),
             rb"AA00(?:[0A]{11}|[ !][0A]{4})",
             rb"AA00(?:[0A]*+|[ !][0A]*+)",
             48,
@@ -366,7 +368,11 @@ CUED_CARDS: tuple[BuiltInRule, ...] = (
         "[CREDIT_CARD]",
         r"\d",
         _Mistyped(
-            r"(?<![\w.-])(?<!\d )(?:[2-6]\d{3}([ -]?)\d{4}\1\d{4}\1\d{4}|3[47]\d{2}([ -]?)\d{6}\2\d{5})(?!\w|[ .-]\d)",
+            StreamPattern(
+                r"(?<![\w.-])(?<!\d )(?:[2-6]\d{3}([ -]?)\d{4}\1\d{4}\1\d{4}|3[47]\d{2}([ -]?)\d{6}\2\d{5})"
+                r"(?!\w|[ .-]\d)",
+                by_re=True,
+            ),
             rb"0000[ !]?0000",
             rb"0(?:[ !]?0)*+[ !]?",
             24,
