@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from penstock.detection.long_texts import matches_somewhere
+from penstock.detection.long_texts import is_long, matches_somewhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,6 +27,7 @@ _REPEATED = re.compile(r"[?*+{]")
 _TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[()|]|.", re.DOTALL)
 _ONLY_ASCII = re.compile(r"\[(?!\^)[ -\[\]-~]*\]|\\[^A-Za-z]|[ -~]")
 _NEVER = re.compile("(?!)")
+_SEARCH = re.Pattern[str].search
 _LITERAL = re.compile(r"(?:[A-Za-z0-9_:/=~-]|\\[^A-Za-z0-9])+(?![?*+{])")  # what a pattern begins with
 _NOT_BEHIND = r"(?:\(\?<!\[[^\]\\]*\]\.+\))?"
 _ANY_CASE = re.compile(rf"\[([A-Za-z]+)\]{_NOT_BEHIND}\(\?i:([a-z]+(?:\|[a-z]+)*)\){_NOT_BEHIND}")
@@ -37,32 +38,22 @@ class _Branch:
 
     Attributes:
         trigger: the trigger.
-        pattern: the alternative; None if its first character is all of it.
+        pattern: the alternative; one that always matches if its first character is all of it.
         literal: what each match begins with; a plain search finds it quicker than the pattern. Empty if unknown.
         words: words in small letters, of which one, in any case, stands in each match; empty if it has another form.
     """
 
     __slots__ = ("literal", "pattern", "trigger", "words")
 
-    def __init__(self, trigger: str, pattern: re.Pattern[str] | None) -> None:
+    def __init__(self, trigger: str, pattern: str) -> None:
         self.trigger = trigger
-        self.pattern = pattern
-        begun = _LITERAL.match(pattern.pattern) if pattern else None
+        self.pattern = re.compile(pattern)
+        begun = _LITERAL.match(pattern)
         self.literal = begun.group().replace("\\", "") if begun else ""
-        found = _ANY_CASE.fullmatch(pattern.pattern) if pattern else None
+        found = _ANY_CASE.fullmatch(pattern)
         first = {*found.group(1).lower()} if found else set[str]()
         before = first.pop() if len(first) == 1 else ""
         self.words = [before + word for word in found.group(2).split("|")] if found else []
-
-    def stands(self, text: str, start: int, plain: str | None) -> bool:
-        """Return whether it stands in a text from a place on; ``plain`` is that part in small letters, if in ASCII."""
-        if self.pattern is None:
-            return True
-        if text.find(self.literal, start) < 0:
-            return False
-        if plain is not None and self.words and not any(map(plain.__contains__, self.words)):
-            return False
-        return matches_somewhere(self.pattern, text, start)
 
 
 class Triggers(Generic[T]):
@@ -80,8 +71,8 @@ class Triggers(Generic[T]):
         for trigger, branch in ((one, branch) for one in values for branch in alternatives(one)):
             head, rest = _parted(branch)
             if head is None or _ONLY_ASCII.fullmatch(head) is None:
-                (self._beyond if head else self._anywhere).append(_Branch(trigger, re.compile(branch)))
-            one = _Branch(trigger, re.compile(branch) if rest else None)
+                (self._beyond if head else self._anywhere).append(_Branch(trigger, branch))
+            one = _Branch(trigger, branch if rest else "")
             for char in filter(re.compile(head).fullmatch, _ASCII) if head else ():
                 rests.setdefault(char, {})[rest] = None
                 self._by_char.setdefault(char, []).append(one)
@@ -96,8 +87,8 @@ class Triggers(Generic[T]):
             len(text) - start <= SHORT
             and self._alone.search(text, start) is None
             and self._begun.search(text, start) is None
-            and (not self._anywhere or not any(branch.stands(text, start, None) for branch in self._anywhere))
-            and (text.isascii() or not any(branch.stands(text, start, None) for branch in self._beyond))
+            and (not self._anywhere or not any(branch.pattern.search(text, start) for branch in self._anywhere))
+            and (text.isascii() or not any(branch.pattern.search(text, start) for branch in self._beyond))
         )
 
     def standing_in(self, text: str, start: int) -> Iterator[T]:
@@ -110,9 +101,14 @@ class Triggers(Generic[T]):
             branches = [branch for char in chars for branch in self._by_char.get(char, ())]
         branches += self._anywhere if rest.isascii() else [*self._anywhere, *self._beyond]
         plain = rest.lower() if rest.isascii() else None
+        stands = matches_somewhere if is_long(text, start) else _SEARCH
         known: set[str] = set()
         for branch in dict.fromkeys(branches):
-            if branch.trigger not in known and branch.stands(text, start, plain):
+            if branch.trigger in known or branch.literal not in rest:
+                continue
+            if branch.words and plain is not None and not any(map(plain.__contains__, branch.words)):
+                continue
+            if stands(branch.pattern, text, start):
                 known.add(branch.trigger)
                 yield self._values[branch.trigger]
 
