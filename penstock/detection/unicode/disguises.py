@@ -14,9 +14,9 @@ Unicode data is under the Unicode License V3 (SPDX ``Unicode-3.0``); its notice 
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from bisect import bisect_left, bisect_right
-from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.detection.deferred import deferred
@@ -189,8 +189,18 @@ class PlainPlaces:
     """Leads from places in a reading back to places in the text."""
 
     def __init__(self, reading: PlainReading) -> None:
-        widths = map(len, map(_LETTERS.__getitem__, map(ord, reading.source)))
-        self._ends = list(accumulate(widths))  # where, in the reading, each character of the text ends
+        source = reading.source
+        odd = "".join(re.escape(char) for char in _disguised(source) if len(_LETTERS[ord(char)]) != 1)
+        self._ends: list[int] = []  # where, in the reading, each character of the text ends
+        at = end = 0
+        for found in re.finditer(rf"([{odd}])\1*", source) if odd else ():
+            low, high = found.span()
+            self._ends += range(end + 1, end + 1 + low - at)
+            end += low - at
+            width = len(_LETTERS[ord(found.group(1))])
+            self._ends += [end + width * count for count in range(1, high - low + 1)]
+            at, end = high, self._ends[-1]
+        self._ends += range(end + 1, end + 1 + len(source) - at)
 
     def low(self, at: int) -> int:
         """Return where the reading begins of the character that reads as the one at a place of the reading."""

@@ -44,6 +44,11 @@ def test_places_lead_back_to_what_was_read(text: str) -> None:
         assert end == start + 1
         assert reading.text[at] in read(text[start:end]).text
     assert places.start(len(reading.text)) == len(text)
+    ends = [len(read(text[: at + 1]).text) for at in range(len(text))]
+    for at in range(len(reading.text) + 1):
+        begun = sum(end <= at for end in ends)
+        assert places.low(at) == (ends[begun - 1] if begun else 0)
+        assert not at or places.high(at) == next(end for end in ends if end >= at)
 
 
 @given(st.text(st.characters(max_codepoint=255)))
