@@ -163,6 +163,7 @@ _CONFIGURATION = (
         trigger=r"wor(?:d|t)(?<=[ns]wor[dt])(?=\s)",
         near="login ",
         check=lambda found: values.password(found) and (_has_sign(found) or not values.wordy(found)),
+        longest=150,
     ),
     pattern_rule(  # routers and switches
         "password",
@@ -170,6 +171,7 @@ _CONFIGURATION = (
         r"password\s[0-9]\s(?P<secret>[^\s\"'<>]{6,128})(?!\S)",
         trigger=r"wor(?:d|t)(?<=[ns]wor[dt])(?=\s)",
         check=lambda found: values.password(found) and not _NUMBERS.fullmatch(found) and _has_sign(found),
+        longest=150,
     ),
     pattern_rule(
         "password",
@@ -185,6 +187,7 @@ _CONFIGURATION = (
         r"key\s{1,4}(?P<secret>[^\s\"'<>$(]{5,128})\s{1,4}address\s",
         trigger=r"key(?=\s)",
         check=lambda found: values.password(found) and _has_sign(found),
+        longest=150,
     ),
     pattern_rule(  # ipsec.secrets
         "password",
@@ -199,6 +202,7 @@ _CONFIGURATION = (
         r">(?<=(?:(?i:password|passwd)|[Pp]wd|[Ss]ecret|[Tt]oken|[kK]ey)>)\s{0,8}(?P<secret>[^<>\s]{5,256})\s{0,8}</",
         trigger=">(?<=[dDtnyYT]>)",
         check=lambda found: values.password(found) and not values.identifier(found) and _has_sign(found),
+        longest=280,
     ),
 )
 
