@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Curve:
     """A rising, piecewise linear function from margins to scores; flat before its first point and after its last."""
 
-    def __init__(self, points: Sequence[tuple[float, float]]) -> None:
+    def __init__(self, points: Sequence[Sequence[float]]) -> None:
         """Take one point or more as (x, y); both rise, x strictly."""
         self.points = tuple(points)
         self._xs = [x for x, _ in points]
@@ -184,7 +184,7 @@ class Head(NamedTuple):
     weights: array[int]
     scale: float
     bias: float
-    points: Sequence[tuple[float, float]]
+    points: Sequence[Sequence[float]]
     threshold: float
 
 
