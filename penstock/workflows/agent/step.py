@@ -247,7 +247,6 @@ class ModelStep:
             return
         ask, attempt, steps = prepared
         before = self._run.message_list
-        self._progress.answering = True
         try:
             await self._answer(ask, attempt, steps, out)
         finally:
@@ -310,8 +309,8 @@ class ModelStep:
             "chunks": attempt.chunks,
             "from_cache": attempt.from_cache,
         }
+        stream = run.process_output_stream(attempt.source(), release=self._task.release, last=False, **info)
         try:
-            stream = run.process_output_stream(attempt.source(), release=self._task.release, last=False, **info)
             async with stream:
                 async for chunk in stream:
                     if attempt.note(chunk):
@@ -321,13 +320,17 @@ class ModelStep:
                 raise
             await self._handle_error(attempt, error, out)
             return
+        finally:
+            self._progress.answering = stream.tripwire is None
         judged, answer = stream.outcome, stream.message
+        verdict: Sequence[Chunk] = ()  # the chunks that report it, if they have not left with the stream
         if stream.judged is None and judged is not None and not judged.blocked:
             answer = run.message_list.completed(answer)
             judged = await self._judge(answer, attempt, info)
-            await out.emit_all(judged.chunks if judged.blocked else ())
+            verdict = judged.chunks
         if judged is None or judged.blocked:
             self._reject(ask, attempt, judged)
+            await out.emit_all(verdict)
             return
         message = run.message_list.get(answer.id)
         reason = attempt.finish_reason if stream.judged is None else judged.details.get("finish_reason")

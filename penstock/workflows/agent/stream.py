@@ -339,7 +339,7 @@ class AgentStream(Generic[T]):
         """Note a chunk that leaves; return it, and a ``finish`` with the answer as UI messages, if they are wanted."""
         if chunk.type == "text-delta":
             self._unfinished.append(chunk.text)
-        elif chunk.type == "step-start":
+        elif chunk.type == "step-finish":  # the start of the next step may be held
             self._unfinished.clear()
         sent = self._sent
         if sent is None:

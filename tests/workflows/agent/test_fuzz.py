@@ -11,8 +11,8 @@ from tests.workflows.agent.fuzz.__main__ import problems
 
 pytestmark = pytest.mark.anyio
 
-SEEDS = (*range(40), 91095)
-"""In the last one a request is cancelled while its ``finish`` is on the way: it is cancelled, and not a success."""
+SEEDS = (*range(40), 408, 2009, 91095)
+"""The last three are cancelled: while the next answer is held, behind the verdict on an attempt, before ``finish``."""
 
 
 @pytest.fixture(autouse=True)

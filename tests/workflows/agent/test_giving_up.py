@@ -140,6 +140,60 @@ async def test_a_verdict_stands_though_the_caller_cancels_behind_it() -> None:
     assert (seen[0][-1], stream.status, (await stream.result).text) == ("retract", "blocked", "")
 
 
+@pytest.mark.parametrize("last", ["retract", "step-finish"])
+@pytest.mark.parametrize("leaves", [True, False])
+@pytest.mark.parametrize("stage", ["process_output_stream", "process_output_step"])
+async def test_a_rejected_attempt_says_nothing_though_the_caller_cancels_behind_it(
+    stage: str, last: str, *, leaves: bool
+) -> None:
+    """Its text was sent and retracted: the cancelled request does not tell it again."""
+
+    class Rejects(Processor[dict[str, Any]]):
+        edits = "nothing"
+
+    def rejects(_self: object, *given: Any) -> Any:
+        if stage == "process_output_step" or given[0].type == "text-end":
+            given[-1].abort("not this", retry=True)
+        return given[0]
+
+    setattr(Rejects, stage, rejects)
+    agent = Agent(ScriptedModel(["secret", "fine"]), processors=[Rejects()], max_processor_retries=1)
+    async with agent.stream("Hi", release="live") as stream:
+        await upto(stream, last)
+        if not leaves:
+            stream.cancel()
+    assert (stream.status, await stream.text, len(await stream.messages)) == ("cancelled", "", 1)
+
+
+async def test_a_text_is_told_once_though_the_next_answer_is_held() -> None:
+    """The start of the next step is held with it, so the end of the first one says that its text is told."""
+
+    @processor
+    def looks(ctx: OutputStepContext) -> None:
+        """Judge, after the stream."""
+
+    stuck = Stuck()
+
+    class HangsLater(ScriptedModel):
+        def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+            return stuck.stream(request) if self.requests else super().stream(request)
+
+    async def ask() -> str:
+        return "told"
+
+    async def cancels() -> None:
+        while not stuck.streaming:
+            await anyio.lowlevel.checkpoint()
+        stream.cancel()
+
+    turn = {"text": "first", "tool_calls": [{"name": "ask", "arguments": {}}]}
+    agent = Agent(HangsLater([turn]), tools=[Tool(ask, name="ask")], processors=[looks])
+    async with agent.stream("Hi", release="step") as stream, anyio.create_task_group() as group:
+        group.start_soon(cancels)
+        assert (await upto(stream, "never"))[-2:] == ["step-finish", "abort"]
+    assert (stream.status, await stream.text) == ("cancelled", "first")
+
+
 async def test_an_error_stands_though_the_caller_leaves_behind_it() -> None:
     """The field tells; whoever left is not told again."""
     agent = Agent(ScriptedModel([{"error": {"status": 400, "message": "no"}}]))

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from penstock import Chunk
 from penstock.workflows import AgentResult
 from tests.workflows.agent.fuzz.acts import marks
 from tests.workflows.agent.fuzz.play import Seen
@@ -49,9 +50,10 @@ def _ended(seen: Seen, result: AgentResult[Any]) -> Iterator[str]:
         yield "cancelled by nobody"
     if result.finish_reason != {"blocked": "other", "cancelled": "aborted"}.get(result.status, result.finish_reason):
         yield "a finish reason that does not fit"
-    accepted = [step for step in result.steps if not _rejected(step)]
-    if result.text != "".join(step.text for step in accepted):
-        yield "text that is not of the accepted steps"
+    accepted = "".join([step.text for step in result.steps if not _rejected(step)])
+    begun = "".join([chunk.text for chunk in _begun(seen, result) if chunk.type == "text-delta"])
+    if result.text != accepted + begun:
+        yield "text that is not of the accepted steps, nor of the answer that was cancelled"
     if len(seen.told) > 1 or [told.status for told in seen.told if told.status != result.status]:
         yield "the caller's function was told something else"
     yield from _told_at_end(seen, result)
@@ -98,11 +100,12 @@ def _hidden(seen: Seen, result: AgentResult[Any]) -> Iterator[str]:
         for turn, step in seen.world.attempts.items()
         if judged_all or step >= len(result.steps) or _rejected(result.steps[step])
     }
+    sent = marks(_begun(seen, result))
     for place, what in shown.items():
         for mark in marks(what):
-            if _turn(mark) in taken:
+            if _turn(mark) in taken and not (place == "text" and mark in sent):
                 yield f"{mark} was taken back, and is in {place}"
-            if mark in seen.world.gone:
+            if mark in seen.world.gone and not (place == "text" and mark in sent):
                 yield f"{mark} was taken out by {seen.world.gone[mark]}, and is in {place}"
     for number, request in seen.world.prompts.items():
         for mark in marks(request.messages):
@@ -111,6 +114,19 @@ def _hidden(seen: Seen, result: AgentResult[Any]) -> Iterator[str]:
                 yield f"{mark} was taken back, and was in the prompt of {number}"
             if seen.world.gone.get(mark, "process_output_result") != "process_output_result":
                 yield f"{mark} was taken out by {seen.world.gone[mark]}, and was in the prompt of {number}"
+
+
+def _begun(seen: Seen, result: AgentResult[Any]) -> list[Chunk]:
+    """Return the texts that were sent of the answer that was cancelled before anything had accepted or rejected it."""
+    if result.status != "cancelled" or max(seen.world.attempts.values(), default=-1) < len(result.steps):
+        return []
+    sent: list[Chunk] = []
+    for chunk in seen.chunks:
+        if chunk.type in PIECES:
+            sent.append(chunk)
+        elif chunk.type in ("step-finish", "retract"):
+            sent.clear()
+    return sent
 
 
 def _rejected(step: Any) -> bool:
