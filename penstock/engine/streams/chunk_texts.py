@@ -63,6 +63,7 @@ KIND_OF: Mapping[str, str] = {
 
 _PAYLOAD = ("payload",)  # the beginning of each path
 _PLACE = TextPlace("", 0)
+_WRAPPER = (*_PAYLOAD, KeyText("data"))  # the key under which a data chunk holds its value: a term, and no text
 _NAME = re.compile(
     r"(?:^|_)id$|[a-z]Id$|^(?:tool_?[nN]ame|name|type|media_?[tT]ype|mime_?[tT]ype|data|state|provider.*)$"
 )
@@ -84,7 +85,8 @@ def chunk_texts(chunk: Chunk, kinds: Iterable[str], kind: str | None = None) -> 
     if kind is None or kind not in kinds:
         return []
     if _is_free(chunk):
-        return list(value_texts(_value_of(chunk), _PAYLOAD, _PLACE, kind))
+        texts = value_texts(_value_of(chunk), _PAYLOAD, _PLACE, kind)
+        return [text for text in texts if not (chunk.is_data and text.place.path == _WRAPPER)]
     return [*_named_texts(chunk, kind), *_ids_of(chunk, kind)]
 
 

@@ -35,6 +35,11 @@ async def ends(workflow: Workflow, source: list[Chunk]) -> tuple[str, bool]:
     return "".join(chunk.text for chunk in out), blocked
 
 
+async def test_the_wrapper_of_a_data_chunk_is_left_alone() -> None:
+    """Guards that look for what stands in the word *data* read the same in the stream as in the message."""
+    assert await failing((70_031, 70_921, 9_102_086)) == []
+
+
 @pytest.mark.parametrize("seed", range(20))
 async def test_cutting_a_sequence_anywhere_changes_nothing(seed: int) -> None:
     """What stands in a workflow inside is what stands in the one around it; one in parallel is that one."""

@@ -171,3 +171,22 @@ def test_parts_are_merged_one_by_one() -> None:
         ("ab", [(), (Edit(1, 2, "*", "redact"),)]),
         ("cd", [(Edit(0, 0, "+", "insert"),), (Edit(0, 1, "", "redact"),)]),
     ]
+
+
+@pytest.mark.parametrize(
+    ("payload", "left"),
+    [
+        ({"data": {"data": "data"}}, {"data": {"d*t*": "d*t*"}}),
+        ({"data": "data"}, {"data": "d*t*"}),
+        ({"datum": "a"}, {"d*tum": "*"}),
+    ],
+)
+async def test_the_key_that_holds_the_value_of_a_data_chunk_is_no_text(payload: Any, left: Any) -> None:
+    """The part of a message does not have it, and a client looks for the value under it."""
+    chunk = Chunk("data-x", payload=payload)
+    guard = Workflow("guard").then(Toy(Rule("a", "redact", "*")))
+    async with guard.start() as run, run.process_output_stream([chunk]) as chunks:
+        out = [chunk async for chunk in chunks]
+    assert out == [Chunk("data-x", payload=left)]
+    whole = await guard.check([message_of([chunk])], stage="process_output_step")
+    assert whole.message_list.all[-1].parts == message_of(out).parts
