@@ -64,11 +64,14 @@ BEHIND = re.compile(
 BEHIND_WIDTH = 24
 """How many characters behind a number such a word ends at most."""
 
+_HAS_VALUE = r"""["']?\s*[:=]\s*(?:"[^"\n]*"|'[^'\n]*'|[^\W\d]\w*[,;])"""
+"""What stands behind a name in code or data that has got its value: digits behind that are another's."""
+
 OTHER = re.compile(
     r"\b(?:account|acct|a/c|order|invoice|isbn|issn|doi|tracking|ticket|ref(?:erence)?|serial|transaction|"
     r"time ?stamp|unix|epoch|case|policy|routing|passport|licen[cs]e|patent|version|sku|upc|ean|gtin|imei|vin|npi|tin|"
     r"ein|vat|tax|bank|iban|card|population|revenue|usd|eur|gbp|seed|port|pid|uid|hash|total|price|cost|amount|"
-    r"budget|slot|otp|\w+_(?:id|key|code|slot))\b[^\n]{0,14}$"
+    rf"budget|slot|otp|\w+_(?:id|key|code|slot)\b(?!{_HAS_VALUE}))\b[^\n]{{0,14}}$"
 )
 """English words for other things that have numbers, close before one."""
 

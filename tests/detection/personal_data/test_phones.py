@@ -67,6 +67,42 @@ def test_other_numbers_are_no_phone(text: str) -> None:
     assert not phones(text, PersonalData(DEFAULT))
 
 
+@pytest.mark.parametrize("number", ["(212) 555-0187", "212-555-0187", "030 9018 2000", "+49 30 9018 2000"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"lang_code": "en", {} model_name":',
+        '{{"lang_code": "en", "x": "{}"}}',
+        "lang_code = 'en'  # Bob: {}",
+        "lang_code: en, {}",
+        '<a row_id="r">{}</a>',
+        "lang_code = ''\n```\n{}\n```python\n",
+    ],
+)
+def test_a_name_in_code_that_has_its_value_says_nothing_of_the_digits_behind_that(text: str, number: str) -> None:
+    """They belong to something else."""
+    assert phones(text.format(number)) == [number]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"user_id": "{}"',
+        "user_id = {}",
+        "user_id={}",
+        'row_key: "a {} b"',
+        "order_id, {}",
+        "slots(row_id, {})",
+        "order_id: US {}",
+        "zip_code = int({})",
+    ],
+)
+@pytest.mark.parametrize("number", ["212-555-0187", "2125550187"])
+def test_the_value_of_a_name_in_code_that_numbers_things_is_no_phone(text: str, number: str) -> None:
+    """However it is written."""
+    assert not phones(text.format(number))
+
+
 def test_an_address_behind_a_word_for_a_phone_is_an_address() -> None:
     """Its form says more than the word."""
     assert [one.type for one in ALL.find("phone 192.168.1.17")] == ["ip-address"]
