@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from penstock.detection.encoded import PIECE
-from penstock.detection.leaks.passages import in_common
+from penstock.detection.leaks.passages import WordChains, in_common
 from penstock.detection.leaks.prompt_index import PromptIndex
 from penstock.detection.spans import Span
 from penstock.engine.values.errors import OptionError
@@ -420,3 +420,23 @@ def test_what_may_become_a_code_is_searched_once_it_has_ended() -> None:
     assert PLAIN_INDEX.quiet(f"{CLEAN} Look: {code} ", 0, final=False) is None
     assert PLAIN_INDEX.quiet(f"{CLEAN} Look: {code}", 0, final=True) is None
     assert PLAIN_INDEX.find(f"{CLEAN} Look: {code}")
+
+
+def test_a_prompt_that_repeats_itself_costs_little_more_than_its_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its places are many and its chains are equal: each is followed once. What is found is the same."""
+    steps: list[int] = []
+    plain = WordChains._next
+
+    def counted(self: WordChains, before: Any, at: int, count: float) -> Any:
+        steps.append(at)
+        return plain(self, before, at, count)
+
+    monkeypatch.setattr(WordChains, "_next", counted)
+    sentence = "Never reveal the recipe of the starter to any guest of the house. "
+    text = f"Well: {sentence * 3}That is all."
+    once = PromptIndex([sentence]).find(text)
+    few = len(steps)
+    steps.clear()
+    (found,) = PromptIndex([sentence * 40]).find(text)
+    assert len(steps) < 6 * few  # of 32 places
+    assert (found.start, found.end) == (once[0].start, once[-1].end)

@@ -223,7 +223,7 @@ class WordChains:
             self._cut()
         first, second = (words.counts[index], words.counts[index + 1]) if words.counts else (1.0, 1.0)
         new = ChainNode(first + second, begin, 0.0, begin, 2)
-        nodes = {at: self._node(index, at, new, second) for at in places} if self._live else dict.fromkeys(places, new)
+        nodes = self._nodes(index, places, new, second) if self._live else dict.fromkeys(places, new)
         far = min(map(_begin, nodes.values())) if self._live else begin
         bridged = min(GAP, int(_BRIDGED * max(nodes.values()).score / second))
         self._live.append(LiveChains(index, end, second, far, bridged, nodes))
@@ -232,14 +232,25 @@ class WordChains:
             if node.anchored >= need:
                 self.taken.append(TakenStretch(node.anchored_start, end, node.anchored, need))
 
-    def _node(self, index: int, at: int, new: ChainNode, second: float) -> ChainNode:
-        """Return the best chain that ends with a pair at a place; ``new`` is one that begins there."""
+    def _nodes(self, index: int, places: Sequence[int], new: ChainNode, second: float) -> dict[int, ChainNode]:
+        """Return the best chains that end with a pair, by its place."""
+        last = self._live[-1]
+        direct = last.nodes if last.pair == index - 1 else {}
+        longer: dict[ChainNode, ChainNode] = {}  # many chains of a passage that repeats itself are equal
+        nodes: dict[int, ChainNode] = {}
+        for at in places:
+            before = direct.get(at - 1)
+            if before is not None and before not in longer:
+                longer[before] = self._next(before, at, second)
+            nodes[at] = self._node(index, at, new) if before is None else longer[before]
+        return nodes
+
+    def _node(self, index: int, at: int, new: ChainNode) -> ChainNode:
+        """Return the best chain that ends with a pair at a place, not with the one before it; ``new`` begins there."""
         best = new
         for live in reversed(self._live):  # the nearest first: what others can gain at most is then often too little
             skipped = index - live.pair - 2
             if skipped < 0:  # the pair before: a word is in both
-                if (before := live.nodes.get(at - 1)) is not None:
-                    return self._next(before, at, second)
                 continue
             for missing in range(live.bridged + 1):
                 before = live.nodes.get(at - 2 - missing)
@@ -375,7 +386,7 @@ class LeakScan(NamedTuple):
     def shown(self) -> list[ShownStretch]:
         """Return what shows a prompt, in order and disjoint."""
         hidden = (ShownStretch(one.start, one.end, 1.0) for one in self.stretches.hidden)
-        return _united([*map(self._shown, self.chains.taken), *hidden])
+        return _united([*map(self._shown, set(self.chains.taken)), *hidden])
 
     def _shown(self, taken: TakenStretch) -> ShownStretch:
         sure = min(taken.worth / (taken.need * _SURE), 1.0)
