@@ -97,8 +97,8 @@ class ParquetRows:
         for group in groups:
             rows, size = meta.row_group(group).num_rows, meta.row_group(group).total_byte_size
             end = number + rows
-            most = max(1, min(BATCH_ROWS, BATCH_BYTES * max(rows, 1) // max(size, 1)))
             try:
+                most = _batch_rows(meta.row_group(group), self._used)
                 batches = self._parquet.iter_batches(most, row_groups=[group], columns=list(self._used))
                 for batch in batches:
                     for value in self._values(batch):
@@ -146,6 +146,23 @@ class ParquetRows:
             if isinstance(scalar, self._pa.ListScalar):
                 return [self._value(one) for one in scalar.values]
             return str(scalar.cast(self._pa.string())) if self._as_json else getattr(scalar, "value", None)
+
+
+def _batch_rows(group: Any, used: tuple[str, ...]) -> int:
+    """Return how many rows of a row group are read at once.
+
+    A value that many rows share is stored once, in the dictionary of its column, and becomes as many values as it has
+    rows: each row may hold as much as a whole dictionary.
+    """
+    rows = max(group.num_rows, 1)
+    widest = group.total_byte_size / rows
+    for index in range(group.num_columns):
+        column = group.column(index)
+        path = f"{column.path_in_schema}."
+        if column.has_dictionary_page and any(path.startswith(f"{name}.") for name in used):
+            share = (column.data_page_offset - column.dictionary_page_offset) / max(column.total_compressed_size, 1)
+            widest += share * column.total_uncompressed_size * column.num_values / rows
+    return max(1, min(BATCH_ROWS, int(BATCH_BYTES / max(widest, 1))))
 
 
 def _used(columns: Columns, there: tuple[str, ...]) -> tuple[str, ...]:

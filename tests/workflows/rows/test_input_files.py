@@ -5,8 +5,13 @@ import json
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from penstock.workflows.rows import parquet_rows
+from penstock.workflows.rows.parquet_rows import ParquetRows
+from penstock.workflows.rows.reading import Columns
 
 zstandard = pytest.importorskip("zstandard")
 
@@ -309,3 +314,27 @@ def test_line_ends_of_old_macs_are_named_with_a_cure(run, world: Path) -> None:
     ran = run("run", "guards.py:guard", "-i", "rows.csv")
     assert ran.code == 2
     assert "its lines end with CR, not with LF: tr '\\r' '\\n' <rows.csv" in ran.err
+
+
+@pytest.mark.parametrize("name", ["text", "a.b", "messages"])
+def test_rows_that_share_a_long_value_are_read_a_few_at_a_time(
+    world: Path, monkeypatch: pytest.MonkeyPatch, name
+) -> None:
+    """A dictionary holds the value once, so the size of the file says little about the size of its rows."""
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    long = "never the same " * 1000
+    column = [[{"role": "user", "content": long}] * 2] * 500 if name == "messages" else [long] * 500
+    parquet.write_table(pa.table({name: column, "n": range(500)}), world / "rows.parquet")
+    sizes: list[int] = []
+    plain = ParquetRows._values
+
+    def seen(self: ParquetRows, batch: Any) -> Any:
+        sizes.append(batch.nbytes)
+        return plain(self, batch)
+
+    monkeypatch.setattr(ParquetRows, "_values", seen)
+    monkeypatch.setattr(parquet_rows, "BATCH_BYTES", 200_000)
+    with (world / "rows.parquet").open("rb") as stream:
+        rows = list(ParquetRows(stream, Columns(), None, "rows.parquet", as_json=True).raw_rows())
+    assert [row.data["n"] for row in rows] == list(range(500))
+    assert max(sizes) <= 200_000
