@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -262,8 +263,18 @@ def parse_json(raw: RawRow) -> InputRow:
     return InputRow(line, problem=problem, file=file, raw=data)
 
 
+def _finite(number: str) -> float | None:
+    """Return a number, or None for one beyond all that a float can hold."""
+    value = float(number)
+    return value if math.isfinite(value) else None
+
+
+# ``NaN`` and ``Infinity`` are no JSON, but Python writes them: they are null, as those of a table are.
+_DECODE = json.JSONDecoder(parse_float=_finite, parse_constant=lambda _: None).decode
+
+
 def _json_value(text: str) -> Any:
-    value = json.loads(text)
+    value = _DECODE(text)
     if text.count("[") + text.count("{") > DEEPEST and is_too_deep(value):
         raise RecursionError
     return value

@@ -338,3 +338,21 @@ def test_rows_that_share_a_long_value_are_read_a_few_at_a_time(
         rows = list(ParquetRows(stream, Columns(), None, "rows.parquet", as_json=True).raw_rows())
     assert [row.data["n"] for row in rows] == list(range(500))
     assert max(sizes) <= 200_000
+
+
+def test_numbers_that_json_does_not_have_are_null(run, world: Path) -> None:
+    """Python writes them, and other programs cannot read a result that has them."""
+    numbers = ("NaN", "Infinity", "-Infinity", "1e999", "[1.5, NaN]", "-1e-999")
+    lines = [f'{{"text": "NaN", "n": {number}}}\n' for number in numbers]
+    (world / "rows.jsonl").write_text("".join(lines))
+    ran = run("run", "guards.py:guard", "-i", "rows.jsonl")
+    assert [(row["text"], row["n"]) for row in ran.rows] == [("NaN", n) for n in (*[None] * 4, [1.5, None], 0.0)]
+    for line in ran.out.splitlines():
+        json.loads(line, parse_constant=pytest.fail)
+
+
+def test_a_number_alone_in_a_line_is_an_invalid_row(run, world: Path) -> None:
+    """Also one that JSON does not have."""
+    (world / "rows.jsonl").write_text('"a"\nNaN\n1e999\n')
+    ran = run("run", "guards.py:guard", "-i", "rows.jsonl")
+    assert [row["status"] for row in ran.rows] == ["passed", "invalid", "invalid"]
