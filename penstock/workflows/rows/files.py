@@ -6,6 +6,7 @@ import glob
 import io
 import os
 import re
+import shlex
 import sys
 import zlib
 from collections import Counter
@@ -202,6 +203,7 @@ class Decompressed(io.RawIOBase):
         try:
             data = self._member.decompress(piece)
         except Exception as error:  # each library has an error of its own
+            self._input, self._member = piece, None  # whoever reads behind a glance gets the same error
             raise BrokenFileError(f"the {self._compression} data are damaged") from error
         if self._member.eof:
             self._input = self._member.unused_data
@@ -267,7 +269,7 @@ def _opened(name: str, stream: IO[bytes]) -> OpenedFile:
     as_it_is = isinstance(stream, io.BufferedReader)
     buffered = cast("io.BufferedReader", stream if as_it_is else io.BufferedReader(cast("Any", stream), _BUFFER))
     start = buffered.peek(4)
-    found: Compression | None = next((_MAGIC[magic] for magic in _MAGIC if start.startswith(magic)), None)
+    found = _compression_by(start)
     expected = compression_of(name)
     unexpected = None
     if name != "-" and found != expected:
@@ -282,7 +284,20 @@ def _opened(name: str, stream: IO[bytes]) -> OpenedFile:
     if found is None:
         return OpenedFile(name, buffered, size, unexpected, once, None)
     decompressed = Decompressed(buffered, found)
-    return OpenedFile(name, io.BufferedReader(decompressed, _BUFFER), size, unexpected, once, decompressed)
+    made = OpenedFile(name, io.BufferedReader(decompressed, _BUFFER), size, unexpected, once, decompressed)
+    inner = _compression_by(made.glance())
+    if inner is not None:
+        once_less = f"{found} -dc" + ("" if name == "-" else f" {shlex.quote(name)}")
+        raise RowsError(
+            f"{'stdin' if name == '-' else name} is compressed twice ({inner} in {found}); decompress it once, and "
+            f"read it from stdin: {once_less} | penstock run ..."
+        )
+    return made
+
+
+def _compression_by(start: bytes) -> Compression | None:
+    """Return the compression that the first bytes of a file say."""
+    return next((_MAGIC[magic] for magic in _MAGIC if start.startswith(magic)), None)
 
 
 def _size_of(buffered: io.BufferedReader, stream: IO[bytes]) -> int | None:

@@ -362,7 +362,7 @@ class RowSource:
         """Yield the rows. Empty lines are skipped, but counted.
 
         Raises:
-            RowsError: the input is UTF-16.
+            RowsError: the input is UTF-16 or UTF-32.
         """
         return map(parse_row, self.raw_rows())
 
@@ -406,11 +406,33 @@ def without_mark(line: bytes) -> bytes:
     """Return the first line of an input without its byte-order mark.
 
     Raises:
-        RowsError: the input is UTF-16.
+        RowsError: the input is UTF-16 or UTF-32.
     """
-    if line.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise RowsError("the input is UTF-16; save it as UTF-8, or pipe it through: iconv -f UTF-16 -t UTF-8")
+    encoding = wide_encoding(line)
+    if encoding is not None:
+        raise RowsError(f"the input is {encoding}; save it as UTF-8, or pipe it through: iconv -f {encoding} -t UTF-8")
     return line.removeprefix(b"\xef\xbb\xbf")
+
+
+def wide_encoding(start: bytes) -> str | None:
+    """Return the name of the encoding if a text is UTF-16 or UTF-32, with a mark or without; else None.
+
+    Without a mark, the first two characters are ASCII, as those of JSON and of most texts are.
+    """
+    if start.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
+        return "UTF-32"
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "UTF-16"
+    return _WIDE.get(bytes(map(bool, start[:4])))
+
+
+_WIDE = {
+    b"\1\0\1\0": "UTF-16LE",
+    b"\0\1\0\1": "UTF-16BE",
+    b"\1\0\0\0": "UTF-32LE",
+    b"\0\0\0\1": "UTF-32BE",
+}
+"""By which of the first four bytes are not null."""
 
 
 def is_json(line: object) -> bool:

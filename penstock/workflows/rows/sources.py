@@ -19,6 +19,7 @@ from penstock.workflows.rows.reading import (
     Unreadable,
     is_json,
     parse_row,
+    wide_encoding,
 )
 
 if TYPE_CHECKING:
@@ -279,7 +280,10 @@ def _mismatch(one: OpenedFile, form: FileFormat | None, name: str) -> str:
     """Return a sentence with a cure if a file does not look like its format; else an empty string."""
     if form in (None, "text", "parquet"):
         return ""
-    found = looks_like(one.glance())
+    start = one.glance()
+    if wide_encoding(start) is not None:
+        return ""  # whoever reads it says so
+    found = looks_like(start)
     if form == "csv":
         return f"{shown(name)} looks like JSON lines, not like CSV: --input-format jsonl" if found == "jsonl" else ""
     cures = {

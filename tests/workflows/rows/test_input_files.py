@@ -356,3 +356,35 @@ def test_a_number_alone_in_a_line_is_an_invalid_row(run, world: Path) -> None:
     (world / "rows.jsonl").write_text('"a"\nNaN\n1e999\n')
     ran = run("run", "guards.py:guard", "-i", "rows.jsonl")
     assert [row["status"] for row in ran.rows] == ["passed", "invalid", "invalid"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize(("name", "text"), [("a.jsonl", '{"text": "x"}\n'), ("a.csv", "text\nx\n"), ("a.txt", "ab\n")])
+def test_what_is_no_utf_8_says_what_it_is(run, world: Path, name, text, encoding) -> None:
+    """With its mark and without: once, with the command that makes UTF-8 of it."""
+    (world / name).write_bytes(text.encode(encoding))
+    ran = run("run", "guards.py:guard", "-i", name)
+    said = encoding.upper().replace("-LE", "LE").replace("-BE", "BE")
+    cure = f"penstock: the input is {said}; save it as UTF-8, or pipe it through: iconv -f {said} -t UTF-8\n"
+    assert (ran.code, ran.out, ran.err) == (2, "", cure)
+
+
+@pytest.mark.parametrize(("inner", "outer"), [(".gz", ".gz"), (".zst", ".gz"), (".gz", ".zst")])
+def test_what_is_compressed_twice_says_so(run, world: Path, inner, outer) -> None:
+    """It is no text that is not UTF-8; the command that decompresses it once stands there."""
+    data = compressed(b'"a"\n', inner)
+    (world / f"a b.jsonl{outer}").write_bytes(compressed(data, outer))
+    ran = run("run", "guards.py:guard", "-i", f"a b.jsonl{outer}")
+    names = {".gz": "gzip", ".zst": "zstd"}
+    assert (ran.code, ran.out) == (2, "")
+    assert f"is compressed twice ({names[inner]} in {names[outer]})" in ran.err
+    assert f"{names[outer]} -dc 'a b.jsonl{outer}' | penstock run" in ran.err
+    assert [row["text"] for row in run("run", "guards.py:guard", "-", stdin=data).rows] == ["a"]
+
+
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+def test_a_file_that_is_damaged_from_the_beginning_says_so(run, ending) -> None:
+    """A glance at it does not change what is said."""
+    data = bytearray(compressed(b"".join(b'"%d"\n' % number for number in range(5000)), ending))
+    data[20:40] = bytes(20)
+    assert "data are damaged" in run("run", "guards.py:guard", "-", stdin=bytes(data)).err
