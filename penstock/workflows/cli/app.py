@@ -40,9 +40,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         discard(stdout)
         return Exit.PIPE
-    except KeyboardInterrupt:
-        write_line("penstock: interrupted")
-        return Exit.INTERRUPTED
     except (PenstockError, OSError) as error:
         if isinstance(error, OSError):
             discard(stdout)  # it may be what failed: a full disk, or a closed stream

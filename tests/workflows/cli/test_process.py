@@ -79,6 +79,23 @@ def test_ctrl_c_ends_it_with_what_was_done_so_far(world: Path, name) -> None:
 STEERING = "\x1b]0;owned\x07\x1b[31mred"
 
 
+@pytest.mark.parametrize("module", ["cli.app", "cli.arguments", "cli.run", "rows.reading"])
+def test_ctrl_c_during_the_first_imports_ends_it_quietly(module) -> None:
+    """A sentence and the exit code, as later; no traceback."""
+    code = f"""
+import sys
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == "penstock.workflows.{module}":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupts())
+from penstock.workflows.cli import main
+sys.exit(main(["run", "hygiene", "x"]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"penstock: interrupted\n")
+
+
 def test_a_log_message_cannot_control_the_terminal(world: Path, lines) -> None:
     """Whoever logs it, and whatever it quotes."""
     with started(world, "run", "guards.py:chatty", "-") as process:
