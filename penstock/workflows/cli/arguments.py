@@ -450,7 +450,6 @@ def _add_engine(run: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--row-timeout",
         type=_seconds,
-        default=ROW_SECONDS,
         metavar="S",
         help=f"give a row up that takes a process longer than S seconds for each million bytes "
         f"(default: {ROW_SECONDS:.0f})",

@@ -23,8 +23,8 @@ from penstock.workflows.cli.writers import output_format, written_results
 from penstock.workflows.loading import from_anywhere, load_workflow
 from penstock.workflows.rows.dead_letters import DeadLetters, DeadLettersWriter
 from penstock.workflows.rows.files import is_url, matched
-from penstock.workflows.rows.job import RowsJob
-from penstock.workflows.rows.reading import Columns, InputRow, RawRow, parse_row
+from penstock.workflows.rows.job import ROW_SECONDS, RowsJob
+from penstock.workflows.rows.reading import Columns, InputRow, RawRow, is_object, parse_row
 from penstock.workflows.rows.results import ResultFields, RunCounts
 from penstock.workflows.rows.resuming import keep_letters
 from penstock.workflows.rows.sources import RowFiles
@@ -136,6 +136,35 @@ class Tracebacks:
             write_line(made)
 
 
+class UnseenColumns:
+    """Notes which of some columns no row has had yet.
+
+    Attributes:
+        names: these columns.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = list(dict.fromkeys(names))
+
+    def maker(self, workflow: Workflow) -> Callable[[RowChecked], tuple[str, ...]]:  # noqa: ARG002 - as every form
+        """Return what finds those that a row has."""
+        return self._in
+
+    def _in(self, checked: RowChecked) -> tuple[str, ...]:
+        value = checked.item.value
+        return tuple([name for name in self.names if name in value]) if is_object(value) else ()
+
+    @property
+    def form(self) -> UnseenColumns:
+        """What is made of each result: the columns that the row has."""
+        return UnseenColumns(self.names)
+
+    def add(self, made: tuple[str, ...]) -> None:
+        """Note those that a row has."""
+        if made:
+            self.names = [name for name in self.names if name not in made]
+
+
 def run(args: argparse.Namespace, stdout: IO[str]) -> int:
     """Run the workflow on the rows, and return the exit code."""
     names = _input_names(args)
@@ -143,9 +172,8 @@ def run(args: argparse.Namespace, stdout: IO[str]) -> int:
     _check_arguments(args, names)
     workflow = load_workflow(args.workflow)
     workflow.validate(args.stage)
-    if name is None and _is_file(args.text):
-        cure = f"--input {shlex.quote(args.text)}"
-        write_line(f"penstock: {args.text!r} is a file, but was checked as a text; for its rows use {cure}")
+    if name is None:
+        _note_file(args.text)
     if args.texts:
         write_line("penstock: the traces hold the texts of the rows, including everything that was hidden")
     form = output_format(args, stdout)
@@ -160,6 +188,8 @@ def run(args: argparse.Namespace, stdout: IO[str]) -> int:
             # Letters come first, so that a run that is killed has those of all its results.
             sinks: list[_Sink] = [*([letters] if letters else []), writer, *([report] if report else [])]
             sinks += [Tracebacks()] if args.debug else []
+            unseen = UnseenColumns(() if earlier is not None else args.keep or ())
+            sinks += [unseen] if unseen.names else []
             progress = _Progress(sinks, source, bar)
             if earlier is not None:
                 _go_on(args, progress, earlier)
@@ -171,9 +201,16 @@ def run(args: argparse.Namespace, stdout: IO[str]) -> int:
     if interrupted:
         write_line(f"penstock: interrupted after {counts.rows:,} rows")
         return Exit.INTERRUPTED
-    if not counts.rows:
-        write_line("penstock: the input has no rows")
+    _note_lacks(counts, unseen)
     return _exit_of(counts, args.fail_on)
+
+
+def _note_lacks(counts: RunCounts, unseen: UnseenColumns) -> None:
+    """Say what the input lacked."""
+    if not counts.rows:
+        _note("the input has no rows")
+    elif unseen.names:
+        _note(f"no row has the column {', '.join(map(repr, unseen.names))}, which --keep names")
 
 
 def _go_on(args: argparse.Namespace, progress: _Progress, earlier: Earlier) -> None:
@@ -198,6 +235,11 @@ def _check_rows(
     forms = tuple(sink.form for sink in sinks)
     job = RowsJob(workflow, args.stage, args.context, _columns(args), args.texts, forms)
     processes = _processes(args, workflow, source)
+    if args.row_timeout is not None and (
+        not is_sync(workflow, args.stage) or (processes == 1 and args.engine != "ray")
+    ):
+        cure = "use --jobs 2 or more" if is_sync(workflow, args.stage) else "give its async steps a timeout"
+        _note(f"--row-timeout is ignored: it can only end processes, and this run has none; {cure}")
     with progress.timed():
         try:
             if args.engine == "ray" and isinstance(source, RowFiles):
@@ -217,7 +259,7 @@ def _check_in_processes(
     from penstock.workflows.rows.processes import checked_in_processes  # needs sockets; most runs need no process
 
     rows = islice(source.raw_rows(), args.limit)
-    results = checked_in_processes(job, rows, processes=processes, row_seconds=args.row_timeout)
+    results = checked_in_processes(job, rows, processes=processes, row_seconds=args.row_timeout or ROW_SECONDS)
     with closing(results):
         for result in results:
             progress.add(result)
@@ -231,7 +273,7 @@ def _check_on_ray(
     from penstock.workflows.rows.warm import WarmJob
 
     sync = is_sync(workflow, args.stage)
-    warm = WarmJob(job, args.jobs or JOBS, args.row_timeout if sync else None)
+    warm = WarmJob(job, args.jobs or JOBS, (args.row_timeout or ROW_SECONDS) if sync else None)
     results = checked_on_ray(
         warm,
         splits_of(source),
@@ -316,11 +358,11 @@ def _input_names(args: argparse.Namespace) -> tuple[str, ...] | None:
     return ("-",)
 
 
-def _is_file(text: str) -> bool:
-    try:
-        return Path(text).is_file()
-    except (OSError, ValueError):  # too long for a path, or not a valid one
-        return False
+def _note_file(text: str) -> None:
+    """Say that a text to check is the name of a file, if it is."""
+    with suppress(OSError, ValueError):  # too long for a path, or not a valid one
+        if Path(text).is_file():
+            _note(f"{text!r} is a file, but was checked as a text; for its rows use --input {shlex.quote(text)}")
 
 
 @contextmanager
@@ -330,6 +372,12 @@ def _source(args: argparse.Namespace, names: tuple[str, ...] | None, form: str) 
         return
     as_json = form != "parquet"
     with RowFiles(names, args.input_format, _columns(args), args.stage, _note, as_json=as_json).started() as source:
+        there = source.table_columns
+        lacking = [each for each in args.keep or () if there and each not in there]
+        if there and lacking:
+            raise CommandError(
+                f"the input has no column {lacking[0]!r}, which --keep names; it has {', '.join(map(repr, there))}"
+            )
         yield source
 
 

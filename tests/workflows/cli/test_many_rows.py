@@ -220,6 +220,49 @@ def test_columns_are_named_and_others_are_kept(run, lines) -> None:
     assert few.rows[0].keys() & {"label", "meta", "uid", "input_status", "prompt"} == {"label"}
 
 
+@pytest.mark.parametrize("options", [(), ("-j", "2"), ("-f", "csv", "-o", "out.csv")])
+def test_a_kept_column_that_no_row_has_is_told_at_the_end(run, lines, options) -> None:
+    """One that some rows have is not, and the exit code says what it said."""
+    rows = [{"text": "x"}, {"text": "y", "some": 1}, {"text": "z"}, "a string"]
+    ran = run("run", "guards.py:guard", "-", "--keep", "some", "--keep", "none", *options, stdin=lines(*rows))
+    assert ran.code == 0
+    assert ran.err.endswith("penstock: no row has the column 'none', which --keep names\n")
+    ran = run("run", "guards.py:guard", "-", "--keep", "some", *options, stdin=lines(*rows))
+    assert "--keep" not in ran.err
+
+
+def test_a_kept_column_that_a_table_does_not_have_is_an_error(run, world: Path) -> None:
+    """Its columns are known before anything runs; of several tables one is enough."""
+    (world / "a.csv").write_text("text,n\nx,1\n")
+    (world / "b.csv").write_text("text,m\ny,2\n")
+    ran = run("run", "guards.py:guard", "-i", "a.csv", "--keep", "m")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "penstock: the input has no column 'm', which --keep names; it has 'text', 'n'\n"
+    both = run("run", "guards.py:guard", "-i", "a.csv", "-i", "b.csv", "--keep", "m")
+    assert (both.code, [row.get("m") for row in both.rows]) == (0, [None, "2"])
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "cure"),
+    [
+        ("guard", (), "use --jobs 2 or more"),
+        ("guard", ("-j", "1"), "use --jobs 2 or more"),
+        ("slow", ("-j", "2"), "give its async steps a timeout"),
+    ],
+)
+def test_a_row_timeout_without_processes_says_that_it_does_nothing(run, lines, name, options, cure) -> None:
+    """It is no promise that nobody keeps."""
+    ran = run("run", f"guards.py:{name}", "-", "--row-timeout", "2", *options, stdin=lines("x"))
+    told = "penstock: --row-timeout is ignored: it can only end processes, and this run has none; "
+    assert (ran.code, ran.err.splitlines()[0]) == (0, told + cure)
+    assert "--row-timeout" not in run("run", f"guards.py:{name}", "-", *options, stdin=lines("x")).err
+    if name == "guard":
+        assert (
+            "--row-timeout"
+            not in run("run", "guards.py:guard", "-", "-j", "2", "--row-timeout", "9", stdin=lines("x")).err
+        )
+
+
 def test_no_two_kept_columns_get_one_name(run, lines) -> None:
     """A column may be named as one that was renamed."""
     row = {"text": "x", "status": 1, "input_status": 2, "input_input_status": 3, "input_x": 4, "input": 5}
