@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from penstock.engine.tasks import BackgroundTasks
     from penstock.engine.values.frozen import Values
     from penstock.engine.values.messages import ToolPart
+    from penstock.engine.values.tripwire import Tripwire
     from penstock.workflows.agent.emitter import Emitter
     from penstock.workflows.agent.request import RequestTask
     from penstock.workflows.agent.results import Status
@@ -95,8 +96,7 @@ class Loop:
                 self.run.tripwire is not None
             ):  # a concurrent check has ended the run: its verdict counts more than the error
                 _LOG.warning("%s was raised while a verdict ended the request", type(error).__name__)
-                if out.last is None or out.last.type != "tripwire":
-                    await out.emit(tripwire_chunk(self.run.tripwire, self.run.run_id))
+                await self._emit_tripwire(self.run.tripwire, out)
                 return
             self.progress.error = error
             self.run.abandon()
@@ -125,6 +125,13 @@ class Loop:
             goes_on = step.goes_on and await self._wants_more(accepted=step.accepted)
         if run.tripwire is None:
             await self._end(out)
+        else:
+            await self._emit_tripwire(run.tripwire, out)
+
+    async def _emit_tripwire(self, tripwire: Tripwire, out: Emitter[Chunk]) -> None:
+        """Emit the last chunk of a request that a verdict ended, unless the stage that gave it has."""
+        if out.last is None or out.last.type != "tripwire":
+            await out.emit(tripwire_chunk(tripwire, self.run.run_id))
 
     async def _begin(self, out: Emitter[Chunk]) -> None:
         """Judge the input, and emit the first chunks."""
