@@ -49,8 +49,9 @@ def iterator_of(source: object) -> AsyncIterator[Chunk | str]:
     Raises:
         UsageError: it cannot be iterated over.
     """
-    if isinstance(source, AsyncIterable):
-        return cast("AsyncIterable[Chunk | str]", source).__aiter__()
+    begin: Callable[[object], AsyncIterator[Chunk | str]] | None = getattr(type(source), "__aiter__", None)
+    if begin is not None:
+        return begin(source)
     given: object = source
     if isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping)):
         return FromSync(iter(cast("Iterable[Chunk | str]", source)))
@@ -130,11 +131,12 @@ async def close_source(source: object) -> None:
 
     Errors are only logged. Who closes during a cancellation has to shield this: see `close_in`.
     """
-    if isinstance(source, Ending):
-        await source.aclose()
+    kind = type(source)
+    if kind is Ending:
+        await cast("Ending", source).aclose()
         return
-    if isinstance(source, FromSync):
-        source.close()
+    if kind is FromSync:
+        cast("FromSync", source).close()
         return
     close: Callable[[], Awaitable[object]] | None = getattr(source, "aclose", None)
     if close is None or getattr(source, "ag_frame", source) is None:  # a generator that has ended is closed

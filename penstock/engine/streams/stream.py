@@ -50,9 +50,8 @@ if TYPE_CHECKING:
     from penstock.engine.graph.plan_cache import Hold
     from penstock.engine.processor.state import StageCall
     from penstock.engine.streams.chunk_log import HeldMeter
+    from penstock.engine.streams.hooks import Pipe
     from penstock.engine.streams.sources import Source
-    from penstock.engine.values.facts import AnyKey
-    from penstock.engine.values.frozen import Value
     from penstock.engine.values.tripwire import Tripwire
 
 
@@ -80,7 +79,7 @@ class StreamNormalizer:
     def current(self) -> tuple[str | None, Callable[[str], object]]:
         """The id of the current text and a function that appends to it; None as id where there is no current text."""
         text, write = self.answer.at_hand
-        return (None, _nothing) if self._begun and ("text-delta", text) in self._begun else (text, write)
+        return _NOTHING_TO_WRITE if self._begun and ("text-delta", text) in self._begun else (text, write)
 
     def normalize(self, chunks: Sequence[Chunk]) -> list[Chunk]:
         """Normalize chunks, and add them to the answer."""
@@ -107,6 +106,10 @@ class StreamNormalizer:
 
 def _nothing(text: str) -> None:
     """Append nothing."""
+
+
+_NOTHING_TO_WRITE: tuple[str | None, Callable[[str], object]] = (None, _nothing)
+"""In place of the id of a text, and the function that appends to it: its pieces cannot leave as they are."""
 
 
 def _wakes_first(chunk: Chunk) -> None:
@@ -189,7 +192,8 @@ class OutputStream:
         self._source: AsyncIterator[Chunk | str] = iterator
         self._iterator = iterator  # the source as it is read
         self._normalizer = StreamNormalizer()
-        self._shared: StreamCall | None = None
+        self._before: Payload  # as the stage began
+        self._shared: StreamCall | None = None  # of the steps, if there are any
         self._call_ids: CallIds | None = None  # made with the first call
         self._reader: TaskReader | None = None
         self._chunks: AsyncGenerator[Chunk] | None = None
@@ -197,7 +201,6 @@ class OutputStream:
         self._checks = host.run_checks if host.has_checks else None
         self._checked: Outcome | None = None
         self._held: list[Chunk] | None = None if hold == "live" and (self._checks is None or sync) else []
-        self._facts: dict[AnyKey, Value] = {}
         self._check_error: Exception | None = None
         self._log = host.chunk_log()
 
@@ -205,6 +208,11 @@ class OutputStream:
     def text(self) -> str:
         """The text of the answer that has left so far; empty while it is held, and after a verdict."""
         return "" if self.tripwire is not None or self._held is not None else self._normalizer.answer.text
+
+    @property
+    def sent_ids(self) -> tuple[str, ...]:
+        """The ids of the texts of which something has left, in order. A client may have to take them back."""
+        return self._normalizer.answer.blocks if self._held is None else ()
 
     @property
     def message(self) -> Message:
@@ -296,16 +304,16 @@ class OutputStream:
     # What leaves
 
     async def _run(self) -> AsyncGenerator[Chunk]:  # noqa: C901, PLR0915 - one loop, without calls that cost time
-        call, before = self._host.begin()
+        call, self._before = self._host.begin()
         failure: Exception | None = None
         try:
-            pipes = await self._opened(call, before)
+            pipes = await self._opened(call)
             feed_fast = _wakes_first if self._plan.timed else pipes.feed_fast
             feed_fast_async = None if self._plan.timed else pipes.feed_fast_async
             often = _SELDOM if all(type(pipe) is HookPipe for pipe in pipes.all) else _OFTEN
             run, normalize = call.run, self._normalizer.normalize
             advance = self._iterator.__anext__ if self._reader is None else functools.partial(self._next, pipes)
-            text, write = self._current
+            text, write = _NOTHING_TO_WRITE
             rest = Pace().rest
             count = 0
             while True:
@@ -333,12 +341,11 @@ class OutputStream:
                 for chunk in made if self._held is None else self._let(made):
                     yield chunk
                     self._check_going(call)
-                text, write = self._current
+                text, write = _NOTHING_TO_WRITE if self._held is not None else self._normalizer.current
             self._check_going(call)
-            last = await (
-                self._off_loop(functools.partial(self._end, pipes)) if pipes.unended() > LONG else self._end(pipes)
-            )
-            for chunk in await self._rest(last, failure, before):
+            ending = functools.partial(end_all, pipes.all)
+            last = await (self._off_loop(ending) if pipes.unended() > LONG else ending())
+            for chunk in await self._rest(normalize(last), failure):
                 yield chunk
                 self._check_going(call)
         except Stopped as verdict:
@@ -348,18 +355,12 @@ class OutputStream:
         if failure is not None:
             raise failure
 
-    @property
-    def _current(self) -> tuple[str | None, Callable[[str], object]]:
-        """The id of the text whose pieces can leave as they are, and a function that appends to it; None: no text."""
-        return (None, _nothing) if self._held is not None else self._normalizer.current
-
     def _stopped(self, verdict: Stopped, call: StageCall) -> tuple[Chunk, ...]:
         """Return the chunks that report a verdict; texts that have left are retracted, in one chunk."""
         self._close_steps()
         if self.outcome is None or not self.outcome.blocked:
             self.outcome = self._host.stopped(verdict.tripwire, verdict.failure)
-        out = self._normalizer.answer.blocks if self._held is None else ()
-        blocks = dict.fromkeys((*self.outcome.taken_back, *out))
+        blocks = dict.fromkeys((*self.outcome.taken_back, *self.sent_ids))
         return notices(verdict.tripwire, call.run.run_id, blocks, retry=self.outcome.retry_granted)
 
     @staticmethod
@@ -377,7 +378,7 @@ class OutputStream:
         self._held = None
         return held
 
-    async def _opened(self, call: StageCall, before: Payload) -> PipeRow:
+    async def _opened(self, call: StageCall) -> PipeRow:
         """Return the pipes of the stream.
 
         Raises:
@@ -389,17 +390,19 @@ class OutputStream:
         if self._sync and self._checks is not None:
             self._checked = await self._checks()
             self._check_passed()
-        self._facts = dict(before.facts)
-        self._shared = StreamCall(call, Payload(before.message_list, self._facts), self._facts)
-        self._shared.reader = self._reader if self._plan.gathers else None
-        pipes = await Builder(self._shared, self._clock).pipes(self._plan.block)
+        pipes: Sequence[Pipe] = ()
+        if self._plan.block is not None:
+            facts = dict(self._before.facts)
+            self._shared = StreamCall(call, Payload(self._before.message_list, facts), facts)
+            self._shared.reader = self._reader if self._plan.gathers else None
+            pipes = await Builder(self._shared, self._clock).pipes(self._plan.block)
         if self._log is not None:
             self._log.pipes, self._log.waiting = pipes, lambda: self._held
         return PipeRow(pipes)
 
     def _taken_call_ids(self) -> Iterable[str]:
         """Return the ids of the tool calls in the conversation so far."""
-        return () if self._shared is None else call_ids_of(self._shared.payload.message_list.conversation)
+        return call_ids_of(self._before.message_list.conversation)
 
     async def _next(self, pipes: PipeRow) -> Chunk | str:
         """Return the next item; `WAKE` if a timer has run out, or the overlapping checks are done."""
@@ -416,15 +419,10 @@ class OutputStream:
             self._call_ids = self._call_ids or CallIds(self._taken_call_ids)
             chunk = self._call_ids.own(chunk)
         if self._plan.movable and self._is_long(chunk, pipes):
-            return await self._off_loop(functools.partial(self._through, pipes, chunk, made))
-        return await self._through(pipes, chunk, made)
-
-    async def _through(self, pipes: PipeRow, chunk: Chunk, made: Sequence[Chunk]) -> list[Chunk]:
-        out = await pipes.feed(chunk)
+            out = await self._off_loop(functools.partial(pipes.feed, chunk))
+        else:
+            out = await pipes.feed(chunk)
         return self._normalizer.normalize([*made, *out] if made else out)
-
-    async def _end(self, pipes: PipeRow) -> list[Chunk]:
-        return self._normalizer.normalize(await end_all(pipes.all))
 
     @staticmethod
     def _is_long(chunk: Chunk, pipes: PipeRow) -> bool:
@@ -435,13 +433,13 @@ class OutputStream:
             or (bool(chunk.payload) and is_long_value(chunk.payload))
         )
 
-    async def _off_loop(self, feed: Callable[[], Coroutine[object, None, list[Chunk]]]) -> list[Chunk]:
+    async def _off_loop(self, feed: Callable[[], Coroutine[object, None, Sequence[Chunk]]]) -> Sequence[Chunk]:
         """Do the work of the pipes in a worker thread, if all of their steps may run there."""
         if self._sync or not self._plan.movable or runs_without_loop():
             return await feed()
         return await run_in_worker(lambda: run_without_loop(feed(), STREAM.name))
 
-    async def _rest(self, last: list[Chunk], failure: Exception | None, before: Payload) -> list[Chunk]:
+    async def _rest(self, last: list[Chunk], failure: Exception | None) -> list[Chunk]:
         """Return what leaves when the source has ended; if the source failed, nothing that waits for a later verdict.
 
         Raises:
@@ -457,7 +455,8 @@ class OutputStream:
         if failure is not None:
             return leaving if self._hold == "live" else []
         answer = self._normalizer.answer
-        end = Payload(before.message_list, FrozenDict(self._facts), FrozenDict(text=answer.text))
+        facts = self._before.facts if self._shared is None else FrozenDict(self._shared.facts)
+        end = Payload(self._before.message_list, facts, FrozenDict(text=answer.text))
         passed = self._host.passed(end, answer.blocks if self._hold == "live" else ())
         if self._hold == "live" or passed.blocked:
             self.outcome = passed
