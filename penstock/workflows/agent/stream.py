@@ -59,29 +59,37 @@ class ChunkReader:
     """Iterates over the chunks of a stream.
 
     It is not a generator, because a generator has to be closed by a caller who reads only a part.
+
+    Args:
+        buffer: the chunks that are read and not taken yet.
+        read_more: adds at least one to them; raises StopAsyncIteration at the end.
     """
 
-    __slots__ = ("_next",)
+    __slots__ = ("_buffer", "_read_more")
 
-    def __init__(self, following: Callable[[], Awaitable[Chunk]]) -> None:
-        self._next = following
+    def __init__(self, buffer: list[Chunk], read_more: Callable[[], Awaitable[None]]) -> None:
+        self._buffer = buffer
+        self._read_more = read_more
 
     def __aiter__(self) -> Self:
         """Return the iterator itself."""
         return self
 
-    def __anext__(self) -> Awaitable[Chunk]:
-        """Return an awaitable for the next chunk."""
-        return self._next()
+    async def __anext__(self) -> Chunk:
+        """Return the next chunk."""
+        while not self._buffer:
+            await self._read_more()
+        return self._buffer.pop(0)
 
 
 class AnswerReader:
-    """Iterates over the pieces of text of a stream."""
+    """Iterates over the pieces of text of a stream; made from the same as a `ChunkReader`."""
 
-    __slots__ = ("_next",)
+    __slots__ = ("_buffer", "_read_more")
 
-    def __init__(self, following: Callable[[], Awaitable[Chunk]]) -> None:
-        self._next = following
+    def __init__(self, buffer: list[Chunk], read_more: Callable[[], Awaitable[None]]) -> None:
+        self._buffer = buffer
+        self._read_more = read_more
 
     def __aiter__(self) -> Self:
         """Return the iterator itself."""
@@ -90,7 +98,9 @@ class AnswerReader:
     async def __anext__(self) -> str:
         """Return the next piece of text."""
         while True:
-            chunk = await self._next()
+            while not self._buffer:
+                await self._read_more()
+            chunk = self._buffer.pop(0)
             if chunk.type == "text-delta":
                 return chunk.text
 
@@ -145,7 +155,7 @@ class AgentStream(Generic[T]):
             UsageError: the stream was not entered, or is read already.
             PenstockError: on iteration, the error that ended the request; see `Agent.generate`.
         """
-        return ChunkReader(self._begun())
+        return ChunkReader(*self._begun())
 
     @property
     def text_stream(self) -> AsyncIterator[str]:
@@ -157,20 +167,20 @@ class AgentStream(Generic[T]):
             UsageError: the stream was not entered, or is read already.
             PenstockError: on iteration, the error that ended the request; see `Agent.generate`.
         """
-        return AnswerReader(self._begun())
+        return AnswerReader(*self._begun())
 
     def __aiter__(self) -> AsyncIterator[Chunk]:
         """Return `full_stream`."""
-        return ChunkReader(self._begun())
+        return ChunkReader(*self._begun())
 
-    def _begun(self) -> Callable[[], Awaitable[Chunk]]:
-        """Begin to read; return the function that gives the next chunk."""
+    def _begun(self) -> tuple[list[Chunk], Callable[[], Awaitable[None]]]:
+        """Begin to read; return what a reader needs."""
         if self._chunks is None:
             raise _not_entered()
         if self._started:
             raise UsageError("a stream can be read once only; keep its chunks if you need them again")
         self._started = True
-        return self._next
+        return self._buffer, self._read_more
 
     # The result
 
@@ -234,7 +244,9 @@ class AgentStream(Generic[T]):
         """Return the result; the rest of the stream is read, and kept for a later iteration."""
         while self._result is None:
             await self._read_more()
-        self._raise_error()
+        error = self._take_error()
+        if error is not None:
+            raise error
         return self._result
 
     def cancel(self) -> None:
@@ -254,26 +266,16 @@ class AgentStream(Generic[T]):
 
     # Reading
 
-    async def _next(self) -> Chunk:
-        """Return the next chunk.
+    async def _read_more(self) -> None:  # noqa: C901, PLR0915 - one loop, without calls that cost time
+        """Read one more chunk, or wait for the task that reads. After the last chunk, the result is set at once.
 
         Raises:
             StopAsyncIteration: there is none.
             Exception: the error that ended the request, to the first reader at the end.
-        """
-        while not self._buffer:
-            if self._result is not None:
-                self._raise_error()
-                raise StopAsyncIteration
-            await self._read_more()
-        return self._buffer.pop(0)
-
-    async def _read_more(self) -> None:
-        """Read one more chunk, or wait for the task that reads. After the last chunk, the result is set at once.
-
-        Raises:
             UsageError: the stream was not entered.
         """
+        if self._result is not None:
+            raise self._take_error() or StopAsyncIteration
         loop, chunks = self._loop, self._chunks
         if loop is None or chunks is None:
             raise _not_entered()
@@ -282,36 +284,36 @@ class AgentStream(Generic[T]):
             return
         self._reading = True
         made: list[Chunk] = []
+        ended = False
         try:
-            while self._result is None and (not made or loop.over):
+            while not ended:
                 if self._cancelled:
                     made.append(await self._aborted(loop, chunks))
-                    continue
+                    break
                 try:
                     chunk = await chunks.__anext__()
                 except StopAsyncIteration:
-                    self._end(loop)
+                    ended = self._end(loop)
+                    continue
                 except BaseException:  # the reader was cancelled, and the loop with it
                     self._cancelled = True
                     raise
-                else:
-                    made.append(self._noted(chunk, loop))
+                made.append(self._noted(chunk, loop))
+                if chunk.type == "text-delta" or not loop.over:  # a text is never the last
+                    break
         finally:
             self._buffer += made
-            self._stop_reading()
-        if self._result is not None or self._options.on_chunk is not None:
+            self._reading = False
+            if self._read_done is not None:
+                self._read_done.set()
+                self._read_done = None
+        if ended or self._cancelled or self._options.on_chunk is not None:
             await self._call_back_all(made)
 
     async def _wait_for_reader(self) -> None:
         """Wait until the read of another task has ended."""
         self._read_done = self._read_done or anyio.Event()
         await self._read_done.wait()
-
-    def _stop_reading(self) -> None:
-        self._reading = False
-        if self._read_done is not None:
-            self._read_done.set()
-            self._read_done = None
 
     async def _call_back_all(self, made: Sequence[Chunk]) -> None:
         if self._options.on_chunk is not None:
@@ -322,11 +324,13 @@ class AgentStream(Generic[T]):
                 await self._call_back("on_error", self._error)
             await self._call_back("on_finish", self._result)
 
-    def _end(self, loop: Loop) -> None:
+    def _end(self, loop: Loop) -> bool:
         """Set the result after the last chunk; not if the request was cancelled, since another chunk follows then."""
-        if not self._cancelled:
-            loop.check_over()
-            self._result = self._ended(loop)
+        if self._cancelled:
+            return False
+        loop.check_over()
+        self._result = self._ended(loop)
+        return True
 
     async def _aborted(self, loop: Loop, chunks: Emitter[Chunk]) -> Chunk:
         """Close the loop of a request that was cancelled; return the last chunk."""
@@ -350,11 +354,10 @@ class AgentStream(Generic[T]):
         answers = loop.run.message_list.response
         return sent.finish(chunk, answers[0].id if answers else "")
 
-    def _raise_error(self) -> None:
-        """Raise the error of the request, once."""
+    def _take_error(self) -> Exception | None:
+        """Return the error of the request, once."""
         error, self._error = self._error, None
-        if error is not None:
-            raise error
+        return error
 
     def _abandoned(self, loop: Loop) -> AgentResult[T]:
         """Return the result of a request that was given up; an earlier verdict or error is kept.
@@ -408,6 +411,7 @@ class AgentStream(Generic[T]):
         if self._in_task:
             chunks = Emitter(functools.partial(_read_in_background, chunks, background))
         self._chunks = chunks
+        del self._prepare  # it holds what the caller gave
         return self
 
     async def __aexit__(
