@@ -466,7 +466,7 @@ class BackgroundTasks:
 
         self._scope = anyio.CancelScope()  # around the group
         self._group = new_task_group()
-        self._scopes: set[anyio.CancelScope] = set()  # those of the tasks
+        self._scopes: dict[anyio.CancelScope, None] = {}  # those of the tasks; an empty set would be larger
 
     async def open(self) -> None:
         """Open the group of tasks."""
@@ -478,7 +478,7 @@ class BackgroundTasks:
         import anyio
 
         scope = anyio.CancelScope()
-        self._scopes.add(scope)
+        self._scopes[scope] = None
         self._group.start(self._run, scope, work, args)
 
     async def _run(
@@ -488,7 +488,7 @@ class BackgroundTasks:
             with scope:
                 await work(*args)
         finally:
-            self._scopes.discard(scope)
+            self._scopes.pop(scope, None)
 
     def cancel(self) -> None:
         """Cancel every task."""

@@ -214,10 +214,10 @@ class Run:
             log.exception("an observer failed; the run goes on without it")
             return None
 
-    def enclose(self, site: CallSite) -> Scope | None:
+    def enclose(self, site: Callable[[], CallSite]) -> Scope | None:
         """Return what observers put around calls to a model or a tool; None if none of them wants that."""
         enclosers = self._state.enclosers
-        return scope_of(enclosers, site) if enclosers else None
+        return scope_of(enclosers, site()) if enclosers else None
 
     def serves(self, stage: str) -> bool:
         """Return whether any step has that stage."""

@@ -83,9 +83,9 @@ def keep_data(run: Run, answer: str, chunks: Iterable[Chunk], *, before: Iterabl
         chunks: stored after the parts of the answer.
         before: stored before them.
     """
-    message = run.message_list.get(answer)
     first, last = _data_parts(before), _data_parts(chunks)
-    if message is not None and (first or last):
+    message = run.message_list.get(answer) if first or last else None
+    if message is not None:
         run.message_list = run.message_list.replace(message.with_parts((*first, *message.parts, *last)))
 
 

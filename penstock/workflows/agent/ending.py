@@ -10,6 +10,7 @@ from penstock.workflows.agent.client_chunks import is_for_client, keep_data, sen
 if TYPE_CHECKING:
     from penstock.engine.run.run import Run
     from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.message_list import MessageList
     from penstock.workflows.agent.emitter import Emitter
     from penstock.workflows.agent.request import RequestProgress
 
@@ -18,17 +19,24 @@ async def end_request(run: Run, progress: RequestProgress, out: Emitter[Chunk]) 
     """Run `process_output_result`, and emit the chunks that were held for it; a ``tripwire`` if it objects."""
     steps = progress.current(run.message_list)
     usage = total_usage(step.usage for step in steps)
-    known = [message.id for message in run.message_list.response]
+    before = run.message_list
     try:
         outcome = await run.process_output_result(finish_reason=progress.finish_reason, usage=usage, steps=steps)
     except BaseException:  # nothing stays that the last stage has not checked
         said = {step.message_id for step in progress.steps}
-        run.message_list = run.message_list.remove(*said.intersection(known))
+        run.message_list = run.message_list.remove(*said.intersection(_answers(before)))
         raise
     await out.emit_all(filter(is_for_client, outcome.chunks))
     if outcome.blocked:
         return
-    progress.follow_ids(known, [message.id for message in outcome.message_list.response])
-    left = await send_chunks(run, outcome.data)
-    keep_data(run, progress.last_answer, left.accepted)
-    await out.emit_all(left.chunks)
+    if outcome.message_list is not before:
+        progress.follow_ids(_answers(before), _answers(outcome.message_list))
+    if outcome.data:
+        left = await send_chunks(run, outcome.data)
+        keep_data(run, progress.last_answer, left.accepted)
+        await out.emit_all(left.chunks)
+
+
+def _answers(messages: MessageList) -> list[str]:
+    """Return the ids of the answers in a conversation."""
+    return [message.id for message in messages.response]

@@ -142,9 +142,10 @@ class Loop:
             return
         self._started = True
         await out.emit(Chunk("start", payload=FrozenDict({"run_id": run.run_id}), run_id=run.run_id))
-        left = await send_chunks(run, outcome.data)
-        self.progress.data = left.accepted
-        await out.emit_all(left.chunks)
+        if outcome.data:
+            left = await send_chunks(run, outcome.data)
+            self.progress.data = left.accepted
+            await out.emit_all(left.chunks)
 
     async def _report(self, place: int) -> None:
         """Report a step to the callback."""

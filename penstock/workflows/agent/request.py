@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from penstock.engine.run.conversation import parse_input
 from penstock.engine.values.errors import OptionError, UsageError
@@ -187,19 +187,21 @@ class StepRequest:
     request: ModelRequest
 
 
-def step_request(prepared: Outcome, model: Model | None = None) -> StepRequest:
+def step_request(prepared: Outcome, known: Values) -> StepRequest:
     """Return what a step asks the model, after the input processors.
 
     Args:
         prepared: the outcome of `process_input_step`.
-        model: an object that is known to be a model: to check it costs more than everything else here.
+        known: settings whose model and tools are known to be such: to check them costs more than everything else here.
 
     Raises:
         OptionError: the processors have chosen something that is not a model.
         UsageError: they name a tool that does not exist.
     """
     settings: Values = prepared.overrides
-    tools: Mapping[str, Tool] = as_tools(settings.get("tools"), "process_input_step")
+    tools: Value = settings.get("tools")
+    if tools is not known["tools"]:
+        tools = as_tools(tools, "process_input_step")
     offered = _offered(tools, settings.get("active_tools"))
     choice = _choice(settings.get("tool_choice"), tools)
     if choice == "none":
@@ -213,9 +215,8 @@ def step_request(prepared: Outcome, model: Model | None = None) -> StepRequest:
         settings.get("response_format"),
         settings.get("provider_options") or EMPTY,
     )
-    chosen = settings.get("model")
-    known = model is not None and chosen is model
-    return StepRequest(cast("Model", chosen) if known else as_model(chosen, "Agent"), tools, request)
+    model: Value = settings.get("model")
+    return StepRequest(model if model is known["model"] else as_model(model, "Agent"), tools, request)
 
 
 def _offered(tools: Mapping[str, Tool], active: Sequence[str] | None) -> Mapping[str, Tool]:

@@ -81,7 +81,7 @@ def reasoning_of(message: Message | None) -> str:
 
 def calls_of(message: Message | None) -> tuple[ToolPart, ...]:
     """Return the calls to tools in an answer."""
-    return () if message is None else tuple(part for part in message.parts if isinstance(part, ToolPart))
+    return () if message is None else tuple([part for part in message.parts if isinstance(part, ToolPart)])
 
 
 @dataclass(frozen=True, slots=True)

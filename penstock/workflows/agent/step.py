@@ -35,10 +35,6 @@ if TYPE_CHECKING:
     from penstock.workflows.agent.request import RequestProgress, RequestTask, StepRequest
 
 
-_BLOCKS = frozenset({"text-delta", "reasoning-delta"})
-"""The chunks of texts that a client may have to take back."""
-
-
 class ModelAttempt:
     """One call of a model, or an answer that a processor gave in its place. Lives as long as the step.
 
@@ -57,7 +53,6 @@ class ModelAttempt:
         error: the error that ended it, or None.
         from_cache: whether a processor answered in place of the model.
         usage: the tokens of the call when it has ended; None if unknown, and for an answer of a processor.
-        sent_ids: the ids of the texts of which something was sent to the client, in order.
         held_calls: the chunks of tool calls that left the stream and wait for `process_tool_call`.
     """
 
@@ -68,7 +63,6 @@ class ModelAttempt:
         self.error: Exception | None = None
         self.from_cache = answer is not None
         self.usage: Usage | None = None
-        self.sent_ids: dict[str, None] = {}
         self.held_calls: list[Chunk] = []
         self._run = run
         self._path = path
@@ -93,11 +87,11 @@ class ModelAttempt:
                     yield chunk
             else:
                 with self._run.span("model", self._path, self.model.name) as told:
-                    stream = self._opened()
+                    stream: AsyncIterator[object] = self._opened()
                     failed: BaseException | None = None
                     try:
                         async for sent in stream:
-                            chunk = as_chunk(sent)
+                            chunk = sent if type(sent) is Chunk else as_chunk(sent)
                             keep(chunk := self._with_own_id(chunk) if chunk.type in OF_CALLS else chunk)
                             yield chunk
                     except PenstockError as error:
@@ -123,13 +117,13 @@ class ModelAttempt:
 
     def _opened(self) -> AsyncIterator[Chunk]:
         """Return the stream of the model, within what observers put around its calls."""
-        scope = self._run.enclose(CallSite("model", self._path, self.model.name, request=self.request))
+        scope = self._run.enclose(lambda: CallSite("model", self._path, self.model.name, request=self.request))
         if scope is None:
             return self.model.stream(self.request)
         with scope():
             return EnclosedIterator(self.model.stream(self.request), scope)
 
-    def _details(self, stream: AsyncIterator[Chunk]) -> dict[str, object]:
+    def _details(self, stream: object) -> dict[str, object]:
         """Return what observers are told of an answer that is complete."""
         reason = str(self.end.get("reason") or "other")
         told: dict[str, object] = {"finish_reason": reason, "usage": usage_payload(self.usage)}
@@ -151,9 +145,6 @@ class ModelAttempt:
     def note(self, chunk: Chunk) -> bool:
         """Note a chunk that leaves the stream; return whether the client gets it."""
         kind = chunk.type
-        if kind in _BLOCKS:
-            self.sent_ids[chunk.id] = None
-            return True
         if self._holds_calls and kind in OF_CALLS:
             self.held_calls.append(chunk)
             return False
@@ -266,19 +257,26 @@ class ModelStep:
             await out.emit_all(prepared.chunks)
             return None
         steps = self._progress.current(run.message_list)  # the input processors may have changed them
-        ask = step_request(prepared, self._task.settings.get("model"))
+        ask = step_request(prepared, self._task.settings)
         info: dict[str, Value] = {"model": ask.model, "tools": ask.tools, "model_settings": ask.request.settings}
         asked = await run.process_llm_request(request=ask.request, steps=steps, **info)
         if asked.blocked:
             await out.emit_all(asked.chunks)
             return None
-        data = await send_chunks(run, (*prepared.data, *asked.data))
-        self._early = data.accepted
-        await out.emit_all(data.chunks)
-        if data.blocked:
-            return None
-        prompt = self._prompt(asked)
-        sent = ask.request if prompt == ask.request.messages else replace(ask.request, messages=prompt)
+        if written := (*prepared.data, *asked.data):
+            data = await send_chunks(run, written)
+            self._early = data.accepted
+            await out.emit_all(data.chunks)
+            if data.blocked:
+                return None
+        sent = ask.request
+        if asked.message_list is not prepared.message_list:
+            sent = replace(sent, messages=asked.messages)
+        if not self._task.allow_empty and all(message.role == "system" for message in sent.messages):
+            raise UsageError(
+                "there is no message to answer: none was given, or processors have removed all of them; "
+                "use allow_empty=True to call the model with its instructions only"
+            )
         return ask, ModelAttempt(run, f"{self.path}/model", ask.model, sent, asked.answer), steps
 
     def _forget(self, known: Collection[str]) -> None:
@@ -287,14 +285,6 @@ class ModelStep:
         added = [message.id for message in messages.response if message.id not in known]
         if added:
             self._run.message_list = messages.remove(*added)
-
-    def _prompt(self, asked: Outcome) -> tuple[Message, ...]:
-        if not self._task.allow_empty and not any(message.role != "system" for message in asked.messages):
-            raise UsageError(
-                "there is no message to answer: none was given, or processors have removed all of them; "
-                "use allow_empty=True to call the model with its instructions only"
-            )
-        return asked.messages
 
     # The answer
 
@@ -313,12 +303,12 @@ class ModelStep:
         try:
             async with stream:
                 async for chunk in stream:
-                    if attempt.note(chunk):
+                    if chunk.type == "text-delta" or attempt.note(chunk):
                         await out.emit(chunk)
         except Exception as error:
             if error is not attempt.error:
                 raise
-            await self._handle_error(attempt, error, out)
+            await self._handle_error(attempt, error, stream.sent_ids, out)
             return
         finally:
             self._progress.answering = stream.tripwire is None
@@ -339,7 +329,11 @@ class ModelStep:
     async def _judge(self, message: Message, attempt: ModelAttempt, info: Values) -> Outcome:
         """Run the stages after the stream on an answer whose chunks have left already."""
         run = self._run
-        known = {"finish_reason": attempt.finish_reason, "usage": attempt.usage, "tool_calls": _open(message) or None}
+        known = {
+            "finish_reason": attempt.finish_reason,
+            "usage": attempt.usage,
+            "tool_calls": _open(calls_of(message)) or None,
+        }
         outcome = await run.judge_step(message, FrozenDict({**info, **known}))
         if outcome.blocked:
             return outcome
@@ -364,8 +358,10 @@ class ModelStep:
             )
         )
 
-    async def _handle_error(self, attempt: ModelAttempt, error: Exception, out: Emitter[Chunk]) -> None:
-        """Ask the error processors about a failed call; nothing of its answer is kept.
+    async def _handle_error(
+        self, attempt: ModelAttempt, error: Exception, sent_ids: Sequence[str], out: Emitter[Chunk]
+    ) -> None:
+        """Ask the error processors about a failed call; nothing of its answer is kept, and what was sent is retracted.
 
         Raises:
             Exception: the error of the call, if it is not to be repeated.
@@ -375,8 +371,8 @@ class ModelStep:
         outcome = await run.process_api_error(error, model=model, steps=tuple(self._progress.current(run.message_list)))
         if outcome.blocked and not outcome.retry_granted:
             self._progress.steps.append(replace(step, finish_reason="other", tripwire=outcome.tripwire))
-            if attempt.sent_ids:
-                await out.emit(retract_chunk(attempt.sent_ids, run.run_id))
+            if sent_ids:
+                await out.emit(retract_chunk(sent_ids, run.run_id))
             await out.emit_all(outcome.chunks)
             return
         if not outcome.retry_granted:
@@ -385,8 +381,8 @@ class ModelStep:
             raise error
         self._progress.steps.append(replace(step, finish_reason="retry", tripwire=outcome.tripwire))
         self.error = error
-        if attempt.sent_ids:
-            await out.emit(retract_chunk(attempt.sent_ids, run.run_id))
+        if sent_ids:
+            await out.emit(retract_chunk(sent_ids, run.run_id))
         await out.emit(self._end("retry", goes_on=True))
         data = await send_chunks(run, outcome.data)
         await out.emit_all(data.chunks)
@@ -405,14 +401,14 @@ class ModelStep:
         reason: str,
         out: Emitter[Chunk],
     ) -> None:
-        run, progress = self._run, self._progress
+        run, progress, called = self._run, self._progress, calls_of(message)
         progress.steps.append(
             StepResult(
                 run.step_number,
                 text=text_of(message),
                 reasoning=reasoning_of(message),
                 finish_reason=reason,
-                tool_calls=calls_of(message),
+                tool_calls=called,
                 usage=attempt.usage,
                 model=attempt.model.name,
                 message_id="" if message is None else message.id,
@@ -427,8 +423,8 @@ class ModelStep:
         if data.blocked:
             self._take_back(ask, attempt, data.outcome)
             return
-        _check_call_ids(message)
-        calls = _open(message) if reason not in _NO_TOOLS else ()
+        _check_call_ids(called)
+        calls = _open(called) if reason not in _NO_TOOLS else ()
         tools = ToolStep(run, self._task, ask, progress, self._group, self.path)
         await tools.emit_chunks(message, calls, attempt.held_calls, out)
         if tools.verdict is not None:
@@ -457,16 +453,15 @@ class ModelStep:
         return Chunk("step-finish", payload=payload, run_id=self._run.run_id)
 
 
-def _check_call_ids(message: Message | None) -> None:
+def _check_call_ids(calls: Sequence[ToolPart]) -> None:
     """Refuse an answer in which a processor has given one id to several calls: no result could be told apart."""
-    ids = [call.call_id for call in calls_of(message)]
-    if len(set(ids)) < len(ids):
+    if len({call.call_id for call in calls}) < len(calls):
         raise UsageError(
             "two tool calls of the answer have one id after the output processors; a processor that adds or changes "
             "calls has to give each its own"
         )
 
 
-def _open(message: Message | None) -> tuple[ToolPart, ...]:
-    """Return the calls of an answer that have no result yet."""
-    return tuple(call for call in calls_of(message) if call.state == "call")
+def _open(calls: Sequence[ToolPart]) -> tuple[ToolPart, ...]:
+    """Return the calls that have no result yet."""
+    return tuple([call for call in calls if call.state == "call"])

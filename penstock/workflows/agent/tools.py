@@ -354,9 +354,12 @@ class ToolStep:
         return self._run.span("tool", f"{self._path}/tool-{call.call_id}", call.name)
 
     def _enclose(self, plan: PlannedCall) -> Scope | None:
-        call = plan.call
-        path = f"{self._path}/tool-{call.call_id}"
-        return self._run.enclose(CallSite("tool", path, call.name, call_id=call.call_id, arguments=plan.arguments))
+        def site() -> CallSite:
+            call = plan.call
+            path = f"{self._path}/tool-{call.call_id}"
+            return CallSite("tool", path, call.name, call_id=call.call_id, arguments=plan.arguments)
+
+        return self._run.enclose(site)
 
     def _steps(self) -> tuple[StepResult, ...]:
         return self._progress.current(self._run.message_list)

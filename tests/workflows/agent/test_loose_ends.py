@@ -218,6 +218,43 @@ async def test_an_answer_that_is_held_is_never_retracted() -> None:
         assert kinds in (["start", "tripwire"], ["start", "step-start", "tripwire"])
 
 
+async def test_a_repeated_call_retracts_each_text_of_which_a_piece_had_left() -> None:
+    """In the order in which they began; not one that was empty, held or dropped."""
+
+    class BreaksOnce:
+        name = "breaks once"
+
+        def __init__(self) -> None:
+            self.calls = 0
+
+        async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+            self.calls += 1
+            if self.calls == 1:
+                yield Chunk("text-start", id="empty")
+                yield Chunk("text-delta", "", id="empty")
+                for kind, text, id in (("reasoning", "so", "r1"), ("text", "a", "t1"), ("text", "drop", "t2")):
+                    yield Chunk(f"{kind}-start", id=id)
+                    yield Chunk(f"{kind}-delta", text, id=id)
+                yield Chunk("reasoning-delta", "so", id="r1")
+                raise ModelError("m", "down", retryable=True)
+            yield Chunk("text-delta", "fine", id="t1")
+            yield Chunk("finish", payload={"reason": "stop"})
+
+    @processor(edits="anything")
+    def drop(chunk: Chunk, ctx: OutputStreamContext) -> Chunk | None:
+        return None if chunk.text == "drop" else chunk
+
+    @processor
+    def again(ctx: APIErrorContext[Any]) -> Retry:
+        return Retry()
+
+    for release in ("live", "step", "result"):
+        async with Agent(BreaksOnce(), processors=[drop, again], release=release).stream("Hi") as stream:
+            chunks = [chunk async for chunk in stream]
+        retracted = [chunk.payload["blocks"] for chunk in chunks if chunk.type == "retract"]
+        assert (retracted, await stream.text) == ([("r1", "t1")] if release == "live" else [], "fine")
+
+
 async def test_an_error_processor_that_blocks_if_it_breaks_still_blocks() -> None:
     """It was asked for."""
 
