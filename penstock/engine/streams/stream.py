@@ -17,7 +17,7 @@ from penstock.engine.execution.offloading import is_long_value
 from penstock.engine.processor.payload import Payload
 from penstock.engine.processor.stages import STREAM
 from penstock.engine.streams.builder import Builder
-from penstock.engine.streams.hooks import STEP_ENDS, HookPipe
+from penstock.engine.streams.hooks import NO_PIECE, STEP_ENDS, HookPipe
 from penstock.engine.streams.policy import PipeRow, end_all, first_deadline, wake_all
 from penstock.engine.streams.sources import (
     PATIENCE,
@@ -303,7 +303,7 @@ class OutputStream:
 
     # What leaves
 
-    async def _run(self) -> AsyncGenerator[Chunk]:  # noqa: C901, PLR0915 - one loop, without calls that cost time
+    async def _run(self) -> AsyncGenerator[Chunk]:  # noqa: C901, PLR0912, PLR0915 - one loop, without calls that cost time
         call, self._before = self._host.begin()
         failure: Exception | None = None
         try:
@@ -333,6 +333,8 @@ class OutputStream:
                     if piece.id == text and piece.text:
                         write(piece.text)
                         yield piece
+                        continue
+                    if piece is NO_PIECE and self._held is None:
                         continue
                     made = normalize((piece,))
                 else:
