@@ -96,7 +96,7 @@ def _awaits(text: str, found: regex.Match[str], *, formed: bool) -> bool:
     """Return whether more text may decide about a number."""
     low, high = found.span()
     dashed = "-" in (text[low - 1 : low], text[high : high + 1])
-    if formed and not dashed:
+    if not dashed if formed else _has_other_form(found.group()):
         return False
     return high > len(text) - (_UUID_LENGTH if dashed else phone_cues.BEHIND_WIDTH)
 
@@ -158,19 +158,24 @@ def _is_phone(text: str, found: regex.Match[str]) -> bool:
 
 def _is_cued(text: str, found: regex.Match[str]) -> bool:
     """Return whether a word nearby says that digits are a phone number."""
-    number = found.group()
-    groups = _GROUP.findall(number)
-    if len(groups) > _MOST_GROUPS or [*map(len, groups)].count(1) > _MOST_SINGLE:
-        return False
-    if _NO_PHONE.search(number) or _A_DATE.search(number):
+    if _has_other_form(found.group()):
         return False
     before = _before(text, found)
-    if not _is_explained(text, found, groups, before) or _is_part(text, found):
+    if not _is_explained(text, found, before) or _is_part(text, found):
         return False
     return not before.says(phone_cues.OTHER) and not before.says(phone_cues.OTHER_THAN_ENGLISH)
 
 
-def _is_explained(text: str, found: regex.Match[str], groups: Sequence[str], before: _Before) -> bool:
+def _has_other_form(number: str) -> bool:
+    """Return whether loose digits are a date or a row of figures, whatever stands around them."""
+    groups = _GROUP.findall(number)
+    if len(groups) > _MOST_GROUPS or [*map(len, groups)].count(1) > _MOST_SINGLE:
+        return True
+    return _NO_PHONE.search(number) is not None or _A_DATE.search(number) is not None
+
+
+def _is_explained(text: str, found: regex.Match[str], before: _Before) -> bool:
+    groups = _GROUP.findall(found.group())
     size = sum(map(len, groups))
     behind = phone_cues.BEHIND.match(text, found.end(), found.end() + phone_cues.BEHIND_WIDTH) is not None
     if size < _FEW:

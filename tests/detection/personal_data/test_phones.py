@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.detection.personal_data.detector import DEFAULT, PersonalData
+from penstock.detection.personal_data.phones import phones as search
 from tests.detection.personal_data.numbers import PHONES, phones_of
 
 ALL = PersonalData()
@@ -101,6 +102,14 @@ def test_a_name_in_code_that_has_its_value_says_nothing_of_the_digits_behind_tha
 def test_the_value_of_a_name_in_code_that_numbers_things_is_no_phone(text: str, number: str) -> None:
     """However it is written."""
     assert not phones(text.format(number))
+
+
+@pytest.mark.parametrize("number", ["2026-11-26", "1998-2003", "1 2 3 4 5 6 7", "1958 01 13"])
+def test_a_date_or_a_row_of_figures_waits_for_no_word(number: str) -> None:
+    """No word explains it as a phone number; a number of another form waits for one that stands behind it."""
+    seen = f"seen {number}, and then "
+    assert search(seen, 0, final=False)[1] == len(seen)
+    assert search("dial 555 014 277, and then ", 0, final=False)[1] == len("dial ")
 
 
 def test_an_address_behind_a_word_for_a_phone_is_an_address() -> None:
