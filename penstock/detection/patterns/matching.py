@@ -109,10 +109,6 @@ class Finder:
             return not state.done
         return state.before == self._scanner.before(text, at) and self._scanner.before(text, since) is not None
 
-    def is_within_word(self, text: str, start: int) -> bool:
-        """Return whether `scan` would hold a text back from ``start`` on, whatever it finds, since its word goes on."""
-        return self._scanner is not None and self._scanner.is_within_word(text, start)
-
     def quiet(self, text: str, start: int, *, final: bool) -> int | None:
         """Return what `scan` would hold back from, or a place before that, if it plainly finds nothing; else None.
 
@@ -121,8 +117,8 @@ class Finder:
         hold = len(text)
         if self._scanner is not None:
             quiet = self._scanner.quiet(text, start, final=final)
-            if quiet is None:
-                return None
+            if quiet is None or quiet == start:
+                return quiet
             hold = quiet
         for glance in self._glances if self._own else ():
             open_at = glance.quiet(text, start, final=final)

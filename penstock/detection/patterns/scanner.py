@@ -160,11 +160,8 @@ class Scanner:
         prefixed = [(index, rule) for index, rule in rules if rule.prefix]
         self._prefix_rules = PrefixRules(prefixed) if prefixed else None
         self._triggers = Triggers(searches, _UNREAD)
-
-    @staticmethod
-    def is_within_word(text: str, start: int) -> bool:
-        """Return whether a text that goes on is one word from ``start`` on, so that `search` holds all of it."""
-        return text.find(" ", start) < 0 and _last_word(text, start) <= start
+        keys = [*([self._prefix_rules.trigger] if self._prefix_rules else []), *([RUN] if self._run_rules else [])]
+        self._key = re.compile("|".join(keys)) if keys else None
 
     def quiet(self, text: str, start: int, *, final: bool) -> int | None:
         """Return the place from which on more text may matter, if nothing is found in a text so far; else None.
@@ -175,19 +172,22 @@ class Scanner:
         """
         if len(text) - start > 2 * BLOCK:
             return None
-        ahead = since = max(start - LOOKBACK, 0)
-        if text[start - 1 : start] in _SPACES:
-            since = start  # triggers do not look back over white space
+        last = len(text) if final else _last_word(text, start)
+        if last == start:
+            return start  # one word, which goes on: whatever `search` finds, it holds all of it
+        ahead = max(start - LOOKBACK, 0)
+        since = start if text[start - 1 : start] in _SPACES else ahead  # triggers do not look back over white space
         plain = text.isascii() or is_plain(text, since)
         if plain and self._none_in(text, start):
-            return len(text) if final else _last_word(text, start)
+            return last
         if final and not start:
-            return None if any(trace.counts for _, trace in self.finish(text, 0, BEGUN)) else len(text)
-        if may_escape(text, start) or (plain and not is_plain(text, start)):
+            return None if any(trace.counts for _, trace in self.finish(text, 0, BEGUN)) else last
+        seen = is_plain(text, ahead)
+        if may_escape(text, start) or (plain and not seen and not is_plain(text, start)):
             return None
         find = self._one if plain else self._looked  # a plain text was looked at above
         found, hold = find(text, start, final=final)
-        if not is_plain(text, ahead):
+        if not seen:
             context, reading = self._context(text, start), read_by_letter(text[start:])
             if context is None or reading is None:
                 return None
@@ -202,7 +202,14 @@ class Scanner:
         return max(hold, start)
 
     def _none_in(self, text: str, start: int) -> bool:
-        return self._triggers.none_in(text, start) and not _has_long_word(text, start)
+        return self._triggers.none_in(text, start) and not self._has_key(text, start)
+
+    def _has_key(self, text: str, start: int) -> bool:
+        """Return whether there is a long word from a place on that `_in_words` finds anything in."""
+        key = self._key
+        if key is None or not _has_long_word(text, start):
+            return False
+        return any(found for low, high in long_words(text, start) for found in matches(key, text, low, high))
 
     def _looked(self, text: str, start: int, *, final: bool) -> tuple[list[IndexedTrace], int]:
         """Return what `_one` returns, after one look at whether there is anything to search for."""
@@ -343,26 +350,27 @@ class Scanner:
         """
         hold = len(text) if final else _last_word(text, start)
         found: list[IndexedTrace] = []
-        digits = -1  # not counted yet
+        digits, last_digits = -1, hold  # not counted yet
         for index, rule in chain.from_iterable(self._triggers.standing_in(text, start)):
             if rule.digits and digits < 0:
                 digits = kinds(text, start).count(DIGIT)
-            if rule.digits and digits < rule.digits:  # those at the end may be the first of enough
-                hold = hold if final else min(hold, digits_from(text, start))
+                last_digits = hold if final else digits_from(text, start)
+            if rule.digits and digits < rule.digits:  # the last ones may be the first of enough
+                hold = min(hold, last_digits)
                 continue
             traces, open_at = rule.search(text, start, final=final)
             hold = min(hold, open_at)
             if traces:
                 found.extend([(index, trace) for trace in traces])
-        if _has_long_word(text, start):
+        if self._has_key(text, start):
             hold = min(hold, self._in_words(text, start, found, final=final))
         return found, hold
 
     def _in_words(self, text: str, start: int, found: list[IndexedTrace], *, final: bool) -> int:
         """Add what the rules for long words find; return the place from which on that may change."""
         hold = len(text)
-        words = [*long_words(text, start)] if self._prefix_rules or self._run_rules else []
-        if self._prefix_rules is not None and words:
+        words = [*long_words(text, start)]
+        if self._prefix_rules is not None:
             prefixed, hold = self._prefix_rules.search(text, words, final=final)
             found.extend(prefixed)
         run = next((low for low, high in words if self._run_rules and _RUN.search(text, low, high)), None)

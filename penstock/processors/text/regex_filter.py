@@ -202,11 +202,7 @@ class RegexFilterProcessor(TextGuard):
 
     def quiet(self, text: str, start: int, notes: Mapping[str, Value], *, final: bool) -> int | None:
         """Return the position from which text must be held back, if a glance shows that no rule matches; else None."""
-        if notes:
-            return None
-        if not final and self.finder.is_within_word(text, start):
-            return start
-        return self.finder.quiet(text, start, final=final)
+        return None if notes else self.finder.quiet(text, start, final=final)
 
     def scan(self, window: TextWindow, ctx: AnyContext) -> tuple[Sequence[Match], int]:
         """Return what the rules match, and from where on more text could change that."""

@@ -8,6 +8,7 @@ import pytest
 
 from penstock import PIIDetector, RegexFilterProcessor, Workflow
 from penstock.detection.patterns.scanner import Before, Scanner, Searched
+from penstock.detection.patterns.triggers import Triggers
 from penstock.testing import ScriptedModel
 
 PROSE = "Plain words of a letter, such as people write them, need not any search"
@@ -65,6 +66,15 @@ def test_a_word_that_goes_on_is_held_without_a_search(guard: Any) -> None:
     assert guard.quiet("mail joe@example.com", 5, {}, final=False) == 5
     assert guard.quiet("mail joe@example.com ", 5, {}, final=False) is None
     assert guard.quiet("mail joe@example.com", 5, {}, final=True) is None
+
+
+@pytest.mark.parametrize("guard", [PIIDetector(), RegexFilterProcessor(presets=["pii", "secrets"])])
+def test_a_long_word_is_not_searched_unless_a_key_may_begin_in_it(guard: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words of prose are as long as keys, and begin as none."""
+    text = "documentation, internationalized by "
+    assert guard.quiet("a ghp_16C7e42F292c6912E7710c838347Ae178B4a is ", 0, {}, final=False) is None
+    monkeypatch.setattr(Triggers, "standing_in", None)
+    assert guard.quiet(f"{text}th", 0, {}, final=False) in (len(text), text.index("by"))
 
 
 def test_text_that_may_be_encoded_is_held_until_it_ends() -> None:
