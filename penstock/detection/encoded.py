@@ -392,7 +392,7 @@ def _up_to_word_beyond() -> regex.Pattern[str]:
     return regex.compile(r"(?s:.*)[\p{L}--[xX]][\p{L}\p{M}]{2}(?![\p{L}\p{N}\p{M}])[^\p{L}\p{N}]*+", regex.V1)
 
 
-def _open_from(text: str, most: int) -> int:
+def open_from(text: str, most: int) -> int:
     """Return where a stretch may begin in a plain text that has none, if the text goes on.
 
     That is between two words, and at most the given place.
@@ -546,27 +546,21 @@ class EncodedSpans:
         find: returns the spans in a plain text.
     """
 
+    open_from = staticmethod(open_from)
+
     def __init__(self, find: Callable[[str], Sequence[Span]]) -> None:
         self._find = find
 
     @staticmethod
-    def none_in(text: str, start: int, *, final: bool) -> bool:
-        """Return whether a text plainly has no stretch from a place on that can be judged, nor one across the place.
+    def prose(text: str, start: int, *, final: bool) -> str | None:
+        """Return how a text reads from a place on, if it plainly has no stretch there that can be judged; else None.
 
-        Each character must read as one; if one does not, the answer is False.
+        Each character must read as one; if one does not, the answer is None.
         """
         rest = text[start:] if start else text
         plain = rest if rest.isascii() else read_by_letter(rest)
-        return plain is not None and (_has_no_stretch(plain) or (not final and _ends_with_first(plain)))
-
-    @staticmethod
-    def open_from(text: str, start: int, most: int) -> int:
-        """Return what `scan` would hold such a text back from, or a place before that, if it goes on.
-
-        That is between two words, and not beyond ``most``.
-        """
-        rest = text[start:] if start else text
-        return start + _open_from(rest if text.isascii() else read_by_letter(rest) or "", most - start)
+        is_prose = plain is not None and (_has_no_stretch(plain) or (not final and _ends_with_first(plain)))
+        return plain if is_prose else None
 
     def scan(self, text: str, start: int, notes: MutableMapping[str, Value], *, final: bool) -> tuple[list[Span], int]:
         """Return the spans that begin at ``start`` or later, and the place from which on more text could change them.
@@ -575,9 +569,10 @@ class EncodedSpans:
         """
         before: tuple[Hidden, ...] | None = notes.pop(_INSIDE, None)
         inside = before is not None
-        if not inside and is_plain(text, start) and _has_no_stretch(text[start:] if start else text):
-            return [], len(text) if final else self.open_from(text, start, len(text))
-        view = PlainView(text[start:] if start else text, final=final)
+        rest = text[start:] if start else text
+        if not inside and is_plain(rest, 0) and _has_no_stretch(rest):
+            return [], len(text) if final else start + open_from(rest, len(rest))
+        view = PlainView(rest, final=final)
         words, tail = _words_in_rows(view.text, inside=inside, final=final)
         found = stretches(view, words, tail, inside=inside, final=final)
         hidden = hidden_stretches(view, found, self._hides, before or ())

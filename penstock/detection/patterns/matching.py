@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.detection.patterns.built_in import LOOKBACK, BuiltInRule
-from penstock.detection.patterns.scanner import BEGUN, Scanner, is_decided, lowered
+from penstock.detection.patterns.scanner import BEGUN, Scanner, is_decided, last_word, lowered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -108,6 +108,11 @@ class Finder:
         if state.done or self._scanner is None:
             return not state.done
         return state.before == self._scanner.before(text, at) and self._scanner.before(text, since) is not None
+
+    @staticmethod
+    def is_within_word(text: str, start: int) -> bool:
+        """Return whether a text that goes on is one word from a place on, which built-in rules hold whole."""
+        return last_word(text, start) == start
 
     def quiet(self, text: str, start: int, *, final: bool) -> int | None:
         """Return what `scan` would hold back from, or a place before that, if it plainly finds nothing; else None.

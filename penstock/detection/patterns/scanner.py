@@ -172,7 +172,7 @@ class Scanner:
         """
         if len(text) - start > 2 * BLOCK:
             return None
-        last = len(text) if final else _last_word(text, start)
+        last = len(text) if final else last_word(text, start)
         if last == start:
             return start  # one word, which goes on: whatever `search` finds, it holds all of it
         ahead = max(start - LOOKBACK, 0)
@@ -214,7 +214,7 @@ class Scanner:
     def _looked(self, text: str, start: int, *, final: bool) -> tuple[list[IndexedTrace], int]:
         """Return what `_one` returns, after one look at whether there is anything to search for."""
         if self._none_in(text, start):
-            return [], len(text) if final else _last_word(text, start)
+            return [], len(text) if final else last_word(text, start)
         return self._one(text, start, final=final)
 
     def finish(self, text: str, start: int, before: Before) -> Sequence[IndexedTrace]:
@@ -348,7 +348,7 @@ class Scanner:
 
         Only those rules are asked whose triggers stand in it.
         """
-        hold = len(text) if final else _last_word(text, start)
+        hold = len(text) if final else last_word(text, start)
         found: list[IndexedTrace] = []
         digits, last_digits = -1, hold  # not counted yet
         for index, rule in chain.from_iterable(self._triggers.standing_in(text, start)):
@@ -474,7 +474,7 @@ def _behind(trace: Trace, at: int) -> Trace:
     return Trace(start, end, low, high, trace.counts)
 
 
-def _last_word(text: str, start: int) -> int:
+def last_word(text: str, start: int) -> int:
     """Return where the last word begins, or the part of it that a rule may still reach back to."""
     low = max(len(text) - WORD_HELD, start)
     if text.isascii() or text[low:].isascii():

@@ -133,12 +133,11 @@ class PersonalData:
         That holds for encoded text, too. If the text is ``final``, the place is its end. `scan` need not be called, and
         can be called later with empty ``notes``. The text before ``start`` must be `quiet`, or `is_begun` there.
         """
-        held = self._finder.quiet(text, start, final=final)
-        if held is None or held == start:
-            return held
-        if not self.encoded.none_in(text, start, final=final):
-            return None
-        return held if final else self.encoded.open_from(text, start, held)
+        if not final and self._finder.is_within_word(text, start):
+            return start
+        prose = self.encoded.prose(text, start, final=final)
+        held = None if prose is None else self._finder.quiet(text, start, final=final)
+        return held if final or prose is None or held is None else start + self.encoded.open_from(prose, held - start)
 
     def is_begun(self, text: str, since: int, at: int, notes: Mapping[str, Value]) -> bool:
         """Return whether `scan`, or the search of encoded text, has nothing in its notes that the text does not tell.
