@@ -177,7 +177,7 @@ class Scanner:
             return start  # one word, which goes on: whatever `search` finds, it holds all of it
         ahead = max(start - LOOKBACK, 0)
         since = start if text[start - 1 : start] in _SPACES else ahead  # triggers do not look back over white space
-        plain = text.isascii() or is_plain(text, since)
+        plain = text[since:].isascii() or is_plain(text, since)
         if plain and self._none_in(text, start):
             return last
         if final and not start:
