@@ -65,7 +65,8 @@ def joined(payload: Payload, after: Payload, changes: Changes, ends: Sequence[Pa
     data = payload.data + tuple([chunk for end in ends for chunk in end.data])
     done = any([end.finished for end in ends])  # noqa: C419 - a list is made in half the time of a generator
     logged = None if payload.changes is None else followed_by(payload.changes, changes)
-    return Payload(after.message_list, after.facts, after.fields, data, None, done, logged)
+    messages = after.message_list.with_entries(after.message_list.entries)  # they may not be made yet
+    return Payload(messages, after.facts, after.fields, data, None, done, logged)
 
 
 def merge_branches(

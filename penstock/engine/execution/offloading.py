@@ -78,9 +78,13 @@ async def in_worker(
     payload: Payload,
 ) -> Payload:
     """Run a block in a worker thread; return its payload."""
-    return await move(
-        lambda beside: run_without_loop(work(block, beside, payload), call.stage.name), call, in_turn=block.movable > 0
-    )
+
+    def run(beside: StageCall) -> Payload:
+        after = run_without_loop(work(block, beside, payload), call.stage.name)
+        _ = after.message_list.entries  # edited messages are made here, where that keeps nobody waiting
+        return after
+
+    return await move(run, call, in_turn=block.movable > 0)
 
 
 async def move(work: Callable[[StageCall], T], call: StageCall, *, in_turn: bool = True) -> T:

@@ -218,8 +218,9 @@ def known_edits(result: object) -> KnownEdits:
 
 
 def _with_list(payload: Payload, messages: MessageList) -> Payload:
-    bare = messages.with_entries(messages.entries)
-    return Payload(bare, payload.facts, payload.fields, payload.data, None, payload.finished, payload.changes)
+    if payload.changes is None:  # else a merge follows, which reads the edits: the messages need not be made
+        messages = messages.with_entries(messages.entries)
+    return Payload(messages, payload.facts, payload.fields, payload.data, None, payload.finished, payload.changes)
 
 
 def _with_fields(payload: Payload, fields: Values) -> Payload:

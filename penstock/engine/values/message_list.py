@@ -22,6 +22,7 @@ from penstock.engine.values.texts import (
     Path,
     TextPlace,
     part_texts,
+    text_at,
     with_part_texts,
 )
 
@@ -69,13 +70,38 @@ class ReturnCheck:
         self.derived = False
 
 
+_NO_SUCH_MESSAGE = "the list has no message with that id; use add() for a new message"
+
+
+class _Edited(NamedTuple):
+    """The entries of a list whose texts a hook edited: those before, and the new texts. They are made when first read.
+
+    Of hooks in parallel, only the edits are read, which are merged.
+    """
+
+    before: tuple[Entry, ...]
+    texts: dict[str, dict[int, dict[Path, str]]]
+
+    def made(self) -> tuple[Entry, ...]:
+        """Return the entries with the texts."""
+        entries = list(self.before)
+        for index, (message, source, tag) in enumerate(entries):
+            texts = self.texts.get(message.id)
+            if texts is not None:
+                parts = list(message.parts)
+                for part, wanted in texts.items():
+                    parts[part] = with_part_texts(parts[part], wanted)
+                entries[index] = Entry(message.with_parts(parts), source, tag)
+        return tuple(entries)
+
+
 class MessageList:
     """Messages in order, each with a source (input, memory, response, context, system). System messages may have a tag.
 
     Two lists are equal if they hold equal messages from equal sources in the same order.
     """
 
-    __slots__ = ("_clock", "_entries", "_ids", "known_edits", "return_check")
+    __slots__ = ("_clock", "_held", "_ids", "known_edits", "return_check")
 
     known_edits: KnownEdits
     """The text edits made with `edit_text` and `map_text` since the list was handed to a hook."""
@@ -86,30 +112,33 @@ class MessageList:
     def __init__(
         self, messages: Messages = (), *, source: Source = "input", ids: Ids = RANDOM_IDS, clock: Clock = SYSTEM_CLOCK
     ) -> None:
-        self._entries: tuple[Entry, ...] = ()
+        self._held: tuple[Entry, ...] | _Edited = ()
         self._ids = ids
         self._clock = clock
         self.return_check = None
         self.known_edits = NO_KNOWN_EDITS
         if messages != ():
-            self._entries = self._added(as_messages(messages), source, None)
+            self._held = self._added(as_messages(messages), source, None)
 
     # Views
 
     @property
     def entries(self) -> tuple[Entry, ...]:
         """Every message with its source and tag, in order."""
-        return self._entries
+        held = self._held
+        if isinstance(held, _Edited):
+            held = self._held = held.made()
+        return held
 
     @property
     def all(self) -> tuple[Message, ...]:
         """Every message, in order, system messages too."""
-        return tuple([entry[0] for entry in self._entries])
+        return tuple([entry[0] for entry in self.entries])
 
     @property
     def conversation(self) -> tuple[Message, ...]:
         """Every message except system messages, in order."""
-        return tuple([entry[0] for entry in self._entries if entry[1] != "system"])
+        return tuple([entry[0] for entry in self.entries if entry[1] != "system"])
 
     @property
     def input(self) -> tuple[Message, ...]:
@@ -129,7 +158,7 @@ class MessageList:
     @property
     def system(self) -> tuple[Message, ...]:
         """The system messages: first those without a tag, then by tag, in the order of each tag's first message."""
-        mine = [entry for entry in self._entries if entry[1] == "system"]
+        mine = [entry for entry in self.entries if entry[1] == "system"]
         if not mine:
             return ()
         tags = dict.fromkeys([None, *[tag for _, _, tag in mine]])
@@ -137,15 +166,15 @@ class MessageList:
 
     def of(self, source: Source) -> tuple[Message, ...]:
         """Return the messages of one source, in order."""
-        return tuple([entry[0] for entry in self._entries if entry[1] == source])
+        return tuple([entry[0] for entry in self.entries if entry[1] == source])
 
     def tagged(self, tag: str | None) -> tuple[Message, ...]:
         """Return the system messages of one owner; None for those without an owner."""
-        return tuple([entry[0] for entry in self._entries if entry[1] == "system" and entry[2] == tag])
+        return tuple([entry[0] for entry in self.entries if entry[1] == "system" and entry[2] == tag])
 
     def get(self, message_id: str) -> Message | None:
         """Return the message with that id, or None."""
-        for entry in self._entries:
+        for entry in self.entries:
             if entry[0].id == message_id:
                 return entry[0]
         return None
@@ -160,7 +189,7 @@ class MessageList:
             kinds: the types of parts to read.
         """
         wanted = frozenset(kinds)
-        chosen = [entry.message for entry in self._entries] if messages is None else messages
+        chosen = [entry.message for entry in self.entries] if messages is None else messages
         for message in chosen:
             for index, part in enumerate(message.parts):
                 if part.type in wanted:
@@ -190,7 +219,7 @@ class MessageList:
         self._require(changed)
         entries = tuple(
             entry._replace(message=changed[entry.message.id]) if entry.message.id in changed else entry
-            for entry in self._entries
+            for entry in self.entries
         )
         return self._derive(entries, forget=changed)
 
@@ -202,7 +231,7 @@ class MessageList:
         """
         gone = set(ids)
         self._require(gone)
-        return self._derive(tuple(entry for entry in self._entries if entry.message.id not in gone), forget=gone)
+        return self._derive(tuple(entry for entry in self.entries if entry.message.id not in gone), forget=gone)
 
     def keep(self, places: Iterable[int]) -> MessageList:
         """Return the list with only the messages at those indexes of `entries`, in order.
@@ -212,18 +241,18 @@ class MessageList:
         Raises:
             IndexError: an index is beyond the end.
         """
-        entries = tuple([self._entries[place] for place in sorted(set(places))])
+        entries = tuple([self.entries[place] for place in sorted(set(places))])
         edited = {place.message_id for place in self.known_edits.texts}
         return self._derive(entries, forget=edited - {entry[0].id for entry in entries} if edited else ())
 
     def clear(self, source: Source | None = None) -> MessageList:
         """Return the list without messages, or without those of one source. Hooks use it to empty a list on purpose."""
-        gone = {entry.message.id for entry in self._entries if source in (None, entry.source)}
-        return self._derive(tuple(entry for entry in self._entries if entry.message.id not in gone), forget=gone)
+        gone = {entry.message.id for entry in self.entries if source in (None, entry.source)}
+        return self._derive(tuple(entry for entry in self.entries if entry.message.id not in gone), forget=gone)
 
     def replace_system(self, messages: Messages, *, tag: str | None = None) -> MessageList:
         """Return the list with these as the only system messages of one owner (``tag=None``: without an owner)."""
-        kept = tuple(entry for entry in self._entries if not (entry.source == "system" and entry.tag == tag))
+        kept = tuple(entry for entry in self.entries if not (entry.source == "system" and entry.tag == tag))
         bare = self._derive(kept)
         fresh = [m if m.role == "system" else _replace(m, role="system") for m in as_messages(messages, "system")]
         return self._derive(bare._added(fresh, "system", tag))
@@ -238,17 +267,21 @@ class MessageList:
             UsageError: the list has no text at a place.
             EditError: edits overlap, or do not fit their text.
         """
-        by_message: dict[str, dict[int, dict[TextPlace, Iterable[Edit]]]] = {}
+        entries = self.entries
+        messages = {entry[0].id: entry[0] for entry in entries}
+        earlier, complete = self.known_edits
+        known = dict(earlier)
+        after: dict[str, dict[int, dict[Path, str]]] = {}
         for place, edits in changes.items():
-            by_message.setdefault(place.message_id, {}).setdefault(place.part, {})[place] = edits
-        known = dict(self.known_edits.texts)
-        entries = list(self._entries)
-        for index, (message, source, tag) in enumerate(entries):
-            wanted = by_message.pop(message.id, None)
-            if wanted is not None:
-                entries[index] = Entry(_edited(message, wanted, known), source, tag)
-        self._require(by_message)
-        return self._derive(tuple(entries), edits=known)
+            message_id, part, path = place
+            text = _text_at(messages.get(message_id), part, path)
+            fitting = edit_ops.normalise(edits, text)
+            if fitting:
+                after.setdefault(message_id, {}).setdefault(part, {})[path] = edit_ops.apply(text, fitting)
+                known[place] = edit_ops.compose(earlier[place], fitting) if earlier and place in earlier else fitting
+        edited = _Edited(entries, after)
+        made = edited if self.return_check is not None else edited.made()
+        return self._derived(made, KnownEdits(known, complete))
 
     def map_text(
         self,
@@ -268,13 +301,13 @@ class MessageList:
             edits = edit_ops.difference(text, change(text))
             if edits:
                 found[place] = edits
-        return self.edit_text(found) if found else self._derive(self._entries)
+        return self.edit_text(found) if found else self._derive(self.entries)
 
     # For the engine
 
     def for_hook(self, check: ReturnCheck) -> MessageList:
         """Return the same list for a hook: `known_edits` begin here, and lists derived from it bear the check."""
-        return self._made(self._entries, check, NOTHING_EDITED)
+        return self._made(self.entries, check, NOTHING_EDITED)
 
     def with_entries(self, entries: Sequence[Entry]) -> MessageList:
         """Return a list of those entries, without the check of a hook and without known edits."""
@@ -289,36 +322,33 @@ class MessageList:
     def with_text(self, role: Role, text: str, source: Source) -> tuple[MessageList, Message]:
         """Return the list with a new message added, which has an id and a time; and the message."""
         message = text_message(role, text, self._ids.next(), self._clock.now())
-        entries = self._added((message,), source, None) if self._entries else (Entry(message, source),)
+        entries = self._added((message,), source, None) if self.entries else (Entry(message, source),)
         return self._derive(entries), message
 
     def with_new(self, messages: Iterable[Message], source: Source | None, tag: str | None = None) -> MessageList:
         """Return the list with messages added as by `add`, whose ids are known to differ from one another."""
         return self._derive(self._added(messages, source, tag))
 
-    def _derive(
-        self,
-        entries: tuple[Entry, ...],
-        *,
-        forget: Iterable[str] = (),
-        edits: dict[TextPlace, Edits] | None = None,
-    ) -> MessageList:
-        if self.return_check is not None:
-            self.return_check.derived = True
+    def _derive(self, entries: tuple[Entry, ...], *, forget: Iterable[str] = ()) -> MessageList:
         known = self.known_edits
-        if edits is not None:
-            known = KnownEdits(edits, known.complete)
-        elif entries is not self._entries:
+        if entries is not self.entries:
             known = NO_KNOWN_EDITS
             if self.known_edits.texts:
                 dropped = frozenset(forget)
                 kept = [item for item in self.known_edits.texts.items() if item[0].message_id not in dropped]
                 known = KnownEdits(dict(kept), complete=False)
+        return self._derived(entries, known)
+
+    def _derived(self, entries: tuple[Entry, ...] | _Edited, known: KnownEdits) -> MessageList:
+        if self.return_check is not None:
+            self.return_check.derived = True
         return self._made(entries, self.return_check, known)
 
-    def _made(self, entries: tuple[Entry, ...], check: ReturnCheck | None, known_edits: KnownEdits) -> MessageList:
+    def _made(
+        self, entries: tuple[Entry, ...] | _Edited, check: ReturnCheck | None, known_edits: KnownEdits
+    ) -> MessageList:
         made = object.__new__(MessageList)
-        made._entries = entries
+        made._held = entries
         made._ids = self._ids
         made._clock = self._clock
         made.return_check = check
@@ -326,11 +356,11 @@ class MessageList:
         return made
 
     def _require(self, ids: Collection[str]) -> None:
-        if ids and not set(ids) <= {entry.message.id for entry in self._entries}:
-            raise UsageError("the list has no message with that id; use add() for a new message")
+        if ids and not set(ids) <= {entry.message.id for entry in self.entries}:
+            raise UsageError(_NO_SUCH_MESSAGE)
 
     def _added(self, messages: Iterable[Message], source: Source | None, tag: str | None) -> tuple[Entry, ...]:
-        entries = list(self._entries)
+        entries = list(self.entries)
         where: dict[str, int] = {}
         said: dict[tuple[str | None, str | tuple[Part, ...]], str] = {}
         for index, (message, origin, owner) in enumerate(entries):
@@ -349,27 +379,27 @@ class MessageList:
 
     def __len__(self) -> int:
         """Return the number of messages, system messages included."""
-        return len(self._entries)
+        return len(self.entries)
 
     def __iter__(self) -> Iterator[Message]:
         """Iterate over the messages, system messages included, in order."""
-        return iter([entry.message for entry in self._entries])
+        return iter([entry.message for entry in self.entries])
 
     def __contains__(self, message_id: object) -> bool:
         """Return whether the list has a message with that id."""
-        return any(entry.message.id == message_id for entry in self._entries)
+        return any(entry.message.id == message_id for entry in self.entries)
 
     def __eq__(self, other: object) -> bool:
         """Return whether both hold equal messages from equal sources in the same order."""
-        return isinstance(other, MessageList) and self._entries == other._entries
+        return isinstance(other, MessageList) and self.entries == other.entries
 
     def __hash__(self) -> int:
         """Hash by the messages' ids."""
-        return hash(tuple(entry.message.id for entry in self._entries))
+        return hash(tuple(entry.message.id for entry in self.entries))
 
     def __repr__(self) -> str:
         """Show roles and ids, never text."""
-        inside = ", ".join(f"{entry.source}:{entry.message.id}" for entry in self._entries)
+        inside = ", ".join(f"{entry.source}:{entry.message.id}" for entry in self.entries)
         return f"MessageList({inside})"
 
 
@@ -428,24 +458,17 @@ def _source_of(message: Message, given: Source | None) -> Source:
     return given
 
 
-def _edited(
-    message: Message, changes: Mapping[int, Mapping[TextPlace, Iterable[Edit]]], known: dict[TextPlace, Edits]
-) -> Message:
-    """Return the message with the texts of its parts edited, and add the edits to those that are known."""
-    parts = list(message.parts)
-    for index, wanted in changes.items():
-        if not 0 <= index < len(parts):
-            raise UsageError(f"message {message.id!r} has no part {index}: it has {len(parts)}")
-        present = dict(part_texts(parts[index]))
-        after: dict[Path, str] = {}
-        for place, edits in wanted.items():
-            if place.path not in present:
-                raise UsageError(f"part {index} of message {message.id!r} has no text there: take places from texts()")
-            text = present[place.path]
-            fitting = edit_ops.normalise(edits, text)
-            if fitting:
-                after[place.path] = edit_ops.apply(text, fitting)
-                known[place] = edit_ops.compose(known.get(place, ()), fitting)
-        if after:
-            parts[index] = with_part_texts(parts[index], after)
-    return message.with_parts(parts)
+def _text_at(message: Message | None, part: int, path: Path) -> str:
+    """Return a text of a message.
+
+    Raises:
+        UsageError: there is no message, or no text there.
+    """
+    if message is None:
+        raise UsageError(_NO_SUCH_MESSAGE)
+    if not 0 <= part < len(message.parts):
+        raise UsageError(f"message {message.id!r} has no part {part}: it has {len(message.parts)}")
+    text = text_at(message.parts[part], path)
+    if text is None:
+        raise UsageError(f"part {part} of message {message.id!r} has no text there: take places from texts()")
+    return text

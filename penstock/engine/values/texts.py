@@ -124,6 +124,21 @@ def part_texts(part: Part) -> Iterator[tuple[Path, str]]:
             yield from leaves(value, (name,))
 
 
+def text_at(part: Part, path: Path) -> str | None:
+    """Return the text of a part at a path, as `part_texts` yields it; None if there is none."""
+    if not path or path[0] not in part.texts:
+        return None
+    value: Layer = getattr(part, path[0])
+    for key in path[1:]:
+        if isinstance(value, dict):
+            value = (key.key if key.key in value else None) if isinstance(key, KeyText) else value.get(key)
+        elif isinstance(value, tuple) and isinstance(key, int) and 0 <= key < len(value):
+            value = value[key]
+        else:
+            return None
+    return value if isinstance(value, str) else None
+
+
 def with_part_texts(part: Part, texts: Mapping[Path, str]) -> Part:
     """Return the part with the texts at the given paths replaced."""
     if type(part) is TextPart:  # by far the most frequent

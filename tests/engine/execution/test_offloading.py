@@ -11,11 +11,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
-from penstock import Chunk, Edit, InputContext, Key, Message, OutputStreamContext, Processor, Workflow
+from penstock import Chunk, Edit, InputContext, Key, Message, OutputStreamContext, Processor, Workflow, processor
 from penstock.engine import workers
 from penstock.engine.text_guards.text_guard import TextGuard
+from penstock.engine.values import message_list
+from penstock.engine.values.texts import with_part_texts
 from penstock.engine.values.tripwire import Record
 from penstock.engine.workers import LONG, AbandonedError, checkpoint, run_in_worker
 
@@ -77,6 +80,12 @@ class Hangs(Processor):
         return chunk
 
 
+@processor("process_input", edits="nothing")
+async def reads_not(_ctx: InputContext) -> None:
+    """Wait for the loop."""
+    await anyio.lowlevel.checkpoint()
+
+
 @pytest.fixture
 def go() -> Iterator[threading.Event]:
     """Let all that waits go on in the end."""
@@ -94,6 +103,26 @@ async def test_a_long_text_is_read_off_the_loop() -> None:
     guard.threads.clear()
     assert (await workflow.check(LONG_TEXT)).text == LONG_TEXT.replace("secret", "***")
     assert threading.get_ident() not in guard.threads
+
+
+async def test_a_long_message_that_is_edited_there_is_made_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a branch, too, where it is only made for the step behind, which runs on the loop."""
+    threads: list[int] = []
+
+    def made(part: Any, texts: Any) -> Any:
+        threads.append(threading.get_ident())
+        return with_part_texts(part, texts)
+
+    @processor("process_input", edits="nothing")
+    async def reads(ctx: InputContext) -> None:
+        await anyio.lowlevel.checkpoint()
+        assert "secret" not in ctx.text
+
+    monkeypatch.setattr(message_list, "with_part_texts", made)
+    workflow = Workflow("w").parallel(Workflow("branch").then(Marks()).then(reads), Workflow("other").then(reads_not))
+    assert (await workflow.start().process_input(LONG_TEXT)).text == LONG_TEXT.replace("secret", "***")
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 async def test_what_a_hook_does_in_a_worker_counts() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 from typing import Any
 
 import anyio
@@ -27,7 +28,8 @@ from penstock import (
     processor,
 )
 from penstock.engine import Conflict, MergeConflictError, Overrides, StepFailedError, TextEdits, pick
-from penstock.engine.values.texts import KeyText
+from penstock.engine.values import message_list
+from penstock.engine.values.texts import KeyText, with_part_texts
 from tests.engine.merging.many_redactors import run
 
 COUNT = Key[int]("count")
@@ -85,6 +87,45 @@ def test_two_redactors_of_one_text_both_count(first: str) -> None:
     steps = (phone, mail) if first == "phone" else (mail, phone)
     outcome = Workflow("w").parallel(*steps).check_sync(GREETING)
     assert outcome.text == "call [PHONE] or mail [MAIL] now"
+
+
+async def test_of_parallel_redactors_only_the_merged_text_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without records, nobody reads what each of them alone would leave, but for a step behind one of them."""
+    made: list[str] = []
+
+    def counted(part: Any, texts: Any) -> Any:
+        made.append("".join(texts.values()))
+        return with_part_texts(part, texts)
+
+    monkeypatch.setattr(message_list, "with_part_texts", counted)
+    phone = editing("phone", Edit(5, 13, "[PHONE]", "redact"))
+    mail = editing("mail", Edit(22, 37, "[MAIL]", "redact"))
+    run = Workflow("w").parallel(phone, mail).start()
+    assert (await run.process_input(GREETING)).text == "call [PHONE] or mail [MAIL] now"
+    assert made == ["call [PHONE] or mail [MAIL] now"]
+    made.clear()
+    greets = editing("greets", Edit(0, 4, "ring"))
+    chain = Workflow("chain").then(phone).then(greets)
+    run = Workflow("w").parallel(chain, mail).start()
+    assert (await run.process_input(GREETING)).text == "ring [PHONE] or mail [MAIL] now"
+    assert made == ["call [PHONE] or mail ann@example.com now", "ring [PHONE] or mail [MAIL] now"]
+
+
+@pytest.mark.parametrize("shape", ["then", "parallel", "one of two", "dag"])
+def test_what_was_redacted_is_nowhere_in_the_list_that_is_left(shape: str) -> None:
+    """Not in what a pickle of it holds either, if nobody has read it."""
+    mail = editing("mail", Edit(22, 37, "[MAIL]", "redact"))
+    phone = editing("phone", Edit(5, 13, "[PHONE]", "redact"))
+    idle = changing("idle", lambda _: None)
+    workflow = {
+        "then": Workflow("w").then(mail),
+        "parallel": Workflow("w").parallel(mail, phone),
+        "one of two": joined(mail, idle),
+        "dag": Workflow("w").dag(member(idle, id="i"), member(mail, id="m", after=["i"])),
+    }[shape]
+    left = anyio.run(workflow.start().process_input, GREETING).message_list
+    assert b"ann@example.com" not in pickle.dumps(left)
+    assert "[MAIL]" in left.all[0].text
 
 
 def test_a_redactor_beside_a_chain_that_rewrites_and_redacts_is_not_undone() -> None:

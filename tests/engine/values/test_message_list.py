@@ -177,6 +177,37 @@ def test_a_place_that_is_not_there_is_refused(place: TextPlace) -> None:
         MessageList([Message.user("hi", id="1")]).edit_text({place: [Edit(0, 1)]})
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        (),
+        ("call_id",),
+        ("arguments",),
+        ("arguments", "missing"),
+        ("arguments", KeyText("missing")),
+        ("arguments", "q", "k"),
+        ("arguments", "q", 2),
+        ("arguments", "q", -1),
+        ("arguments", "q", 0, 0),
+        ("result", "n"),
+    ],
+)
+def test_a_path_to_what_is_no_text_is_refused(path: Any) -> None:
+    """A field that holds no text, a key or an index that is not there, a value that is no string, or beyond a text."""
+    messages = MessageList([Message.user(PARTS, id="1")])
+    with pytest.raises(UsageError, match="no text there"):
+        messages.edit_text({TextPlace("1", 2, path): [Edit(0, 0, "x", "insert")]})
+
+
+def test_every_text_is_edited_at_its_place() -> None:
+    """Each alone, whatever part it stands in, keys included; all others stay."""
+    messages = MessageList([Message.user(PARTS, id="1")])
+    texts = dict(messages.texts())
+    for place, text in texts.items():
+        edited = dict(messages.edit_text({place: [Edit(0, 0, "+", "insert")]}).texts())
+        assert sorted(edited.values()) == sorted([f"+{text}", *(other for at, other in texts.items() if at != place)])
+
+
 def test_edits_that_do_not_fit_are_refused() -> None:
     """And the text is not quoted."""
     with pytest.raises(EditError) as caught:
