@@ -53,11 +53,13 @@ def join(
             done.append(end)
     if failed is not None:
         raise failed
-    branches = [BranchChanges(arm.name, branch_changes(base, end, arm.id)) for arm, end in zip(arms, done, strict=True)]
+    changed = [(arm, end) for arm, end in zip(arms, done, strict=True) if end is not base]
+    branches = [BranchChanges(arm.name, branch_changes(base, end, arm.id)) for arm, end in changed]
     changes = merge_branches(base, branches, arms, block, call)
     if isinstance(changes, StepFailedError):
         return after_failure(join_policy(changes, arms), payload, changes, None)
-    return joined(payload, rebuild(payload, changes), changes, done)
+    after = changed[0][1] if len(changed) == 1 else rebuild(payload, changes)
+    return joined(payload, after, changes, [end for _, end in changed])
 
 
 def joined(payload: Payload, after: Payload, changes: Changes, ends: Sequence[Payload]) -> Payload:

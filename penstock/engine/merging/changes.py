@@ -73,10 +73,13 @@ def value_at(base: Payload, path: PayloadPath) -> Value:
     return value
 
 
-def is_flat(changes: Changes) -> bool:
-    """Tell whether only texts and facts changed, as most often, so that no change lies within another one."""
-    for path in changes.others:  # noqa: SIM110 - asked for each branch of each join
+def _is_flat(changes: Changes) -> bool:
+    """Tell whether only texts of messages and facts changed, as most often, so that no change lies within another."""
+    for path in changes.others:
         if path[0] != "facts":
+            return False
+    for place in changes.texts:  # noqa: SIM110 - asked for each join
+        if not place[0]:
             return False
     return True
 
@@ -163,12 +166,12 @@ def renames_keys(texts: Mapping[TextPlace, Edits]) -> bool:
 
 def credited(changes: Changes, step: str, makers: Mapping[PayloadPath, str] | None = None) -> Changes:
     """Return the changes with every change but edits credited to a step; ``makers`` has other steps, by path."""
-    known: Mapping[PayloadPath, str] = makers or {}
     for path, change in changes.others.items():
-        if change.step != known.get(path, step):
+        if change.step != (makers.get(path, step) if makers else step):
             break
     else:
         return changes
+    known: Mapping[PayloadPath, str] = makers or {}
     others = {path: change.by(known.get(path, step)) for path, change in changes.others.items()}
     return Changes(changes.texts, others, complete=changes.complete)
 
@@ -224,7 +227,7 @@ def rebuild(base: Payload, changes: Changes) -> Payload:
         return base
     message_list = base.message_list
     kept = (base.data, base.tripwire, base.finished, base.changes)
-    if is_flat(changes) and all(place.message_id for place in changes.texts):
+    if _is_flat(changes):
         if changes.texts:
             edited = message_list.edit_text(changes.texts)
             message_list = edited.with_entries(edited.entries)

@@ -18,7 +18,7 @@ from penstock.engine.merging.changes import (
     text_place,
     value_at,
 )
-from penstock.engine.processor.payload import NO_CHANGES, Added, Changes, Gone, Put
+from penstock.engine.processor.payload import Added, Changes, Gone, Put
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.frozen import equal
 from penstock.engine.values.texts import (
@@ -92,12 +92,12 @@ def branch_changes(base: Payload, end: Payload, branch: str) -> Changes:
 
     ``end.changes`` counts from the fork. The payloads are compared only if it is not complete.
     """
-    made = NO_CHANGES if end is base else end.changes
+    made = end.changes
     if made is None:
         made = diff(base, end, branch)
     elif not made.complete:
         made = diff(base, end, branch, KnownEdits(made.texts, complete=False))
-    return credited(made, branch)
+    return credited(made, branch) if made.others else made
 
 
 def edits_to_record(before: Payload, changes: Changes, step: str) -> Mapping[TextPlace, Edits]:

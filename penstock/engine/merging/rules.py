@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from penstock.engine.merging.changes import TEXT_FIELDS, as_tree, flatten, is_flat, path_of, rebuild, value_at
+from penstock.engine.merging.changes import TEXT_FIELDS, as_tree, flatten, path_of, rebuild, value_at
 from penstock.engine.processor.payload import NO_CHANGES, Added, Changes, Gone, PayloadPath, Put
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.errors import UsageError
@@ -112,15 +112,14 @@ def merge(base: Payload, branches: Sequence[BranchChanges], policy: MergePolicy 
         branches: the branches in declared order, which the result depends on, and not on which finished first.
         policy: how to resolve conflicts; None leaves them unresolved.
     """
-    filled = [branch for branch in branches if branch.changes]
+    filled = [branch for branch in branches if branch.changes.texts or branch.changes.others]
     if not filled:
         return Merged(NO_CHANGES, ())
     if len(filled) == 1:
         return Merged(filled[0].changes, ())
     work = _Merge(base, policy)
-    if all([is_flat(branch.changes) for branch in filled]):  # noqa: C419 - a list is made sooner than a generator
-        changes = work.flat(filled)
-    else:
+    changes = work.flat(filled)
+    if changes is None:
         changes = flatten(work.nodes((), [(branch.id, as_tree(branch.changes)) for branch in filled]))
     return Merged(changes, tuple(work.unresolved))
 
@@ -136,15 +135,17 @@ class _Merge:
         self.policy = policy
         self.unresolved: list[Unresolved] = []
 
-    def flat(self, branches: Sequence[BranchChanges]) -> Changes:
-        """Merge branches that only edited texts and put facts, one by one: no tree is needed."""
+    def flat(self, branches: Sequence[BranchChanges]) -> Changes | None:
+        """Merge branches that only edited texts and put facts, one by one: no tree is needed. None if they did more."""
         found: dict[TextPlace, Alternatives] = {}
         facts: dict[PayloadPath, Alternatives] = {}
-        for branch in branches:
-            for place, edits in branch.changes.texts.items():
-                found.setdefault(place, []).append((branch.id, edits))
-            for path, change in branch.changes.others.items():
-                facts.setdefault(path, []).append((branch.id, change))
+        for name, changes in branches:
+            for place, edits in changes.texts.items():
+                found.setdefault(place, []).append((name, edits))
+            for path, change in changes.others.items():
+                if path[0] != "facts":
+                    return None
+                facts.setdefault(path, []).append((name, change))
         others: dict[PayloadPath, Put | Added | Gone] = {
             path: alternatives[0][1] if len(alternatives) == 1 else self.nodes(path, alternatives)
             for path, alternatives in facts.items()

@@ -111,6 +111,15 @@ async def test_of_parallel_redactors_only_the_merged_text_is_made(monkeypatch: p
     assert made == ["call [PHONE] or mail ann@example.com now", "ring [PHONE] or mail [MAIL] now"]
 
 
+def test_what_one_branch_alone_changed_is_taken_as_it_left_it() -> None:
+    """It is not put together again from its changes."""
+    mine = Message.user("mine", id="1", metadata={"by": "swap"})
+    swap = changing("swap", lambda ctx: ctx.message_list.replace(mine))
+    outcome = anyio.run(joined(swap, changing("idle", lambda _: None)).check, [Message.user("yours", id="1")])
+    (left,) = outcome.message_list
+    assert left is mine
+
+
 @pytest.mark.parametrize("shape", ["then", "parallel", "one of two", "dag"])
 def test_what_was_redacted_is_nowhere_in_the_list_that_is_left(shape: str) -> None:
     """Not in what a pickle of it holds either, if nobody has read it."""
