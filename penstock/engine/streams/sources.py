@@ -12,6 +12,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Ma
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 import anyio
+from anyio.lowlevel import checkpoint_if_cancelled
 
 from penstock.engine.execution.boundary import close_awaitable, log, passes_through
 from penstock.engine.tasks import close_in, within
@@ -168,7 +169,7 @@ def failure_of(error: BaseException, source: str = "a stream's source") -> Excep
     return _broken_off(source, error)
 
 
-def _broken_off(source: str, cause: BaseException) -> ModelError:
+def _broken_off(source: str, cause: BaseException | None) -> ModelError:
     failure = ModelError(
         source, "the answer broke off, since something that it waited for was cancelled", retryable=True
     )
@@ -230,6 +231,7 @@ class TaskReader:
 
         Raises:
             StopAsyncIteration: the source has ended.
+            ModelError: it was cut off.
         """
         if not self._items and not self._asking:
             self._asking = True
@@ -246,6 +248,7 @@ class TaskReader:
             self._size -= _size_of(item)
             return item
         if self._error is not None:
+            await checkpoint_if_cancelled()  # if the caller was cancelled with the task that reads, that is raised
             error, self._error = self._error, None
             raise error
         raise StopAsyncIteration
@@ -294,9 +297,11 @@ class TaskReader:
         except StopAsyncIteration:
             return
         except anyio.get_cancelled_exc_class() as error:
-            if self._group.cancel_scope.cancel_called or anyio.current_effective_deadline() == -math.inf:
+            stopped = self._group.cancel_scope.cancel_called or anyio.current_effective_deadline() == -math.inf
+            # Also if the source has cancelled its own task. A source that was cut off has not ended.
+            self._error = _broken_off("a stream's source", None if stopped else error)
+            if stopped:
                 raise
-            self._error = _broken_off("a stream's source", error)  # also if the source has cancelled its own task
         except BaseException as error:  # noqa: BLE001 - raised where the chunks are read, or here
             self._error = failure_of(error)
 

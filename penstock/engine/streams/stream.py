@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 import anyio
+from anyio.lowlevel import checkpoint_if_cancelled
 
 from penstock.engine.execution.offloading import is_long_value
 from penstock.engine.processor.payload import Payload
@@ -446,10 +447,16 @@ class OutputStream:
 
         Raises:
             Stopped: what was held for a verdict may not leave.
+            UsageError: the checks were cancelled before their verdict.
         """
         if self._held is not None and self._checks is not None and not self._sync:
             await self._check_done.wait()
-            self._check_passed()
+            if not self._check_passed():  # they were cancelled: so is the reader, unless it has a shield
+                await checkpoint_if_cancelled()
+                raise failure or UsageError(
+                    "the checks beside the model were cancelled before their verdict, so nothing may leave; do not "
+                    "read a stream with a shield when the scope around it is cancelled"
+                )
         leaving = [*(self._held or ()), *last]
         self._close_steps()
         if self._hold == "live":

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
 import pytest
 
-from penstock import Chunk, InputContext, OutputStreamContext, Processor, Workflow
+from penstock import (
+    BatchPartsProcessor,
+    Chunk,
+    InputContext,
+    ModelError,
+    OutputStreamContext,
+    Processor,
+    Workflow,
+)
 from penstock.engine import StepFailedError, UsageError
 from tests.engine.streams.toys import Rule, Toy
 
@@ -163,3 +172,64 @@ async def test_a_run_that_was_not_entered_has_no_room_for_async_shadows() -> Non
     with pytest.raises(UsageError, match="async with workflow"):
         async with workflow.start().process_output_stream(["a"]) as chunks:
             _ = [chunk async for chunk in chunks]
+
+
+@pytest.mark.parametrize("shield", [False, True])
+async def test_a_source_that_was_cut_off_has_not_ended(*, shield: bool) -> None:
+    """The task that reads it is cancelled before its reader: that raises the cancellation or, in a shield, an error."""
+    closed = anyio.Event()
+
+    async def source() -> AsyncIterator[str]:
+        try:
+            yield "a piece. "
+            pytest.fail("read on")
+        finally:
+            closed.set()
+
+    workflow = Workflow("w").then(BatchPartsProcessor(batch_characters=5, max_wait_time=60))
+    with anyio.fail_after(5), anyio.CancelScope() as scope:
+        async with workflow.start() as run, run.process_output_stream(source()) as chunks:
+            pieces = aiter(chunks)
+            assert (await anext(pieces)).text == "a piece. "
+            with anyio.CancelScope(shield=True):
+                scope.cancel()
+                await closed.wait()
+                if shield:
+                    with pytest.raises(ModelError, match="broke off"):
+                        await anext(pieces)
+            await anext(pieces, None)
+    assert (scope.cancelled_caught, chunks.outcome) == (not shield, None)
+
+
+@pytest.mark.parametrize("ends", [False, True])
+async def test_what_waits_for_a_check_that_is_cancelled_does_not_leave(*, ends: bool) -> None:
+    """There is no verdict, though the source ends, and though the one who reads has a shield."""
+    begun, ended = anyio.Event(), anyio.Event()
+    left: list[Chunk] = []
+
+    class Hangs(Processor):
+        edits = "nothing"
+
+        async def process_input(self, ctx: InputContext) -> None:
+            begun.set()
+            try:
+                await anyio.sleep_forever()
+            finally:
+                ended.set()
+
+    async def source() -> AsyncIterator[str]:
+        yield "a secret"
+        await begun.wait()
+        with anyio.CancelScope(shield=ends):
+            scope.cancel()
+            await ended.wait()
+
+    workflow = Workflow("w").then(Hangs(), overlap="model")
+    with anyio.fail_after(5), anyio.CancelScope() as scope:
+        async with workflow.start(overlap=True) as run:
+            await run.process_input("a question")
+            async with run.process_output_stream(source()) as chunks:
+                with anyio.CancelScope(shield=True), pytest.raises(UsageError if ends else ModelError, match="cancel"):
+                    left += [chunk async for chunk in chunks]
+            await anyio.lowlevel.checkpoint()
+    assert (left, scope.cancelled_caught, chunks.outcome) == ([], True, None)
