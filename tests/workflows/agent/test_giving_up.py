@@ -31,12 +31,18 @@ pytestmark = pytest.mark.anyio
 
 
 class Stuck:
-    """A model that begins an answer, and then says no more."""
+    """A model that begins an answer, and then says no more.
+
+    Attributes:
+        streaming: how many answers have begun, and not ended.
+        silent: is set when one says no more.
+    """
 
     name = "stuck"
 
     def __init__(self) -> None:
         self.streaming = 0
+        self.silent = anyio.Event()
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         """Yield a piece, and wait."""
@@ -44,6 +50,7 @@ class Stuck:
         try:
             yield Chunk("text-start", id="t")
             yield Chunk("text-delta", "half", "t")
+            self.silent.set()
             await anyio.sleep_forever()
         finally:
             self.streaming -= 1
@@ -242,11 +249,13 @@ async def test_an_answer_that_is_left_while_it_is_sent_stays_nowhere() -> None:
 async def test_what_goes_on_beside_ends_with_the_request(mode: str) -> None:
     """A check or a shadow that hangs does not outlive it, nor make an error of its own."""
     ended: list[str] = []
+    hangs, scope = anyio.Event(), anyio.CancelScope()
 
     class Hangs(Processor[dict[str, Any]]):
         edits = "nothing"
 
         async def process_input(self, ctx: InputContext) -> None:
+            hangs.set()
             try:
                 await anyio.sleep_forever()
             finally:
@@ -255,10 +264,17 @@ async def test_what_goes_on_beside_ends_with_the_request(mode: str) -> None:
     guard = Workflow("guard")
     guard = guard.then(Hangs(), overlap="model") if mode == "overlap" else guard.then(Hangs(), mode="shadow")
     model = Stuck()
+
+    async def cancels() -> None:
+        await hangs.wait()
+        await model.silent.wait()
+        scope.cancel()
+
     with anyio.fail_after(5):
-        async with Agent(model, processors=[guard]).stream("Hi") as stream:
+        async with Agent(model, processors=[guard]).stream("Hi") as stream, anyio.create_task_group() as group:
+            group.start_soon(cancels)
             chunks = stream.full_stream
-            with anyio.move_on_after(0.01):
+            with scope:
                 while True:
                     await anext(chunks)
             assert [chunk.type async for chunk in chunks] == ["abort"]
