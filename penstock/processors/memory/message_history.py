@@ -595,22 +595,26 @@ class MessageHistory(Processor[HistoryState]):
             return  # another request has set one, or the thread is deleted
 
     def _on_end(self, ended: RunEnd, state: HistoryState, thread_id: str) -> Awaitable[None] | None:
-        """Return what is left to do at the end: delete rejected messages, or store changed answers again."""
+        """Return what is left to do at the end: delete answers that are gone, and store changed ones again.
+
+        An answer is gone if a verdict rejected it, a later processor removed or did not judge it, or nobody got it.
+        """
         stored = state.answers & state.stored
-        if ended.tripwire is not None:
-            rejected = stored | (state.early if ended.tripwire.stage == "process_llm_request" else set[str]())
-            return self._delete_rejected(sorted(rejected)) if rejected else None
         returned = {message.id: message for message in ended.message_list.response}
-        changed = [returned[id] for id in stored if id in returned and returned[id] != state.messages[id]]
+        gone = stored - returned.keys()
+        if ended.tripwire is not None:
+            gone = stored | (state.early if ended.tripwire.stage == "process_llm_request" else set[str]())
+        changed = [returned[id] for id in stored - gone if returned[id] != state.messages[id]]
         rows = self._rows(changed, state, thread_id) if changed else []
-        return self._save_changed(rows) if rows else None
+        if gone and (ended.completed or ended.tripwire is not None):
+            _LOG.warning("a processor after the history removed stored messages; place the history after all others")
+        return self._update_store(rows, sorted(gone)) if rows or gone else None
 
-    async def _delete_rejected(self, ids: Sequence[str]) -> None:
-        _LOG.warning("a processor after the history rejected stored messages; place the history after all others")
-        await self.storage.delete_messages(ids)
-
-    async def _save_changed(self, rows: Sequence[Message]) -> None:
-        await self.storage.save_messages(rows)
+    async def _update_store(self, changed: Sequence[Message], gone: Sequence[str]) -> None:
+        if gone:
+            await self.storage.delete_messages(gone)
+        if changed:
+            await self.storage.save_messages(changed)
 
     def _reads_only(self, ctx: AnyContext) -> bool:
         return self.read_only(ctx.request_context) if callable(self.read_only) else self.read_only

@@ -459,7 +459,9 @@ class SemanticRecall(Processor[RecallState]):
         """Return what is left to do at the end of a run: index messages, or remove rejected answers from the index."""
         stopped = ended.tripwire
         if state.is_indexed:
-            return self._index.remove(list(state.answers)) if stopped is not None and state.answers else None
+            kept = () if stopped is not None else [message.id for message in ended.message_list.response]
+            gone = [id for id in state.answers if id not in kept]
+            return self._index.remove(gone) if gone else None
         left: list[Message] = []
         if ended.completed and self.indexing == "end":
             left = [*ended.message_list.response, *ended.message_list.input]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from typing import Any
 
+import anyio
 import pytest
 
 from penstock import (
+    Agent,
     InputStepContext,
     LLMRequestContext,
+    Memory,
     Message,
     MessageHistory,
     MessageList,
@@ -20,8 +24,9 @@ from penstock import (
     Workflow,
     processor,
 )
-from penstock.engine import DataPart, ReasoningPart, StepStartPart
+from penstock.engine import DataPart, ReasoningPart, StepFailedError, StepStartPart
 from penstock.processors.memory._storing import storable_message, without_working_memory
+from penstock.testing import ScriptedModel
 from tests.processors.memory.noted_storage import NotedStorage
 
 pytestmark = pytest.mark.anyio
@@ -221,3 +226,34 @@ async def test_a_title_of_odd_characters_is_one_that_stores_take() -> None:
     assert thread is not None
     assert thread.title == "ab ?"
     await storage.close()
+
+
+@pytest.mark.parametrize("ends", ["removed", "failed", "cancelled"])
+async def test_in_the_wrong_place_it_takes_back_what_nothing_behind_it_has_judged(ends: str) -> None:
+    """A later processor removes the answer, breaks, or is cancelled before it has read it."""
+    storage = NotedStorage()
+
+    @processor(edits="anything")
+    async def late(ctx: OutputResultContext) -> MessageList:
+        if ends == "cancelled":
+            await anyio.sleep_forever()
+        if ends == "failed":
+            raise ZeroDivisionError
+        return ctx.message_list.remove(ctx.messages[-1].id)
+
+    with contextlib.suppress(StepFailedError), anyio.move_on_after(0.05):
+        async with Workflow("w").then(MessageHistory(storage)).then(late).start(request_context=CONTEXT) as run:
+            await run.process_output_result(MessageList("hi").add(Message.assistant("secret")))
+    assert storage.of() == ["user:hi"]
+
+
+@pytest.mark.parametrize(("last", "stored"), [("text-delta", []), ("finish", ["assistant:one two"])])
+async def test_an_answer_that_was_not_sent_whole_is_not_stored(last: str, stored: list[str]) -> None:
+    """Though it was held until it was judged, and the reader left only then."""
+    storage = NotedStorage()
+    agent = Agent(ScriptedModel([{"deltas": ["one ", "two"]}]), memory=Memory(storage), release="result")
+    async with agent.stream("hi", **CONTEXT) as stream:
+        async for chunk in stream:
+            if chunk.type == last:
+                break
+    assert sorted(storage.of()) == [*stored, "user:hi"]

@@ -169,6 +169,18 @@ async def test_an_answer_that_is_rejected_later_is_taken_back():
     assert ids(shelf) == ["q"]
 
 
+async def test_an_answer_that_is_removed_later_is_taken_back():
+    """As one that is rejected."""
+
+    @processor(edits="anything")
+    def late(ctx: OutputResultContext) -> MessageList:
+        return ctx.message_list.remove(ctx.messages[-1].id)
+
+    shelf, recall = made()
+    await run_through(Workflow("w").then(recall).then(late))
+    assert ids(shelf) == ["q"]
+
+
 async def test_indexing_may_wait_for_the_end_of_the_run():
     """The client has everything by then; blocked answers are not there any more."""
     shelf, recall = made(indexing="end")
