@@ -8,6 +8,8 @@ from penstock.engine.values.usage import total_usage
 from penstock.workflows.agent.client_chunks import is_for_client, keep_data, send_chunks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from penstock.engine.run.run import Run
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.message_list import MessageList
@@ -15,8 +17,15 @@ if TYPE_CHECKING:
     from penstock.workflows.agent.request import RequestProgress
 
 
-async def end_request(run: Run, progress: RequestProgress, out: Emitter[Chunk]) -> None:
-    """Run `process_output_result`, and emit the chunks that were held for it; a ``tripwire`` if it objects."""
+async def end_request(run: Run, progress: RequestProgress, out: Emitter[Chunk], held: Sequence[int] = ()) -> None:
+    """Run `process_output_result`, and emit the chunks that were held for it; a ``tripwire`` if it objects.
+
+    Args:
+        run: the run of the request.
+        progress: how far it has come.
+        out: where the chunks go.
+        held: the places of the steps whose answers are held.
+    """
     steps = progress.current(run.message_list)
     usage = total_usage(step.usage for step in steps)
     before = run.message_list
@@ -26,15 +35,32 @@ async def end_request(run: Run, progress: RequestProgress, out: Emitter[Chunk]) 
         said = {step.message_id for step in progress.steps}
         run.message_list = run.message_list.remove(*said.intersection(_answers(before)))
         raise
-    await out.emit_all(filter(is_for_client, outcome.chunks))
     if outcome.blocked:
+        await out.emit_all(filter(is_for_client, outcome.chunks))
         return
     if outcome.message_list is not before:
         progress.follow_ids(_answers(before), _answers(outcome.message_list))
+    await _emit_held(run, progress, held, outcome.chunks, out)
     if outcome.data:
         left = await send_chunks(run, outcome.data)
         keep_data(run, progress.last_answer, left.accepted)
         await out.emit_all(left.chunks)
+
+
+async def _emit_held(
+    run: Run, progress: RequestProgress, held: Sequence[int], chunks: Iterable[Chunk], out: Emitter[Chunk]
+) -> None:
+    """Emit the chunks of held answers. If the reader leaves, answers that were not sent whole are removed."""
+    waiting = [progress.steps[place].message_id for place in held]
+    try:
+        for chunk in filter(is_for_client, chunks):
+            progress.answering = chunk.type != "step-finish"
+            if not progress.answering:
+                del waiting[:1]
+            await out.emit(chunk)
+    except BaseException:
+        run.message_list = run.message_list.remove(*[id for id in waiting if id in run.message_list])
+        raise
 
 
 def _answers(messages: MessageList) -> list[str]:

@@ -62,7 +62,7 @@ class RequestProgress:
         pending: calls without a result.
         error: the error that ended the loop.
         data: chunks that were written before the first answer, to be stored with it.
-        answering: whether an answer of the model has begun that is neither accepted nor rejected.
+        answering: whether an answer of the model has begun that is neither rejected, nor accepted and sent whole.
     """
 
     steps: list[StepResult] = field(default_factory=list[StepResult])

@@ -109,8 +109,8 @@ class AgentResult(Generic[T]):
 
     Attributes:
         message_list: the conversation at the end, with system messages.
-        text: the text of all accepted steps, one after the other, after the guards; of a cancelled request also what
-            had been sent of the last answer.
+        text: the text of all accepted steps, one after the other, after the guards. Of a cancelled request, it is what
+            had been sent.
         object: the object requested with ``output_type``; None if there is none.
         tripwire: the verdict that stopped the request, or None.
         status: ``success``, ``suspended`` (calls to tools wait for the caller), ``blocked``, ``cancelled``, or

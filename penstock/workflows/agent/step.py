@@ -416,17 +416,23 @@ class ModelStep:
                 from_cache=attempt.from_cache,
             )
         )
-        data = await send_chunks(run, judged.data)
-        keep_data(run, "" if message is None else message.id, data.accepted, before=(*progress.data, *self._early))
-        progress.data = ()
-        await out.emit_all(data.chunks)
-        if data.blocked:
-            self._take_back(ask, attempt, data.outcome)
-            return
-        _check_call_ids(called)
-        calls = _open(called) if reason not in _NO_TOOLS else ()
         tools = ToolStep(run, self._task, ask, progress, self._group, self.path)
-        await tools.emit_chunks(message, calls, attempt.held_calls, out)
+        try:
+            data = await send_chunks(run, judged.data)
+            keep_data(run, "" if message is None else message.id, data.accepted, before=(*progress.data, *self._early))
+            progress.data = ()
+            if not data.blocked:
+                await out.emit_all(data.chunks)
+                await tools.judge(message, _calls_to_run(called, reason), attempt.held_calls, out)
+        except BaseException:  # not all of its calls were judged and sent, so it was not accepted
+            progress.steps.pop()
+            raise
+        verdict = data.outcome if data.blocked else tools.verdict
+        if verdict is not None:
+            await out.emit_all(data.chunks if data.blocked else verdict.chunks)
+            self._take_back(ask, attempt, verdict)
+            return
+        await tools.emit_chunks(message, out)
         if tools.verdict is not None:
             self._take_back(ask, attempt, tools.verdict)
             return
@@ -453,13 +459,18 @@ class ModelStep:
         return Chunk("step-finish", payload=payload, run_id=self._run.run_id)
 
 
-def _check_call_ids(calls: Sequence[ToolPart]) -> None:
-    """Refuse an answer in which a processor has given one id to several calls: no result could be told apart."""
+def _calls_to_run(calls: Sequence[ToolPart], reason: str) -> Sequence[ToolPart]:
+    """Return the calls of an answer that are to be run.
+
+    Raises:
+        UsageError: a processor has given one id to several calls: no result could be told apart.
+    """
     if len({call.call_id for call in calls}) < len(calls):
         raise UsageError(
             "two tool calls of the answer have one id after the output processors; a processor that adds or changes "
             "calls has to give each its own"
         )
+    return _open(calls) if reason not in _NO_TOOLS else ()
 
 
 def _open(calls: Sequence[ToolPart]) -> tuple[ToolPart, ...]:

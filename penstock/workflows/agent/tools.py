@@ -236,6 +236,7 @@ class ToolStep:
         self.verdict: Outcome | None = None
         self.pending: tuple[ToolPart, ...] = ()
         self.answered = 0
+        self._judged: list[tuple[ToolPart, Outcome]] = []  # the calls, and what `process_tool_call` said
         self._run = run
         self._task = task
         self._ask = ask
@@ -244,10 +245,12 @@ class ToolStep:
         self._path = path
         self._group = group
 
-    async def emit_chunks(
+    async def judge(
         self, answer: Message | None, calls: Sequence[ToolPart], held: Sequence[Chunk], out: Emitter[Chunk]
     ) -> None:
-        """Check the calls of an answer, run them, add the results, and emit the chunks for the client.
+        """Run `process_tool_call` on the calls of an answer, store them as it left them, and emit their chunks.
+
+        The chunks of a verdict are not emitted.
 
         Args:
             answer: the answer.
@@ -255,37 +258,33 @@ class ToolStep:
             held: the chunks of its calls that wait for `process_tool_call`.
             out: where the chunks go.
         """
-        if answer is None or not calls:
-            await out.emit_all(judged_chunks(held, (), self._run.run_id))
-            return
-        judged = [outcome async for outcome in self._judgements(calls)]
-        if judged[-1].blocked:
-            self.verdict = judged[-1]
-            await out.emit_all(self.verdict.chunks)
-            return
-        checked = [replace(call, arguments=outcome.arguments) for call, outcome in zip(calls, judged, strict=True)]
-        await out.emit_all(judged_chunks(held, checked, self._run.run_id))
-        planned = await self._plan(answer.id, calls, judged)
-        await out.emit_all(await self._send(answer, [chunk for outcome in judged for chunk in outcome.data]))
-        await self._run_calls(answer, planned if self.verdict is None else (), out)
-
-    async def _judgements(self, calls: Sequence[ToolPart]) -> AsyncGenerator[Outcome]:
-        """Run `process_tool_call` on calls, up to the first that is blocked, and yield the outcomes."""
         for call in calls:
             outcome = await self._run.process_tool_call(
                 call.name, call.arguments, call_id=call.call_id, steps=self._steps()
             )
-            yield outcome
             if outcome.blocked:
+                self.verdict = outcome
                 return
+            self._judged.append((call, outcome))
+        left = [replace(call, arguments=outcome.arguments) for call, outcome in self._judged]
+        for call in left:
+            self._store("" if answer is None else answer.id, call)
+        await out.emit_all(judged_chunks(held, left, self._run.run_id))
 
-    async def _plan(self, answer: str, calls: Sequence[ToolPart], judged: Sequence[Outcome]) -> list[PlannedCall]:
-        """Store calls as the guards left them; return those that run here, and note those that the caller answers."""
+    async def emit_chunks(self, answer: Message | None, out: Emitter[Chunk]) -> None:
+        """Run the calls of an answer that were judged, add the results, and emit the chunks for the client."""
+        if answer is None or not self._judged:
+            return
+        planned = await self._plan()
+        await out.emit_all(await self._send(answer, [chunk for _, outcome in self._judged for chunk in outcome.data]))
+        await self._run_calls(answer, planned if self.verdict is None else (), out)
+
+    async def _plan(self) -> list[PlannedCall]:
+        """Return the calls that run here, and note those that the caller answers."""
         rules = CallRules(self._ask.tools, frozenset(tool.name for tool in self._ask.request.tools), self._task.approve)
         planned: list[PlannedCall] = []
         pending: list[ToolPart] = []
-        for call, outcome in zip(calls, judged, strict=True):
-            self._store(answer, replace(call, arguments=outcome.arguments))
+        for call, outcome in self._judged:
             plan = await plan_call(call, outcome, rules)
             if plan is None:
                 pending.append(replace(call, arguments=outcome.arguments))
@@ -321,15 +320,17 @@ class ToolStep:
         result = outcome.result
         if failed:
             error = result if isinstance(result, str) else str(result)
-            self._store(answer.id, replace(call, arguments=arguments, state="error", error=error))
+            ended = replace(call, arguments=arguments, state="error", error=error)
             ending = {"error": error}
         else:
-            self._store(answer.id, replace(call, arguments=arguments, state="result", result=result))
+            ended = replace(call, arguments=arguments, state="result", result=result)
             ending = {"result": result}
         payload = freeze({"call_id": call.call_id, "name": call.name, **ending})
         kind = "tool-error" if failed else "tool-result"
         chunk = Chunk(kind, id=call.call_id, payload=payload, run_id=self._run.run_id)
-        return await self._send(answer, [chunk, *outcome.data])
+        chunks = await self._send(answer, [chunk, *outcome.data])
+        self._store(answer.id, ended)  # not before the guards of the stream have seen it
+        return chunks
 
     def _store(self, answer: str, call: ToolPart) -> None:
         """Replace a call in its answer with its current state."""

@@ -11,9 +11,10 @@ from tests.workflows.agent.fuzz.__main__ import problems
 
 pytestmark = pytest.mark.anyio
 
-SEEDS = (*range(40), 408, 2009, 91095, 100526)
-"""Three are cancelled: while the next answer is held, behind the verdict on an attempt, before ``finish``; the last one
-is blocked by a check beside the model between two attempts.
+SEEDS = (*range(40), 408, 549, 2009, 2169, 2290, 91095, 100526)
+"""Five are cancelled: while the next answer is held, behind the verdict on an attempt, before ``finish``, while a call
+waits for its verdict, while held answers are sent; in 549 a guard of the stream breaks over the result of a tool; the
+last one is blocked by a check beside the model between two attempts.
 """
 
 

@@ -19,6 +19,7 @@ from penstock import (
     OutputStepContext,
     Processor,
     Tool,
+    ToolCallContext,
     Workflow,
     processor,
 )
@@ -358,3 +359,86 @@ async def test_what_the_last_stage_could_not_judge_stays_nowhere() -> None:
             await stream.result
     result = await stream.result
     assert (result.status, result.text, len(result.messages)) == ("failed", "", 1)
+
+
+async def _ask() -> str:
+    return "told"
+
+
+def _two_answers(**options: Any) -> Agent:
+    """Return an agent that answers in two steps."""
+    turns = [{"text": "first", "tool_calls": [{"name": "ask", "args": {}}]}, {"deltas": ["sec", "ond"]}]
+    return Agent(ScriptedModel(turns), tools=[Tool(_ask, name="ask")], **options)
+
+
+@pytest.mark.parametrize("release", ["live", "step", "result"])
+@pytest.mark.parametrize("leaves", [True, False])
+@pytest.mark.parametrize(("texts", "text", "answers"), [(1, "first", 0), (2, "firstsec", 1), (3, "firstsecond", 1)])
+async def test_a_cancelled_request_tells_what_was_sent(
+    release: Any, texts: int, text: str, answers: int, *, leaves: bool
+) -> None:
+    """However long its answers were held: an answer is in the history when it was sent whole."""
+    async with _two_answers().stream("Hi", release=release) as stream:
+        chunks = stream.full_stream
+        while texts:
+            texts -= (await anext(chunks)).type == "text-delta"
+        if not leaves:
+            stream.cancel()
+    result = await stream.result
+    assert (result.status, result.text) == ("cancelled", text)
+    assert len(result.response.messages) == len(result.messages) - 1 == answers
+
+
+class JudgesCalls(Processor[dict[str, Any]]):
+    """Takes the arguments out of calls; waits for ever before, if it is told so."""
+
+    def __init__(self, *, hangs: bool = False) -> None:
+        self.hangs = hangs
+
+    async def process_tool_call(self, ctx: ToolCallContext) -> dict[str, Any]:
+        """Judge a call."""
+        if self.hangs:
+            await anyio.sleep_forever()
+        return {"word": "[x]"}
+
+
+def _calling(guard: JudgesCalls, **options: Any) -> Agent:
+    def say(word: str) -> str:
+        return word
+
+    calls = [{"id": f"c{number}", "name": "say", "args": {"word": "secret"}} for number in range(2)]
+    return Agent(
+        ScriptedModel([{"text": "well", "tool_calls": calls}]),
+        tools=[Tool(say, name="say", approval="approve" in options)],
+        processors=[guard],
+        **options,
+    )
+
+
+@pytest.mark.parametrize("release", ["live", "step", "result"])
+async def test_a_call_that_nothing_has_judged_is_told_to_nobody(release: Any) -> None:
+    """Its answer is not accepted while `process_tool_call` waits; what was sent of the text is told."""
+    async with _calling(JudgesCalls(hangs=True)).stream("Hi", release=release) as stream:
+        with anyio.move_on_after(0.05):
+            await upto(stream, "never")
+    result = await stream.result
+    assert (result.status, result.steps, len(result.messages)) == ("cancelled", (), 1)
+    assert result.text == ("" if release == "result" else "well")
+
+
+@pytest.mark.parametrize(("at", "told"), [("tool-call", 0), ("approval", 2)])
+async def test_calls_are_told_as_their_guards_left_them(at: str, told: int) -> None:
+    """From the moment at which all of them were judged and sent."""
+
+    async def approve(_: object) -> bool:
+        await anyio.sleep_forever()
+        return True
+
+    options: dict[str, Any] = {"approve": approve} if at == "approval" else {}
+    async with _calling(JudgesCalls(), **options).stream("Hi") as stream:
+        with anyio.move_on_after(0.05):
+            await upto(stream, at)
+    result = await stream.result
+    assert (result.status, result.text) == ("cancelled", "well")
+    assert [call.arguments for step in result.steps for call in step.tool_calls] == [{"word": "[x]"}] * told
+    assert "secret" not in repr(result.messages)

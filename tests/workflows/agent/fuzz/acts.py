@@ -82,6 +82,8 @@ def _again(_world: World, dice: random.Random, ctx: Any, _chunk: Any) -> Any:
 def _drop(world: World, _dice: random.Random, _ctx: Any, chunk: Any) -> None:
     if chunk.type in ("text-delta", "reasoning-delta"):
         world.gone |= dict.fromkeys(marks(chunk), "process_output_stream")
+    else:
+        world.dropped |= marks(chunk)
 
 
 def _edit_chunk(world: World, _dice: random.Random, _ctx: Any, chunk: Any) -> Any:
@@ -113,7 +115,8 @@ def _remove(world: World, _dice: random.Random, ctx: Any, _chunk: Any) -> Any:
     return ctx.message_list.remove(last.id)
 
 
-def _edit_call(_world: World, _dice: random.Random, _ctx: Any, _chunk: Any) -> Any:
+def _edit_call(world: World, _dice: random.Random, ctx: Any, _chunk: Any) -> Any:
+    world.gone |= dict.fromkeys(marks(ctx.arguments), ctx.stage)
     return {"word": "[x]"}
 
 

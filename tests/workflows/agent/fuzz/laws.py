@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from penstock import Chunk
@@ -94,6 +94,7 @@ def _hidden(seen: Seen, result: AgentResult[Any]) -> Iterator[str]:
         "repr": repr(result),
         "verdict": result.tripwire,
     }
+    yield from _told_unsent(seen, result, shown)
     judged_all = result.tripwire is not None and result.tripwire.stage == "process_output_result"
     taken = {
         turn
@@ -116,9 +117,27 @@ def _hidden(seen: Seen, result: AgentResult[Any]) -> Iterator[str]:
                 yield f"{mark} was taken out by {seen.world.gone[mark]}, and was in the prompt of {number}"
 
 
+def _told_unsent(seen: Seen, result: AgentResult[Any], shown: Mapping[str, object]) -> Iterator[str]:
+    """Yield what a request that did not complete tells beyond what was sent: the stages behind may not have read it."""
+    if result.status in ("success", "suspended") or not seen.chunks:
+        return
+    sent = marks(seen.chunks) | seen.world.dropped
+    for place, what in shown.items():
+        for mark in marks(what) - sent:
+            yield f"{mark} was not sent, and is in {place}"
+
+
 def _begun(seen: Seen, result: AgentResult[Any]) -> list[Chunk]:
-    """Return the texts that were sent of the answer that was cancelled before anything had accepted or rejected it."""
-    if result.status != "cancelled" or max(seen.world.attempts.values(), default=-1) < len(result.steps):
+    """Return the texts that were sent of the answer that was cancelled before it was accepted, or sent whole."""
+    if result.status != "cancelled":
+        return []
+    ended = [chunk for chunk in seen.chunks if chunk.type == "step-finish" and chunk.payload["reason"] != "retry"]
+    accepted = [step for step in result.steps if not _rejected(step)]
+    if len(ended) < len(accepted):
+        id = accepted[len(ended)].message_id
+        if not id or id in result.message_list:
+            return []
+    elif max(seen.world.attempts.values(), default=-1) < len(result.steps):
         return []
     sent: list[Chunk] = []
     for chunk in seen.chunks:

@@ -40,6 +40,7 @@ class World:
         attempt: the number of the attempt at hand.
         attempts: the attempts at which answers were begun, by their numbers.
         gone: the marks that a processor took out of what it judged, by where it did so.
+        dropped: the marks in chunks of calls and results that a processor dropped; the history keeps them.
         tools_run: the calls for which a tool began.
         running: how many tools run.
         streaming: how many answers the model is giving.
@@ -57,6 +58,7 @@ class World:
     turns: int = 0
     prompts: dict[int, ModelRequest] = field(default_factory=dict[int, ModelRequest])
     gone: dict[str, str] = field(default_factory=dict[str, str])
+    dropped: set[str] = field(default_factory=set[str])
     tools_run: list[str] = field(default_factory=list[str])
     running: int = 0
     streaming: int = 0
