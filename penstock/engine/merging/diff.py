@@ -18,7 +18,7 @@ from penstock.engine.merging.changes import (
     text_place,
     value_at,
 )
-from penstock.engine.processor.payload import Added, Changes, Gone, Put
+from penstock.engine.processor.payload import NO_CHANGES, Added, Changes, Gone, Put
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.frozen import equal
 from penstock.engine.values.texts import (
@@ -90,8 +90,11 @@ def diff(
 def branch_changes(base: Payload, end: Payload, branch: str) -> Changes:
     """Return the changes of a branch since its fork. ``branch`` is the path under which they are recorded.
 
-    ``end.changes`` counts from the fork. The payloads are compared only if it is not complete.
+    ``end.changes`` counts from the fork. The payloads are compared only if it is not complete. A member of a dag that
+    changed nothing leaves the payload that it got, whose changes are those of the members before it.
     """
+    if end is base:
+        return NO_CHANGES
     made = end.changes
     if made is None:
         made = diff(base, end, branch)
