@@ -393,6 +393,11 @@ class MessageList:
         """Return whether both hold equal messages from equal sources in the same order."""
         return isinstance(other, MessageList) and self.entries == other.entries
 
+    def __getstate__(self) -> Value:
+        """Return what is pickled: the messages that an edit made, never the texts as they were before it."""
+        _ = self.entries
+        return object.__getstate__(self)
+
     def __hash__(self) -> int:
         """Hash by the messages' ids."""
         return hash(tuple(entry.message.id for entry in self.entries))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
@@ -206,6 +207,22 @@ def test_every_text_is_edited_at_its_place() -> None:
     for place, text in texts.items():
         edited = dict(messages.edit_text({place: [Edit(0, 0, "+", "insert")]}).texts())
         assert sorted(edited.values()) == sorted([f"+{text}", *(other for at, other in texts.items() if at != place)])
+
+
+def test_a_list_is_pickled_with_the_texts_after_edits_only() -> None:
+    """What a hook hid is not in a copy that leaves the process, whether the messages were read before or not."""
+    kept: list[bytes] = []
+
+    @processor(edits="spans")
+    def hides(ctx: InputContext) -> MessageList:
+        hidden = ctx.message_list.map_text(lambda text: text.replace("secret", "***"))
+        kept.append(pickle.dumps(hidden))
+        return hidden
+
+    outcome = Workflow("w").then(hides).check_sync("a secret")
+
+    assert b"secret" not in kept[0]
+    assert pickle.loads(kept[0]) == outcome.message_list  # noqa: S301 - it was pickled here
 
 
 def test_edits_that_do_not_fit_are_refused() -> None:
