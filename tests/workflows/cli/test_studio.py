@@ -162,6 +162,7 @@ class started:  # noqa: N801 - a context manager
 
     def __init__(self, *args: str, cwd: Path) -> None:
         code = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        code += "hasattr(signal, 'SIGHUP') and signal.signal(signal.SIGHUP, signal.SIG_DFL); "  # ignored under nohup
         code += "from penstock.workflows.cli import main; sys.exit(main())"
         self.command = [sys.executable, "-c", code, "studio", *args]
         self.cwd = cwd
