@@ -392,25 +392,6 @@ def _up_to_word_beyond() -> regex.Pattern[str]:
     return regex.compile(r"(?s:.*)[\p{L}--[xX]][\p{L}\p{M}]{2}(?![\p{L}\p{N}\p{M}])[^\p{L}\p{N}]*+", regex.V1)
 
 
-def open_from(text: str, most: int) -> int:
-    """Return where a stretch may begin in a plain text that has none, if the text goes on.
-
-    That is between two words, and at most the given place.
-    """
-    if not text.isascii() and _OF_UNSPACED.search(text) is not None:
-        view = PlainView(text)
-        words, tail = known_words(view.text, final=False)
-        begin = min(stretches(view, words, tail, inside=False, final=False).pending, tail)
-        return begin if begin <= most else 0
-    last = most if text[most - 1 : most] in _SPACES else max(text.rfind(" ", 0, most), text.rfind("\n", 0, most)) + 1
-    if not last:
-        return 0
-    beyond = not text.isascii() and BEYOND.search(text) is not None
-    found = (_up_to_word_beyond() if beyond else _UP_TO_WORD).match(text, 0, last)
-    end = found.end() if found else 0
-    return last if end < last and not beyond and _NO_UNIT.search(text, last) else end
-
-
 LEAST_APART = 8
 """How many characters in a row must be written apart."""
 
@@ -546,8 +527,6 @@ class EncodedSpans:
         find: returns the spans in a plain text.
     """
 
-    open_from = staticmethod(open_from)
-
     def __init__(self, find: Callable[[str], Sequence[Span]]) -> None:
         self._find = find
 
@@ -562,6 +541,27 @@ class EncodedSpans:
         is_prose = plain is not None and (_has_no_stretch(plain) or (not final and _ends_with_first(plain)))
         return plain if is_prose else None
 
+    @staticmethod
+    def open_from(text: str, most: int) -> int:
+        """Return where a stretch may begin in a plain text that has none, if the text goes on.
+
+        That is between two words, and at most the given place.
+        """
+        if not text.isascii() and _OF_UNSPACED.search(text) is not None:
+            view = PlainView(text)
+            words, tail = known_words(view.text, final=False)
+            begin = min(stretches(view, words, tail, inside=False, final=False).pending, tail)
+            return begin if begin <= most else 0
+        last = (
+            most if text[most - 1 : most] in _SPACES else max(text.rfind(" ", 0, most), text.rfind("\n", 0, most)) + 1
+        )
+        if not last:
+            return 0
+        beyond = not text.isascii() and BEYOND.search(text) is not None
+        found = (_up_to_word_beyond() if beyond else _UP_TO_WORD).match(text, 0, last)
+        end = found.end() if found else 0
+        return last if end < last and not beyond and _NO_UNIT.search(text, last) else end
+
     def scan(self, text: str, start: int, notes: MutableMapping[str, Value], *, final: bool) -> tuple[list[Span], int]:
         """Return the spans that begin at ``start`` or later, and the place from which on more text could change them.
 
@@ -571,7 +571,7 @@ class EncodedSpans:
         inside = before is not None
         rest = text[start:] if start else text
         if not inside and is_plain(rest, 0) and _has_no_stretch(rest):
-            return [], len(text) if final else start + open_from(rest, len(rest))
+            return [], len(text) if final else start + self.open_from(rest, len(rest))
         view = PlainView(rest, final=final)
         words, tail = _words_in_rows(view.text, inside=inside, final=final)
         found = stretches(view, words, tail, inside=inside, final=final)

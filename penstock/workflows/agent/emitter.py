@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
 
 from penstock.engine.tasks import on_asyncio
 from penstock.engine.workers import AbandonedError
@@ -125,7 +125,7 @@ class Emitter(Generic[T]):
             if (self._end_waiting() and _is_cancellation(end)) or isinstance(end, StopIteration):
                 raise StopAsyncIteration from None
             raise
-        return self.last  # type: ignore[return-value]  # pyright: ignore[reportReturnType]
+        return cast("T", self.last)
 
     def _begin_waiting(self) -> None:
         self.busy = True

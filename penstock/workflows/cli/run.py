@@ -201,12 +201,12 @@ def run(args: argparse.Namespace, stdout: IO[str]) -> int:
     if interrupted:
         write_line(f"penstock: interrupted after {counts.rows:,} rows")
         return Exit.INTERRUPTED
-    _note_lacks(counts, unseen)
+    _note_missing(counts, unseen)
     return _exit_of(counts, args.fail_on)
 
 
-def _note_lacks(counts: RunCounts, unseen: UnseenColumns) -> None:
-    """Say what the input lacked."""
+def _note_missing(counts: RunCounts, unseen: UnseenColumns) -> None:
+    """Say if the input has no rows, or no column of those to be kept."""
     if not counts.rows:
         _note("the input has no rows")
     elif unseen.names:
@@ -235,10 +235,9 @@ def _check_rows(
     forms = tuple(sink.form for sink in sinks)
     job = RowsJob(workflow, args.stage, args.context, _columns(args), args.texts, forms)
     processes = _processes(args, workflow, source)
-    if args.row_timeout is not None and (
-        not is_sync(workflow, args.stage) or (processes == 1 and args.engine != "ray")
-    ):
-        cure = "use --jobs 2 or more" if is_sync(workflow, args.stage) else "give its async steps a timeout"
+    sync = is_sync(workflow, args.stage)
+    if args.row_timeout is not None and not (sync and (processes > 1 or args.engine == "ray")):
+        cure = "use --jobs 2 or more" if sync else "give its async steps a timeout"
         _note(f"--row-timeout is ignored: it can only end processes, and this run has none; {cure}")
     with progress.timed():
         try:
