@@ -15,7 +15,7 @@ from collections import Counter
 from math import fsum, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.detection.linear.counting import Counts
+from penstock.detection.linear.counting import ONCE, TermReader, damped
 from penstock.detection.linear.model import Head, Packed, Recipe
 from penstock.detection.moderation import ANY, CATEGORIES, REQUEST, WEIGHTS
 from training import moderation_rows as rows
@@ -29,10 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from penstock.detection.linear.counting import Terms
     from penstock.detection.linear.model import Note
     from training.rows import Row
 
-RECIPE = Recipe(bits=16, words=2, least=3, most=5)
+RECIPE = Recipe(bits=17, words=2, least=3, most=6)
 SIZE = 1 << RECIPE.bits
 FOLDS, ROUNDS = 5, 7
 LEVELS, WIDTH = 15, 10.0  # weights are rounded to so many steps on each side, which reach so many deviations
@@ -69,7 +70,7 @@ def build(data: Path) -> Packed:
             heads.append(_head(asked, planes, request_curve(left[asked], bounds), bounds.threshold))
     notes: dict[str, Note] = {
         "name": "moderation",
-        "version": 2,
+        "version": 3,
         "licence": "Apache-2.0",
         "sources": rows.sources(data),
     }
@@ -96,20 +97,17 @@ class Trainer:
         self.features = self._features()
 
     def _features(self) -> list[Features]:
-        counts = Counts(RECIPE)
-        found = [counts.rows(text.row.text) for text in self.texts]
-        spread = Counter(place for one in found for places in one.values() for place in places)
+        reader: TermReader[Sequence[int]] = TermReader(RECIPE, list)
+        found = [_counted(reader.read(text.row.text)) for text in self.texts]
+        spread = Counter(place for counted, _ in found for place in counted)
         self.rare = [sqrt(sqrt(len(self.texts) / (spread[place] + 1))) for place in range(SIZE)]
         mean = fsum(self.rare[place] * count for place, count in sorted(spread.items())) / sum(spread.values())
         self.rare = [value / mean for value in self.rare]
-        return [self._valued(one) for one in found]
+        return [self._valued(*one) for one in found]
 
-    def _valued(self, found: Mapping[int, Sequence[int]]) -> Features:
-        root = sqrt(sum(count * len(places) for count, places in found.items())) or 1.0
-        pairs = [
-            (place, self.rare[place] * (sqrt(count) / root)) for count, places in found.items() for place in places
-        ]
-        return Features(array("l", [place for place, _ in pairs]), array("d", [value for _, value in pairs]))
+    def _valued(self, counted: Mapping[int, int], root: float) -> Features:
+        values = [self.rare[place] * (count / root) for place, count in counted.items()]
+        return Features(array("l", counted), array("d", values))
 
     def left_out(self, own: Sequence[int]) -> dict[str, list[float]]:
         """Return the margins of all texts by planes that were made without them."""
@@ -191,6 +189,16 @@ class Trainer:
     def _unweighed(self, plane: Plane) -> Plane:
         weights = [weight * rare for weight, rare in zip(plane.weights, self.rare, strict=False)]
         return Plane(weights, plane.bias)
+
+
+def _counted(terms: Terms[Sequence[int]]) -> tuple[Mapping[int, int], float]:
+    """Return what each place counts in a text, and the root that a model divides sums of it by."""
+    features = dict(zip(terms.hashes, (*terms.words, *((run,) for run in terms.runs)), strict=True))
+    counted: Counter[int] = Counter()
+    for term, count in Counter(terms.hashes).items():
+        for place in features[term]:
+            counted[place] += damped(count)
+    return counted, ONCE * sqrt(terms.size)
 
 
 def _scaled(plane: Plane, margins: Sequence[float]) -> Plane:

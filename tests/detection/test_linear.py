@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from penstock.detection.linear.counting import CountingModel, Counts
+from penstock.detection.linear.counting import ONCE, CountingModel, TermReader, damped
 from penstock.detection.linear.model import Curve, Hasher, Head, LinearModel, Packed, Recipe, load, pack, unpack
 from penstock.detection.linear.reading import words
 
@@ -114,7 +114,7 @@ def test_words_have_the_upper_half_of_the_table_and_letters_the_lower() -> None:
 
 
 def test_the_sums_of_a_counting_model_are_those_of_its_weights() -> None:
-    """Whether a feature occurs once or more often, and whether its word was met before."""
+    """Whether a term occurs once or more often, and whether its word was met before."""
     recipe = Recipe(bits=8, words=2, least=2, most=3)
     random = Random(5)  # noqa: S311 - no secret is made
     heads = tuple(
@@ -123,7 +123,7 @@ def test_the_sums_of_a_counting_model_are_those_of_its_weights() -> None:
     )
     ends = (("lowest", -128), ("highest", 127), ("nothing", 0))
     heads += tuple(heads[0]._replace(name=name, weights=array("b", [weight] * 256)) for name, weight in ends)
-    model, counts = CountingModel(Packed(recipe, heads, {})), Counts(recipe)
+    model, reader = CountingModel(Packed(recipe, heads, {})), TermReader[list[int]](recipe, list)
     for text in (
         "",
         "a",
@@ -133,8 +133,23 @@ def test_the_sums_of_a_counting_model_are_those_of_its_weights() -> None:
         "the cat",
         "the " * 9_000,
     ):
-        rows = counts.rows(text)
-        root = sqrt(sum(count * len(places) for count, places in rows.items())) or 1.0
+        terms = reader.read(text)
+        features = [*terms.words, *([run] for run in terms.runs)]
         for head in heads:
-            total = sum(sqrt(count) * sum(head.weights[place] for place in places) for count, places in rows.items())
-            assert model.margins(text)[head.name] == head.bias + head.scale * total / root
+            total = 0
+            for term, places in dict(zip(terms.hashes, features, strict=True)).items():
+                weight = round(256 * sqrt(terms.hashes.count(term)))
+                total += weight * sum(head.weights[place] for place in places)
+            size = sum(map(len, features))
+            assert model.margins(text)[head.name] == head.bias + head.scale * total / (256 * sqrt(size) or 1.0)
+
+
+def test_a_word_said_often_counts_less_than_as_many_words() -> None:
+    """It counts with the root of its number, and each of its letters with it."""
+    reader = TermReader[list[int]](Recipe(words=2, least=3, most=4), list)
+
+    terms = reader.read("two two two two")
+
+    assert len(set(terms.hashes)) == 2  # the word, and the pair of it
+    assert terms.size == 4 * len(terms.words[0]) + 3
+    assert [damped(count) / ONCE for count in (1, 4, 9)] == [1, 2, 3]

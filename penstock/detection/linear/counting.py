@@ -1,25 +1,25 @@
-"""`CountingModel`: a linear model that counts how often each feature occurs.
+"""`CountingModel`: a linear model that counts how often each term of a text occurs: a word, or a run of words.
 
-A feature counts with the square root of its number, so that a long text with one bad word is not a bad text. The file
-format is that of `LinearModel`. Roots are exact in IEEE arithmetic and the order of sums is fixed, so a margin is the
-same on every machine.
+A term counts with the root of its number, so that a word said over and over does not outweigh all others. A word has
+many features: the runs of its letters, and itself. Their weights are added when the word is first met, so that a text
+costs one addition a term. The file format is that of `LinearModel`. Roots are exact in IEEE arithmetic and the order of
+sums is fixed, so a margin is the same on every machine.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from array import array
 from collections import Counter
 from functools import cache
 from itertools import chain
 from math import sqrt
-from operator import itemgetter, mul
+from operator import itemgetter
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from zlib import crc32
 
-from penstock.detection.linear.model import place_code, run_hashes, unpack
+from penstock.detection.linear.model import run_hashes, unpack
 from penstock.detection.linear.reading import is_undisguised, undisguised, words
 
 if TYPE_CHECKING:
@@ -28,103 +28,69 @@ if TYPE_CHECKING:
 
     from penstock.detection.linear.model import Packed, Recipe
 
-_KEPT = 20_000  # words whose features are remembered
+_KEPT = 20_000  # words that are remembered
 _LONGEST = 24  # letters of a word that is worth remembering
 _ACCENT = re.compile("[\u0300-\u036f]")
-
-WeightRows = dict[int, list[int]]
-"""The places of a text's features by how often they occur, in rising order."""
+T = TypeVar("T")
 
 
-class _CountedWord(NamedTuple):
-    """A word: its bytes as they continue a run, its own hash, the places of its letters, and its lanes.
-
-    The places are packed as in an array: a text touches thousands, and numbers all over the memory take long to fetch.
-    The lanes are those of its letters and of the word as a run of one, added.
-    """
+class _Word(NamedTuple, Generic[T]):
+    """A word: its bytes as they continue a run, its hash, how many features it has, and what they are worth."""
 
     data: bytes
     hash: int
-    letters: bytes
-    lanes: int
+    size: int
+    worth: T
 
 
-_Columns: TypeAlias = "tuple[Sequence[bytes], Sequence[int], Sequence[bytes], Sequence[int]]"
-"""Words as one row for each of their fields."""
+class Terms(NamedTuple, Generic[T]):
+    """The terms of a text, each as often as it occurs: first its words, then its runs of words, shorter ones first.
 
-_NO_WORDS: _Columns = ((), (), (), ())
+    Attributes:
+        hashes: which terms they are.
+        words: what each word is worth.
+        runs: the place of each run, which is one feature.
+        size: how many features all of them have.
+    """
 
-
-class _Counted(NamedTuple):
-    """How often each feature of a text occurs, how many that are, and the lanes of all of them added."""
-
-    places: Mapping[int, int]
-    total: int
-    lanes: int
-
-
-def _no_lanes(places: Iterable[int]) -> int:
-    del places
-    return 0
+    hashes: Sequence[int]
+    words: Sequence[T]
+    runs: Sequence[int]
+    size: int
 
 
-class Counts:
-    """Counts how often the features of a text occur; safe to share between threads.
+class TermReader(Generic[T]):
+    """Reads the terms of texts; safe to share between threads.
 
     Args:
         recipe: what counts as a feature.
-        add_lanes: adds the lanes of the weights at some places; a model that knows them for each word adds less.
+        worth: tells what a word is worth from the places of its features. That is remembered.
     """
 
-    def __init__(self, recipe: Recipe, add_lanes: Callable[[Iterable[int]], int] = _no_lanes) -> None:
+    def __init__(self, recipe: Recipe, worth: Callable[[Sequence[int]], T]) -> None:
         self.recipe = recipe
-        self._add_lanes = add_lanes
+        self._worth = worth
         self._shift = 32 - recipe.bits
-        self._code = place_code(recipe)
-        self._known: dict[str, _CountedWord] = {}
+        self._known: dict[str, _Word[T]] = {}
 
-    def rows(self, text: str) -> WeightRows:
-        """Return the features of a text, which may be disguised."""
-        data, hashes, letters, _ = self._read(text)
-        places, levels = self._places(data, hashes, letters)
-        rows: WeightRows = {}
-        for place, count in Counter(chain(places, _by_last_word(levels))).items():
-            rows.setdefault(count, []).append(place)
-        return dict(sorted(rows.items()))
-
-    def counted(self, text: str) -> _Counted:
-        """Return how often each feature of a text occurs, which may be disguised."""
-        data, hashes, letters, lanes = self._read(text)
-        places, levels = self._places(data, hashes, letters)
-        longer = [*chain.from_iterable(levels[1:])]
-        total = len(places) + len(levels[0]) + len(longer)
-        return _Counted(Counter(chain(places, levels[0], longer)), total, sum(lanes) + self._add_lanes(longer))
-
-    def _read(self, text: str) -> _Columns:
-        """Return the words of a text, as a column of each of their fields."""
+    def read(self, text: str) -> Terms[T]:
+        """Return the terms of a text, which may be disguised."""
         # Text in ASCII is cut into the same words whatever its case, and other models read it as it is written.
         names = words(text) if is_undisguised(text) else words(_folded(text))
-        found = [*map(self._known.get, names)]
-        if not all(found):
-            known, learn = self._known, self._word
-            found = [known.get(name) or learn(name) for name in names]
-        return cast("_Columns", tuple(zip(*found, strict=True)) or _NO_WORDS)
-
-    def _places(
-        self, data: Sequence[bytes], hashes: Sequence[int], letters: Sequence[bytes]
-    ) -> tuple[Sequence[int], list[list[int]]]:
-        """Return the places of the letters of words, and those of the runs of words by their length."""
+        if not names:
+            return Terms((), (), (), 0)
+        known, learn = self._known.get, self._word
+        data, hashes, sizes, worths = zip(*[known(name) or learn(name) for name in names], strict=True)
+        longer = [*chain.from_iterable(run_hashes(data, hashes, self.recipe.words)[1:])]
         shift = self._shift
-        levels = [[run >> shift for run in level] for level in run_hashes(data, hashes, self.recipe.words)]
-        return array(self._code, b"".join(letters)), levels
+        return Terms((*hashes, *longer), worths, [run >> shift for run in longer], sum(sizes) + len(longer))
 
-    def _word(self, name: str) -> _CountedWord:
+    def _word(self, name: str) -> _Word[T]:
         plain = name.lower() if name.isascii() else name
         data = plain.encode("utf-8", "replace") + b" "
         own = crc32(data)
-        letters = sorted(set(self._letters(plain)))
-        lanes = self._add_lanes([*letters, own >> self._shift])
-        word = _CountedWord(data, own, array(self._code, letters).tobytes(), lanes)
+        places = [*sorted(set(self._letters(plain))), own >> self._shift]
+        word = _Word(data, own, len(places), self._worth(places))
         if len(name) <= _LONGEST:
             if len(self._known) >= _KEPT:
                 self._known.clear()
@@ -140,14 +106,6 @@ class Counts:
         ]
 
 
-def _by_last_word(levels: Sequence[Sequence[int]]) -> Iterable[int]:
-    """Return what there is of each run by the word that the run ends with, shorter runs first."""
-    longest, count = len(levels), len(levels[0])
-    begun = [levels[at][end - at] for end in range(min(longest - 1, count)) for at in range(end + 1)]
-    whole = zip(*[level[longest - 1 - at :] for at, level in enumerate(levels)], strict=True)
-    return chain(begun, chain.from_iterable(whole))
-
-
 class CountingModel:
     """A model ready for use; may be shared between threads.
 
@@ -160,70 +118,76 @@ class CountingModel:
         self.heads = packed.heads
         self.notes = packed.notes
         self._lanes = PackedSums([head.weights for head in packed.heads])
-        self._counts = Counts(packed.recipe, self._lanes.added)
+        self._terms = TermReader(packed.recipe, self._lanes.added)
         self._sizes = [(head.name, head.bias, head.scale) for head in packed.heads]
 
     def margins(self, text: str) -> Mapping[str, float]:
         """Return, by head, how far and on which side of the border a text lies."""
-        counted = self._counts.counted(text)
-        if not counted.places:
+        terms = self._terms.read(text)
+        if not terms.size:
             return {head.name: head.bias for head in self.heads}
-        root = sqrt(counted.total)
-        rows = self._lanes.sums_by_count(counted.places, counted.lanes)
-        factors = [sqrt(count) for count, _ in rows]
-        totals = [sum(map(mul, factors, column)) for column in zip(*(sums for _, sums in rows), strict=True)]
-        sized = zip(self._sizes, totals, strict=True)
-        return {name: bias + scale * total / root for (name, bias, scale), total in sized}
+        lanes = dict(zip(terms.hashes, (*terms.words, *self._lanes.each(terms.runs)), strict=True))
+        once = sum(lanes.values())
+        more = [(damped(count) - ONCE) * lanes[term] for term, count in repeated(terms.hashes, len(lanes))]
+        totals = self._lanes.parted(ONCE * once + sum(more))
+        root = ONCE * sqrt(terms.size)
+        return {
+            name: bias + scale * total / root for (name, bias, scale), total in zip(self._sizes, totals, strict=True)
+        }
+
+
+ONCE = 256
+"""What a term counts that occurs once."""
+
+
+@cache
+def damped(count: int) -> int:
+    """Return what a term counts that occurs so often: the root of the number, in steps of one `ONCE`-th."""
+    return round(ONCE * sqrt(count))
+
+
+def repeated(terms: Sequence[int], distinct: int) -> list[tuple[int, int]]:
+    """Return the terms that occur more than once, and how often; ``distinct`` is how many terms differ."""
+    if distinct == len(terms):
+        return []
+    return [(term, count) for term, count in Counter(terms).items() if count > 1]
 
 
 class PackedSums:
-    """The weights of all heads at a place as one number with 32 bits for each head, so that one sum adds all heads.
+    """The weights of all heads at a place as one number with 64 bits for each head, so that one sum adds all heads.
 
-    A negative weight borrows from the field above it; `_parted` pays that back. A field overflows only beyond 16
-    million places. A number is made when its place is first met: to make all would take as long as to import.
+    A negative weight borrows from the field above it; `parted` pays that back. A number is made when its place is first
+    met: to make all would take as long as to import.
     """
 
     def __init__(self, heads: Sequence[Sequence[int]]) -> None:
         self._weights = heads
-        self._heads = Struct(f"<{len(heads)}i4x")
-        self._signs = sum(_SIGN << 32 * at for at in range(len(heads)))
-        self._present = 1 << 32 * len(heads)  # above all fields, so that no number is 0
+        self._heads = Struct(f"<{len(heads)}q8x")
+        self._signs = sum(_SIGN << 64 * at for at in range(len(heads)))
+        self._present = 1 << 64 * len(heads)  # above all fields, so that no number is 0
         self._made = [0] * len(heads[0])  # by place; 0 if it is not made yet
+
+    def each(self, places: Iterable[int]) -> list[int]:
+        """Return the lanes at some places."""
+        made, lanes = self._made, self._lanes
+        return [made[place] or lanes(place) for place in places]
 
     def added(self, places: Iterable[int]) -> int:
         """Return the lanes at some places, added."""
-        made, lanes = self._made, self._lanes
-        return sum([made[place] or lanes(place) for place in places])
+        return sum(self.each(places))
 
     def _lanes(self, place: int) -> int:
         packed = int.from_bytes(self._heads.pack(*map(itemgetter(place), self._weights)), "little")
         self._made[place] = lanes = (packed ^ self._signs) - self._signs + self._present
         return lanes
 
-    def sums_by_count(self, counted: Mapping[int, int], lanes: int) -> list[tuple[int, Sequence[int]]]:
-        """Return the sums of the weights, by head, at places that occur equally often; from once upwards.
-
-        Most places occur once. Their sum is what the others leave of ``lanes``, so they are not looked up one by one.
-
-        Args:
-            counted: how often each place occurs.
-            lanes: the lanes at all places, added as often as each occurs.
-        """
-        made = self._made  # each place has its number: it is among those added
-        several: dict[int, int] = {}
-        for place, count in counted.items():
-            if count > 1:
-                several[count] = several.get(count, 0) + made[place]
-        rest = lanes - sum([count * total for count, total in several.items()])
-        return [(1, self._parted(rest)), *[(count, self._parted(total)) for count, total in sorted(several.items())]]
-
-    def _parted(self, total: int) -> Sequence[int]:
-        """Return the sum of some lanes, by head."""
+    def parted(self, lanes: int) -> Sequence[int]:
+        """Return a sum of lanes by head."""
         signs = self._signs
-        return self._heads.unpack(((total + signs) ^ signs).to_bytes(self._heads.size, "little"))
+        return self._heads.unpack(((lanes + signs) ^ signs).to_bytes(self._heads.size, "little"))
 
 
-_SIGN = 1 << 31
+_SIGN = 1 << 63
 """The highest bit of a field: added to a signed number and flipped, it gives the number as it is stored in bytes."""
 
 
