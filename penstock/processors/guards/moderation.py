@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, Unpack, cast, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, Unpack, cast, get_args
 
 from penstock.detection.embedded import EmbeddedScores
 from penstock.detection.moderation import ModerationScorer
+from penstock.detection.windows import Windows
 from penstock.engine.processor.processor import flag, one_of
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY
@@ -53,6 +54,7 @@ class ModerationProcessor(ScoreGuard["ModerationVerdict"]):
         threshold: the score from which a category counts; None for the defaults.
         chunk_window: how many windows of a stream are shown before the one that is judged.
         scores: the fact with the highest score of each category in the run.
+        unjudged_windows: how an answer is cut if no model judges it; `output_windows` is how if one does.
 
     Args:
         model: a `Model` or a `Judge` that decides; None (the default) for the embedded detector alone.
@@ -78,6 +80,11 @@ class ModerationProcessor(ScoreGuard["ModerationVerdict"]):
 
     id = "moderation"
     strategies = get_args(Strategy)
+    # The embedded detector finds more, and flags less of harmless answers, if it reads two or three sentences at a time:
+    # on posts of OpenAI's set, cut like that and left out of training, AUC .882 and AP .750; sentence by sentence .878
+    # and .742. It also scores each character 1.5 times in place of 2.4. A model is shown the same windows as by other
+    # guards, so that a panel can ask about all at once.
+    unjudged_windows: ClassVar[Windows] = Windows(least=200, most=600, overlap=200)
 
     def __init__(
         self,
@@ -129,9 +136,9 @@ class ModerationProcessor(ScoreGuard["ModerationVerdict"]):
         self.threshold = check_scores(name, "threshold", threshold, self.categories)
         self.include_scores = flag(name, "include_scores", include_scores)
         self.chunk_window = check_count(name, "chunk_window", chunk_window, "a number of windows, 0 or more")
-        if self.chunk_window:
-            windows = type(self).output_windows
-            self.output_windows = replace(windows, overlap=self.chunk_window * windows.most)
+        windows = self.unjudged_windows if model is None else self.output_windows
+        shown = self.chunk_window * windows.most or windows.overlap
+        self.output_windows = replace(windows, overlap=shown)
         usual: Strategy = "warn" if model is None else "block"
         self.actions = _actions(name, strategy, self.categories, usual)
         chosen = strategy if isinstance(strategy, str) else _overall(self.actions.values()) or usual
