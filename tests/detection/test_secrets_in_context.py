@@ -65,6 +65,7 @@ SENTENCES = (
     ("le mot de passe est {}", "Soleil!2024"),
     ("la contraseña es {}", "Girasol#99"),
     ("wachtwoord: {}", "F1etsbel!"),
+    ("pw: {}", "hT5!kq99xZ"),
     ("пароль: {}", "Zima2024!"),
     ("密码:{}", "Abc!2345xyz"),
     ("My API key is {}.", MIXED),

@@ -167,7 +167,7 @@ _VALUE = labelled(
 _MOST_SPACES = 3  # more words than that are a command or a sentence
 _SIGN = re.compile(r"[\d!@#%^*?~+=]")
 _STEMS = (
-    "pass pwd contraseña wachtwoord kennwort senha palavra-chave hasło heslo jelszó lösenord lösenordet adgangskode "
+    "pass pw contraseña wachtwoord kennwort senha palavra-chave hasło heslo jelszó lösenord lösenordet adgangskode "
     "salasana parola şifre sifre пароль 密码 密碼 パスワード 비밀번호 psk shared"
 )
 
