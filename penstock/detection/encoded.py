@@ -18,7 +18,7 @@ import regex
 
 from penstock.detection.codes import decoded
 from penstock.detection.deferred import deferred
-from penstock.detection.patterns.kinds import LETTER, in_words, kinds
+from penstock.detection.patterns.kinds import LETTER, OTHER, SIGN, runs
 from penstock.detection.spans import Span
 from penstock.detection.unicode.disguises import BETWEEN_WORDS, is_plain, read_by_letter
 from penstock.detection.words import BEYOND, HAN, UNSPACED, PlainView, known_words
@@ -242,12 +242,12 @@ def _blobs(text: str, *, inside: bool, final: bool) -> Iterator[Stretch]:
         yield Stretch(found.start(), found.end(), may_join)
 
 
+_UNSPACED = bytes(OTHER[0] if char.isspace() else LETTER[0] for char in map(chr, range(256)))
+
+
 def _blobs_from(text: str, start: int) -> Iterator[re.Match[str]]:
     """Yield the blobs from a place on. They are searched only where enough characters without a space stand."""
-    low = high = 0
-    for word in [word for word in text.split() if len(word) >= BLOB]:
-        low = text.find(word, high)
-        high = low + len(word)
+    for low, high in runs(text.encode("ascii", "replace").translate(_UNSPACED), LETTER, OTHER, BLOB):
         while start < high and (found := _BLOB.search(text, max(low, start))) is not None and found.start() < high:
             yield found
             start = found.end()
@@ -304,7 +304,6 @@ def open_run(text: str, words: Sequence[str], end: int) -> int:
 
 _UNIT_APART = rf"(?>(?:[^\W\d_]{{1,2}}|{_CODE}|0?[xX]?[0-9a-fA-F]{{2}})(?![^\W_]))"
 _APART = re.compile(rf"(?<![^\W_])(?:{_UNIT_APART}[\W_]{{1,{_NEAR}}}+){{{UNITS // 2 - 1}}}{_UNIT_APART}")
-_ANY_BLOB = re.compile(rf"[^{BETWEEN_WORDS}]{{{BLOB}}}")
 _LEAST_PIECES = 2 * (UNITS // 2) - 1  # characters that so many units have, with what is between them
 
 
@@ -319,8 +318,7 @@ def _has_no_stretch(text: str) -> bool:
 
 
 def _reads_as_words(text: str) -> bool:
-    blob = _ANY_BLOB.search(text) is not None if not text.isascii() else _A_BLOB in in_words(kinds(text))
-    return not blob and not _is_apart(text)
+    return next(_blobs_from(text, 0), None) is None and not _is_apart(text)
 
 
 def _ends_with_first(text: str) -> bool:
@@ -346,36 +344,28 @@ def _apart_beyond() -> regex.Pattern[str]:
     return regex.compile(rf"(?:(?:{unspaced}|{spaced}){between}){{{UNITS // 2 - 1}}}", regex.V1)
 
 
-_A_BLOB = LETTER * BLOB
-_LETTERS = b"aaa"  # neither a letter nor a code has three, nor what stands between two
-_LETTERS_AND_OTHERS = bytes(
-    ord("a") if char.isalpha() and char not in "xX" else ord(" ") for char in map(chr, range(128))
-).ljust(256)
+_LETTERS = 3  # neither a letter nor a code has as many, nor what stands between two
+_BUT_X = bytes(LETTER[0] if char.isalpha() and char not in "xX" else SIGN[0] for char in map(chr, range(256)))
+_AS_SIGNS = bytes.maketrans(LETTER, SIGN)
 
 
-def _between_letters(text: str) -> list[int]:
-    """Return how long the parts of a text are that stand between three ASCII letters each."""
-    read = text.encode("ascii", "replace").translate(_LETTERS_AND_OTHERS)
-    return [*map(len, read.split(_LETTERS))]
+def _between_letters(text: str) -> bytes:
+    """Return a text in which three ASCII letters in a row are `OTHER`, and what stands between them is `SIGN`."""
+    read = text.encode("ascii", "replace").translate(_BUT_X)
+    return read.replace(LETTER * _LETTERS, OTHER * _LETTERS).translate(_AS_SIGNS)
 
 
-def _parts(lengths: Iterable[int], least: int, first: int = 0) -> Iterator[tuple[int, int]]:
-    """Yield where those parts begin and end, with the letters around them, that have a length or begin first."""
-    at = 0
-    for length in lengths:
-        if length >= least or at < first:
-            yield max(at - len(_LETTERS), 0), at + length + len(_LETTERS)
-        at += length + len(_LETTERS)
+def _parts(read: bytes, least: int) -> Iterator[tuple[int, int]]:
+    """Yield where those parts between letters begin and end that are long enough, with the letters around them."""
+    for low, high in runs(read, SIGN, OTHER, least):
+        yield max(low - _LETTERS, 0), high + _LETTERS
 
 
 def _is_apart(text: str) -> bool:
     """Return whether letters or codes in a row may stand in a plain text."""
     if not text.isascii() and BEYOND.search(text) is not None:
         return _apart_beyond().search(text) is not None
-    lengths = _between_letters(text)
-    if max(lengths) < _LEAST_PIECES:
-        return False
-    return any(_APART.search(text, low, high) for low, high in _parts(lengths, _LEAST_PIECES))
+    return any(_APART.search(text, low, high) for low, high in _parts(_between_letters(text), _LEAST_PIECES))
 
 
 _SPACES = frozenset(" \n")
@@ -505,15 +495,17 @@ def _words_in_rows(text: str, *, inside: bool, final: bool) -> tuple[WordList, i
 
     Args:
         text: the text, in small letters.
-        inside: whether the text begins within a stretch, so that few words are enough at its beginning.
+        inside: whether the text begins within a stretch; then all words are returned, since few may go on with it.
         final: whether the text ends here. If not, few are enough at its end.
     """
+    if inside:
+        return known_words(text, final=final)
     known = len(text) if final else max(text.rfind(" "), text.rfind("\n")) + 1
-    lengths = _between_letters(text[:known])
-    last = known if final else known - lengths.pop()
-    places = [*_parts(lengths, UNITS, _NEAR + 1 if inside else 0)] if inside or max(lengths, default=0) >= UNITS else []
+    read = _between_letters(text[:known])
+    last = known if final else read.rfind(OTHER) + 1
+    places = [*_parts(read[:last], UNITS)]
     if not final:
-        places.append((max(last - len(_LETTERS), 0), len(text)))
+        places.append((max(last - _LETTERS, 0), len(text)))
     return known_words(text, final=final, places=places)
 
 

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import codecs
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 DIGIT, LETTER, SIGN, OTHER, BREAK = b"0", b"A", b"!", b" ", b"\n"
 """A decimal digit of any script, an ASCII letter, another printable ASCII character, any other, and a line feed."""
@@ -42,14 +46,32 @@ def in_words(found: bytes) -> bytes:
     return found.translate(_IN_WORDS)
 
 
+def runs(found: bytes, kind: bytes, other: bytes, least: int, start: int = 0) -> Iterator[tuple[int, int]]:
+    """Yield where enough of one kind stand in a row, counted from ``start`` on; all else is of the ``other`` kind."""
+    long = kind * least
+    at = found.find(long)
+    while at >= 0:
+        end = found.find(other, at + least)
+        end = len(found) if end < 0 else end
+        yield at + start, end + start
+        at = found.find(long, end)
+
+
 def spans_of(shape: re.Pattern[bytes], text: str, start: int) -> list[tuple[int, int]]:
     """Return where a pattern matches the kinds of a text's characters from a place on."""
     return [(found.start() + start, found.end() + start) for found in shape.finditer(kinds(text, start))]
 
 
-_NUMBER = re.compile(rb"0(?:[^\n0]{0,3}+0)*+[^\n0]{0,3}+\Z")
+_CLOSE = rb"0(?:[^\n0]{0,3}+0)*+"
+_TOGETHER = re.compile(_CLOSE)
+_NUMBER = re.compile(rb"%b[^\n0]{0,3}+\Z" % _CLOSE)
 _GAP = 3  # characters between two digits of a number
 _SIGNS = 2  # characters before its first digit: a plus sign and a bracket
+
+
+def most_digits(text: str, start: int) -> int:
+    """Return how many digits stand close together at most, from a place on."""
+    return max([found.count(DIGIT) for found in _TOGETHER.findall(kinds(text, start))], default=0)
 
 
 def digits_from(text: str, start: int) -> int:

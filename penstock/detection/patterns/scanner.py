@@ -16,7 +16,15 @@ import regex
 from penstock.detection.codes import may_escape, read_escapes
 from penstock.detection.long_texts import matches
 from penstock.detection.patterns.built_in import LETTER, LOOKBACK, RUN, WORD_HELD
-from penstock.detection.patterns.kinds import DIGIT, LETTER as LETTER_KIND, OTHER, digits_from, in_words, kinds
+from penstock.detection.patterns.kinds import (
+    LETTER as LETTER_KIND,
+    OTHER,
+    digits_from,
+    in_words,
+    kinds,
+    most_digits,
+    runs,
+)
 from penstock.detection.patterns.open_matches import Trace
 from penstock.detection.patterns.triggers import Triggers
 from penstock.detection.unicode.disguises import (
@@ -52,13 +60,7 @@ def _has_long_word(text: str, start: int) -> bool:
 
 def long_words(text: str, start: int) -> Iterator[tuple[int, int]]:
     """Yield where the words from ``start`` on begin and end that are long enough to hold a key."""
-    found = in_words(kinds(text, start))
-    at = found.find(_LONG)
-    while at >= 0:
-        end = found.find(OTHER, at)
-        end = len(found) if end < 0 else end
-        yield at + start, end + start
-        at = found.find(_LONG, end)
+    return runs(in_words(kinds(text, start)), LETTER_KIND, OTHER, LEAST_WORD, start)
 
 
 class PrefixRules:
@@ -353,7 +355,7 @@ class Scanner:
         digits, last_digits = -1, hold  # not counted yet
         for index, rule in chain.from_iterable(self._triggers.standing_in(text, start)):
             if rule.digits and digits < 0:
-                digits = kinds(text, start).count(DIGIT)
+                digits = most_digits(text, start)
                 last_digits = hold if final else digits_from(text, start)
             if rule.digits and digits < rule.digits:  # the last ones may be the first of enough
                 hold = min(hold, last_digits)
@@ -362,14 +364,14 @@ class Scanner:
             hold = min(hold, open_at)
             if traces:
                 found.extend([(index, trace) for trace in traces])
-        if self._has_key(text, start):
-            hold = min(hold, self._in_words(text, start, found, final=final))
+        words = [*long_words(text, start)]
+        if words:
+            hold = min(hold, self._in_words(text, words, found, final=final))
         return found, hold
 
-    def _in_words(self, text: str, start: int, found: list[IndexedTrace], *, final: bool) -> int:
+    def _in_words(self, text: str, words: Sequence[tuple[int, int]], found: list[IndexedTrace], *, final: bool) -> int:
         """Add what the rules for long words find; return the place from which on that may change."""
         hold = len(text)
-        words = [*long_words(text, start)]
         if self._prefix_rules is not None:
             prefixed, hold = self._prefix_rules.search(text, words, final=final)
             found.extend(prefixed)

@@ -191,16 +191,17 @@ class PlainPlaces:
     def __init__(self, reading: PlainReading) -> None:
         source = reading.source
         odd = "".join(re.escape(char) for char in _disguised(source) if len(_LETTERS[ord(char)]) != 1)
-        self._ends: list[int] = []  # where, in the reading, each character of the text ends
+        ends: list[int] = []
         at = end = 0
         for found in re.finditer(rf"([{odd}])\1*", source) if odd else ():
             low, high = found.span()
-            self._ends += range(end + 1, end + 1 + low - at)
+            ends += range(end + 1, end + 1 + low - at)
             end += low - at
             width = len(_LETTERS[ord(found.group(1))])
-            self._ends += [end + width * count for count in range(1, high - low + 1)]
-            at, end = high, self._ends[-1]
-        self._ends += range(end + 1, end + 1 + len(source) - at)
+            ends += [end + width * count for count in range(1, high - low + 1)]
+            at, end = high, ends[-1]
+        rest = range(end + 1, end + 1 + len(source) - at)
+        self._ends = [*ends, *rest] if ends else rest  # where, in the reading, each character of the text ends
 
     def low(self, at: int) -> int:
         """Return where the reading begins of the character that reads as the one at a place of the reading."""

@@ -7,7 +7,7 @@ import regex
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from penstock.detection.patterns import scanner
-from penstock.detection.patterns.kinds import DIGIT, LETTER, OTHER, in_words, kinds
+from penstock.detection.patterns.kinds import DIGIT, LETTER, OTHER, in_words, kinds, most_digits
 from penstock.detection.patterns.matching import Finder, FinderState
 from penstock.detection.patterns.open_matches import open_match_patterns
 from penstock.detection.personal_data.detector import _tables
@@ -96,6 +96,13 @@ def test_long_words_are_runs_of_printable_characters(text: str, start: int) -> N
     """From a place on, as a pattern finds them."""
     found = regex.finditer(rf"[!-~]{{{scanner.LEAST_WORD},}}", text, pos=start)
     assert [*scanner.long_words(text, start)] == [one.span() for one in found]
+
+
+@given(st.text(alphabet="ab1२- \n中", max_size=60), st.integers(0, 20))
+def test_digits_stand_together_with_up_to_three_characters_between_two(text: str, start: int) -> None:
+    """From a place on, in one line: most_digits counts the largest group."""
+    groups = regex.findall(r"\d(?:[^\n\d]{0,3}\d)*", text, pos=start)
+    assert most_digits(text, start) == max([len(regex.findall(r"\d", group)) for group in groups], default=0)
 
 
 def test_no_key_with_a_prefix_is_shorter_than_a_long_word() -> None:
