@@ -122,10 +122,13 @@ class Before(NamedTuple):
 BEGUN = Before()
 """What stands before a text: nothing."""
 
-BLOCK = 2_000
-"""How many characters of a long text are swept at once: much more than a rule looks back, and little to read twice."""
+BLOCK = 1_000
+"""How many characters of a long text are swept at once: much more than a rule looks back, and little to read twice.
 
-_LARGEST_BLOCK = 2 * BLOCK  # if less than half of such a block is decided, the rest of the text is read at once
+The fewer they are, the fewer rules have a trigger in them.
+"""
+
+_LARGEST_BLOCK = 4 * BLOCK  # if less than half of such a block is decided, the rest of the text is read at once
 _RUN = re.compile(RUN)
 _NO_RULE = -1
 _PERCENT_CODE = re.compile(r"%(?:[0-9A-Fa-f]{2}|[0-9A-Fa-f]?\Z)")  # or what may become one
@@ -172,7 +175,7 @@ class Scanner:
         have either, and in a long one, the answer is None. A text in which each character reads as one is searched as
         it is written and as it reads. How the text before ``start`` ends must be what `before` returns.
         """
-        if len(text) - start > 2 * BLOCK:
+        if len(text) - start > _LARGEST_BLOCK:
             return None
         last = len(text) if final else last_word(text, start)
         if last == start:

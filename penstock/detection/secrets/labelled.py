@@ -131,8 +131,7 @@ def labelled(
         whole: the trigger with which a label begins, if the label is part of the finding; empty otherwise.
     """
     before = StreamPattern(rf"(?:{label}){_BEHIND}(?:[:=]|!=)", regex.ASCII | regex.IGNORECASE) if whole else None
-    trigger = f"[:=]|{whole}" if whole else "[:=]"
-    return BuiltInRule(name, replacement, trigger, _Labelled(label, value, before, stems.split()).search)
+    return BuiltInRule(name, replacement, whole or "[:=]", _Labelled(label, value, before, stems.split()).search)
 
 
 _UNQUOTED = r"""^\s"'`,;<>(){}\[\]$&|"""
