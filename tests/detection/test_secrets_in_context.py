@@ -90,6 +90,8 @@ CONFIGURATION = (
     ("heroku auth token {}", uuid()),
     ('algolia = "{}"', HEX32),
     ("ENCRYPTION_SALT={}", MIXED),
+    ("api_key = {}", MIXED),
+    ('"Client Secret" : "{}"', MIXED),
 )
 WHOLE = (  # all of it is the secret
     "$8$TnGX$" + letters(43),
