@@ -80,10 +80,10 @@ class ModerationProcessor(ScoreGuard["ModerationVerdict"]):
 
     id = "moderation"
     strategies = get_args(Strategy)
-    # The embedded detector finds more, and flags less of harmless answers, if it reads two or three sentences at a time:
+    # The embedded detector finds more, and flags less of harmless answers, if it reads two or three sentences together:
     # on posts of OpenAI's set, cut like that and left out of training, AUC .882 and AP .750; sentence by sentence .878
-    # and .742. It also scores each character 1.5 times in place of 2.4. A model is shown the same windows as by other
-    # guards, so that a panel can ask about all at once.
+    # and .742. It also scores each character 1.5 times in place of 2.4. A model is shown the windows that other guards
+    # show it, so that a panel can ask about all at once.
     unjudged_windows: ClassVar[Windows] = Windows(least=200, most=600, overlap=200)
 
     def __init__(
