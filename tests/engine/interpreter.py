@@ -29,10 +29,14 @@ from tests.engine.naive_merge import (
     Spot,
     State,
     Way,
+    area,
     beyond_claim,
     edits_of,
     forked,
+    hiding,
     left_over,
+    parts_left,
+    reshaped,
     spot_of,
     texts,
 )
@@ -170,8 +174,16 @@ async def _hooked(placed: _Placed, claims: Any, hook: Any, call: StageCall, payl
     if broke is not None:
         raise _BrokeError from broke
     after = before if result is None else stage.accept(stage, before, result)
-    told = {spot: edits for place, edits in _told(result).items() if edits and (spot := spot_of(before, place))}
-    edits = edits_of(before, after, told, placed.path)
+    said = _told(result)
+    told = {spot: edits for place, edits in said.items() if edits and (spot := spot_of(before, place))}
+    hidden = frozenset(
+        ("messages", place.message_id, "parts") if place.message_id else ("fields", place.path[0])
+        for place, edits in said.items()
+        if any(edit.hidden for edit in edits)
+    )
+    edits = edits_of(before, after, told, placed.path, hidden)
+    changed = reshaped(before, after)
+    hidden = changed if claims.role == "guard" else frozenset(spot for spot in changed if area(spot) in hidden)
     if claims.role == "guard":  # all that it takes away is hidden
         edits = {
             spot: tuple(replace(e, hides=e.hides or e.start < e.end) for e in made) for spot, made in edits.items()
@@ -180,7 +192,8 @@ async def _hooked(placed: _Placed, claims: Any, hook: Any, call: StageCall, payl
         raise _BrokeError
     facts = after.facts if effects is None else FrozenDict({**after.facts, **(effects.facts or {})})
     data = after.data if effects is None else (*after.data, *(effects.data or ()))
-    return payload.then(Payload(after.message_list, facts, after.fields, data, None, after.finished), edits)
+    end = Payload(after.message_list, facts, after.fields, data, None, after.finished)
+    return payload.then(end, edits, parts_left(before, after), hidden)
 
 
 def _told(result: object) -> dict[TextPlace, Edits]:
@@ -212,7 +225,7 @@ async def _beside(nodes: tuple[Node, ...], policy: Any, path: str, call: StageCa
         met = Join(payload.payload, ways, policy).state()
     except ConflictError as conflict:
         raise _conflict(conflict.steps, nodes, path, call) from None
-    return payload.then(met.payload, met.edits)
+    return payload.then(met.payload, met.edits, met.left, met.hidden)
 
 
 def _all_of(verdicts: list[Verdicts]) -> Verdicts:
@@ -274,7 +287,8 @@ async def _dag(node: Dag, call: StageCall, payload: State) -> State:
     data = payload.payload.data + tuple(chunk for end in walk.ends.values() for chunk in end.data)
     finished = any(end.finished for end in walk.ends.values())
     met = Payload(after.message_list, after.facts, after.fields, data, None, finished)
-    return payload.then(met, walk.since(frozenset(), everyone))
+    made = walk.since(frozenset(), everyone)
+    return payload.then(met, made.edits, made.left, made.hidden)
 
 
 Members = frozenset[str]
@@ -349,7 +363,7 @@ class _DagWalk:
         nodes = {member.id: member.node for member in self.members}
         ways = []
         for group in groups:
-            end = State(self.state(group), texts(base), self.since(common, group))
+            end = self.since(common, group)
             last = name_of(nodes[[name for name in order if name in group][-1]])
             names = {name_of(nodes[name]).rsplit("/", 1)[-1] for name in group - common}
             picked = self.node.merge.branch if isinstance(self.node.merge, Pick) else None
@@ -380,20 +394,29 @@ class _DagWalk:
             self.state(united)
         return united & heads[-1], [united, heads[-1]]
 
-    def since(self, low: Members, high: Members) -> dict[Spot, Edits]:
-        """Return the edits that lead from what some members add up to, to what more of them do."""
+    def since(self, low: Members, high: Members) -> State:
+        """Return what more members than some add up to, as a branch that begins where those few end."""
         if low == high:
-            return {}
+            return forked(self.state(low))
+        self.state(high)
         met = self.met[high]
         self.state(met.below)
         if low <= met.below:
-            start = State(self.state(met.below), texts(self.state(low)), self.since(low, met.below))
-            return start.then(met.state.payload, met.state.edits).edits
+            end = met.state
+            return self.since(low, met.below).then(end.payload, end.edits, end.left, end.hidden)
         common = low & met.below
         base = texts(self.state(common))
         done, whole = self.since(common, low), self.since(common, high)
-        left = {spot: left_over(base[spot], done.get(spot, ()), whole.get(spot, ())) for spot in {**done, **whole}}
-        return {spot: edits for spot, edits in left.items() if edits}
+        rest = {
+            spot: left_over(base[spot], done.edits.get(spot, ()), whole.edits.get(spot, ()))
+            for spot in {**done.edits, **whole.edits}
+        }
+        rest = {spot: edits for spot, edits in rest.items() if edits}
+        if not done.reshaped:
+            return State(whole.payload, texts(done.payload), rest, whole.left, whole.hidden, whole.reshaped)
+        hidden = hiding(whole.edits) | {area(spot) for spot in whole.hidden}
+        there = texts(done.payload)
+        return State(whole.payload, there, {s: e for s, e in rest.items() if s in there}, {}, hidden, whole.reshaped)
 
     def _credit(self, members: Members) -> dict[Spot, str]:
         """Return who of the members changed what is taken whole."""

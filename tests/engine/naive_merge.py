@@ -66,14 +66,15 @@ def edited(text: str, edits: Sequence[Edit]) -> str:
     return "".join(one.char for one in written(text, edits))
 
 
-def difference(before: str, after: str, step: str) -> Edits:
+def difference(before: str, after: str, step: str, *, hides: bool = False) -> Edits:
     """Return the one edit between two texts: all but what they begin and end with in common."""
     start, end, cut = 0, len(before), len(after)
     while start < min(end, cut) and before[start] == after[start]:
         start += 1
     while start < min(end, cut) and before[end - 1] == after[cut - 1]:
         end, cut = end - 1, cut - 1
-    made = Edit(start, end, after[start:cut], "insert" if start == end else "replace", step)
+    kind: Any = "insert" if start == end else "replace"
+    made = Edit(start, end, after[start:cut], kind, step, hides=hides and start < end)
     return (made,) if before != after else ()
 
 
@@ -306,22 +307,99 @@ def texts(payload: Payload) -> dict[Spot, str]:
 
 @dataclass
 class State:
-    """A payload, the texts that stood there at the last fork, and the edits by which each came about since."""
+    """A payload, the texts that stood there at the last fork, and the edits by which each came about since.
+
+    ``left`` says of messages which parts a join left, by their indexes at the fork: edits of these stand at their
+    places at the fork. ``hidden`` says where text was hidden without an edit that tells which. Both are for steps that
+    changed more than texts; what a second such step does is compared with the fork, and then a message in which
+    anything was hidden counts as hidden.
+    """
 
     payload: Payload
     fork: dict[Spot, str] = field(default_factory=dict)
     edits: dict[Spot, Edits] = field(default_factory=dict)
+    left: dict[str, list[int]] = field(default_factory=dict)
+    hidden: frozenset[Spot] = frozenset()
+    reshaped: bool | None = None
+    """Whether more than texts changed in the messages since the fork; None if nothing did."""
 
-    def then(self, after: Payload, edits: dict[Spot, Edits]) -> State:
+    def then(
+        self, after: Payload, edits: dict[Spot, Edits], left: dict[str, list[int]], hidden: frozenset[Spot]
+    ) -> State:
         """Return the state after these edits of its texts, and whatever else leads to the payload."""
+        reshapes: bool | None = _shape(self.payload) != _shape(after)
+        if not reshapes and not any(spot[0] == "messages" for spot in edits):
+            reshapes = None
+        first = self.reshaped is None
         was, now, made = texts(self.payload), texts(after), dict(self.edits)
         for spot, more in edits.items():
             known = self.edits.get(spot, ())
-            if spot in self.fork and edited(self.fork[spot], known) == was.get(spot):
+            if first and spot[0] == "messages":
+                made[spot] = more
+            elif spot in self.fork and edited(self.fork[spot], known) == was.get(spot):
                 made[spot] = then(self.fork[spot], known, more)
             else:  # its message was made anew since the fork: a join compares it
                 made.pop(spot, None)
-        return State(after, self.fork, {spot: one for spot, one in made.items() if spot in now})
+        hidden |= self.hidden
+        if first or reshapes is None:
+            return State(
+                after, self.fork, made, left or self.left, hidden, self.reshaped if reshapes is None else reshapes
+            )
+        if reshapes or self.reshaped:
+            hidden |= {area(spot) for spot in hidden} | hiding(self.edits) | hiding(edits)
+        made = {spot: one for spot, one in made.items() if spot in now}
+        return State(after, self.fork, made, {}, hidden, reshapes or self.reshaped)
+
+    def hides(self, spot: Spot) -> bool:
+        """Tell whether text was hidden there without an edit that tells which."""
+        return any(one[: len(spot)] == spot or spot[: len(one)] == one for one in self.hidden)
+
+
+def hiding(edits: dict[Spot, Edits]) -> frozenset[Spot]:
+    """Return the messages and fields in which edits hide text."""
+    return frozenset(area(spot) for spot, made in edits.items() if any(edit.hidden for edit in made))
+
+
+def area(spot: Spot) -> Spot:
+    """Return where the parts of a message stand, or a field."""
+    return spot[:3] if spot[0] == "messages" else spot[:2]
+
+
+def _shape(payload: Payload) -> object:
+    """Return the messages without their texts."""
+    return [(entry.message.id, entry.message.metadata, _blank(entry)) for entry in payload.message_list.entries]
+
+
+def parts_left(before: Payload, after: Payload) -> dict[str, list[int]]:
+    """Return the messages from which a step took parts and changed no other, with the indexes of those that it left."""
+    now = {entry.message.id: entry.message.parts for entry in after.message_list.entries}
+    found: dict[str, list[int]] = {}
+    for entry in before.message_list.entries:
+        old, new = entry.message.parts, now.get(entry.message.id, ())
+        left = _left(old, new)
+        if entry.message.id in now and left is not None and len(new) < len(old):
+            found[entry.message.id] = left
+    return found
+
+
+def reshaped(before: Payload, after: Payload) -> frozenset[Spot]:
+    """Return where a step changed parts, or values with texts, by more than edits."""
+    found: set[Spot] = set()
+    now = {entry.message.id: entry.message for entry in after.message_list.entries}
+    for entry in before.message_list.entries:
+        old, new = entry.message, now.get(entry.message.id, entry.message)
+        if len(old.parts) != len(new.parts):
+            found.add(("messages", old.id, "parts"))
+        elif _parts_shape(old) != _parts_shape(new):
+            found |= {
+                ("messages", old.id, "parts", len(old.parts), index)
+                for index, (was, is_) in enumerate(zip(_parts_shape(old), _parts_shape(new), strict=True))
+                if was != is_
+            }
+    for name in TEXT_FIELDS:
+        if _without_strings(before.fields.get(name)) != _without_strings(after.fields.get(name)):
+            found.add(("fields", name))
+    return frozenset(found)
 
 
 def forked(payload: Payload) -> State:
@@ -331,14 +409,23 @@ def forked(payload: Payload) -> State:
     )
 
 
-def edits_of(before: Payload, after: Payload, told: dict[Spot, Edits], step: str) -> dict[Spot, Edits]:
-    """Return the edits that one step made: those that it told, where these lead to its texts; else what differs."""
+def edits_of(
+    before: Payload, after: Payload, told: dict[Spot, Edits], step: str, hidden: frozenset[Spot]
+) -> dict[Spot, Edits]:
+    """Return the edits that one step made: those that it told, where these lead to its texts; else what differs.
+
+    ``hidden`` says in which messages and fields it told of edits that hide text.
+    """
     was, now = texts(before), texts(after)
     found: dict[Spot, Edits] = {}
     for spot in was:
         if spot in now:
             mine = tuple(replace(edit, step=step) for edit in told.get(spot, ()))
-            found[spot] = mine if edited(was[spot], mine) == now[spot] else difference(was[spot], now[spot], step)
+            found[spot] = (
+                mine
+                if edited(was[spot], mine) == now[spot]
+                else difference(was[spot], now[spot], step, hides=area(spot) in hidden)
+            )
     return {spot: edits for spot, edits in found.items() if edits}
 
 
@@ -423,6 +510,8 @@ class Join:
         self.base, self.ways, self.policy = base, ways, policy
         self.culprits: set[str] = set()
         self.edits: dict[Spot, Edits] = {}
+        self.left: dict[str, list[int]] = {}
+        self.hidden: set[Spot] = set()
         self.credit: dict[Spot, str] = {}
 
     def state(self) -> State:
@@ -441,7 +530,7 @@ class Join:
         data = self.base.data + tuple(chunk for _, end in ends for chunk in end.data)
         done = any(end.finished for _, end in ends)
         after = Payload(messages, facts, FrozenDict(fields), data, None, done)
-        return State(after, texts(self.base), self.edits)
+        return State(after, texts(self.base), self.edits, self.left, frozenset(self.hidden))
 
     # Who wins
 
@@ -462,27 +551,54 @@ class Join:
         if any(value is GONE for value in values):
             return GONE
         if all(value == values[0] for value in values) or spot in FIRST_WINS:
-            return self.taken(spot, *found[0])
+            for way, value in found[::-1]:
+                self.taken(spot, way, value)
+            return values[0]
         return self.conflict(spot, before, found)
 
     def conflict(self, spot: Spot, before: Any, found: list[tuple[Way, Any]]) -> Any:
         """Return what the policy says; it may not let a redaction go, unless it is a function."""
+        below = {way.path: [e for s, e in way.end.edits.items() if s[: len(spot)] == spot] for way, _ in found}
+
+        def hides(way: Way) -> bool:
+            return way.end.hides(spot) or any(e.hidden for edits in below[way.path] for e in edits)
+
         if callable(self.policy):
             given = {way.name: value for way, value in found}
-            return freeze(self.policy(Conflict(spot, before, FrozenDict(given))))
+            value = freeze(self.policy(Conflict(spot, before, FrozenDict(given))))
+            self.compare(spot, before, value, hides=any(hides(way) for way, _ in found))
+            return value
         winner = self.wanted([way for way, _ in found])
-        below = {way.path: [e for s, e in way.end.edits.items() if s[: len(spot)] == spot] for way, _ in found}
-        lost = [e for way, _ in found if way is not winner for edits in below[way.path] for e in edits if e.hidden]
+        lost = [way for way, _ in found if way is not winner and hides(way)]
         if winner is not None and not lost:
             return next(self.taken(spot, way, value) for way, value in found if way is winner)
         for way, _ in found:
             steps = {edit.step for edits in below[way.path] for edit in edits}
-            self.culprits |= steps or {way.credit.get(spot, way.path)}
+            if spot[1] in way.end.left:
+                steps.add(way.credit.get((*spot, "left"), way.path))
+            elif not steps:
+                steps.add(way.credit.get(spot, way.path))
+            self.culprits |= steps
         return before
+
+    def compare(self, spot: Spot, before: Any, value: Any, *, hides: bool) -> None:
+        """Note what a merge function changed: edits of texts where the parts are of the same kinds as before."""
+        self.credit[spot] = "merge"
+        if spot[2:] != ("parts",) or [_part_shape(part) for part in before] != [_part_shape(part) for part in value]:
+            self.hidden |= {spot} if hides else set()
+            return
+        for index, (was, now) in enumerate(zip(before, value, strict=True)):
+            there = (*spot, len(before), index, type(was).__name__)
+            for name in was.texts:
+                new = dict(strings(getattr(now, name), (*there, name)))
+                for leaf, text in strings(getattr(was, name), (*there, name)):
+                    if text != new[leaf]:
+                        self.edits[leaf] = difference(text, new[leaf], "merge", hides=hides)
 
     def taken(self, spot: Spot, way: Way, value: Any) -> Any:
         """Return a value as one branch left it, by the edits which that one made there."""
         self.edits.update({other: edits for other, edits in way.end.edits.items() if other[: len(spot)] == spot})
+        self.hidden |= {spot} if way.end.hides(spot) else set()
         return value
 
     # Keys
@@ -520,7 +636,8 @@ class Join:
         found: list[tuple[Way, Edits]] = []
         for way, now in ends:
             edits = way.end.edits.get(spot, ())
-            edits = edits if edited(before, edits) == now else difference(before, now, way.path)
+            if edited(before, edits) != now:
+                edits = difference(before, now, way.path, hides=way.end.hides(spot))
             if edits:
                 found.append((way, edits))
         ways = [way for way, _ in found]
@@ -533,7 +650,8 @@ class Join:
         if conflicts and callable(self.policy):
             given = FrozenDict({way.name: edited(before, edits) for way, edits in found})
             after = self.policy(Conflict(spot, before, given))
-            made, conflicts = difference(before, after, "merge"), []
+            hides = any(edit.hidden for _, edits in found for edit in edits)
+            made, conflicts = difference(before, after, "merge", hides=hides), []
         self.culprits |= {step for steps in conflicts for step in steps}
         if made:
             self.edits[spot] = made
@@ -588,7 +706,7 @@ class Join:
         """Return the messages with the new ones, each behind the one that it followed in its branch."""
         fresh = dict.fromkeys(key for _, end in found for key in end if key not in known)
         added: dict[str, Entry] = {}
-        behind: dict[str, list[str]] = {}
+        behind: dict[str, list[str | None]] = {}
         for key in fresh:
             told = [(way, end[key]) for way, end in found if key in end]
             chosen = told[0][1]
@@ -599,8 +717,9 @@ class Join:
                 chosen = next((e for _, e in told if e.message == message), chosen._replace(message=message))
             added[key] = chosen
             way = next(way for way, entry in told if entry == chosen or callable(self.policy))
-            order = list(next(end for other, end in found if other is way))
-            behind[key] = order[: order.index(key)][::-1]
+            order = [None, *next(end for other, end in found if other is way)]
+            previous = order[order.index(key) - 1]
+            behind[key] = [previous, *(known[: known.index(previous)][::-1] if previous in known else ())]
             self.credit["messages", key] = way.credit.get(("messages", key), way.path)
         result = list(old.values())
         here = {key: next((k for k in before if k in old or k in added), None) for key, before in behind.items()}
@@ -628,15 +747,32 @@ class Join:
     def parts(self, spot: Spot, old: Message, ends: list[tuple[Way, Message]]) -> tuple[Any, ...]:
         """Return the parts of a message: by index, some taken out; new ones are taken whole."""
         count = len(old.parts)
-        left = [(way, m, _left(old.parts, m.parts)) for way, m in ends]
-        touched = [(w, m.parts) for w, m, _ in left if m.parts != old.parts or any(s[:2] == spot for s in w.end.edits)]
-        if any(kept is None for _, _, kept in left):
+        known = [(way, m, way.end.left.get(old.id) or _left(old.parts, m.parts)) for way, m in ends]
+        touched = [(w, m.parts) for w, m in ends if m.parts != old.parts or any(s[:2] == spot for s in w.end.edits)]
+        left = [(way, m, kept) for way, m, kept in known if kept is not None]
+        if len(left) < len(known):
             return self.whole((*spot, "parts"), old.parts, touched)  # type: ignore[no-any-return]
-        made = []
+        made: list[Any] = []
+        kept_ones: list[int] = []
         for index, part in enumerate(old.parts):
-            if all(kept is not None and index in kept for _, _, kept in left):
-                same = [(way, m.parts[index]) for way, m, _ in left if len(m.parts) == count]
-                made.append(self.part((*spot, "parts", count, index), part, same))
+            there = (*spot, "parts", count, index)
+            having = [(way, m, kept) for way, m, kept in left if index in kept]
+            if len(having) == len(left):
+                same = [
+                    (way, m.parts[kept.index(index)])
+                    for way, m, kept in left
+                    if len(m.parts) == count or old.id in way.end.left
+                ]
+                made.append(self.part(there, part, same))
+                kept_ones.append(index)
+            elif any(way.end.hides(there) for way, _, _ in left) or any(
+                e.hidden for way, _, _ in having for s, edits in way.end.edits.items() if s[:5] == there for e in edits
+            ):
+                self.hidden.add((*spot, "parts"))
+        if len(made) < count:
+            self.left[old.id] = kept_ones
+            way = next(way for way, _, kept in left if len(kept) < count)
+            self.credit[(*spot, "parts", "left")] = way.credit.get((*spot, "parts", "left"), way.path)
         return tuple(made)
 
     def part(self, spot: Spot, before: Any, ends: list[tuple[Way, Any]]) -> Any:
@@ -692,12 +828,17 @@ def _blank(entry: Entry) -> Any:
     """Return a message without texts and metadata, so that the rest can be compared."""
     message = entry.message
     whole = [getattr(message, name) for name in WHOLE_FIELDS]
-    parts = []
-    for part in message.parts:
-        items = [(item.name, getattr(part, item.name)) for item in fields(part)]
-        inside_texts = [(name, _without_strings(value) if name in part.texts else value) for name, value in items]
-        parts.append((type(part), inside_texts))
-    return entry.source, entry.tag, whole, parts
+    return entry.source, entry.tag, whole, _parts_shape(message)
+
+
+def _parts_shape(message: Message) -> list[Any]:
+    """Return the parts of a message without their texts."""
+    return [_part_shape(part) for part in message.parts]
+
+
+def _part_shape(part: Any) -> Any:
+    items = [(item.name, getattr(part, item.name)) for item in fields(part)]
+    return type(part), [(name, _without_strings(value) if name in part.texts else value) for name, value in items]
 
 
 def _without_strings(value: Any) -> Any:

@@ -55,6 +55,11 @@ def text_place(path: PayloadPath) -> TextPlace:
     return TextPlace("", 0, path[1:])
 
 
+def holds_texts(path: PayloadPath) -> bool:
+    """Tell whether a path leads to parts of a message, or into a field whose strings are texts."""
+    return path[2:3] == ("parts",) if path[0] == "messages" else path[0] == "fields" and path[1] in TEXT_FIELDS
+
+
 def value_at(base: Payload, path: PayloadPath) -> Value:
     """Return what stands at a path in a payload, or None; where a key is edited, the key."""
     if isinstance(path[-1], KeyText):
@@ -124,7 +129,7 @@ def followed_by(first: Changes, second: Changes) -> Changes:
     """Return the changes of two consecutive steps as one, from the payload before both.
 
     They are complete where the steps touched different parts of the payload, or edited texts only. Else the result
-    holds the edits that are known, and the rest has to be found by comparing.
+    holds what is known: the edits, and where text was hidden. The rest has to be found by comparing.
     """
     if not first:
         return second
@@ -132,7 +137,15 @@ def followed_by(first: Changes, second: Changes) -> Changes:
         return first
     texts = composed(first.texts, second.texts)
     complete = first.complete and second.complete and _apart(first, second)
-    return Changes(texts, {**first.others, **second.others} if complete else {}, complete=complete)
+    hiding = {path: change for path, change in first.others.items() if change.hides}
+    return Changes(texts, {**first.others, **second.others, **hiding}, complete=complete)
+
+
+def hidden_in(changes: Changes) -> frozenset[PayloadPath]:
+    """Return the paths of the messages and fields in which text was hidden."""
+    edited = [path_of(place)[:2] for place, edits in changes.texts.items() if any(edit.hidden for edit in edits)]
+    others = [path[:2] for path, change in changes.others.items() if change.hides]
+    return frozenset((*edited, *others))
 
 
 def _apart(first: Changes, second: Changes) -> bool:
@@ -264,7 +277,10 @@ def _rebuild_list(base: MessageList, tree: Tree) -> MessageList:
 
 
 def _insert(entries: list[Entry], added: list[Added], base: MessageList) -> list[Entry]:
-    """Put each new message behind its predecessor; where that is gone, behind the nearest one before it that is not."""
+    """Put each new message behind its predecessor; where that is gone, behind the nearest one before it that is not.
+
+    What stood before the predecessor is looked up in the conversation before the changes, however branches order it.
+    """
     before: dict[str, str | None] = {}
     previous: str | None = None
     for entry in base.entries:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from penstock.engine.merging.changes import credited, followed_by, path_of, rebuild, value_at
-from penstock.engine.merging.diff import branch_changes, diff
+from penstock.engine.merging.changes import credited, followed_by, holds_texts, path_of, rebuild, value_at
+from penstock.engine.merging.diff import branch_changes, completed
 from penstock.engine.merging.rules import BranchChanges, Pick
 from penstock.engine.processor.payload import NO_CHANGES, Changes, Payload
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.errors import StepFailedError
-from penstock.engine.values.texts import KeyText, KnownEdits
+from penstock.engine.values.texts import KeyText
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -91,7 +91,7 @@ class DagState:
         if total.complete:
             return total
         last = self._steps[_last(high)]
-        compared = diff(self.state(low), found.payload, last, KnownEdits(total.texts, complete=False))
+        compared = completed(self.state(low), found.payload, total, last)
         return credited(compared, last, {path: change.step for hop in hops for path, change in hop.others.items()})
 
     def _hops(self, low: int, high: int) -> list[Changes]:
@@ -110,11 +110,12 @@ class DagState:
     def _rest(self, low: int, high: int, common: int) -> Changes:
         """Return what the larger set changed and the smaller one did not, from what each changed since ``common``.
 
-        Incomplete where keys were renamed, since that moves the places below them.
+        Incomplete where keys were renamed or parts removed, for example, since that moves the places behind them.
         """
         done, wanted = self.changes(common, low), self.changes(common, high)
-        if any(isinstance(place.path[-1], KeyText) for place in (*done.texts, *wanted.texts)):
-            return Changes({}, {}, complete=False)
+        renamed = any(isinstance(place.path[-1], KeyText) for place in (*done.texts, *wanted.texts))
+        if renamed or any(holds_texts(path) for path in done.others):
+            return Changes(wanted.texts, wanted.others, complete=False)
         base = self.state(common)
         texts: dict[TextPlace, Edits] = {}
         for place in {**done.texts, **wanted.texts}:

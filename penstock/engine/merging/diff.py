@@ -13,6 +13,7 @@ from penstock.engine.merging.changes import (
     KEYED_FIELDS,
     TEXT_FIELDS,
     credited,
+    hidden_in,
     keyed,
     renames_keys,
     text_place,
@@ -32,7 +33,7 @@ from penstock.engine.values.texts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping, Sequence, Set as AbstractSet
 
     from penstock.engine.processor.payload import Payload, PayloadPath
     from penstock.engine.values.edits import Edits
@@ -53,6 +54,7 @@ def diff(
     known_edits: KnownEdits = NO_KNOWN_EDITS,
     *,
     hides: bool = False,
+    hidden: AbstractSet[PayloadPath] = frozenset(),
     put: Facts | None = None,
 ) -> Changes:
     """Return the changes from one payload to the other.
@@ -62,7 +64,9 @@ def diff(
         new: the payload after.
         step: the path of the step, for text edits that name none, and for facts that are known to be set.
         known_edits: text edits that were recorded when they were made. They are used if they lead to the new text.
-        hides: whether every edit that removes text hides it, as those of a guard do.
+        hides: whether every change of a text hides what stood there, as those of a guard do.
+        hidden: the messages and fields in which text was hidden. What stood there is hidden wherever it is not known
+            which text it was.
         put: the facts that were set, if that is known: the others are not compared.
     """
     texts: dict[TextPlace, Edits] = {}
@@ -74,14 +78,15 @@ def diff(
             if place.message_id:
                 texts[place] = edit_ops.stamp(edits, step, hides=hides)
     else:  # also where a key was renamed, since that moves the places below it
-        _Diff(texts, others, step, known_edits.texts, hides=hides).lists(base.message_list, new.message_list)
+        found = _Diff(texts, others, step, known_edits.texts, hides=hides, hidden=hidden)
+        found.lists(base.message_list, new.message_list)
     if new.facts is not base.facts:
         if put is None:
             _mapping(base.facts, new.facts, ("facts",), others)
         else:
             _keys_set(base.facts, put, ("facts",), others, step)
     if new.fields is not base.fields:
-        found = _Diff(texts, others, step, known_edits.texts, hides=hides)
+        found = _Diff(texts, others, step, known_edits.texts, hides=hides, hidden=hidden)
         for name in {**base.fields, **new.fields}:
             found.field(name, base.fields.get(name), new.fields.get(name))
     return Changes(texts, others)
@@ -95,12 +100,15 @@ def branch_changes(base: Payload, end: Payload, branch: str) -> Changes:
     """
     if end is base:
         return NO_CHANGES
-    made = end.changes
-    if made is None:
-        made = diff(base, end, branch)
-    elif not made.complete:
-        made = diff(base, end, branch, KnownEdits(made.texts, complete=False))
+    made = diff(base, end, branch) if end.changes is None else completed(base, end, end.changes, branch)
     return credited(made, branch) if made.others else made
+
+
+def completed(base: Payload, end: Payload, changes: Changes, branch: str) -> Changes:
+    """Return the changes from one payload to the other; if they are not complete, the payloads are compared."""
+    if changes.complete:
+        return changes
+    return diff(base, end, branch, KnownEdits(changes.texts, complete=False), hidden=hidden_in(changes))
 
 
 def edits_to_record(before: Payload, changes: Changes, step: str) -> Mapping[TextPlace, Edits]:
@@ -145,15 +153,25 @@ class _Diff:
         known: Mapping[TextPlace, Edits],
         *,
         hides: bool,
+        hidden: AbstractSet[PayloadPath],
     ) -> None:
         self.texts = texts
         self.others = others
         self._step = step
         self._known = known
-        self._hides = hides
+        self._guard = hides
+        self._hidden = hidden | hidden_in(Changes(known, {})) if known else hidden
 
-    def _note(self, place: TextPlace, edits: Edits) -> None:
-        self.texts[place] = edit_ops.stamp(edits, self._step, hides=self._hides)
+    def _note(self, place: TextPlace, edits: Edits, *, hides: bool) -> None:
+        self.texts[place] = edit_ops.stamp(edits, self._step, hides=hides)
+
+    def _hides(self, path: PayloadPath) -> bool:
+        """Tell whether a change there, of which no edits are known, may hide text."""
+        return self._guard or path[:2] in self._hidden
+
+    def _put(self, path: PayloadPath, value: Value) -> None:
+        """Note that a part, a field of one, or a value with texts was set anew."""
+        self.others[path] = Put(value, hides=self._hides(path))
 
     def lists(self, base: MessageList, new: MessageList) -> None:
         """Compare two lists of messages."""
@@ -195,24 +213,22 @@ class _Diff:
             return
         kept = _subsequence(old.parts, new.parts)
         if kept is None:
-            self.others[path] = Put(new.parts)
+            self._put(path, new.parts)
             return
         for index in range(len(old.parts)):
             if index not in kept:
-                self.others[*path, index] = Gone()
+                self.others[*path, index] = Gone(hides=self._hides(path))
 
     def _part(self, was: Part, now: Part, path: PayloadPath) -> None:
         if type(was) is not type(now):
-            self.others[path] = Put(now)
+            self._put(path, now)
             return
         mine = {at.path: edits for at, edits in self._known.items() if (at.message_id, at.part) == (path[1], path[3])}
         if mine:
-            present = dict(part_texts(was))
-            if mine.keys() <= present.keys():
-                texts = {leaf: edit_ops.apply(present[leaf], edits) for leaf, edits in mine.items()}
-                if with_part_texts(was, texts) == now:
-                    self._use(mine, path[1], path[3])
-                    return
+            texts = _edited(dict(part_texts(was)), mine)
+            if texts is not None and with_part_texts(was, texts) == now:
+                self._use(mine, path[1], path[3])
+                return
         for item in fields(was):
             before, after = getattr(was, item.name), getattr(now, item.name)
             self._value(before, after, (*path, item.name), is_text=item.name in was.texts)
@@ -234,14 +250,14 @@ class _Diff:
     def _use(self, known: Mapping[Path, Edits], message_id: str, part: int) -> None:
         """Take known edits of a part's or a field's texts as the changes that were made there."""
         for leaf, edits in known.items():
-            self._note(TextPlace(message_id, part, leaf), edits)
+            self._note(TextPlace(message_id, part, leaf), edits, hides=self._guard)
 
     def _value(self, was: Layer, now: Layer, path: PayloadPath, *, is_text: bool) -> None:
         if was is now:
             return
         if is_text and isinstance(was, str) and isinstance(now, str):
             if was != now:
-                self._note(text_place(path), edit_ops.difference(was, now))
+                self._note(text_place(path), edit_ops.difference(was, now), hides=self._hides(path))
         elif is_text and isinstance(was, dict) and isinstance(now, dict) and was.keys() == now.keys():
             for key in was:
                 self._value(was[key], now[key], (*path, key), is_text=is_text)
@@ -249,7 +265,7 @@ class _Diff:
             for index, (old, new) in enumerate(zip(was, now, strict=True)):
                 self._value(old, new, (*path, index), is_text=is_text)
         elif not _alike(was, now):
-            self.others[path] = Put(now)
+            self._put(path, now)
 
 
 def _mapping(
@@ -295,10 +311,19 @@ def _middles(was: Sequence[Entry], now: Sequence[Entry]) -> tuple[Sequence[Entry
 
 def _edited_value(value: Value, name: str, edits: Mapping[Path, Edits]) -> Value:
     """Return a JSON value after edits; None where an edit has no text to work on."""
-    present = dict(leaves(value, (name,)))
-    if not edits.keys() <= present.keys():
-        return None
-    return rewrite(value, {path: edit_ops.apply(present[path], made) for path, made in edits.items()}, (name,))
+    texts = _edited(dict(leaves(value, (name,))), edits)
+    return None if texts is None else rewrite(value, texts, (name,))
+
+
+def _edited(present: Mapping[Path, str], edits: Mapping[Path, Edits]) -> dict[Path, str] | None:
+    """Return texts after edits; None where an edit has no text to work on, so that it was made to another text."""
+    texts: dict[Path, str] = {}
+    for path, made in edits.items():
+        text = present.get(path)
+        if text is None or (made and made[-1].end > len(text)):
+            return None
+        texts[path] = edit_ops.apply(text, made)
+    return texts
 
 
 def _alike(was: Layer, now: Layer) -> bool:

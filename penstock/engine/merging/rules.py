@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from penstock.engine.merging.changes import TEXT_FIELDS, as_tree, flatten, path_of, rebuild, value_at
+from penstock.engine.merging.changes import TEXT_FIELDS, as_tree, credited, flatten, path_of, rebuild, value_at
+from penstock.engine.merging.diff import diff
 from penstock.engine.processor.payload import NO_CHANGES, Added, Changes, Gone, PayloadPath, Put
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.errors import UsageError
-from penstock.engine.values.frozen import freeze, is_mapping
+from penstock.engine.values.frozen import EMPTY, freeze, is_mapping
 from penstock.engine.values.messages import Message
 
 if TYPE_CHECKING:
@@ -167,13 +168,13 @@ class _Merge:
         if len(place) > 1:
             gone = next((node for node in values if isinstance(node, Gone)), None)
             if gone is not None:
-                return gone
+                return Gone(gone.step, any(map(_redacts, values)))
         if all(isinstance(node, dict) for node in values):
             return self._mappings(place, found)
         if all(type(node) is tuple for node in values):
             return self._texts(place, found)
         if _all_equal(values):
-            return values[0]
+            return next(filter(_redacts, values), values[0])
         if place == ACTIVE_TOOLS and all(isinstance(node, Put) and node.value is not None for node in values):
             return _narrowed(values)
         return self._resolve(place, found)
@@ -230,9 +231,18 @@ class _Merge:
         added = next((node for _, node in found if isinstance(node, Added)), None)
         if added is not None:
             return _added(added, value)
+        hides = any(_redacts(node) for _, node in found)
         if isinstance(before, str) and isinstance(value, str) and type(found[0][1]) is tuple:
-            return edit_ops.difference(before, value, "merge")
-        return Put(value, "merge")
+            return edit_ops.stamp(edit_ops.difference(before, value, "merge"), "merge", hides=hides)
+        return self._compared(place, value, hides=hides)
+
+    def _compared(self, place: PayloadPath, value: Value, *, hides: bool) -> ChangeNode:
+        """Return what a merge function changed, compared with what stood there as the changes of a step are."""
+        after = rebuild(self.base, Changes({}, {place: Put(value)}))
+        node: ChangeNode = as_tree(credited(diff(self.base, after, "merge", hides=hides), "merge"))
+        for key in place:
+            node = node.get(key, EMPTY)
+        return node
 
 
 def _added(added: Added, value: Value) -> ChangeNode:
@@ -279,6 +289,8 @@ def _chosen_edits(cluster: edit_ops.Edits, chosen: edit_ops.Edits) -> list[edit_
 
 def _redacts(node: ChangeNode) -> bool:
     """Tell whether a redaction is among the changes of a node."""
+    if isinstance(node, (Put, Added, Gone)):
+        return node.hides
     if is_mapping(node):
         return any(_redacts(below) for below in node.values())
     edits: Any = node

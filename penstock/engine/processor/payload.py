@@ -7,7 +7,7 @@ given a payload and returns one; it never changes the one it was given, so paral
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from penstock.engine.values.frozen import EMPTY, freeze
 
@@ -35,14 +35,16 @@ class Put:
     Attributes:
         value: what stands there now.
         step: the path of the step or branch that set it; empty as long as no branch has been named.
+        hides: whether text was hidden in what stood there, so that no merge policy may undo it.
     """
 
     value: Value
     step: str = ""
+    hides: bool = False
 
     def by(self, step: str) -> Put:
         """Return the change, made by a step."""
-        return Put(self.value, step)
+        return Put(self.value, step, self.hides)
 
 
 @dataclass(slots=True)
@@ -53,8 +55,10 @@ class Added:
         entry: the message, with its source and tag.
         after: the id of the message before it; None where it is the first.
         step: as in `Put`.
+        hides: never: nothing stood there.
     """
 
+    hides: ClassVar[bool] = False
     entry: Entry
     after: str | None
     step: str = ""
@@ -70,13 +74,15 @@ class Gone:
 
     Attributes:
         step: as in `Put`.
+        hides: as in `Put`.
     """
 
     step: str = ""
+    hides: bool = False
 
     def by(self, step: str) -> Gone:
         """Return the change, made by a step."""
-        return Gone(step)
+        return Gone(step, self.hides)
 
 
 PayloadPath: TypeAlias = tuple[Any, ...]
@@ -90,7 +96,8 @@ class Changes:
     Attributes:
         texts: edits of texts, by the place of their text. Texts of fields have an empty message id.
         others: every other change, by its path.
-        complete: whether this is all that changed. If not, ``others`` has to be found by comparing the payloads.
+        complete: whether this is all that changed. If not, ``others`` has to be found by comparing the payloads; what
+            it holds only says where text was hidden.
     """
 
     __slots__ = ("complete", "others", "texts")

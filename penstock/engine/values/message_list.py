@@ -221,7 +221,7 @@ class MessageList:
             entry._replace(message=changed[entry.message.id]) if entry.message.id in changed else entry
             for entry in self.entries
         )
-        return self._derive(entries, forget=changed)
+        return self._derive(entries)
 
     def remove(self, *ids: str) -> MessageList:
         """Return the list without the messages with those ids.
@@ -231,7 +231,7 @@ class MessageList:
         """
         gone = set(ids)
         self._require(gone)
-        return self._derive(tuple(entry for entry in self.entries if entry.message.id not in gone), forget=gone)
+        return self._derive(tuple(entry for entry in self.entries if entry.message.id not in gone))
 
     def keep(self, places: Iterable[int]) -> MessageList:
         """Return the list with only the messages at those indexes of `entries`, in order.
@@ -241,14 +241,12 @@ class MessageList:
         Raises:
             IndexError: an index is beyond the end.
         """
-        entries = tuple([self.entries[place] for place in sorted(set(places))])
-        edited = {place.message_id for place in self.known_edits.texts}
-        return self._derive(entries, forget=edited - {entry[0].id for entry in entries} if edited else ())
+        return self._derive(tuple([self.entries[place] for place in sorted(set(places))]))
 
     def clear(self, source: Source | None = None) -> MessageList:
         """Return the list without messages, or without those of one source. Hooks use it to empty a list on purpose."""
         gone = {entry.message.id for entry in self.entries if source in (None, entry.source)}
-        return self._derive(tuple(entry for entry in self.entries if entry.message.id not in gone), forget=gone)
+        return self._derive(tuple(entry for entry in self.entries if entry.message.id not in gone))
 
     def replace_system(self, messages: Messages, *, tag: str | None = None) -> MessageList:
         """Return the list with these as the only system messages of one owner (``tag=None``: without an owner)."""
@@ -329,14 +327,11 @@ class MessageList:
         """Return the list with messages added as by `add`, whose ids are known to differ from one another."""
         return self._derive(self._added(messages, source, tag))
 
-    def _derive(self, entries: tuple[Entry, ...], *, forget: Iterable[str] = ()) -> MessageList:
+    def _derive(self, entries: tuple[Entry, ...]) -> MessageList:
+        """Return a list with other entries. Edits that no longer lead to its texts still say where text was hidden."""
         known = self.known_edits
         if entries is not self.entries:
-            known = NO_KNOWN_EDITS
-            if self.known_edits.texts:
-                dropped = frozenset(forget)
-                kept = [item for item in self.known_edits.texts.items() if item[0].message_id not in dropped]
-                known = KnownEdits(dict(kept), complete=False)
+            known = KnownEdits(known.texts, complete=False) if known.texts else NO_KNOWN_EDITS
         return self._derived(entries, known)
 
     def _derived(self, entries: tuple[Entry, ...] | _Edited, known: KnownEdits) -> MessageList:

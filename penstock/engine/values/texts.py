@@ -45,7 +45,8 @@ class KnownEdits(NamedTuple):
     """The edits of texts that were recorded since some moment.
 
     Attributes:
-        texts: the edits by the place of their text, in positions of the text at that moment.
+        texts: the edits by the place of their text, in positions of the text at that moment. Where a message was
+            replaced since then, they may not lead to its texts, but still tell that text was hidden in it.
         complete: whether nothing else in the messages has changed since then.
     """
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from penstock import Edit, InputContext, Key, Message, MessageList, Processor, Workflow
 from penstock.engine import TextPlace
 from penstock.engine.execution import boundary
-from penstock.engine.merging import dag_state, diff as diff_module
+from penstock.engine.merging import diff as diff_module
 from penstock.engine.merging.changes import followed_by, rebuild
 from penstock.engine.merging.diff import diff
 from penstock.engine.processor.payload import NO_CHANGES, Changes, Gone, Payload, Put
@@ -60,7 +60,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         calls.append(step)
         return diff(base, new, step, *rest, **options)
 
-    for module in (boundary, diff_module, dag_state):
+    for module in (boundary, diff_module):
         monkeypatch.setattr(module, "diff", counting)
     return calls
 

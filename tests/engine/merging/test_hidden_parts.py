@@ -1,0 +1,175 @@
+"""What a step hides stays hidden where branches meet, also where one of them takes parts out or adds some."""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+from typing import Any
+
+import pytest
+
+from penstock import Edit, Message, MessageList, Processor, TextPart, Workflow, member
+from penstock.engine import pick
+from penstock.engine.graph.nodes import resolve
+from penstock.engine.processor.payload import Payload
+from penstock.engine.tasks import run_without_loop
+from tests.engine.judge import check_plan, compiled
+from tests.engine.strategies import KEYS, NOON, Op, SyncScripted, settle
+
+SECRET = re.compile(r"S\d!")
+OTHERS = ("drop-part", "drop-part", "new-part", "insert", "replace", "metadata", "put", "remove", "append", "role")
+
+
+class Hides(Processor):
+    """Hides some secrets, as a guard does or as a redaction, and then takes out a part, if it is told which."""
+
+    def __init__(self, id: str, which: int, seen: set[str], *, drop: int | None = None, guard: bool = True) -> None:
+        self.id = id
+        self.role = "guard" if guard else "transform"
+        self.on_error = "raise"
+        self.which = which
+        self.seen = seen
+        self.drop = drop
+
+    def process_input_step(self, ctx: Any) -> MessageList:
+        """Hide them."""
+        messages: MessageList = ctx.message_list
+        found: dict[Any, list[Edit]] = {}
+        for place, text in messages.texts():
+            for match in SECRET.finditer(text):
+                if int(match.group()[1]) % 3 == self.which:
+                    kind: Any = "replace" if self.role == "guard" else "redact"
+                    found.setdefault(place, []).append(Edit(*match.span(), "[X]", kind))
+                    self.seen.add(match.group())
+        messages = messages.edit_text(found)
+        for message in messages.conversation[:1]:
+            if self.drop is not None and message.parts:
+                at = self.drop % len(message.parts)
+                messages = messages.replace(message.with_parts((*message.parts[:at], *message.parts[at + 1 :])))
+        return messages
+
+
+def does(id: str, *ops: Op) -> SyncScripted:
+    """Return a step that does something else."""
+    step = SyncScripted(ops, 0, edits="anything", role="transform", on_error="raise", provides=KEYS)
+    step.id = id
+    return step
+
+
+def workflow(dice: random.Random, seen: set[str], *, functions: bool, depth: int = 1) -> Workflow:
+    """Return branches that meet, some of which hide, and some of which change parts."""
+
+    def step(id: str) -> Any:
+        if depth and dice.random() < 0.25:
+            return Workflow(id, workflow(dice, seen, functions=functions, depth=depth - 1).root)
+        if dice.random() < 0.4:
+            drop = dice.randrange(3) if dice.random() < 0.3 else None
+            return Hides(id, dice.randrange(3), seen, drop=drop, guard=dice.random() < 0.7)
+        texts = ["", "1", "Z"]
+        return does(id, Op(dice.choice(OTHERS), dice.randrange(12), dice.randrange(4), dice.choice(texts)))
+
+    made = Workflow("w")
+    for _ in range(dice.randint(1, 2)):
+        items = [(id, step(id)) for id in "abcde"[: dice.randint(2, 4)]]
+        merge: Any = dice.choice([None, "first", "last", pick("a"), pick("b"), *([settle] if functions else [])])
+        shape = dice.choice(["then", "parallel", "branch", "dag", "dag"])
+        if shape == "then":
+            made = made.then(items[0][1]).then(items[1][1])
+        elif shape == "parallel":
+            made = made.parallel(*(item for _, item in items), merge=merge)
+        elif shape == "branch":
+            made = made.branch(*((lambda ctx: True, item) for _, item in items), match="all", merge=merge)
+        else:
+            ids = [id for id, _ in items]
+            after = [sorted(dice.sample(ids[:at], min(at, dice.randint(0, 2)))) for at in range(len(ids))]
+            members = [member(item, id=id, after=above) for (id, item), above in zip(items, after, strict=True)]
+            made = made.dag(*members, merge=merge)
+    return made
+
+
+def conversation(dice: random.Random) -> tuple[Message, ...]:
+    """Return messages of several parts, with a secret in each."""
+    secrets = iter(range(9))
+    return tuple(
+        Message.user([TextPart(f"ab S{next(secrets)}! c") for _ in range(dice.randint(1, 3))], id=id, created_at=NOON)
+        for id in ("m0", "m1")[: dice.randint(1, 2)]
+    )
+
+
+@pytest.mark.parametrize("block", range(8))
+def test_no_policy_shows_again_what_a_step_hid(block: int, caplog: pytest.LogCaptureFixture) -> None:
+    """It is hidden in what the branches become, or their join fails."""
+    caplog.set_level(logging.CRITICAL, logger="penstock")
+    passed = 0
+    for seed in range(block * 250, block * 250 + 250):
+        dice, seen = random.Random(seed), set[str]()  # noqa: S311
+        root = resolve(workflow(dice, seen, functions=False).root)
+        how, end = run_without_loop(compiled(root, Payload(MessageList(conversation(dice)))), "w")
+        if how == "passed":
+            passed += 1
+            left = "\n".join(text for _, text in end.message_list.texts())
+            assert not {secret for secret in seen if secret in left}, seed
+    assert passed > 100
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_plan_and_interpreter_agree_where_parts_come_and_go(block: int, caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever joins say, merge functions among them."""
+    caplog.set_level(logging.CRITICAL, logger="penstock")
+    for seed in range(block * 100, block * 100 + 100):
+        dice = random.Random(seed)  # noqa: S311
+        check_plan(resolve(workflow(dice, set(), functions=True).root), conversation(dice))
+
+
+SECRETS = [TextPart("one"), TextPart("S1! two"), TextPart("three")]
+
+
+def left_of(made: Workflow) -> list[str]:
+    """Return the texts of the message's parts behind a workflow."""
+    (message,) = made.check_sync([Message.user(SECRETS, id="m")], stage="process_input_step").messages
+    return [part.text for part in message.parts if isinstance(part, TextPart)]
+
+
+def test_an_edit_meets_a_part_that_was_taken_out_before_it() -> None:
+    """Members of a dag that share one of two predecessors: the edit is made to the text that it was made for."""
+    made = Workflow("w").dag(
+        member(does("a", Op("drop-part", 0)), id="a"),
+        member(Hides("b", 1, set()), id="b"),
+        member(does("c", Op("put", 0, 1)), id="c"),
+        member(does("p", Op("put", 1, 2)), id="p", after=["a", "b"]),
+        member(does("q", Op("metadata", 0, 1)), id="q", after=["a", "c"]),
+        merge="first",
+    )
+    assert left_of(made) == ["[X] two", "three"]
+
+
+@pytest.mark.parametrize("guard", [True, False])
+@pytest.mark.parametrize("apart", [True, False])
+def test_a_policy_cannot_choose_the_side_that_shows_what_the_other_hid(*, guard: bool, apart: bool) -> None:
+    """A side that hides a text and takes out a part, in one step or in two, wins or fails the join."""
+    if apart:
+        hides: Any = Workflow("x").then(Hides("h", 1, set(), guard=guard)).then(does("d", Op("drop-part", 0)))
+    else:
+        hides = Hides("h", 1, set(), drop=0, guard=guard)
+    other = does("o", Op("replace", 2, 3, "Q"))
+    assert left_of(Workflow("w").parallel(hides, other, merge="first")) == ["[X] two", "three"]
+    how, _ = run_without_loop(
+        compiled(
+            resolve(Workflow("w").parallel(hides, other, merge="last").root),
+            Payload(MessageList([Message.user(SECRETS, id="m", created_at=NOON)])),
+        ),
+        "w",
+    )
+    assert how == ("blocked" if guard else "conflict")
+
+
+def test_what_a_merge_function_returns_is_compared_with_what_stood_there() -> None:
+    """It returns the message's parts; only the one that it changed can be in conflict behind it."""
+
+    def keep_all(conflict: Any) -> Any:
+        return conflict.values["e"]
+
+    inner = Workflow("x").parallel(does("d", Op("new-part", 0)), does("e", Op("insert", 0, 0, "1")), merge=keep_all)
+    made = Workflow("w").parallel(inner, Hides("h", 1, set()), merge=pick("h"))
+    assert left_of(made) == ["1one", "[X] two", "three"]
