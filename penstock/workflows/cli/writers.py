@@ -10,7 +10,7 @@ from penstock.workflows.cli.inputs import writing
 from penstock.workflows.cli.terminal import write_line
 from penstock.workflows.rows.files import delimiter_of, format_of
 from penstock.workflows.rows.outputs import CsvLines, JsonLines, KeptColumns, kept_columns
-from penstock.workflows.rows.resuming import Earlier, earlier_results, skip_done
+from penstock.workflows.rows.resuming import Earlier, check_fields, earlier_results, skip_done
 from penstock.workflows.rows.sources import RowFiles
 
 if TYPE_CHECKING:
@@ -102,6 +102,8 @@ def written_results(
     if args.resume and files is not None:
         earlier = earlier_results(args.output, columns, delimiter)
         skip_done(files, earlier, fields.columns)
+        if isinstance(lines, JsonLines):
+            check_fields(files, earlier, fields)
         earlier.cut()
     begun = earlier is not None and earlier.end > 0
     with writing(args.output, stdout, append=begun) as out:

@@ -12,7 +12,7 @@ from penstock.workflows.rows.files import extra_module, is_url, written_bytes
 from penstock.workflows.rows.outputs import KeptColumns, kept_columns, written_of
 from penstock.workflows.rows.reading import RowsError, is_object
 from penstock.workflows.rows.results import UNFIT, kept_name, value_as_json
-from penstock.workflows.rows.resuming import Earlier, skip_done
+from penstock.workflows.rows.resuming import Earlier, other_columns, skip_done
 from penstock.workflows.rows.sources import RowFiles
 
 if TYPE_CHECKING:
@@ -245,10 +245,7 @@ def _opened_results(name: str, schema: Schema) -> Any:
             "--resume, and write .jsonl or .csv if a run may be killed: those are resumed from any point"
         ) from error
     if not old.schema_arrow.remove_metadata().equals(schema):
-        raise RowsError(
-            f"{name} has other columns than this run would write; give the options of the earlier run, or write to "
-            "another file"
-        )
+        raise other_columns(name, sorted({*old.schema_arrow.names} ^ {*schema.names}))
     return old
 
 

@@ -15,13 +15,14 @@ from penstock.workflows.rows.csv_rows import CsvText
 from penstock.workflows.rows.files import Decompressed, compression_of, is_url
 from penstock.workflows.rows.outputs import cell
 from penstock.workflows.rows.reading import RowsError, is_object, parse_row, reason_of
-from penstock.workflows.rows.results import RowResult, RunCounts, StepDone
+from penstock.workflows.rows.results import RESULT_NAMES, RowResult, RunCounts, StepDone, kept_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from penstock.workflows.rows.files import Compression
     from penstock.workflows.rows.reading import Columns, RawRow
+    from penstock.workflows.rows.results import ResultFields
     from penstock.workflows.rows.sources import RowFiles
 
 _LONGEST = 2**31 - 1
@@ -166,10 +167,7 @@ def _read_csv(stream: IO[bytes], earlier: Earlier, columns: tuple[str, ...], del
             return
         if not earlier.end:
             if tuple(cells) != columns:
-                raise RowsError(
-                    f"{earlier.name} has other columns than this run would write; give the options of the earlier run, "
-                    "or write to another file"
-                )
+                raise other_columns(earlier.name, sorted(set(cells) ^ set(columns)))
         elif len(cells) != len(columns):
             raise earlier.no_result()
         else:
@@ -236,6 +234,31 @@ def skip_done(source: RowFiles, earlier: Earlier, columns: Columns) -> None:
             f"{_place(expected)}: it is not of this input; leave --resume out, or write to another file"
         )
     source.done = last
+
+
+def check_fields(source: RowFiles, earlier: Earlier, fields: ResultFields) -> None:
+    """Check that the last result has the fields that this run would give it, since lines of JSON have no header.
+
+    Raises:
+        RowsError: the earlier run had other options.
+    """
+    if source.done is None or earlier.last is None:
+        return
+    chosen = {"ms": fields.times, "input": fields.show_input, "trace": fields.traced}
+    kept = map(kept_name, fields.columns.kept_of(parse_row(source.done).value))
+    wanted = {*kept, *(name for name, there in chosen.items() if there)}
+    found = earlier.last.keys() - (set(RESULT_NAMES) - chosen.keys())
+    if found != wanted:
+        raise other_columns(earlier.name, sorted(found ^ wanted))
+
+
+def other_columns(name: str, columns: Sequence[str]) -> RowsError:
+    """Return the error for a file of a run with other options; ``columns``: those that only one of the runs has."""
+    which = f" ({', '.join(columns)})" if columns else ""
+    return RowsError(
+        f"{name} has other columns than this run would write{which}; give the options of the earlier run, or write to "
+        "another file"
+    )
 
 
 def _place(place: list[str]) -> str:

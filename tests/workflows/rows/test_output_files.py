@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import random
+import re
 from decimal import Decimal
 from pathlib import Path
 
@@ -399,12 +400,26 @@ def test_results_of_another_input_are_not_gone_on_with(run, world: Path, rows, l
         rows.write_bytes(lines(*some_rows(40)))
 
 
-def test_csv_of_other_options_is_not_gone_on_with(run, world: Path, rows) -> None:
-    """Its columns would not be those of the header."""
-    guarded(run, "-o", "out.csv", "--limit", "5")
-    ran = guarded(run, "-o", "out.csv", "--resume", "--keep", "n")
+@pytest.mark.parametrize("out", ["out.csv", "out.jsonl", "out.jsonl.gz"])
+@pytest.mark.parametrize(
+    ("first", "then", "differ"),
+    [
+        ([], ["--keep", "n"], "more word"),
+        (["--keep", "n", "--keep", "more"], ["--keep", "n"], "more"),
+        (["--keep", "n"], ["--keep", "word"], "n word"),
+        (["--keep", "n", "--trace"], ["--keep", "n"], "trace"),
+        (["--keep", "n"], ["--keep", "n", "--show-input"], "input"),
+    ],
+)
+def test_results_of_other_options_are_not_gone_on_with(run, world: Path, rows, out, first, then, differ) -> None:
+    """Their columns would differ from row to row; the file stays as it was."""
+    guarded(run, "-o", out, "--limit", "5", *first)
+    before = Path(out).read_bytes()
+    ran = guarded(run, "-o", out, "--resume", *then)
     assert ran.code == 2
-    assert "out.csv has other columns than this run would write" in ran.err
+    assert f"{out} has other columns than this run would write (" in ran.err
+    assert {*differ.split()} == {*re.findall(r"\w+", ran.err.split("(")[1].split(")")[0])} - {"unfit"}
+    assert Path(out).read_bytes() == before
 
 
 @pytest.mark.parametrize(
