@@ -32,10 +32,13 @@ class HeldAnswer(NamedTuple):
 class HeldAnswers:
     """The answers of one run that are held, and the texts that were sent before their last verdict."""
 
-    __slots__ = ("_held", "_sent")
+    __slots__ = ("_ends", "_held", "_sent")
 
     def __init__(self) -> None:
         self._held: list[HeldAnswer] = []
+        self._ends: list[
+            tuple[str, int]
+        ] = []  # of answers that were let go: the message, and how many chunks lead there
         self._sent: list[tuple[int, Sequence[str]]] = []  # how many answers came before, and the ids of the texts
 
     def hold(self, message: Message, chunks: list[Chunk]) -> None:
@@ -56,12 +59,22 @@ class HeldAnswers:
         """Return the chunks of all held answers, as the messages stand after the last stage, and hold none of them."""
         if not self._held:
             return ()
-        held, self._held = self._held, []
-        return tuple(
-            chunk
-            for message, chunks, behind in held
-            for chunk in (*edited_chunks(chunks, message, messages.get(message.id)), *behind)
-        )
+        held, self._held, self._ends = self._held, [], []
+        leaving: list[Chunk] = []
+        for message, chunks, behind in held:
+            leaving += edited_chunks(chunks, message, messages.get(message.id))
+            ends = next((count for count, chunk in enumerate(behind, 1) if chunk.type == "step-finish"), 0)
+            self._ends.append((message.id, len(leaving) + ends))
+            leaving += behind
+        return tuple(leaving)
+
+    def let_go(self, message: str, chunks: int) -> None:
+        """Note that an answer is sent which no later stage holds: the id of its message, and how many chunks it has."""
+        self._ends = [(message, chunks)]
+
+    def unsent(self, sent: int) -> list[str]:
+        """Return the ids of the answers that were let go, but end behind the first ``sent`` of their chunks."""
+        return [message for message, end in self._ends if end > sent]
 
     def drop(self) -> list[str]:
         """Stop holding answers; return the ids of their messages."""

@@ -320,6 +320,18 @@ class Run:
         """
         return self._answers.hold_behind(chunks)
 
+    def drop_unsent(self, sent: int) -> None:
+        """Remove the answers of which not everything was sent, because the reader of released chunks has left.
+
+        A stream does it by itself. Who sends the chunks of `process_output_result` does it.
+
+        Args:
+            sent: how many of the released chunks were sent.
+        """
+        unsent = [message for message in self._answers.unsent(sent) if message in self.message_list]
+        if unsent:
+            self.message_list = self.message_list.remove(*unsent)
+
     # The stages. Each returns an awaitable of its `Outcome`; messages default to the run's own.
 
     def process_input(self, messages: Messages | MessageList | None = None) -> Stepping:
@@ -763,6 +775,9 @@ class Run:
             end = self._before.stopped(tripwire, failure)
             return self._judged(run._blocked(STREAM, self._call, self._before, end, run._records(self._call)))
 
+        def left(self, sent: int) -> None:
+            self._run.drop_unsent(sent)
+
         def chunk_log(self) -> HeldMeter | None:
             spans = self._run._state.spans
             if spans is None or not (spans.with_texts or spans.tells):
@@ -809,6 +824,7 @@ class Run:
                 run.message_list = run.message_list.remove(after.id)
             if hold == "step":
                 run._answers.note_sent(earlier, texts_of(leaving))
+                run._answers.let_go(answer.id, len(leaving))
                 return outcome, after, leaving
             judged = answer if after is None else after  # one that was removed still has an end that is sent
             run._answers.hold(judged, leaving)

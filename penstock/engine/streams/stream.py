@@ -42,7 +42,16 @@ from penstock.engine.values.messages import Message
 from penstock.engine.workers import LONG, run_in_worker
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+    from collections.abc import (
+        AsyncGenerator,
+        AsyncIterator,
+        Awaitable,
+        Callable,
+        Coroutine,
+        Iterable,
+        Iterator,
+        Sequence,
+    )
     from types import TracebackType
     from typing import Self
 
@@ -152,6 +161,10 @@ class StreamHost(Protocol):
         """Run the stages that an answer's chunks are held for; return outcome, answer and released chunks."""
         ...
 
+    def left(self, sent: int) -> None:
+        """Forget the answers of which not all chunks were sent; ``sent``: how many of the judged ones were."""
+        ...
+
     def chunk_log(self) -> HeldMeter | None:
         """Return a log of the chunks for the trace; None if nobody asks for their texts."""
         ...
@@ -168,7 +181,7 @@ class OutputStream:
 
     Attributes:
         outcome: how the stream ended: its verdict, text and facts; None until it has ended. If chunks were held for
-            a later stage, it is the outcome of that stage.
+            a later stage, it is the outcome of that stage; None if the reader left before all of them were sent.
         judged: the same outcome, if chunks were held; else None.
     """
 
@@ -201,6 +214,7 @@ class OutputStream:
         self._scope: anyio.CancelScope | None = None
         self._checks = host.run_checks if host.has_checks else None
         self._checked: Outcome | None = None
+        self._unsent: Iterator[tuple[int, Chunk]] = iter(())  # what is left of the judged chunks, numbered from 0
         self._held: list[Chunk] | None = None if hold == "live" and (self._checks is None or sync) else []
         self._check_error: Exception | None = None
         self._log = host.chunk_log()
@@ -297,10 +311,21 @@ class OutputStream:
             if self._chunks is not None:
                 await self._chunks.aclose()
         finally:
+            self._forget_unsent()
             try:
                 await (close_source(self._source) if self._reader is None else self._reader.close())
             finally:
                 self._close_steps()
+
+    def _forget_unsent(self) -> None:
+        """If the reader left before all judged chunks were sent, forget what they are: only what was sent counts."""
+        unsent = next(self._unsent, None)
+        if unsent is None:
+            return
+        self._answer = None
+        if self.tripwire is None:
+            self.outcome = self.judged = None
+        self._host.left(unsent[0])
 
     # What leaves
 
@@ -442,7 +467,7 @@ class OutputStream:
             return await feed()
         return await run_in_worker(lambda: run_without_loop(feed(), STREAM.name))
 
-    async def _rest(self, last: list[Chunk], failure: Exception | None) -> list[Chunk]:
+    async def _rest(self, last: list[Chunk], failure: Exception | None) -> Iterable[Chunk]:
         """Return what leaves when the source has ended; if the source failed, nothing that waits for a later verdict.
 
         Raises:
@@ -475,8 +500,16 @@ class OutputStream:
         self.judged = self.outcome
         if self.outcome.tripwire is not None:
             raise Stopped(self.outcome.tripwire)
+        normalize = StreamNormalizer().normalize
+        self._unsent = iter([(at, chunk) for at, one in enumerate(leaving) for chunk in normalize((one,))])
         self._held, self._normalizer = None, StreamNormalizer()  # what leaves is the answer after the later stage
-        return self._normalizer.normalize(leaving)
+        return self._judged_chunks()
+
+    def _judged_chunks(self) -> Iterator[Chunk]:
+        """Yield the chunks that a later stage has judged; what the reader has not asked for was not sent."""
+        for _, chunk in self._unsent:
+            self._normalizer.answer.add(chunk)
+            yield chunk
 
     def _close_steps(self) -> None:
         """Put on record what the steps did."""

@@ -8,7 +8,7 @@ from penstock.engine.values.usage import total_usage
 from penstock.workflows.agent.client_chunks import is_for_client, keep_data, send_chunks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from penstock.engine.run.run import Run
     from penstock.engine.values.chunks import Chunk
@@ -17,15 +17,8 @@ if TYPE_CHECKING:
     from penstock.workflows.agent.request import RequestProgress
 
 
-async def end_request(run: Run, progress: RequestProgress, out: Emitter[Chunk], held: Sequence[int] = ()) -> None:
-    """Run `process_output_result`, and emit the chunks that were held for it; a ``tripwire`` if it objects.
-
-    Args:
-        run: the run of the request.
-        progress: how far it has come.
-        out: where the chunks go.
-        held: the places of the steps whose answers are held.
-    """
+async def end_request(run: Run, progress: RequestProgress, out: Emitter[Chunk]) -> None:
+    """Run `process_output_result`, and emit the chunks that were held for it; a ``tripwire`` if it objects."""
     steps = progress.current(run.message_list)
     usage = total_usage(step.usage for step in steps)
     before = run.message_list
@@ -40,26 +33,23 @@ async def end_request(run: Run, progress: RequestProgress, out: Emitter[Chunk], 
         return
     if outcome.message_list is not before:
         progress.follow_ids(_answers(before), _answers(outcome.message_list))
-    await _emit_held(run, progress, held, outcome.chunks, out)
+    await _emit_held(run, progress, outcome.chunks, out)
     if outcome.data:
         left = await send_chunks(run, outcome.data)
         keep_data(run, progress.last_answer, left.accepted)
         await out.emit_all(left.chunks)
 
 
-async def _emit_held(
-    run: Run, progress: RequestProgress, held: Sequence[int], chunks: Iterable[Chunk], out: Emitter[Chunk]
-) -> None:
+async def _emit_held(run: Run, progress: RequestProgress, chunks: Iterable[Chunk], out: Emitter[Chunk]) -> None:
     """Emit the chunks of held answers. If the reader leaves, answers that were not sent whole are removed."""
-    waiting = [progress.steps[place].message_id for place in held]
+    sent = 0
     try:
-        for chunk in filter(is_for_client, chunks):
-            progress.answering = chunk.type != "step-finish"
-            if not progress.answering:
-                del waiting[:1]
-            await out.emit(chunk)
+        for sent, chunk in enumerate(chunks, 1):  # noqa: B007 - it is read where the reader leaves
+            if is_for_client(chunk):
+                progress.answering = chunk.type != "step-finish"
+                await out.emit(chunk)
     except BaseException:
-        run.message_list = run.message_list.remove(*[id for id in waiting if id in run.message_list])
+        run.drop_unsent(sent)
         raise
 
 

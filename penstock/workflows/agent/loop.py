@@ -168,7 +168,7 @@ class Loop:
 
     async def _end(self, out: Emitter[Chunk]) -> None:
         """Judge the result, report the steps whose answers were held, and emit the last chunks."""
-        await end_request(self.run, self.progress, out, self._unreported)
+        await end_request(self.run, self.progress, out)
         if self.run.tripwire is None:
             for place in self._unreported:
                 await self._report(place)
