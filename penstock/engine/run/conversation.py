@@ -18,6 +18,8 @@ from penstock.engine.values.message_list import MessageList, as_items, as_messag
 from penstock.engine.values.messages import Message
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from penstock.engine.processor.stages import Stage
     from penstock.engine.processor.state import RunState
     from penstock.engine.values.facts import Facts
@@ -60,8 +62,8 @@ class Conversation:
         self.payload = begin
         self.queued_from: Payload | None = None
         self._input: MessageList | None = None  # as the stage that opens the run left it
-        self._asked: MessageList | None = None  # as the model was called with it, without its last answer
-        self._answered = False  # whether the last answer was accepted, so that the next one begins anew
+        self._asked: list[Payload] = []  # as the model was called with it: before each accepted answer, and the next
+        self._answered = True  # whether the last answer was accepted, so that the next one begins anew
         self._feedback: str | None = None
         self._attempts = 0
         self._max_retries = self._retries_left = max_retries
@@ -88,9 +90,14 @@ class Conversation:
 
     def begin_answer(self, before: MessageList) -> None:
         """Note that a stage brings an answer of the model: if the last one was accepted, this is a new one."""
-        if self._asked is None or self._answered:
-            self._asked = before
-            self._answered = False
+        if self._answered:
+            self._ask(Payload(before, self.payload.facts))
+
+    def _ask(self, asked: Payload) -> None:
+        if not self._answered:
+            self._asked.pop()
+        self._asked.append(asked)
+        self._answered = False
 
     def keep(self, stage: Stage, before: Payload, end: Payload) -> None:
         """Take over the messages and facts that a stage left. Changes that another call made meanwhile are kept, too.
@@ -109,8 +116,9 @@ class Conversation:
         self.payload = Payload(messages, laid_over(now.facts, before.facts, end.facts))
 
     def add_facts(self, before: Facts, after: Facts) -> None:
-        """Take over the facts of a check, which changes nothing else."""
+        """Take over the facts of a check of the input, which changes nothing else."""
         self.payload = Payload(self.payload.message_list, laid_over(self.payload.facts, before, after))
+        self._asked = [Payload(asked.message_list, laid_over(asked.facts, before, after)) for asked in self._asked]
 
     def passed(self, stage: Stage, state: RunState) -> None:
         """Note that no step of a stage objected."""
@@ -119,8 +127,7 @@ class Conversation:
         if stage.opens == "run":
             self._input = self.payload.message_list
         if stage.asks:
-            self._asked = self.payload.message_list
-            self._answered = False
+            self._ask(self.payload)
 
     # Verdicts and retries
 
@@ -154,18 +161,37 @@ class Conversation:
             before: the payload to go back to.
             ends: whether the run ends, so that the message about the last rejected answer goes, too.
         """
-        messages = self._without_answer(stage, before.message_list)
+        kept = self._without_answer(stage, before)
+        messages = kept.message_list
         if ends and messages.tagged(RETRY_TAG):
             messages = messages.replace_system((), tag=RETRY_TAG)
-        self.payload = Payload(messages, before.facts)
+        self.payload = Payload(messages, kept.facts)
 
-    def _without_answer(self, stage: Stage, messages: MessageList) -> MessageList:
-        if stage.takes_back == "run":
-            said = {message.id for message in messages.response if self._input is None or message.id not in self._input}
-            return messages.with_entries([entry for entry in messages.entries if entry.message.id not in said])
-        if stage.takes_back == "answer" and self._asked is not None:
-            return self._asked
-        return messages
+    def _without_answer(self, stage: Stage, before: Payload) -> Payload:
+        """Return the payload without what a verdict takes back; facts go with the answers that they are about."""
+        if not self._asked or stage.takes_back is None:
+            return before
+        if stage.takes_back == "answer":
+            return self._asked[-1]
+        messages = before.message_list
+        said = {message.id for message in messages.response if self._input is None or message.id not in self._input}
+        left = messages.with_entries([entry for entry in messages.entries if entry.message.id not in said])
+        return Payload(left, self._asked[0].facts)
+
+    def forget(self, messages: Iterable[str]) -> None:
+        """Remove answers that nobody got, and the facts put since the model was asked for the first of them.
+
+        Args:
+            messages: the ids of their messages. The answer that has begun, and is not accepted, may have none yet.
+        """
+        now = self.payload.message_list
+        gone = [message for message in messages if message in now]
+        facts = self.payload.facts
+        for asked in reversed(self._asked):
+            facts = asked.facts
+            if not any(message in asked.message_list for message in gone):
+                break
+        self.payload = Payload(now.remove(*gone) if gone else now, facts)
 
     def _begin_step(self, state: RunState) -> None:
         """Count the attempt, undo the last step's untagged system messages, and tell the model why it was rejected."""

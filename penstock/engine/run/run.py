@@ -328,9 +328,17 @@ class Run:
         Args:
             sent: how many of the released chunks were sent.
         """
-        unsent = [message for message in self._answers.unsent(sent) if message in self.message_list]
+        unsent = self._answers.unsent(sent)
         if unsent:
-            self.message_list = self.message_list.remove(*unsent)
+            self.forget(unsent)
+
+    def forget(self, messages: Iterable[str]) -> None:
+        """Remove answers that nobody got, and the facts put since the model was asked for the first of them.
+
+        Args:
+            messages: the ids of their messages; none for an answer that has begun and is not in the conversation yet.
+        """
+        self._conversation.forget(messages)
 
     # The stages. Each returns an awaitable of its `Outcome`; messages default to the run's own.
 
@@ -383,18 +391,25 @@ class Run:
         Raises:
             UsageError: the source is not an iterable, or ``release`` is none of those words.
         """
-        return self._stream(source, self._hold_until(release), info, last=last, sync=sync)
+        return self._stream(source, self._hold_until(release), info, last=last, sync=sync, answers=True)
 
     def process_output_chunks(self, source: Source) -> OutputStream:
         """Run `process_output_stream` on chunks that belong to no answer, such as a tool's; no other stage runs."""
         return self._stream(source, "live", {})
 
     def _stream(
-        self, source: Source, hold: Hold, info: dict[str, Value], *, last: bool = True, sync: bool = False
+        self,
+        source: Source,
+        hold: Hold,
+        info: dict[str, Value],
+        *,
+        last: bool = True,
+        sync: bool = False,
+        answers: bool = False,
     ) -> OutputStream:
         from penstock.engine.streams.stream import OutputStream  # loaded where an answer is streamed
 
-        host = self._AnswerStream(self, info, last=last, sync=sync)
+        host = self._AnswerStream(self, info, last=last, sync=sync, answers=answers)
         return OutputStream(host, self._plans.stream, source, hold, sync=sync)
 
     def process_llm_response(self, messages: Messages | MessageList | None = None, **info: Value) -> Stepping:
@@ -614,9 +629,9 @@ class Run:
 
     def _drop_held(self) -> None:
         """Take back the answers that are held."""
-        dropped = [message for message in self._answers.drop() if message in self.message_list]
+        dropped = self._answers.drop()
         if dropped:
-            self.message_list = self.message_list.remove(*dropped)
+            self.forget(dropped)
 
     # Checks that overlap the model call
 
@@ -723,14 +738,15 @@ class Run:
     class _AnswerStream:
         """The run as the stream of one answer uses it; a `StreamHost`. It stands within `Run`, whose parts it uses."""
 
-        __slots__ = ("_before", "_call", "_info", "_last", "_run", "_span", "_sync", "has_checks")
+        __slots__ = ("_answers", "_before", "_call", "_info", "_last", "_run", "_span", "_sync", "has_checks")
 
         _call: StageCall
         _before: Payload
         _span: OpenSpan | None
 
-        def __init__(self, run: Run, info: dict[str, Value], *, last: bool, sync: bool) -> None:
+        def __init__(self, run: Run, info: dict[str, Value], *, last: bool, sync: bool, answers: bool) -> None:
             self._run = run
+            self._answers = answers
             self._info = info
             self._last = last
             self._sync = sync
@@ -756,6 +772,8 @@ class Run:
                 self._span = spans.begin("stage", None, STREAM.name, stage=STREAM.name)
                 self._call = self._call.within(self._span)
             self._before = run._conversation.begin(STREAM, run._state)
+            if self._answers:
+                run._conversation.begin_answer(self._before.message_list)
             return self._call, self._before
 
         def passed(self, end: Payload, sent: Sequence[str]) -> Outcome:

@@ -26,7 +26,7 @@ async def end_request(run: Run, progress: RequestProgress, out: Emitter[Chunk]) 
         outcome = await run.process_output_result(finish_reason=progress.finish_reason, usage=usage, steps=steps)
     except BaseException:  # nothing stays that the last stage has not checked
         said = {step.message_id for step in progress.steps}
-        run.message_list = run.message_list.remove(*said.intersection(_answers(before)))
+        run.forget(said.intersection(_answers(before)))
         raise
     if outcome.blocked:
         await out.emit_all(filter(is_for_client, outcome.chunks))

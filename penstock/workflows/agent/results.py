@@ -121,7 +121,7 @@ class AgentResult(Generic[T]):
         response: what the provider reports about the last answer, and the messages that are new.
         pending: the calls without a result: to tools that the caller runs, or that wait for approval; empty unless
             the status is ``suspended``.
-        facts: the facts that processors have put, by key.
+        facts: the facts that processors have put, by key; not those about answers that were rejected or not sent.
         records: what each step of the workflows did; empty unless the request had ``records=True``.
         spent: what all models used, including judges.
         run_id: the id of the run.

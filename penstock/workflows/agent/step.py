@@ -23,7 +23,7 @@ from penstock.workflows.agent.results import StepResult, calls_of, reasoning_of,
 from penstock.workflows.agent.tools import ToolStep
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.run.run import Run
@@ -240,10 +240,13 @@ class ModelStep:
         before = self._run.message_list
         try:
             await self._answer(ask, attempt, steps, out)
-        finally:
+        except BaseException:
             if len(self._progress.steps) == len(steps):  # it ended before its answer was accepted
-                self._forget({message.id for message in before.response})
-            else:
+                known = {message.id for message in before.response}
+                self._run.forget([one.id for one in self._run.message_list.response if one.id not in known])
+            raise
+        finally:
+            if len(self._progress.steps) > len(steps):
                 self._progress.answering = False
 
     async def _prepare(self, out: Emitter[Chunk]) -> tuple[StepRequest, ModelAttempt, Sequence[StepResult]] | None:
@@ -278,13 +281,6 @@ class ModelStep:
                 "use allow_empty=True to call the model with its instructions only"
             )
         return ask, ModelAttempt(run, f"{self.path}/model", ask.model, sent, asked.answer), steps
-
-    def _forget(self, known: Collection[str]) -> None:
-        """Remove the messages of this step from the conversation."""
-        messages = self._run.message_list
-        added = [message.id for message in messages.response if message.id not in known]
-        if added:
-            self._run.message_list = messages.remove(*added)
 
     # The answer
 
