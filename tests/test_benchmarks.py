@@ -19,7 +19,6 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_all_contestants_of_a_scenario_give_the_same(name: str) -> None:
     """Penstock, the hand-written way, and the peers that are installed."""

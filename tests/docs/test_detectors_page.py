@@ -41,7 +41,6 @@ def test_a_detector_takes_six_lines_at_most(heading: str) -> None:
 
 @pytest.mark.skipif(find_spec("presidio_analyzer") is None, reason="not run: the extra presidio is missing")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.timeout(120)
 def test_presidio_finds_its_patterns() -> None:
     """Without a language model."""
     assert ran("Presidio").check_sync("Write to ann@example.org.").text == "Write to [EMAIL]."

@@ -104,7 +104,6 @@ def test_a_block_sees_the_one_before_it_only_if_it_says_so(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-@pytest.mark.timeout(120)  # a page may start Ray and Spark
 def test_what_a_page_shows_is_true(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Its blocks run in an empty folder."""
     needed = ALONE.get(page.name)

@@ -30,7 +30,6 @@ def crowd(path: Path, name: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, cwd=ROOT, text=True)
 
 
-@pytest.mark.timeout(120)
 async def test_two_processes_of_two_hundred_tasks_lose_nothing(tmp_path):
     """No message is missing or there twice, no place is given twice, pairs stand together, all entered themselves."""
     path = tmp_path / "memory.db"
@@ -57,7 +56,6 @@ async def test_two_processes_of_two_hundred_tasks_lose_nothing(tmp_path):
         assert kept.version == len(names) * TASKS // 10
 
 
-@pytest.mark.timeout(120)
 def test_killed_processes_lose_nothing_that_was_awaited():
     """A few kills here; ``python -m tests.stores.killing 300`` for more."""
     command = [sys.executable, "-m", "tests.stores.killing", KILLS]

@@ -5,12 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.timeout(60)
 def test_the_demo_draws_and_runs_the_preset(tmp_path: Path) -> None:
     """In a process of its own, from any folder."""
     script = ROOT / "examples" / "demo.py"

@@ -49,7 +49,6 @@ EXAMPLES = {
 }
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("name", sorted(EXAMPLES))
 def test_an_example_prints_what_it_is_about(name: str, tmp_path: Path) -> None:
     """In a process of its own, from any folder, as one would run it."""

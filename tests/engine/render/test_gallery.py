@@ -54,7 +54,6 @@ def test_nothing_is_in_the_way_in_the_gallery(name: str, detail: Detail) -> None
     assert_sound_picture(picture_of(workflow.name, workflow.root, None, detail))
 
 
-@pytest.mark.timeout(60)  # each pair of shapes is compared
 @pytest.mark.parametrize("count", [1, 3, 8, 40, 100, 200])
 def test_chains_and_parallels_of_any_length_fit_a_page(count: int) -> None:
     """They fold and wrap: no picture is much wider or higher than a screen or two."""

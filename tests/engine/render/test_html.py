@@ -62,7 +62,6 @@ class Parsed(HTMLParser):
 SCRIPTS = ["importmap", "application/json", "module"]
 
 
-@pytest.mark.timeout(60)
 @settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(names)
 def test_no_name_adds_an_element_or_leaves_its_place(name: str) -> None:

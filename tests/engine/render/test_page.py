@@ -17,8 +17,6 @@ from tests.pages import nameless, opened, too_wide
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytestmark = pytest.mark.timeout(120)
-
 HOSTILE = "<img src=x onerror=alert(1)></script>\x1b[31m\u202e"
 
 

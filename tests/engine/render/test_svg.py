@@ -61,7 +61,6 @@ def assert_sound(name: str, root: Sequence, stage: str | None = None, detail: De
     assert_sound_picture(picture_of(name, root, stage, detail))
 
 
-@pytest.mark.timeout(60)  # each pair of shapes is compared
 @settings(max_examples=100, phases=[Phase.generate], deadline=None, suppress_health_check=list(HealthCheck))
 @given(names, st.lists(trees, max_size=3), st.sampled_from([None, "process_input"]), details)
 def test_nothing_is_in_the_way_of_anything_else(name: str, nodes: list[Any], stage: str | None, detail: Detail) -> None:
@@ -199,7 +198,6 @@ def test_a_dag_with_problems_is_drawn_with_them() -> None:
     assert_sound("w", Workflow("w").dag(member(PII(), id="a", after="a")).root)
 
 
-@pytest.mark.timeout(60)  # each pair of shapes is compared
 @settings(max_examples=100, phases=[Phase.generate], deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data(), st.integers(1, 6))
 def test_any_dag_can_be_drawn_however_wrong(data: st.DataObject, count: int) -> None:

@@ -40,7 +40,6 @@ async def asked(model: OpenAICompatibleModel) -> ModelAnswer | ModelError:
     return found
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("ending", ["reset", "close"])
 @pytest.mark.parametrize("framing", ["chunked", "close"])

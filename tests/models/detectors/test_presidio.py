@@ -89,7 +89,6 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.skipif(
     find_spec("presidio_analyzer") is None, reason="Presidio's patterns are not tested: the extra presidio is missing"
 )
-@pytest.mark.timeout(120)
 def test_patterns_of_presidio_need_no_model_and_no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without an engine, a blank spaCy model reads the texts; a call to the network would be an error here."""
 

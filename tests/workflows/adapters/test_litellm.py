@@ -576,7 +576,6 @@ async def test_an_observer_alone_changes_nothing_over_http() -> None:
     assert right == left
 
 
-@pytest.mark.timeout(60)  # the proxy takes long to import
 @pytest.mark.parametrize("name", ["litellm.md", "coming-from-litellm.md"])
 def test_its_pages_are_true(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The tests of all pages leave them out where LiteLLM is not installed."""

@@ -29,7 +29,6 @@ from tests.hosts.cases import BLOCKS, HIDES
 from tests.workflows.adapters.mcp_wire import through
 
 pytestmark = [
-    pytest.mark.timeout(90),  # processes start slowly on a busy machine
     pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning"),
 ]
 

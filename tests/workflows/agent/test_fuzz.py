@@ -30,7 +30,6 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-@pytest.mark.timeout(60)
 async def test_random_agents_keep_the_laws() -> None:
     """However they end, streamed and whole."""
     assert {seed: found for seed in SEEDS if (found := await problems(seed))} == {}

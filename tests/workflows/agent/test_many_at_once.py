@@ -163,7 +163,6 @@ async def asked_at_once(count: int, model: Echoes) -> list[str]:
     return wrong
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize(("anyio_backend", "count"), [("asyncio", 1_000), ("trio", 100)])
 async def test_each_of_many_requests_gets_its_own(count: int) -> None:
     """State, facts, request context, chunks, retries, tools and results: all of them under way at the same moment."""
@@ -172,7 +171,6 @@ async def test_each_of_many_requests_gets_its_own(count: int) -> None:
     assert (model.most, model.streaming) == (count, 0)
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_request_holds_little_and_leaves_nothing() -> None:
     """Its bytes while all are in the midst of their last answers; afterwards they are gone."""

@@ -18,8 +18,6 @@ from tests.workflows.cli.ctrl_c import heed_ctrl_c
 ROOT = Path(penstock.__file__).parents[1]
 POISONOUS = Path(__file__).parents[1] / "rows" / "poisonous.py"
 
-pytestmark = pytest.mark.timeout(120)  # processes start slowly where many tests run at once
-
 
 def started(cwd: Path, *argv: str) -> subprocess.Popen[bytes]:
     """Start the command in that folder."""

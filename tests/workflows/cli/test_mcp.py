@@ -28,7 +28,6 @@ from penstock.workflows.cli import main
 from penstock.workflows.cli.mcp import _headers
 
 pytestmark = [
-    pytest.mark.timeout(90),  # processes start slowly on a busy machine
     pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning"),
 ]
 

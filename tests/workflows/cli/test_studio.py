@@ -19,7 +19,8 @@ from penstock.workflows.cli import main
 from penstock.workflows.studio.serving import listening, url_of
 from penstock.workflows.studio.settings import Settings, default_history, is_loopback
 
-pytestmark = pytest.mark.timeout(60)  # processes start slowly on a busy machine
+PATIENCE = 100
+"""Seconds for an answer of the studio, which starts slowly beside other work: less than the fuse of the tests."""
 
 
 def test_without_its_libraries_it_says_what_to_install(monkeypatch, capsys):
@@ -63,10 +64,10 @@ def test_ctrl_c_ends_it_with_all_of_its_processes(tmp_path):
     """Also while runs hang, and streams of events are open."""
     (tmp_path / "slow.py").write_text(
         "import time\nfrom penstock import Workflow, processor, InputContext\n"
-        "@processor\ndef slow(ctx: InputContext) -> None:\n    time.sleep(300)\nflow = Workflow('slow').then(slow)\n"
+        "@processor\ndef slow(ctx: InputContext) -> None:\n    time.sleep(600)\nflow = Workflow('slow').then(slow)\n"
     )
     with started("slow.py:flow", "--port", "0", "--no-history", cwd=tmp_path) as (process, url):
-        with httpx.Client(base_url=url, timeout=40) as http, http.stream("GET", "/api/events") as events:
+        with httpx.Client(base_url=url, timeout=PATIENCE) as http, http.stream("GET", "/api/events") as events:
             lines = events.iter_lines()
             next(lines)
             body = {"workflow": "w1", "input": {"kind": "text", "text": "x"}}
@@ -76,7 +77,7 @@ def test_ctrl_c_ends_it_with_all_of_its_processes(tmp_path):
             assert children
             process.send_signal(signal.SIGINT)
             assert "event: bye" in [*lines]
-        assert process.wait(10) == 0
+        assert process.wait() == 0
         wait_for(lambda: not [each for each in children if alive(each)])
         assert process.stderr is not None
         assert process.stderr.read() == "Press Ctrl-C to stop.\n"
@@ -87,11 +88,11 @@ def test_when_it_is_killed_what_user_code_has_started_ends_too(tmp_path):
     """Not only the processes of the studio itself."""
     (tmp_path / "helped.py").write_text(
         "import subprocess, sys\nfrom penstock.workflows.presets import PRESETS\n"
-        "helper = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(120)'])\n"
+        "helper = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
         "open('helper.pid', 'a').write(f'{helper.pid}\\n')\nflow = PRESETS['hygiene']()\n"
     )
     with started("helped.py:flow", "--port", "0", "--no-history", cwd=tmp_path) as (process, url):
-        assert httpx.get(f"{url}/api/workflows/w1", timeout=40).status_code == 200
+        assert httpx.get(f"{url}/api/workflows/w1", timeout=PATIENCE).status_code == 200
         process.kill()
         process.wait()
     helpers = [int(pid) for pid in (tmp_path / "helper.pid").read_text().split()]
@@ -106,10 +107,13 @@ def test_when_its_terminal_is_closed_uploaded_files_are_deleted(tmp_path, monkey
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
     with started("--port", "0", "--no-history", cwd=tmp_path) as (process, url):
         headers = {"content-type": "application/x-ndjson"}
-        assert httpx.post(f"{url}/api/files", content='{"text": "hi"}', headers=headers).status_code == 201
+        assert (
+            httpx.post(f"{url}/api/files", content='{"text": "hi"}', headers=headers, timeout=PATIENCE).status_code
+            == 201
+        )
         assert [*(tmp_path / "temporary").rglob("*.jsonl")]
         process.send_signal(signal.SIGHUP)
-        assert process.wait(10) == 0
+        assert process.wait() == 0
     assert not [*(tmp_path / "temporary").rglob("*.jsonl")]
 
 
@@ -117,7 +121,7 @@ def test_when_its_terminal_is_closed_uploaded_files_are_deleted(tmp_path, monkey
 def test_when_it_is_killed_its_processes_end_too(tmp_path):
     """They see that nobody asks them any more."""
     with started("--port", "0", "--no-history", cwd=tmp_path) as (process, url):
-        assert httpx.get(f"{url}/api/workflows/w1", timeout=40).status_code == 200
+        assert httpx.get(f"{url}/api/workflows/w1", timeout=PATIENCE).status_code == 200
         children = children_of(process.pid)
         process.kill()
         process.wait()
@@ -129,9 +133,9 @@ def test_beyond_loopback_a_token_is_printed_and_demanded(tmp_path):
     with started("--port", "0", "--no-history", "--host", "0.0.0.0", cwd=tmp_path) as (_, url):  # noqa: S104
         found = re.fullmatch(r"(http://127\.0\.0\.1:\d+)/\?token=([\w-]{40,})", url)
         assert found is not None
-        assert httpx.get(found[1] + "/api/workflows").status_code == 401
+        assert httpx.get(found[1] + "/api/workflows", timeout=PATIENCE).status_code == 401
         headers = {"authorization": f"Bearer {found[2]}"}
-        assert httpx.get(found[1] + "/api/workflows", headers=headers).status_code == 200
+        assert httpx.get(found[1] + "/api/workflows", headers=headers, timeout=PATIENCE).status_code == 200
 
 
 def test_addresses_and_their_urls():
@@ -178,10 +182,11 @@ class started:  # noqa: N801 - a context manager
         wait_for(lambda: reachable(url))
         return self.process, url.removesuffix("/")
 
-    def __exit__(self, *_: object) -> None:
-        """End it."""
-        self.process.send_signal(signal.SIGINT if sys.platform != "win32" else signal.SIGTERM)
-        self.process.wait(10)
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """End it; without ceremony where a test has failed."""
+        polite = signal.SIGINT if sys.platform != "win32" else signal.SIGTERM
+        self.process.send_signal(polite) if kind is None else self.process.kill()
+        self.process.wait()
         assert self.process.stderr is not None
         self.process.stderr.close()
 
@@ -196,10 +201,8 @@ def reachable(url: str) -> bool:
 
 
 def wait_for(holds) -> None:
-    """Wait until it holds."""
-    end = time.monotonic() + 40
+    """Wait until it holds; the fuse of the tests ends what never does."""
     while not holds():
-        assert time.monotonic() < end
         time.sleep(0.05)
 
 

@@ -56,7 +56,6 @@ def killed(world: Path, out: Path, size: int, kind: signal.Signals, *argv: str) 
         process.communicate()
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("jobs", ["1", "2"])
 @pytest.mark.parametrize("kind", [signal.SIGKILL, signal.SIGINT])
 def test_a_run_that_is_killed_goes_on_and_loses_and_doubles_nothing(world: Path, rows, kind, jobs) -> None:
@@ -71,7 +70,6 @@ def test_a_run_that_is_killed_goes_on_and_loses_and_doubles_nothing(world: Path,
     assert [json.loads(line)["id"] for line in whole.splitlines()] == list(range(ROWS))
 
 
-@pytest.mark.timeout(60)
 def test_several_processes_write_what_one_writes(world: Path, rows) -> None:
     """In each format: what is written is made where a row is checked."""
     parquet = pytest.importorskip("pyarrow.parquet")

@@ -31,8 +31,6 @@ from tests.workflows.rows.poisonous import JOB, checked
 
 ROOT = Path(__file__).parents[3]
 
-pytestmark = pytest.mark.timeout(120)  # processes start slowly where many tests run at once
-
 
 def lines_of(*texts: str) -> list[bytes]:
     """Return texts as lines of JSON, with ids."""

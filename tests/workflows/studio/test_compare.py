@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.workflows.studio.served import until
-
-pytestmark = pytest.mark.timeout(60)  # processes start slowly on a busy machine
 
 EMAIL = {"kind": "text", "text": "mail ann@example.com"}
 

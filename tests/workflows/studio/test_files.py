@@ -9,8 +9,6 @@ import pytest
 from penstock.workflows.studio.settings import MIB
 from tests.workflows.studio.served import until
 
-pytestmark = pytest.mark.timeout(60)  # processes start slowly on a busy machine
-
 ROWS = [
     json.dumps({"id": "a", "text": "mail ann@example.com"}),
     json.dumps("plain"),

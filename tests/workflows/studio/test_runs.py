@@ -10,8 +10,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-pytestmark = pytest.mark.timeout(60)  # processes start slowly on a busy machine
-
 EMAIL = "mail ann@example.com now"
 
 

@@ -11,8 +11,6 @@ import pytest
 
 from tests.workflows.studio.served import events_in, until
 
-pytestmark = pytest.mark.timeout(60)  # processes start slowly on a busy machine
-
 GUARD = """
 from penstock import Workflow
 from penstock.processors.guards import PIIDetector

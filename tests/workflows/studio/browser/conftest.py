@@ -57,7 +57,7 @@ def serving(folder: Path, *options: str) -> Iterator[Studio]:
             yield Studio(_address(told, process), folder, process)
         finally:
             process.terminate()
-            process.wait(10)
+            process.wait()
 
 
 def _address(told: Path, process: "subprocess.Popen[bytes]") -> str:

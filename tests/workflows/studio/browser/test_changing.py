@@ -3,13 +3,10 @@
 import re
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.workflows.studio.browser.conftest import Studio
 from tests.workflows.studio.browser.steps import box, open_reference, open_workflow, run, write
-
-pytestmark = pytest.mark.timeout(90)  # seconds, for a busy machine; a test takes two or three
 
 
 def test_a_step_shows_its_docs_options_and_policy(page: Page) -> None:

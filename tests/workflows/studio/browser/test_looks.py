@@ -11,8 +11,6 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from tests.workflows.studio.browser.conftest import Studio, serving, watch
 from tests.workflows.studio.browser.steps import box, open_reference, open_workflow, result, run, write
 
-pytestmark = pytest.mark.timeout(90)  # seconds, for a busy machine; a test takes two or three
-
 
 @pytest.fixture(params=["light", "dark"])
 def coloured(request: pytest.FixtureRequest, chromium: Browser, studio: Studio) -> Iterator[Page]:

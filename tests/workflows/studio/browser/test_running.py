@@ -3,12 +3,9 @@
 import json
 import re
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.workflows.studio.browser.steps import arrow, box, open_workflow, result, run, write
-
-pytestmark = pytest.mark.timeout(90)  # seconds, for a busy machine; a test takes two or three
 
 
 def test_the_page_opens_with_all_workflows_and_the_picture_of_the_first(page: Page) -> None:
