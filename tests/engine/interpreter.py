@@ -412,7 +412,7 @@ class _DagWalk:
             for spot in {**done.edits, **whole.edits}
         }
         rest = {spot: edits for spot, edits in rest.items() if edits}
-        if not done.reshaped:
+        if not reshaped(self.state(common), done.payload):
             return State(whole.payload, texts(done.payload), rest, whole.left, whole.hidden, whole.reshaped)
         hidden = hiding(whole.edits) | {area(spot) for spot in whole.hidden}
         there = texts(done.payload)

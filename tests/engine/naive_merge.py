@@ -572,9 +572,10 @@ class Join:
         lost = [way for way, _ in found if way is not winner and hides(way)]
         if winner is not None and not lost:
             return next(self.taken(spot, way, value) for way, value in found if way is winner)
-        for way, _ in found:
+        for way, value in found:
             steps = {edit.step for edits in below[way.path] for edit in edits}
-            if spot[1] in way.end.left:
+            fewer = spot[2:] == ("parts",) and len(value) < len(before) and _left(before, value) is not None
+            if fewer or spot[1] in way.end.left:
                 steps.add(way.credit.get((*spot, "left"), way.path))
             elif not steps:
                 steps.add(way.credit.get(spot, way.path))
@@ -599,6 +600,7 @@ class Join:
         """Return a value as one branch left it, by the edits which that one made there."""
         self.edits.update({other: edits for other, edits in way.end.edits.items() if other[: len(spot)] == spot})
         self.hidden |= {spot} if way.end.hides(spot) else set()
+        self.credit[spot] = way.credit.get(spot, way.path)
         return value
 
     # Keys

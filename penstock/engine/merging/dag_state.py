@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from penstock.engine.merging.changes import credited, followed_by, holds_texts, path_of, rebuild, value_at
 from penstock.engine.merging.diff import branch_changes, completed
 from penstock.engine.merging.rules import BranchChanges, Pick
-from penstock.engine.processor.payload import NO_CHANGES, Changes, Payload
+from penstock.engine.processor.payload import NO_CHANGES, Added, Changes, Gone, Payload, Put
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.errors import StepFailedError
 from penstock.engine.values.texts import KeyText
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 MergeBranches: TypeAlias = "Callable[[Payload, Sequence[BranchChanges]], Changes]"
 """Merges what branches changed since a payload, or raises a `StepFailedError`."""
+
+Change: TypeAlias = Put | Added | Gone
 
 
 class _SetState(NamedTuple):
@@ -110,11 +112,14 @@ class DagState:
     def _rest(self, low: int, high: int, common: int) -> Changes:
         """Return what the larger set changed and the smaller one did not, from what each changed since ``common``.
 
-        Incomplete where keys were renamed or parts removed, for example, since that moves the places behind them.
+        Incomplete where keys were renamed or parts removed, since that moves the places behind them, and where a change
+        was undone, or made to a new message.
         """
         done, wanted = self.changes(common, low), self.changes(common, high)
         renamed = any(isinstance(place.path[-1], KeyText) for place in (*done.texts, *wanted.texts))
-        if renamed or any(holds_texts(path) for path in done.others):
+        if renamed or any(
+            holds_texts(path) or not _stays(change, wanted.others.get(path)) for path, change in done.others.items()
+        ):
             return Changes(wanted.texts, wanted.others, complete=False)
         base = self.state(common)
         texts: dict[TextPlace, Edits] = {}
@@ -191,6 +196,11 @@ class DagState:
             if any(name == wanted and members >> index & 1 for index, name in self._names.items()):
                 return wanted
         return self._names[_last(members)]
+
+
+def _stays(change: Change, later: Change | None) -> bool:
+    """Tell whether a change is made, or made anew, where ``later`` is the change that more members made there."""
+    return later == change or (later is not None and not isinstance(change, Added))
 
 
 def _last(members: int) -> int:

@@ -173,3 +173,21 @@ def test_what_a_merge_function_returns_is_compared_with_what_stood_there() -> No
     inner = Workflow("x").parallel(does("d", Op("new-part", 0)), does("e", Op("insert", 0, 0, "1")), merge=keep_all)
     made = Workflow("w").parallel(inner, Hides("h", 1, set()), merge=pick("h"))
     assert left_of(made) == ["1one", "[X] two", "three"]
+
+
+@pytest.mark.parametrize(
+    ("change", "left"), [(Op("new-part", 1, 0, "more"), ["S1! two", "new", "more"]), (Op("remove", 1), ["S1! two"])]
+)
+def test_a_message_that_a_member_added_is_changed_or_removed_by_the_next(change: Op, left: list[str]) -> None:
+    """Also where another follows the first one: what it has is compared with what both left."""
+    made = Workflow("w").dag(
+        member(does("a", Op("append", 0, 0, "new")), id="a"),
+        member(does("b", change), id="b", after=["a"]),
+        member(does("c", Op("put", 0, 1)), id="c"),
+        member(does("d", Op("put", 1, 1)), id="d", after=["a"]),
+        member(does("e", Op("put", 0, 2)), id="e", after=["b", "c"]),
+        member(does("f", Op("put", 1, 2)), id="f", after=["c", "d"]),
+        merge="first",
+    )
+    outcome = made.check_sync([Message.user("S1! two", id="m")], stage="process_input_step")
+    assert [part.text for message in outcome.messages for part in message.parts if isinstance(part, TextPart)] == left
