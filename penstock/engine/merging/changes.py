@@ -136,9 +136,10 @@ def followed_by(first: Changes, second: Changes) -> Changes:
     if not second:
         return first
     texts = composed(first.texts, second.texts)
-    complete = first.complete and second.complete and _apart(first, second)
-    hiding = {path: change for path, change in first.others.items() if change.hides}
-    return Changes(texts, {**first.others, **second.others, **hiding}, complete=complete)
+    if first.complete and second.complete and _apart(first, second):
+        return Changes(texts, {**first.others, **second.others})
+    hidden = hidden_in(first) | hidden_in(second)  # the edits may be of different texts, and undo each other for that
+    return Changes(texts, {path: Gone(hides=True) for path in hidden}, complete=False)
 
 
 def hidden_in(changes: Changes) -> frozenset[PayloadPath]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from penstock.engine.merging.changes import credited, followed_by, holds_texts, path_of, rebuild, value_at
 from penstock.engine.merging.diff import branch_changes, completed
 from penstock.engine.merging.rules import BranchChanges, Pick
-from penstock.engine.processor.payload import NO_CHANGES, Added, Changes, Gone, Payload, Put
+from penstock.engine.processor.payload import NO_CHANGES, Changes, Payload
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.errors import StepFailedError
 from penstock.engine.values.texts import KeyText
@@ -20,13 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from penstock.engine.merging.rules import MergePolicy
+    from penstock.engine.processor.payload import PayloadPath
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.texts import TextPlace
 
 MergeBranches: TypeAlias = "Callable[[Payload, Sequence[BranchChanges]], Changes]"
 """Merges what branches changed since a payload, or raises a `StepFailedError`."""
-
-Change: TypeAlias = Put | Added | Gone
 
 
 class _SetState(NamedTuple):
@@ -94,7 +93,8 @@ class DagState:
             return total
         last = self._steps[_last(high)]
         compared = completed(self.state(low), found.payload, total, last)
-        return credited(compared, last, {path: change.step for hop in hops for path, change in hop.others.items()})
+        known = [change for hop in hops if hop.complete for change in hop.others.items()]
+        return credited(compared, last, {path: change.step for path, change in known})
 
     def _hops(self, low: int, high: int) -> list[Changes]:
         """Return the changes that lead from the smaller set up to the larger one, one after another."""
@@ -112,14 +112,12 @@ class DagState:
     def _rest(self, low: int, high: int, common: int) -> Changes:
         """Return what the larger set changed and the smaller one did not, from what each changed since ``common``.
 
-        Incomplete where keys were renamed or parts removed, since that moves the places behind them, and where a change
-        was undone, or made to a new message.
+        Incomplete where keys were renamed, or messages or parts came or went, since that moves the places of others;
+        and where a change was undone.
         """
         done, wanted = self.changes(common, low), self.changes(common, high)
         renamed = any(isinstance(place.path[-1], KeyText) for place in (*done.texts, *wanted.texts))
-        if renamed or any(
-            holds_texts(path) or not _stays(change, wanted.others.get(path)) for path, change in done.others.items()
-        ):
+        if renamed or any(_moves(path) or path not in wanted.others for path in done.others):
             return Changes(wanted.texts, wanted.others, complete=False)
         base = self.state(common)
         texts: dict[TextPlace, Edits] = {}
@@ -198,9 +196,9 @@ class DagState:
         return self._names[_last(members)]
 
 
-def _stays(change: Change, later: Change | None) -> bool:
-    """Tell whether a change is made, or made anew, where ``later`` is the change that more members made there."""
-    return later == change or (later is not None and not isinstance(change, Added))
+def _moves(path: PayloadPath) -> bool:
+    """Tell whether a change there may move messages, parts or texts."""
+    return path[0] == "order" or (path[0] == "messages" and not path[2:]) or holds_texts(path)
 
 
 def _last(members: int) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock import Edit, Message, MessageList, Processor, TextPart, Workflow, member
-from penstock.engine import pick
+from penstock.engine import MergeConflictError, pick
 from penstock.engine.graph.nodes import resolve
 from penstock.engine.processor.payload import Payload
 from penstock.engine.tasks import run_without_loop
@@ -125,9 +125,10 @@ def test_plan_and_interpreter_agree_where_parts_come_and_go(block: int, caplog: 
 SECRETS = [TextPart("one"), TextPart("S1! two"), TextPart("three")]
 
 
-def left_of(made: Workflow) -> list[str]:
+def left_of(made: Workflow, last: str = "three") -> list[str]:
     """Return the texts of the message's parts behind a workflow."""
-    (message,) = made.check_sync([Message.user(SECRETS, id="m")], stage="process_input_step").messages
+    parts = [*SECRETS[:2], TextPart(last)]
+    (message,) = made.check_sync([Message.user(parts, id="m")], stage="process_input_step").messages
     return [part.text for part in message.parts if isinstance(part, TextPart)]
 
 
@@ -191,3 +192,27 @@ def test_a_message_that_a_member_added_is_changed_or_removed_by_the_next(change:
     )
     outcome = made.check_sync([Message.user("S1! two", id="m")], stage="process_input_step")
     assert [part.text for message in outcome.messages for part in message.parts if isinstance(part, TextPart)] == left
+
+
+def test_edits_of_parts_that_moved_do_not_undo_each_other() -> None:
+    """What was inserted into a part that moved is not what was hidden in the part that stands at its place now."""
+    arm = Workflow("x").then(does("i", Op("insert", 16, 0, "abc"))).then(does("d", Op("drop-part", 0)))
+    arm = arm.then(does("r", Op("redact", 5, 3)))
+    assert left_of(arm, "1234") == ["abcS1! two", "4"]
+    made = Workflow("w").parallel(arm, does("o", Op("replace", 0, 1, "Q")), merge="last")
+    with pytest.raises(MergeConflictError):
+        left_of(made, "1234")
+
+
+def test_a_message_that_a_member_added_stays_where_another_orders_the_messages() -> None:
+    """The new order is one of the messages that the other had."""
+    made = Workflow("w").dag(
+        member(does("a", Op("append", 0, 0, "new")), id="a"),
+        member(does("b", Op("reorder", 1)), id="b"),
+        member(does("c", Op("put", 0, 1)), id="c", after=["a", "b"]),
+        member(does("d", Op("put", 1, 1)), id="d", after=["a"]),
+        merge="first",
+    )
+    given = [Message.user("one", id="1"), Message.user("two", id="2")]
+    outcome = made.check_sync(given, stage="process_input_step")
+    assert sorted(message.text for message in outcome.messages) == ["new", "one", "two"]
