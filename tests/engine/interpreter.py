@@ -346,7 +346,7 @@ class _DagWalk:
         alone = Join(seen.payload, [Way(member.id, name_of(member.node), end)], None)
         alone.state()
         self.ends[member.id] = end.payload
-        self.met[before | {member.id}] = _Met(before, end, alone.credit)
+        self.met[before | {member.id}] = _Met(before, end.completed(name_of(member.node)), alone.credit)
 
     def state(self, members: Members) -> Payload:
         """Return what members add up to, each of which stands there with all before it."""

@@ -350,6 +350,15 @@ class State:
         made = {spot: one for spot, one in made.items() if spot in now}
         return State(after, self.fork, made, {}, hidden, reshapes or self.reshaped)
 
+    def completed(self, step: str) -> State:
+        """Return the state with edits that lead to each text that stands where it stood, also if none are known."""
+        made = dict(self.edits)
+        now = texts(self.payload)
+        for spot, was in self.fork.items():
+            if spot in now and edited(was, made.get(spot, ())) != now[spot]:
+                made[spot] = difference(was, now[spot], step, hides=self.hides(spot))
+        return replace(self, edits=made)
+
     def hides(self, spot: Spot) -> bool:
         """Tell whether text was hidden there without an edit that tells which."""
         return any(one[: len(spot)] == spot or spot[: len(one)] == one for one in self.hidden)
@@ -759,6 +768,9 @@ class Join:
         for index, part in enumerate(old.parts):
             there = (*spot, "parts", count, index)
             having = [(way, m, kept) for way, m, kept in left if index in kept]
+            gone = next((way for way, _, kept in left if index not in kept), None)
+            if gone is not None:
+                self.credit[there] = gone.credit.get(there, gone.path)
             if len(having) == len(left):
                 same = [
                     (way, m.parts[kept.index(index)])
