@@ -293,7 +293,8 @@ def open_run(text: str, words: Sequence[str], end: int) -> int:
     """
     begin = end
     for word in reversed(words):
-        if len(word) > _LONGEST_UNIT or _UNIT.fullmatch(word) is None:
+        known = len(word) >= _LONGEST_LETTERS and word.isalpha()  # most words need no closer look
+        if known or len(word) > _LONGEST_UNIT or _UNIT.fullmatch(word) is None:
             break
         low = text.rfind(word, 0, begin)
         if begin - low - len(word) > _NEAR:

@@ -58,9 +58,9 @@ class WordList(NamedTuple):
 
     def lettered(self) -> WordList:
         """Return the words with letters, so that numbering the words of a text changes nothing."""
-        kept = [index for index, word in enumerate(self.words) if word.isalpha() or has_letters(word)]
-        if len(kept) == len(self.words):
+        if all(map(str.isalpha, self.words)):
             return self
+        kept = [index for index, word in enumerate(self.words) if has_letters(word)]
         starts, ends = ([row[index] for index in kept] for row in (self.starts, self.ends))
         counts = [self.counts[index] for index in kept] if self.counts else ()
         return WordList([self.words[index] for index in kept], starts, ends, counts)
@@ -108,12 +108,22 @@ def cut(text: str, places: Sequence[tuple[int, int]] | None = None) -> WordList:
         return _shingled(text, places)
     word = _ASCII_WORD if text.isascii() else _WORD
     if places is None:
-        found = [match.span() for match in word.finditer(text)]
-        words = word.findall(text)
-    else:
-        found = [match.span() for low, high in places for match in word.finditer(text, low, high)]
-        words = [text[low:high] for low, high in found]
-    return WordList(words, [start for start, _ in found], [end for _, end in found])
+        return placed(text, word.findall(text))
+    found = [match.span() for low, high in places for match in word.finditer(text, low, high)]
+    return WordList([text[low:high] for low, high in found], [start for start, _ in found], [end for _, end in found])
+
+
+def placed(text: str, words: Sequence[str]) -> WordList:
+    """Return the words of a text, or those with letters, with their places; not for scripts without spaces."""
+    starts: list[int] = []
+    ends: list[int] = []
+    end = 0
+    for word in words:
+        start = text.find(word, end)  # nothing before it has its letters
+        end = start + len(word)
+        starts.append(start)
+        ends.append(end)
+    return WordList(words, starts, ends)
 
 
 def known_words(
