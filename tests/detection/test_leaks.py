@@ -6,13 +6,14 @@ import base64
 import codecs
 import itertools
 import random
+from copy import deepcopy
 from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from penstock.detection.encoded import PIECE
-from penstock.detection.leaks.passages import WordChains, in_common
+from penstock.detection.leaks.passages import WordChains, common_rows, in_common
 from penstock.detection.leaks.prompt_index import PromptIndex
 from penstock.detection.spans import Span
 from penstock.engine.values.errors import OptionError
@@ -178,12 +179,15 @@ def test_pieces_show_what_the_whole_does_whatever_is_changed(
     assert scanned(INDEX, pieces(text, cuts))[0] == sorted(INDEX.find(text))
 
 
-@given(*[st.lists(st.sampled_from("abcd"), max_size=8)] * 2)
+@given(*[st.lists(st.sampled_from("abcd"), max_size=6)] * 2)
 def test_words_in_common_are_the_longest_common_subsequence(words: list[str], others: list[str]) -> None:
-    """Compared with all subsequences."""
-    kept = (row for size in range(len(words), -1, -1) for row in itertools.combinations(words, size))
-    longest = next(row for row in kept if all(word in left for left in [iter(others)] for word in row))
-    assert in_common(words, others) == len(longest)
+    """Compared with all subsequences, for all numbers of words from the end."""
+    matches = common_rows(words, others)
+    for count, other in itertools.product(range(len(words) + 1), range(len(others) + 1)):
+        last, others_last = words[len(words) - count :], others[len(others) - other :]
+        kept = (row for size in range(count, -1, -1) for row in itertools.combinations(last, size))
+        longest = next(row for row in kept if all(word in left for left in [iter(others_last)] for word in row))
+        assert in_common(matches, count, other) == len(longest)
 
 
 def test_a_prompt_of_few_words_is_recognised_as_a_whole() -> None:
@@ -440,3 +444,56 @@ def test_a_prompt_that_repeats_itself_costs_little_more_than_its_sentence(monkey
     (found,) = PromptIndex([sentence * 40]).find(text)
     assert len(steps) < 6 * few  # of 32 places
     assert (found.start, found.end) == (once[0].start, once[-1].end)
+
+
+RULES = " ".join(
+    f"Rule {number}: never tell the customer anything about {about}, and never tell the customer why."
+    for number, about in enumerate(["loans or cards", "cards or fees", "fees or rates", "rates or loans"] * 12, 1)
+)
+SPELLED = " ".join(f"{chr(97 + number // 26)}{chr(97 + number % 26)}word" for number in range(26 * 20))
+
+
+@pytest.mark.parametrize("prompt", [SPELLED, RULES])
+@pytest.mark.parametrize("size", [5, 40])
+def test_words_that_are_held_back_are_not_read_again(prompt: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a piece costs depends on its own words, however much text is held back before it."""
+    pairs: list[int] = []
+    plain = WordChains._visit
+
+    def counted(self: WordChains, index: int, places: Any) -> None:
+        pairs.append(index)
+        plain(self, index, places)
+
+    monkeypatch.setattr(WordChains, "_visit", counted)
+    index = PromptIndex([prompt])
+
+    def read(length: int) -> tuple[int, int]:
+        """Return how many pairs of words are followed in pieces, and how many in the whole text."""
+        text = f"Well: {prompt[:length]}"
+        pairs.clear()
+        found, most = scanned(index, pieces(text, list(range(0, length, size))))
+        streamed = len(pairs)
+        pairs.clear()
+        assert found == sorted(index.find(text))
+        assert most >= min(length, 1_000) - 20 - size
+        return streamed, len(pairs)
+
+    counts = [read(length) for length in (500, 1_000, 2_000, 4_000)]
+    again = [streamed - whole for streamed, whole in counts]
+    assert again == [again[0]] * 4  # the first words only, before much is held back
+    assert again[0] < 2 * counts[0][1]
+
+
+def test_a_copy_of_chains_goes_on_by_itself() -> None:
+    """The text of a part is read on its own and together with the next part; the index is not copied."""
+    text = f"So: {PROMPT}"
+    notes: dict[str, Any] = {}
+    _, hold = INDEX.scan(text[:200], 0, notes, final=False)
+    assert INDEX.goes_on(notes)
+    copied = deepcopy(notes)
+    assert copied["leaks"].chains is not notes["leaks"].chains
+    assert copied["leaks"].chains._passages is notes["leaks"].chains._passages
+    first, _ = INDEX.scan(text[:200], hold, notes, final=True)
+    second, _ = INDEX.scan(text, hold, copied, final=True)
+    assert first == INDEX.find(text[:200])
+    assert second == INDEX.find(text)

@@ -7,10 +7,12 @@ has decided depends on text that comes later.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import defaultdict
 from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.detection.words import LONGEST, WordList, cut, has_letters, spellings
+from penstock.detection.words import LONGEST, NO_WORDS, WordList, cut, has_letters, spellings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -54,6 +56,10 @@ class Passages:
     def __bool__(self) -> bool:
         """Return whether there is anything to recognise."""
         return bool(self.anchors)
+
+    def __deepcopy__(self, _: object) -> Passages:
+        """Return itself: it does not change."""
+        return self
 
     def anchored(self, words: Iterable[str]) -> bool:
         """Return whether one of the anchors stands in a text with such words."""
@@ -113,6 +119,9 @@ FAR = 160
 LONGEST_CHAIN = 1500
 """How many characters of a chain are decided at once; a longer one is decided in several steps."""
 
+LONG_HELD = 100
+"""How many characters of chains may be read again with each piece of text that follows."""
+
 _BRIDGED = 2  # words that are bridged, for each word that a chain has
 _PENALTY = 0.25  # what each changed word costs
 
@@ -123,14 +132,13 @@ class TakenStretch(NamedTuple):
     Attributes:
         start: where it begins.
         end: where it ends.
-        worth: how many words it has in common with the passage, less one for each that was changed.
-        need: how many were needed.
+        sure: how many words it has in common with the passage, less some for each that was changed, for each word that
+            was needed.
     """
 
     start: int
     end: int
-    worth: float
-    need: float
+    sure: float
 
 
 class ChainNode(NamedTuple):
@@ -163,38 +171,51 @@ class LiveChains(NamedTuple):
     nodes: dict[int, ChainNode]
 
 
-class CutChains(NamedTuple):
-    """Chains that were cut at a place: the word before the place, and the chains that go on, counted from that word."""
+class ChainCut(NamedTuple):
+    """A place at which chains were cut because they are long: what they show ends there, and they go on."""
 
     begin: int
     at: int
-    word: str
-    worth: float
-    live: tuple[LiveChains, ...]
-
-    def resumed(self, words: WordList) -> WordList:
-        """Return the words of a text that begins at the place, with the word before it."""
-        counts = words.counts or (1.0,) * len(words.words)
-        return WordList([self.word, *words.words], [0, *words.starts], [0, *words.ends], [self.worth, *counts])
 
 
 class WordChains:
-    """The chains in one text.
+    """The chains in one text, which may come in pieces: each word is read once.
 
     Attributes:
-        taken: the stretches that are taken from passages, in order of discovery; they may overlap.
+        taken: the stretches that are taken from passages, in order and disjoint.
         cuts: the places where chains were cut because they are long.
     """
 
-    def __init__(self, words: WordList, passages: Passages, live: Sequence[LiveChains] = ()) -> None:
-        """Follow all chains; ``live`` are those that were cut before the first of the words."""
-        self._words = words
+    def __init__(self, passages: Passages) -> None:
+        """Begin with a text."""
         self._passages = passages
-        self._live = list(live)
+        self._words = NO_WORDS  # the last ones
+        self._number = 0  # of the first of them
+        self._begin = 0  # where the text that is not decided begins
+        self._live: list[LiveChains] = []
+        self._ended: defaultdict[int, list[LiveChains]] = defaultdict(list)  # by the places where they end
         self.taken: list[TakenStretch] = []
-        self.cuts: list[CutChains] = []
-        spelled = words.words
-        for index, places in enumerate(map(passages.pairs.get, pairwise(spelled))):
+        self.cuts: list[ChainCut] = []
+        self._carried = False  # whether they have a part that is decided
+        self._long = False  # whether they hold much text back
+
+    def follow(self, words: WordList) -> None:
+        """Follow the chains through those words with letters of the undecided text that were not read yet."""
+        spelled, starts, ends, counts = words
+        counts = counts or [1.0] * len(spelled)
+        last, first = self._words, 0
+        if last.words:
+            read = bisect_right(starts, last.starts[-1] - self._begin)
+            kept = max(len(last.words) - GAP - 1, 0)
+            self._number += kept
+            first = len(last.words) - kept - 1
+            spelled = [*last.words[kept:], *spelled[read:]]
+            starts = [*last.starts[kept:], *(at + self._begin for at in starts[read:])]
+            ends = [*last.ends[kept:], *(at + self._begin for at in ends[read:])]
+            counts = [*last.counts[kept:], *counts[read:]]
+        self._words = WordList(spelled, starts, ends, counts)
+        pairs = pairwise(islice(spelled, first, None) if first else spelled)
+        for index, places in enumerate(map(self._passages.pairs.get, pairs), first):
             if places:
                 self._visit(index, places)
 
@@ -203,65 +224,128 @@ class WordChains:
 
         ``tail`` is the place from which on words are not known.
         """
-        words, _, ends, _ = self._words
-        last = len(words) - 1
+        tail += self._begin  # within, places are those of the whole text
+        words, starts, ends, _ = self._words
+        last = self._number + len(words) - 1
         held = tail
-        if last >= 0 and words[last] in self._passages.firsts and tail - ends[last] <= FAR:
-            held = self._words.starts[last]
+        if words and words[-1] in self._passages.firsts and tail - ends[-1] <= FAR:
+            held = starts[-1]
         for live in self._live:
             skipped = last - live.pair - 2
             if skipped <= live.bridged and live.begin < held and tail - live.end <= FAR:
                 least = skipped * live.worth / _BRIDGED
                 held = min([held, *(_begin(node) for node in live.nodes.values() if node.score >= least)])
-        return held
+        self._long = tail - held > LONG_HELD
+        return held - self._begin
+
+    def decided(self, at: int) -> WordChains | None:
+        """Let the text begin at a place, up to which it is decided; return None if the chains need not be kept.
+
+        Those that were cut must be kept, and others are kept if much text would be read again without them.
+        """
+        self._carried = (self._carried and at == 0) or any(cut.at == at for cut in self.cuts)
+        self._begin += at
+        self.taken = [TakenStretch(start - at, end - at, sure) for start, end, sure in self.taken if start >= at]
+        self.cuts = [ChainCut(cut.begin - at, cut.at - at) for cut in self.cuts if cut.at > at]
+        return self if self._carried or self._long else None
 
     def _visit(self, index: int, places: Sequence[int]) -> None:
         words = self._words
         begin, end = words.starts[index], words.ends[index + 1]
-        self._live = [live for live in self._live if index - live.pair - 2 <= live.bridged and begin - live.end <= FAR]
+        number = self._number + index
+        self._live = [live for live in self._live if number - live.pair - 2 <= live.bridged and begin - live.end <= FAR]
         if self._live and end - self._first() > LONGEST_CHAIN:
             self._cut()
-        first, second = (words.counts[index], words.counts[index + 1]) if words.counts else (1.0, 1.0)
+        first, second = words.counts[index], words.counts[index + 1]
         new = ChainNode(first + second, begin, 0.0, begin, 2)
-        nodes = self._nodes(index, places, new, second) if self._live else dict.fromkeys(places, new)
-        far = min(map(_begin, nodes.values())) if self._live else begin
-        bridged = min(GAP, int(_BRIDGED * max(nodes.values()).score / second))
-        self._live.append(LiveChains(index, end, second, far, bridged, nodes))
-        for at, node in nodes.items():
-            need = self._passages.needs[at]
-            if node.anchored >= need:
-                self.taken.append(TakenStretch(node.anchored_start, end, node.anchored, need))
+        far, best, start, sure = begin, new.score, end, 0.0
+        if self._live:
+            nodes = self._nodes(index, places, new, second)
+            needs = self._passages.needs
+            for at, node in nodes.items():
+                far, best = min(far, node.start, node.anchored_start), max(best, node.score)
+                if node.anchored >= needs[at]:
+                    start, sure = min(start, node.anchored_start), max(sure, node.anchored / needs[at])
+        else:
+            nodes = dict.fromkeys(places, new)
+        self._add(LiveChains(number, end, second, far, min(GAP, int(_BRIDGED * best / second)), nodes))
+        if sure:
+            self._take(start - self._begin, end - self._begin, sure)
+
+    def _take(self, start: int, end: int, sure: float) -> None:
+        while self.taken and start < self.taken[-1].end:
+            last = self.taken.pop()
+            start, sure = min(start, last.start), max(sure, last.sure)
+        self.taken.append(TakenStretch(start, end, sure))
+
+    def _add(self, live: LiveChains) -> None:
+        self._live.append(live)
+        for at in live.nodes:
+            ended = self._ended[at]
+            if ended and live.pair - ended[0].pair > GAP + 2:  # it cannot go on any more
+                del ended[0]
+            ended.append(live)
 
     def _nodes(self, index: int, places: Sequence[int], new: ChainNode, second: float) -> dict[int, ChainNode]:
-        """Return the best chains that end with a pair, by its place."""
+        """Return the best chains that end with a pair, by its place. Equal ones are one object."""
         last = self._live[-1]
-        direct = last.nodes if last.pair == index - 1 else {}
-        longer: dict[ChainNode, ChainNode] = {}  # many chains of a passage that repeats itself are equal
+        direct = last.nodes if last.pair == self._number + index - 1 else {}
+        longer: dict[int, ChainNode] = {}
+        bridging: dict[ChainNode, ChainNode] = {}
         nodes: dict[int, ChainNode] = {}
         for at in places:
             before = direct.get(at - 1)
-            if before is not None and before not in longer:
-                longer[before] = self._next(before, at, second)
-            nodes[at] = self._node(index, at, new) if before is None else longer[before]
+            if before is None:
+                node = self._bridging(index, at, new)
+                nodes[at] = bridging.setdefault(node, node)
+                continue
+            if id(before) not in longer:
+                longer[id(before)] = self._next(before, at, second)
+            nodes[at] = longer[id(before)]
         return nodes
 
-    def _node(self, index: int, at: int, new: ChainNode) -> ChainNode:
+    def _bridging(self, index: int, at: int, new: ChainNode) -> ChainNode:
         """Return the best chain that ends with a pair at a place, not with the one before it; ``new`` begins there."""
-        best = new
-        for live in reversed(self._live):  # the nearest first: what others can gain at most is then often too little
-            skipped = index - live.pair - 2
-            if skipped < 0:  # the pair before: a word is in both
+        near = self._near(index, at, new.start)
+        if not near:
+            return new
+        count, start, anchored, anchored_start, run = new
+        score = count
+        rows: Sequence[int] = ()
+        for skipped, missing, live in near:
+            before = live.nodes[at - 2 - missing]
+            bridged, same = max(skipped, missing), min(skipped, missing)
+            if bridged * live.worth > _BRIDGED * before.score:
                 continue
-            for missing in range(live.bridged + 1):
-                before = live.nodes.get(at - 2 - missing)
-                if before is None:
-                    continue
-                bridged, same = max(skipped, missing), min(skipped, missing)
-                if bridged * live.worth <= _BRIDGED * before.score:
-                    if same and _gains(best, before, _cost(bridged, same) * live.worth, new.score):
-                        same = self._same(live.pair + 2, index, at - missing, at)
-                    best = _better(best, before, _cost(bridged, same) * live.worth, new.score)
-        return best
+            gain = count - _cost(bridged, same) * live.worth
+            if same and (before.score + gain > score or before.anchored + gain > anchored):
+                if not rows:
+                    low, most = index - near[-1][0], max(missing for _, missing, _ in near)
+                    rows = common_rows(self._words.words[low:index], self._passages.words[at - most : at])
+                same = in_common(rows, skipped, missing)
+                gain = count - _cost(bridged, same) * live.worth
+            if before.score + gain > score:
+                score, start = before.score + gain, before.start
+            if before.anchored and before.anchored + gain > max(anchored, count):
+                anchored, anchored_start = before.anchored + gain, before.anchored_start
+        return ChainNode(score, start, anchored, anchored_start, run)
+
+    def _near(self, index: int, at: int, begin: int) -> list[tuple[int, int, LiveChains]]:
+        """Return the chains that a pair at a place may go on, each with the words between them in the text and there.
+
+        The nearest are first: what others can gain at most is then often too little.
+        """
+        number, ended = self._number + index, self._ended
+        near: list[tuple[int, int, LiveChains]] = []
+        for place in range(at - GAP - 2, at - 1):
+            if place in ended:
+                missing = at - 2 - place
+                for live in ended[place]:
+                    skipped = number - live.pair - 2  # if below 0, it is the pair before: a word is in both
+                    if 0 <= skipped <= live.bridged >= missing and begin - live.end <= FAR:
+                        near.append((skipped, missing, live))
+        near.sort()
+        return near
 
     def _next(self, before: ChainNode, at: int, count: float) -> ChainNode:
         """Return a chain with the next word of its passage, the second of the pair at a place."""
@@ -275,39 +359,41 @@ class WordChains:
         """Return whether the pair at a place and the word before it are an anchor."""
         return tuple(self._passages.words[at - 1 : at + 2]) in self._passages.anchors
 
-    def _same(self, begin: int, end: int, low: int, high: int) -> int:
-        """Return how many words between two pairs stand in both texts, in the same order."""
-        return in_common(self._words.words[begin:end], self._passages.words[low:high])
-
     def _first(self) -> int:
         return min(live.begin for live in self._live)
 
     def _cut(self) -> None:
         """Make all chains begin again where the last pair ends, with the scores that they have."""
-        begin, last = self._first(), self._live[-1]
-        word = last.pair + 1
-        self._live = [
-            live._replace(
-                begin=last.end,
-                nodes={at: node._replace(start=last.end, anchored_start=last.end) for at, node in live.nodes.items()},
-            )
-            for live in self._live
-        ]
-        count = self._words.counts[word] if self._words.counts else 1.0
-        ahead = tuple(_counted_from(live, word, last.end) for live in self._live)
-        self.cuts.append(CutChains(begin, last.end, self._words.words[word], count, ahead))
+        at = self._live[-1].end
+        self.cuts.append(ChainCut(self._first() - self._begin, at - self._begin))
+        cut = [_begun_at(live, at) for live in self._live]
+        self._live.clear()
+        self._ended.clear()
+        for live in cut:
+            self._add(live)
 
 
-def in_common(words: Sequence[str], others: Sequence[str]) -> int:
-    """Return the length of the longest common subsequence, by the algorithm of Hyyrö: a bit for each of the others."""
+def common_rows(words: Sequence[str], others: Sequence[str]) -> list[int]:
+    """Return what `in_common` reads: for each number of words from the end, how they match the others.
+
+    It is the algorithm of Hyyrö: a bit for each of the others, from the end, is 0 where the longest common subsequence
+    grows.
+    """
     places: dict[str, int] = {}
-    for at, other in enumerate(others):
+    for at, other in enumerate(reversed(others)):
         places[other] = places.get(other, 0) | 1 << at
-    row = full = (1 << len(others)) - 1
-    for found in filter(None, map(places.get, words)):
-        used = row & found
+    row = -1
+    rows = [row]
+    for word in reversed(words):
+        used = row & places.get(word, 0)
         row = (row + used) | (row - used)
-    return (~row & full).bit_count()
+        rows.append(row)
+    return rows
+
+
+def in_common(rows: Sequence[int], count: int, others: int) -> int:
+    """Return the length of the longest common subsequence of so many words from the end, and so many of the others."""
+    return (~rows[count] & ((1 << others) - 1)).bit_count()
 
 
 def _cost(bridged: int, same: int) -> float:
@@ -315,29 +401,14 @@ def _cost(bridged: int, same: int) -> float:
     return _PENALTY * (bridged - same) - same
 
 
-def _gains(best: ChainNode, before: ChainNode, cost: float, count: float) -> bool:
-    """Return whether a chain that goes on after changed words is better than the best."""
-    gain = count - cost
-    return before.score + gain > best.score or (before.anchored > 0 and before.anchored + gain > best.anchored)
-
-
-def _better(best: ChainNode, before: ChainNode, cost: float, count: float) -> ChainNode:
-    """Return the better of a chain and one that goes on after changed words."""
-    score, start, anchored, anchored_start, run = best
-    if before.score > cost and before.score - cost + count > score:
-        score, start = before.score - cost + count, before.start
-    if before.anchored > max(cost, 0.0) and before.anchored - cost + count > anchored:
-        anchored, anchored_start = before.anchored - cost + count, before.anchored_start
-    return ChainNode(score, start, anchored, anchored_start, run)
+def _begun_at(live: LiveChains, at: int) -> LiveChains:
+    """Return chains as if they began at a place."""
+    moved = {id(node): node._replace(start=at, anchored_start=at) for node in live.nodes.values()}
+    return live._replace(begin=at, nodes={place: moved[id(node)] for place, node in live.nodes.items()})
 
 
 def _begin(node: ChainNode) -> int:
     return min(node.start, node.anchored_start)
-
-
-def _counted_from(live: LiveChains, index: int, at: int) -> LiveChains:
-    nodes = {place: node._replace(start=0, anchored_start=0) for place, node in live.nodes.items()}
-    return live._replace(pair=live.pair - index, end=live.end - at, begin=0, nodes=nodes)
 
 
 _SURE = 2.0  # so many times the words that are needed make it certain
@@ -346,7 +417,7 @@ _SURE = 2.0  # so many times the words that are needed make it certain
 class ScanPosition(NamedTuple):
     """How a text goes on where it was cut: the chains of words, and the stretch, that go on there."""
 
-    chains: CutChains | None = None
+    chains: WordChains | None = None
     stretch: StretchSeam | None = None
 
 
@@ -385,25 +456,24 @@ class LeakScan(NamedTuple):
 
     def shown(self) -> list[ShownStretch]:
         """Return what shows a prompt, in order and disjoint."""
+        taken = (
+            ShownStretch(self.view.low(one.start), self.view.high(one.end), min(one.sure / _SURE, 1.0))
+            for one in self.chains.taken
+        )
         hidden = (ShownStretch(one.start, one.end, 1.0) for one in self.stretches.hidden)
-        return _united([*map(self._shown, set(self.chains.taken)), *hidden])
-
-    def _shown(self, taken: TakenStretch) -> ShownStretch:
-        sure = min(taken.worth / (taken.need * _SURE), 1.0)
-        return ShownStretch(self.view.low(taken.start), self.view.high(taken.end), sure)
+        return _united([*taken, *hidden])
 
     def decided(self, shown: Sequence[ShownStretch]) -> tuple[int, ScanPosition]:
         """Return the last place up to which all is decided, and how the text goes on there; it cuts no character."""
         hold = self._lowered(shown)
-        if hold == 0:
-            return 0, self.begun
-        chains = next((cut for cut in self.chains.cuts if cut.at == hold), None)
-        return hold, ScanPosition(chains, next((seam for seam in self.stretches.seams if seam.at == hold), None))
+        seams = self.stretches.seams
+        seam = self.begun.stretch if hold == 0 else next((seam for seam in seams if seam.at == hold), None)
+        return hold, ScanPosition(self.chains.decided(hold), seam)
 
     def _lowered(self, shown: Sequence[ShownStretch]) -> int:
         whole = [(one.start, one.end) for one in shown]
         whole += self.canaries
-        whole += ((cut.begin, cut.at) for cut in self.chains.cuts)
+        whole += self.chains.cuts
         whole += self._pieces()
         hold, before = self.hold, -1
         while hold != before:

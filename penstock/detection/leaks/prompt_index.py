@@ -20,6 +20,7 @@ from penstock.detection.encoded import BLOB, UNITS, Hidden, have_run, hidden_str
 from penstock.detection.leaks.passages import (
     FAR,
     LEAST,
+    LONG_HELD,
     TEXT_START,
     LeakScan,
     Passages,
@@ -28,7 +29,7 @@ from penstock.detection.leaks.passages import (
     masked,
 )
 from penstock.detection.spans import Span
-from penstock.detection.words import NO_WORDS, PlainView, cut, has_letters, known_words, small, spellings
+from penstock.detection.words import NO_WORDS, PlainView, has_letters, known_words, placed, small, spellings
 from penstock.engine.values.errors import OptionError
 
 if TYPE_CHECKING:
@@ -254,9 +255,11 @@ class PromptIndex:
         words = spellings(read[:whole])
         if (len(words) >= UNITS and have_run(words)) or (canaries and any(self._canaries.find(read))):
             return None
-        held = self._open_passage(read, words, whole) if words else whole
+        held = whole if self._passages.firsts.isdisjoint(words) else self._open_passage(read, words, whole)
         if final or held is None:
             return None if held is None else len(text)
+        if whole - held > LONG_HELD:  # `scan` does not read it again with each piece
+            return None
         held = min(held, open_run(read, words, whole))
         held = min(held, self._canaries.hold(read)) if canaries else held
         if view is not None:
@@ -269,9 +272,10 @@ class PromptIndex:
         None: the words before the place show a passage, or make up too long a chain.
         """
         passages = self._passages
-        lettered = [word for word in words if word.isalpha() or has_letters(word)]
+        lettered = words if all(map(str.isalpha, words)) else [*filter(has_letters, words)]
         if not passages.pairs.keys().isdisjoint(pairwise(lettered)):
-            chains = WordChains(cut(text[:end]).lettered(), passages)
+            chains = WordChains(passages)
+            chains.follow(placed(text, lettered))
             return None if chains.taken or chains.cuts else chains.hold(end)
         if lettered and lettered[-1] in passages.firsts:
             low = text.rfind(lettered[-1], 0, end)
@@ -295,9 +299,8 @@ class PromptIndex:
         words, tail = NO_WORDS, len(view.text)
         if not final or begun != TEXT_START or self._words_matter(view.text):
             words, tail = known_words(view.text, final=final, cut_off=seam is not None and seam.within)
-        lettered = words.lettered()
-        read = lettered if before is None else before.resumed(lettered)
-        chains = WordChains(read, self._passages, before.live if before else ())
+        chains = WordChains(self._passages) if before is None else before
+        chains.follow(words.lettered())
         found = stretches(view, words, tail, inside=seam is not None, final=final)
         hidden = hidden_stretches(view, found, self._hides, seam.over if seam else ())
         hold = len(view.text)
@@ -326,7 +329,9 @@ class PromptIndex:
         found = [*self._canaries.find(view.text)]
         words, tail = known_words(view.text, final=True)
         if self._passages.anchored(words.words):
-            found += ((taken.start, taken.end) for taken in WordChains(words.lettered(), self._passages).taken)
+            chains = WordChains(self._passages)
+            chains.follow(words.lettered())
+            found += ((taken.start, taken.end) for taken in chains.taken)
         if depth > 1:
             for within in stretches(view, words, tail, inside=False, final=True).found:
                 hides = self._hides(view.plain[within.start : within.end], depth - 1)
