@@ -123,6 +123,9 @@ LONG_HELD = 100
 """How many characters of chains may be read again with each piece of text that follows."""
 
 _BRIDGED = 2  # words that are bridged, for each word that a chain has
+LONE = 2 * _BRIDGED
+"""How many words may follow a pair of words alone, if each counts as one, before it cannot go on any more."""
+
 _PENALTY = 0.25  # what each changed word costs
 
 

@@ -20,6 +20,7 @@ from penstock.detection.encoded import BLOB, UNITS, Hidden, have_run, hidden_str
 from penstock.detection.leaks.passages import (
     FAR,
     LEAST,
+    LONE,
     LONG_HELD,
     TEXT_START,
     LeakScan,
@@ -273,10 +274,15 @@ class PromptIndex:
         """
         passages = self._passages
         lettered = words if all(map(str.isalpha, words)) else [*filter(has_letters, words)]
-        if not passages.pairs.keys().isdisjoint(pairwise(lettered)):
+        known = [at for at, pair in enumerate(pairwise(lettered)) if pair in passages.pairs]
+        if len(known) > 1:
             chains = WordChains(passages)
             chains.follow(placed(text, lettered))
             return None if chains.taken or chains.cuts else chains.hold(end)
+        if known and len(lettered) - known[0] - 3 <= LONE:  # most of prose that is held, so no chains are followed
+            _, starts, ends, _ = placed(text, lettered[: known[0] + 2])
+            if end - ends[-1] <= FAR:
+                return starts[-2]
         if lettered and lettered[-1] in passages.firsts:
             low = text.rfind(lettered[-1], 0, end)
             return low if end - low - len(lettered[-1]) <= FAR else end
