@@ -36,9 +36,7 @@ class HeldAnswers:
 
     def __init__(self) -> None:
         self._held: list[HeldAnswer] = []
-        self._ends: list[
-            tuple[str, int]
-        ] = []  # of answers that were let go: the message, and how many chunks lead there
+        self._ends: list[tuple[str, int]] = []  # of answers that were let go: message, and how many chunks lead there
         self._sent: list[tuple[int, Sequence[str]]] = []  # how many answers came before, and the ids of the texts
 
     def hold(self, message: Message, chunks: list[Chunk]) -> None:
