@@ -82,15 +82,15 @@ _MOST_MONTHS = 12
 
 def births(text: str, start: int, *, final: bool) -> Scan:
     """Return the traces of dates after a word for birth."""
+    plain = text[max(start - _REACH - _CUE_READ, 0) :].lower()
+    if not any(map(plain.__contains__, _STEMS)):
+        return [], len(text)
     dated = _DATED.search(kinds(text, start))
     if dated is None:
         start = len(text) if final else max(start, len(text) - _READ)
         if not _BEGUN.search(text, start):
             return [], len(text)
     low = max(start + (max(dated.start() - _READ, 0) if dated else 0) - _REACH - _CUE_READ, 0)
-    plain = text[low:].lower()
-    if not any(map(plain.__contains__, _STEMS)):
-        return [], len(text)
     found = _behind_cues(text, low)
     if final:
         matches, hold = list(found), len(text)

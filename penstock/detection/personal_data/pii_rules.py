@@ -86,6 +86,7 @@ _SSN_CUE = re.compile(r"(?i)\bssns?\b|social.{0,3}sec|\bsin\b|\bss ?#|\bss ?no")
 
 _IPV4 = StreamPattern(r"(?:\d{1,3}\.){3}\d{1,3}(?![\w]|\.\d)")
 _VERSION_CUE = re.compile(r"(?i)(?:\bv|\bver|version|release|build|firmware|\bapi)[ .:#=]{0,3}$")
+_QUAD_TRIGGER = r"\.(?<=[0-9]\.)[0-9]{1,3}\.[0-9]{1,3}\.[0-9]"
 _IPV4_READ, _IPV6_READ = 20, 64
 _BROADCAST = "255.255.255.255"
 _IPV6 = StreamPattern(
@@ -93,6 +94,7 @@ _IPV6 = StreamPattern(
 )
 
 _IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}\d\d", re.ASCII)
+_IBAN_TRIGGER = r"[0-9](?<=[A-Za-z]{2}.)[0-9]"
 _IBAN_AHEAD = 2  # characters that may have to be seen: a space, and a character behind it
 _IBAN_CHAR = re.compile(r"[ -]?([A-Za-z0-9])")
 
@@ -246,8 +248,8 @@ PII = (
     _rule("phone", r"\d", phones, 6),
     _rule("ssn", r"\d", ssns, 9),
     _rule("credit-card", r"\d", cards, 12),
-    _rule("iban", r"\d", ibans),
-    _rule("ip-address", r"\.(?<=[0-9]\.)[0-9]", ip_addresses_4),
+    _rule("iban", _IBAN_TRIGGER, ibans),
+    _rule("ip-address", _QUAD_TRIGGER, ip_addresses_4),
     _rule("ip-address", ":[0-9A-Fa-f]{0,4}:", ip_addresses_6),
 )
 """The rules in the order of the reference, then those that it does not have."""
@@ -297,7 +299,7 @@ def _is_address(found: str) -> bool:
 
 
 ADDRESSES: tuple[BuiltInRule, ...] = (
-    BuiltInRule("ip-address", "[IP_ADDRESS]", r"\.(?<=[0-9]\.)[0-9]", _ipv4),
+    BuiltInRule("ip-address", "[IP_ADDRESS]", _QUAD_TRIGGER, _ipv4),
     BuiltInRule("ip-address", "[IP_ADDRESS]", ":[0-9A-Fa-f]{0,4}:", _ipv6),
 )
 """IPv4 and IPv6."""
@@ -346,7 +348,7 @@ CUED_IBANS: tuple[BuiltInRule, ...] = (
     BuiltInRule(
         "iban",
         "[IBAN]",
-        r"\d",
+        _IBAN_TRIGGER,
         _Mistyped(
             StreamPattern(
                 r"(?<![A-Za-z0-9])[A-Z]{2}\d{2}(?:[A-Z0-9]{11,30}|(?:[ -][A-Z0-9]{4}){2,7}(?:[ -][A-Z0-9]{1,3})?)"

@@ -123,15 +123,20 @@ def _login(found: str) -> bool:
 
 
 _OPTION = "-(?<![A-Za-z0-9_-]-)"
-_ANY_OPTION = f"{_OPTION}-?[A-Za-z]"
+_OPTION_NAME = "-?[A-Za-z][A-Za-z._-]{0,32}"
 _COMMAND_LINES = (
     _rule(
         "command-password",
-        rf"{_OPTION}(?P<option>-?[A-Za-z][A-Za-z._-]{{0,32}})\s{{1,4}}{_ARGUMENT}",
-        _ANY_OPTION,
+        rf"{_OPTION}(?P<option>{_OPTION_NAME})\s{{1,4}}{_ARGUMENT}",
+        rf"{_OPTION}{_OPTION_NAME}(?=\s)",
         _follows,
     ),
-    _rule("command-password", rf"{_OPTION}(?P<option>{'|'.join(_ATTACHED)}){_ARGUMENT}", _ANY_OPTION, _attached),
+    _rule(
+        "command-password",
+        rf"{_OPTION}(?P<option>{'|'.join(_ATTACHED)}){_ARGUMENT}",
+        rf"{_OPTION}(?:{'|'.join(_ATTACHED)})(?=\S)",
+        _attached,
+    ),
     pattern_rule(
         "command-password",
         "[PASSWORD]",
@@ -218,7 +223,7 @@ _CALLS = (
         "[PASSWORD]",
         rf"""\((?<={_CALLEE}\()\s{{0,8}}(?:[\w.$]{{1,40}},\s{{0,8}})?{_QUOTED}(?:,\s{{0,16}}{_QUOTED})?,\s{{0,16}}"""
         r"""["'](?P<secret>[^"'\s<>${]{5,128})["']\s{0,4}[,)]""",
-        trigger=r"\((?<=[A-Za-z]\()",
+        trigger=r"\((?<=(?:al|ls|th|on|in|ct|DO)\()",
         check=lambda found: (
             values.password(found) and (_has_sign(found) or not values.wordy(found)) and "." not in found
         ),

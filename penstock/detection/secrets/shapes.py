@@ -33,7 +33,9 @@ UNMARKED = (  # no prefix to jump to: something in the middle is, or a word near
         check=values.random,
         grow=True,
     ),
-    pattern_rule("truenas-key", "[API_KEY]", r"-(?<=\d-)[A-Za-z0-9]{64}(?!\w)", trigger="-(?<=[0-9]-)", grow=True),
+    pattern_rule(
+        "truenas-key", "[API_KEY]", r"-(?<=\d-)[A-Za-z0-9]{64}(?!\w)", trigger="-(?<=[0-9]-)[A-Za-z0-9]{9}", grow=True
+    ),
     pattern_rule("webhook", "[API_KEY]", rf"https://(?:{'|'.join(WEBHOOKS)})", trigger="https://"),
     pattern_rule(
         "azure-key",
@@ -68,7 +70,7 @@ UNMARKED = (  # no prefix to jump to: something in the middle is, or a word near
         "okta-key",
         "[API_KEY]",
         r"(?<![\w-])00[\w-]{39}[A-Za-z0-9](?![\w-])",
-        trigger="00(?<![A-Za-z0-9_-]00)",
+        trigger="00(?<![A-Za-z0-9_-]00)[A-Za-z0-9_-]{9}",
         near="okta",
         check=values.random,
     ),
@@ -77,7 +79,7 @@ UNMARKED = (  # no prefix to jump to: something in the middle is, or a word near
         "figma-key",
         "[API_KEY]",
         r"(?<!\w)\d{4}-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?!\w)",
-        trigger="-(?<=[0-9]{4}-)",
+        trigger="-(?<=[0-9]{4}-)[0-9a-f]{8}-",
         near="figma",
     ),
 )

@@ -44,6 +44,25 @@ def test_the_triggers_that_stand_in_a_text_are_those_whose_patterns_match(seed: 
         assert triggers.none_in(text, start) == (not standing and len(text) - start <= 400), text
 
 
+@pytest.mark.parametrize(
+    ("said", "name", "found"),
+    [
+        ("1.2 s of 3.11.7", "ip-address", "at 10.0.1.7 of"),
+        ("AB 12, C12, 12", "iban", "FR76 3000 6000 0112 3456 7890 189"),
+        ("2026-11-26, 1-2", "figma-key", "figma 1234-0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f"),
+        ("2026-11-26, 1-2", "truenas-key", f"1-{'Ab3dE6gH' * 8}"),
+        ("007, 00", "okta-key", "okta 00aBcDeFgHiJkLmNoPqRsTuVwXyZ0123456789abAb"),
+        ("(`--quick`), pre-set", "command-password", "mysql -u root -pS3cr3t!x"),
+        ("print(x), f(a)", "password", 'PDO("mysql", "root", "s3cr3t!!")'),
+    ],
+)
+def test_a_trigger_is_as_much_of_a_match_as_stands_in_one_word(said: str, name: str, found: str) -> None:
+    """Numbers, dates and calls of prose are none; what matches has one."""
+    triggers = Triggers({rule.trigger: rule.name for rule in RULES})
+    assert name not in triggers.standing_in(said, 0)
+    assert name in triggers.standing_in(found, 0)
+
+
 def test_a_look_sees_the_characters_that_are_not_read_as_they_are_written() -> None:
     """They belong to no trigger, but a text with one of them is not passed over."""
     triggers = Triggers({"zation": 1}, "\\%")
