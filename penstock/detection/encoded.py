@@ -315,17 +315,17 @@ def is_prose(text: str, start: int = 0) -> bool:
 
 def _has_no_stretch(text: str) -> bool:
     """Return whether a text that is plain has no stretch, at a glance. Guards share it."""
-    return len(text) < _LEAST_PIECES or view_of(text, _reads_as_words)
+    return view_of(text, _reads_as_words)
 
 
 def _reads_as_words(text: str) -> bool:
-    return next(_blobs_from(text, 0), None) is None and not _is_apart(text)
+    return len(text) < _LEAST_PIECES or (next(_blobs_from(text, 0), None) is None and not _is_apart(text))
 
 
 def _ends_with_first(text: str) -> bool:
     """Return whether the only stretch of a plain text is a blob that may go on, too short to be judged in slices."""
     last = max(text.rfind(" "), text.rfind("\n")) + 1
-    return text.isascii() and len(text) - last <= PIECE and not _is_apart(text) and _has_no_stretch(text[:last])
+    return text.isascii() and len(text) - last <= PIECE and not _is_apart(text) and _reads_as_words(text[:last])
 
 
 _LONGEST_LETTERS = 4  # of a letter or a code that is no number
@@ -371,9 +371,9 @@ def _is_apart(text: str) -> bool:
 
 _SPACES = frozenset(" \n")
 # Up to the last word that is neither a letter nor a code, and what is behind it.
-_UP_TO_WORD = re.compile(r"(?s:.*)[^\W\d_xX][^\W\d_]{2}(?![^\W_])[\W_]*+")
-# A word that is neither, though it may go on.
-_NO_UNIT = re.compile(rf"[^\W\d_xX][^\W\d_]{{2}}[\W_]|[^\W_]{{{_LONGEST_UNIT + 1}}}")
+_UP_TO_WORD = re.compile(r"(?s:.*)[^\W\d_xX][^\W\d_]{2}[\W_]++")
+# What no letter and no code has, however the word goes on.
+_NO_UNIT = re.compile(rf"[^\W\d_xX][^\W\d_]{{2}}|[^\W_]{{{_LONGEST_UNIT + 1}}}")
 _OF_UNSPACED = deferred(f"[{HAN}{UNSPACED}]")
 
 
@@ -523,16 +523,22 @@ class EncodedSpans:
     def __init__(self, find: Callable[[str], Sequence[Span]]) -> None:
         self._find = find
 
-    @staticmethod
-    def prose(text: str, start: int, *, final: bool) -> str | None:
-        """Return how a text reads from a place on, if it plainly has no stretch there that can be judged; else None.
+    def quiet(self, text: str, start: int, most: int, *, final: bool) -> int | None:
+        """Return where a stretch may begin if the text goes on, at most ``most``; None if one may hide something.
 
-        Each character must read as one; if one does not, the answer is None.
+        If the text is ``final``, that is ``most``. It is None, too, where a long text must be read more closely.
         """
         rest = text[start:] if start else text
         plain = rest if rest.isascii() else read_by_letter(rest)
-        is_prose = plain is not None and (_has_no_stretch(plain) or (not final and _ends_with_first(plain)))
-        return plain if is_prose else None
+        if plain is not None and (
+            _has_no_stretch(plain) if final else _reads_as_words(plain) or _ends_with_first(plain)
+        ):
+            return most if final else start + self.open_from(plain, most - start)
+        if len(rest) > PIECE:
+            return None
+        notes: dict[str, Value] = {}
+        found, hold = self.scan(text, start, notes, final=final)
+        return None if found or notes or hold > most else hold  # what begins anew before it may begin in a stretch
 
     @staticmethod
     def open_from(text: str, most: int) -> int:
@@ -540,17 +546,15 @@ class EncodedSpans:
 
         That is between two words, and at most the given place.
         """
-        if not text.isascii() and _OF_UNSPACED.search(text) is not None:
+        beyond = not text.isascii() and BEYOND.search(text) is not None
+        if beyond and _OF_UNSPACED.search(text) is not None:
             view = PlainView(text)
             words, tail = known_words(view.text, final=False)
             begin = min(stretches(view, words, tail, inside=False, final=False).pending, tail)
             return begin if begin <= most else 0
-        last = (
-            most if text[most - 1 : most] in _SPACES else max(text.rfind(" ", 0, most), text.rfind("\n", 0, most)) + 1
-        )
-        if not last:
-            return 0
-        beyond = not text.isascii() and BEYOND.search(text) is not None
+        last = most
+        if text[most - 1 : most] not in _SPACES:
+            last = max(text.rfind(" ", 0, most), text.rfind("\n", 0, most)) + 1
         found = (_up_to_word_beyond() if beyond else _UP_TO_WORD).match(text, 0, last)
         end = found.end() if found else 0
         return last if end < last and not beyond and _NO_UNIT.search(text, last) else end

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.detection.patterns.built_in import LOOKBACK, BuiltInRule
-from penstock.detection.patterns.scanner import BEGUN, Scanner, is_decided, last_word, lowered
+from penstock.detection.patterns.scanner import BEGUN, Scanner, is_decided, lowered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -109,11 +109,6 @@ class Finder:
             return not state.done
         return state.before == self._scanner.before(text, at) and self._scanner.before(text, since) is not None
 
-    @staticmethod
-    def is_within_word(text: str, start: int) -> bool:
-        """Return whether a text that goes on is one word from a place on, which built-in rules hold whole."""
-        return last_word(text, start) == start
-
     def quiet(self, text: str, start: int, *, final: bool) -> int | None:
         """Return what `scan` would hold back from, or a place before that, if it plainly finds nothing; else None.
 
@@ -122,10 +117,10 @@ class Finder:
         hold = len(text)
         if self._scanner is not None:
             quiet = self._scanner.quiet(text, start, final=final)
-            if quiet is None or quiet == start:
+            if quiet is None or quiet == start or not self._own:
                 return quiet
             hold = quiet
-        for glance in self._glances if self._own else ():
+        for glance in self._glances:
             open_at = glance.quiet(text, start, final=final)
             if open_at is None:
                 return None

@@ -325,7 +325,7 @@ class StreamPattern:
 
     def open_at(self, text: str, start: int, timeout: float | None = None) -> int:
         """Return the first place from ``start`` on at which a match may begin, depending on how the text goes on."""
-        if self.open_patterns is None:
+        if self.open_patterns is None or start >= len(text):
             return start
         if not self.open_patterns.spaced:
             start = max(start, text.rfind(" ", start) + 1, text.rfind("\n", start) + 1)

@@ -32,7 +32,6 @@ from penstock.detection.unicode.disguises import (
     PlainReading,
     is_plain,
     read,
-    read_by_letter,
     read_if_seen,
     reading_of,
 )
@@ -52,10 +51,6 @@ LEAST_WORD = 12
 """How many printable ASCII characters in a row a match of a rule with a prefix has at least."""
 
 _LONG = LETTER_KIND * LEAST_WORD
-
-
-def _has_long_word(text: str, start: int) -> bool:
-    return len(text) - start >= LEAST_WORD and _LONG in in_words(kinds(text, start))
 
 
 def long_words(text: str, start: int) -> Iterator[tuple[int, int]]:
@@ -172,47 +167,52 @@ class Scanner:
         """Return the place from which on more text may matter, if nothing is found in a text so far; else None.
 
         That is cheaper than `search`, which looks for disguises and escapes, and remembers them; in a text that may
-        have either, and in a long one, the answer is None. A text in which each character reads as one is searched as
-        it is written and as it reads. How the text before ``start`` ends must be what `before` returns.
+        have either, and in a long one, the answer is None. A text in which each character is seen is searched as it is
+        written and as it reads. How the text before ``start`` ends must be what `before` returns.
         """
         if len(text) - start > _LARGEST_BLOCK:
             return None
         last = len(text) if final else last_word(text, start)
         if last == start:
             return start  # one word, which goes on: whatever `search` finds, it holds all of it
-        ahead = max(start - LOOKBACK, 0)
-        since = start if text[start - 1 : start] in _SPACES else ahead  # triggers do not look back over white space
-        plain = text[since:].isascii() or is_plain(text, since)
+        plain = text.isascii() or self._is_plain_from(text, start)
         if plain and self._none_in(text, start):
             return last
         if final and not start:
             return None if any(trace.counts for _, trace in self.finish(text, 0, BEGUN)) else last
-        seen = is_plain(text, ahead)
+        seen = is_plain(text, max(start - LOOKBACK, 0))
         if may_escape(text, start) or (plain and not seen and not is_plain(text, start)):
             return None
         find = self._one if plain else self._looked  # a plain text was looked at above
         found, hold = find(text, start, final=final)
         if not seen:
-            context, reading = self._context(text, start), read_by_letter(text[start:])
-            if context is None or reading is None:
+            context = self._context(text, start)
+            if context is None or read_if_seen(text[start:]) is None:
                 return None
-            shift = start - len(context)
-            again, behind = self._looked(context + reading, len(context), final=final)
-            found += [(index, _moved(trace, shift)) for index, trace in again]
-            hold = min(hold, behind + shift)
+            again, behind = self._plain(text, start, context, final=final)
+            found += again
+            hold = min(hold, behind)
         if found:
             hold = lowered(found, hold)
             if any(is_decided(trace, hold) for _, trace in found):
                 return None
         return max(hold, start)
 
+    @staticmethod
+    def _is_plain_from(text: str, start: int) -> bool:
+        """Return whether what a trigger can see from a place on reads as it is written."""
+        since = start if text[start - 1 : start] in _SPACES else max(start - LOOKBACK, 0)  # it sees no word before
+        return text[since:].isascii() or is_plain(text, since)
+
     def _none_in(self, text: str, start: int) -> bool:
-        return self._triggers.none_in(text, start) and not self._has_key(text, start)
+        if not self._triggers.none_in(text, start):
+            return False
+        return len(text) - start < LEAST_WORD or not self._has_key(text, start)
 
     def _has_key(self, text: str, start: int) -> bool:
         """Return whether there is a long word from a place on that `_in_words` finds anything in."""
         key = self._key
-        if key is None or not _has_long_word(text, start):
+        if key is None or _LONG not in in_words(kinds(text, start)):
             return False
         return any(found for low, high in long_words(text, start) for found in matches(key, text, low, high))
 
@@ -288,7 +288,7 @@ class Scanner:
         hold = start + len(reading.source)
         context = text[max(start - LOOKBACK, 0) : start] if before is None else before
         shift = len(context)
-        again, behind = self._one(context + reading.text, shift, final=final)
+        again, behind = self._looked(context + reading.text, shift, final=final)
         if again or behind < shift + len(reading.text):
             places = PlainPlaces(reading)
             hold = min(hold, start + places.start(behind - shift))
@@ -483,7 +483,7 @@ def last_word(text: str, start: int) -> int:
     """Return where the last word begins, or the part of it that a rule may still reach back to."""
     low = max(len(text) - WORD_HELD, start)
     if text.isascii() or text[low:].isascii():
-        return max(text.rfind(" ", low), text.rfind("\n", low), low - 1) + 1
+        return max(text.rfind(" ", low), text.rfind("\n", low)) + 1 or low
     found = _NOT_IN_WORD.search(text, low, concurrent=False)
     return found.end() if found else low
 

@@ -88,7 +88,11 @@ class Triggers(Generic[T]):
             and self._alone.search(text, start) is None
             and self._begun.search(text, start) is None
             and (not self._anywhere or not any(branch.pattern.search(text, start) for branch in self._anywhere))
-            and (text[start:].isascii() or not any(branch.pattern.search(text, start) for branch in self._beyond))
+            and (
+                text.isascii()
+                or text[start:].isascii()
+                or not any(branch.pattern.search(text, start) for branch in self._beyond)
+            )
         )
 
     def standing_in(self, text: str, start: int) -> Iterator[T]:

@@ -133,11 +133,8 @@ class PersonalData:
         That holds for encoded text, too. If the text is ``final``, the place is its end. `scan` need not be called, and
         can be called later with empty ``notes``. The text before ``start`` must be `quiet`, or `is_begun` there.
         """
-        if not final and self._finder.is_within_word(text, start):
-            return start
-        prose = self.encoded.prose(text, start, final=final)
-        held = None if prose is None else self._finder.quiet(text, start, final=final)
-        return held if final or prose is None or held is None else start + self.encoded.open_from(prose, held - start)
+        held = self._finder.quiet(text, start, final=final)
+        return held if held is None or held == start else self.encoded.quiet(text, start, held, final=final)
 
     def is_begun(self, text: str, since: int, at: int, notes: Mapping[str, Value]) -> bool:
         """Return whether `scan`, or the search of encoded text, has nothing in its notes that the text does not tell.

@@ -230,14 +230,11 @@ class SpanGuard(Guard[V]):
         It is None for a guard that is to do something about every text: to ask a judge or the user's own detector, to
         report that a text holds nothing, or to tell sentences of a stream apart.
         """
-        if self._reads_all() or (self.strategy == "filter" and not final):
+        if self.calls is not None or self.judge is not None or self.on_detection is not None:
             return None
-        if notes and not notes[_SEARCH].begun_anew:
+        if (self.strategy == "filter" and not final) or (notes and not notes[_SEARCH].begun_anew):
             return None
         return self.quiet_spans(text, start, final=final)
-
-    def _reads_all(self) -> bool:
-        return self.calls is not None or self.judge is not None or self.on_detection is not None
 
     def scan(
         self, window: TextWindow, ctx: AnyContext

@@ -78,17 +78,39 @@ def test_a_long_word_is_not_searched_unless_a_key_may_begin_in_it(guard: Any, mo
 
 
 def test_text_that_may_be_encoded_is_held_until_it_ends() -> None:
-    """It is decoded once, and then it may hide something."""
+    """It is decoded once; what hides nothing is quiet."""
     guard = PIIDetector()
     blob = "am9lQGV4YW1wbGUuY29tLCBqb2VAZXhhbXBsZS5jb20="
-    assert guard.quiet(f"what it says: {blob}", 0, {}, final=False) == len("what it says: ")
-    assert guard.quiet(f"what it says: {blob} ", 0, {}, final=False) is None
+    link = "[streams](streams.md#when-chunks-are-sent)."
+    for text in (blob, link):
+        assert guard.quiet(f"what it says: {text}", 0, {}, final=False) == len("what it says: ")
+        assert guard.quiet(f"what it says: {text} ", 0, {}, final=False) == len("what it says: ")
+    assert guard.quiet(f"what it says: {blob} that", 0, {}, final=False) is None
     assert guard.quiet(f"what it says: {blob}", 0, {}, final=True) is None
+    assert guard.quiet(f"what it says: {link} that", 0, {}, final=False) == len(f"what it says: {link} ")
+    assert guard.quiet(f"what it says: {link}", 0, {}, final=True) == len(f"what it says: {link}")
 
 
-@pytest.mark.parametrize("said", ["write to joe@example.com today", "wait … for it", "it costs 50% of that", "½ a cup"])
-async def test_a_stream_is_quiet_again_soon(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Behind a finding, and behind characters that read as several, what follows is not searched."""
+@pytest.mark.parametrize(
+    ("text", "held"),
+    [("of 100 me", "of 100 me"), ("of 100 mes", "mes"), ("of 100 xab", "of 100 xab"), ("a b c … d …", "a b c … d …")],
+)
+def test_letters_and_codes_are_held_until_a_word_begins_that_is_neither(text: str, held: str) -> None:
+    """Three letters are no code, however the word goes on, unless the first of them is an x."""
+    assert PIIDetector().quiet(text, 0, {}, final=False) == len(text) - len(held)
+
+
+@pytest.mark.parametrize(
+    ("said", "least"),
+    [
+        ("write to joe@example.com today", 1),
+        ("wait … for it", 0),
+        ("it costs 50% of that", 1),
+        ("½ a cup", 0),
+    ],
+)
+async def test_a_stream_is_quiet_again_soon(said: str, least: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What follows a finding, or an escape, is not searched; characters that read as several need no search."""
     guard = PIIDetector()
     scanned: list[str] = []
     scan = guard.scan
@@ -104,4 +126,4 @@ async def test_a_stream_is_quiet_again_soon(said: str, monkeypatch: pytest.Monke
         out = "".join([chunk.text async for chunk in chunks])
     assert "joe@" not in out
     assert out.endswith(PROSE + ".")
-    assert 0 < len(scanned) < 12
+    assert least <= len(scanned) < (12 if least else 1)
