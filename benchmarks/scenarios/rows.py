@@ -11,6 +11,7 @@ import io
 import json
 import logging
 import shutil
+import sys
 import tempfile
 from itertools import cycle, islice
 from pathlib import Path
@@ -64,9 +65,11 @@ def ours(workflow: str, rows: Path) -> Work:
     out = rows.with_suffix(".ours")
 
     async def work(times: int) -> int:
+        places = [*sys.path]  # the command adds the folder of its workflow, where scenarios have the names of packages
         for _ in range(times):
             with contextlib.redirect_stderr(io.StringIO()):
                 main(["run", workflow, "--input", str(rows), "--output", str(out)])
+        sys.path[:] = places
         return blocked(out)
 
     return work
