@@ -126,6 +126,7 @@ class Conversation:
             self._accept(state)
         if stage.opens == "run":
             self._input = self.payload.message_list
+            self._asked, self._answered = [], True  # what was said before is no answer to it
         if stage.asks:
             self._ask(self.payload)
 

@@ -55,8 +55,6 @@ class HeldAnswers:
 
     def release(self, messages: MessageList) -> tuple[Chunk, ...]:
         """Return the chunks of all held answers, as the messages stand after the last stage, and hold none of them."""
-        if not self._held:
-            return ()
         held, self._held, self._ends = self._held, [], []
         leaving: list[Chunk] = []
         for message, chunks, behind in held:

@@ -831,7 +831,11 @@ class Run:
             earlier = len(run.message_list.response)
             answer = run.message_list.completed(answer)
             info = FrozenDict({**info_of(answer, held), **self._info})
-            outcome = await run.judge_step(answer, info)
+            try:
+                outcome = await run.judge_step(answer, info)
+            except BaseException:  # no verdict, so it is not sent
+                run.forget((answer.id,))
+                raise
             if outcome.blocked:
                 return outcome, None, []
             after = outcome.message_list.get(answer.id)
@@ -848,7 +852,11 @@ class Run:
             run._answers.hold(judged, leaving)
             if not self._last or (after is not None and open_calls(after)):
                 return outcome, after, []
-            outcome = await run._run(STAGES["process_output_result"], None, EMPTY, info)
+            try:
+                outcome = await run._run(STAGES["process_output_result"], None, EMPTY, info)
+            except BaseException:
+                run._drop_held()
+                raise
             return outcome, outcome.message_list.get(answer.id), [] if outcome.blocked else list(outcome.chunks)
 
 
