@@ -177,6 +177,7 @@ class Conversation:
         messages = before.message_list
         said = {message.id for message in messages.response if self._input is None or message.id not in self._input}
         left = messages.with_entries([entry for entry in messages.entries if entry.message.id not in said])
+        del self._asked[1:]
         return Payload(left, self._asked[0].facts)
 
     def forget(self, messages: Iterable[str]) -> None:
@@ -187,11 +188,9 @@ class Conversation:
         """
         now = self.payload.message_list
         gone = [message for message in messages if message in now]
-        facts = self.payload.facts
-        for asked in reversed(self._asked):
-            facts = asked.facts
-            if not any(message in asked.message_list for message in gone):
-                break
+        while len(self._asked) > 1 and any(message in self._asked[-1].message_list for message in gone):
+            self._asked.pop()
+        facts = self._asked[-1].facts if self._asked else self.payload.facts
         self.payload = Payload(now.remove(*gone) if gone else now, facts)
 
     def _begin_step(self, state: RunState) -> None:

@@ -1,4 +1,4 @@
-"""An answer whose late stage gave no verdict, since its reader left or it failed, was not sent: nothing of it stays."""
+"""Answers that were held and not sent, since a late stage gave no verdict or a bad one: nothing of them stays."""
 
 from __future__ import annotations
 
@@ -93,6 +93,23 @@ async def test_an_earlier_answer_that_waits_for_the_last_stage_goes_on_waiting(a
         assert [message.text for message in run.message_list] == ["hi", "first"]
         assert await read(run, ["fine"]) == ["first", "fine"]
         assert dict(run.facts) == {ASKED: "hi", SEEN: "firstfine"}
+
+
+async def test_a_verdict_about_all_answers_takes_the_facts_of_each_along() -> None:
+    """The first one waits for the last stage, since it calls a tool."""
+
+    class Rejects(Late):
+        async def process_output_result(self, ctx: Any) -> None:
+            ctx.abort("no")
+
+    call = Chunk("tool-call", id="c1", payload={"call_id": "c1", "name": "find", "args": {}})
+    async with Workflow("w").then(Rejects()).start() as run:
+        await run.process_input("hi")
+        assert await read(run, [Chunk("text-delta", id="t", text="first"), call]) == []
+        assert await read(run, ["second"]) == []
+        assert run.tripwire is not None
+        assert [message.text for message in run.message_list] == ["hi"]
+        assert dict(run.facts) == {ASKED: "hi"}
 
 
 async def test_an_answer_that_was_sent_stays_where_the_last_stage_holds_none() -> None:
