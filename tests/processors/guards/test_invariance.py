@@ -20,6 +20,19 @@ TEXTS = [
     "短い文。これは日本語の文章です。もう一つの文があります。",
 ]
 
+# Longer than several windows of every guard, with ends of sentences, without, and with none but line breaks.
+LONG = [
+    "I will kill you, you idiot. The weather is nice today, and we went home. " * 14,
+    "those people are vermin and the trains were late " * 25,
+    "他们都该死。今天天气很好，我们回家了。" * 40 + "fuck you bitch\n" * 30,
+]
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if "moderation" in case.name], ids=lambda case: case.name)
+async def test_a_long_stream_leaves_as_the_whole_answer_does(case: Case) -> None:
+    """Moderation without a model has the longest windows."""
+    assert await differences(case, LONG, every=False) == []
+
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 async def test_a_stream_leaves_as_the_whole_answer_does(case: Case) -> None:
