@@ -182,7 +182,7 @@ async def _hooked(placed: _Placed, claims: Any, hook: Any, call: StageCall, payl
         if any(edit.hidden for edit in edits)
     )
     edits = edits_of(before, after, told, placed.path, hidden)
-    changed = reshaped(before, after)
+    changed = reshaped(before, after, told)
     hidden = changed if claims.role == "guard" else frozenset(spot for spot in changed if area(spot) in hidden)
     if claims.role == "guard":  # all that it takes away is hidden
         edits = {
@@ -346,7 +346,7 @@ class _DagWalk:
         alone = Join(seen.payload, [Way(member.id, name_of(member.node), end)], None)
         alone.state()
         self.ends[member.id] = end.payload
-        self.met[before | {member.id}] = _Met(before, end.completed(name_of(member.node)), alone.credit)
+        self.met[before | {member.id}] = _Met(before, end.completed(name_of(member.node), seen.payload), alone.credit)
 
     def state(self, members: Members) -> Payload:
         """Return what members add up to, each of which stands there with all before it."""
@@ -412,7 +412,7 @@ class _DagWalk:
             for spot in {**done.edits, **whole.edits}
         }
         rest = {spot: edits for spot, edits in rest.items() if edits}
-        if not reshaped(self.state(common), done.payload):
+        if not reshaped(self.state(common), done.payload, done.edits):
             return State(whole.payload, texts(done.payload), rest, whole.left, whole.hidden, whole.reshaped)
         hidden = hiding(whole.edits) | {area(spot) for spot in whole.hidden}
         there = texts(done.payload)

@@ -327,7 +327,7 @@ class State:
         self, after: Payload, edits: dict[Spot, Edits], left: dict[str, list[int]], hidden: frozenset[Spot]
     ) -> State:
         """Return the state after these edits of its texts, and whatever else leads to the payload."""
-        reshapes: bool | None = _shape(self.payload) != _shape(after)
+        reshapes: bool | None = _shape(self.payload) != _shape(after) or bool(moved_parts(self.payload, after, edits))
         if not reshapes and not any(spot[0] == "messages" for spot in edits):
             reshapes = None
         first = self.reshaped is None
@@ -350,11 +350,15 @@ class State:
         made = {spot: one for spot, one in made.items() if spot in now}
         return State(after, self.fork, made, {}, hidden, reshapes or self.reshaped)
 
-    def completed(self, step: str) -> State:
-        """Return the state with edits that lead to each text that stands where it stood, also if none are known."""
-        made = dict(self.edits)
+    def completed(self, step: str, before: Payload) -> State:
+        """Return the state with edits that lead to each text that stands where it stood, also if none are known.
+
+        ``before`` is the payload at the fork; where parts moved since, no edit leads from one to the other.
+        """
+        moved = moved_parts(before, self.payload, self.edits)
+        made = without(self.edits, moved)
         now = texts(self.payload)
-        for spot, was in self.fork.items():
+        for spot, was in without(self.fork, moved).items():
             if spot in now and edited(was, made.get(spot, ())) != now[spot]:
                 made[spot] = difference(was, now[spot], step, hides=self.hides(spot))
         return replace(self, edits=made)
@@ -391,13 +395,52 @@ def parts_left(before: Payload, after: Payload) -> dict[str, list[int]]:
     return found
 
 
-def reshaped(before: Payload, after: Payload) -> frozenset[Spot]:
-    """Return where a step changed parts, or values with texts, by more than edits."""
+def moved_parts(before: Payload, after: Payload, edits: dict[Spot, Edits]) -> set[str]:
+    """Return the messages with as many parts as before, of which one stands where another one stood."""
+    now = {entry.message.id: entry.message.parts for entry in after.message_list.entries}
+    old = {entry.message.id: entry.message.parts for entry in before.message_list.entries}
+    return {key for key in old if key in now and _moved(("messages", key, "parts"), old[key], now[key], edits)}
+
+
+def _moved(spot: Spot, old: tuple[Any, ...], new: tuple[Any, ...], edits: dict[Spot, Edits]) -> bool:
+    """Tell whether there are as many parts as before, and one stands where another one stood.
+
+    A part that changed by its edits alone stands where it stood. Any other is looked for where others were changed.
+    """
+    if len(old) != len(new):
+        return False
+    told = [_rewritten(part, (*spot, len(old), index), edits) for index, part in enumerate(old)]
+    strange = [index for index, part in enumerate(new) if part not in (old[index], told[index])]
+    changed_ones = [was for was, now in zip(old, new, strict=True) if was != now]
+    return any(new[index] in changed_ones for index in strange)
+
+
+def without(found: dict[Spot, Any], moved: set[str]) -> dict[Spot, Any]:
+    """Return what stands elsewhere than in these messages."""
+    return {spot: value for spot, value in found.items() if spot[0] != "messages" or spot[1] not in moved}
+
+
+def _rewritten(part: Any, spot: Spot, edits: dict[Spot, Edits]) -> Any:
+    """Return a part after edits of its texts."""
+
+    def made(value: Any, there: Spot) -> Any:
+        if isinstance(value, str):
+            return edited(value, edits.get(there, ()))
+        within = inside(value)
+        return value if within is None else outside(value, {k: made(v, (*there, k)) for k, v in within.items()})
+
+    kind = type(part).__name__
+    return replace(part, **{name: made(getattr(part, name), (*spot, kind, name)) for name in part.texts})
+
+
+def reshaped(before: Payload, after: Payload, edits: dict[Spot, Edits]) -> frozenset[Spot]:
+    """Return where parts, or values with texts, changed by more than these edits."""
     found: set[Spot] = set()
+    moved = moved_parts(before, after, edits)
     now = {entry.message.id: entry.message for entry in after.message_list.entries}
     for entry in before.message_list.entries:
         old, new = entry.message, now.get(entry.message.id, entry.message)
-        if len(old.parts) != len(new.parts):
+        if len(old.parts) != len(new.parts) or old.id in moved:
             found.add(("messages", old.id, "parts"))
         elif _parts_shape(old) != _parts_shape(new):
             found |= {
@@ -425,7 +468,7 @@ def edits_of(
 
     ``hidden`` says in which messages and fields it told of edits that hide text.
     """
-    was, now = texts(before), texts(after)
+    was, now = without(texts(before), moved_parts(before, after, told)), texts(after)
     found: dict[Spot, Edits] = {}
     for spot in was:
         if spot in now:
@@ -516,7 +559,9 @@ class Join:
     """What branches become where they meet."""
 
     def __init__(self, base: Payload, ways: Sequence[Way], policy: Any) -> None:
-        self.base, self.ways, self.policy = base, ways, policy
+        self.base, self.policy = base, policy
+        self.moved = {way.path: moved_parts(base, way.end.payload, way.end.edits) for way in ways}
+        self.ways = [replace(w, end=replace(w.end, edits=without(w.end.edits, self.moved[w.path]))) for w in ways]
         self.culprits: set[str] = set()
         self.edits: dict[Spot, Edits] = {}
         self.left: dict[str, list[int]] = {}
@@ -594,7 +639,8 @@ class Join:
     def compare(self, spot: Spot, before: Any, value: Any, *, hides: bool) -> None:
         """Note what a merge function changed: edits of texts where the parts are of the same kinds as before."""
         self.credit[spot] = "merge"
-        if spot[2:] != ("parts",) or [_part_shape(part) for part in before] != [_part_shape(part) for part in value]:
+        others = spot[2:] != ("parts",) or _moved(spot, before, value, {})
+        if others or [_part_shape(part) for part in before] != [_part_shape(part) for part in value]:
             self.hidden |= {spot} if hides else set()
             return
         for index, (was, now) in enumerate(zip(before, value, strict=True)):
@@ -759,6 +805,7 @@ class Join:
         """Return the parts of a message: by index, some taken out; new ones are taken whole."""
         count = len(old.parts)
         known = [(way, m, way.end.left.get(old.id) or _left(old.parts, m.parts)) for way, m in ends]
+        known = [(way, m, None if old.id in self.moved[way.path] else kept) for way, m, kept in known]
         touched = [(w, m.parts) for w, m in ends if m.parts != old.parts or any(s[:2] == spot for s in w.end.edits)]
         left = [(way, m, kept) for way, m, kept in known if kept is not None]
         if len(left) < len(known):

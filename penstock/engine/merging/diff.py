@@ -206,7 +206,7 @@ class _Diff:
 
     def _parts(self, old: Message, new: Message) -> None:
         path = ("messages", new.id, "parts")
-        if len(old.parts) == len(new.parts):
+        if len(old.parts) == len(new.parts) and not self._moved(old, new):
             for index, (was, now) in enumerate(zip(old.parts, new.parts, strict=True)):
                 if was is not now:
                     self._part(was, now, (*path, index))
@@ -219,16 +219,27 @@ class _Diff:
             if index not in kept:
                 self.others[*path, index] = Gone(hides=self._hides(path))
 
+    def _moved(self, old: Message, new: Message) -> bool:
+        """Tell whether a part stands where another one stood, and no known edits made it what it is."""
+        pairs = enumerate(zip(old.parts, new.parts, strict=True))
+        changed = [(index, was, now) for index, (was, now) in pairs if was is not now and was != now]
+        if len(changed) == 1:
+            return False
+        left = {was for _, was, _ in changed}
+        came = [(index, was, now) for index, was, now in changed if now in left]
+        return any(_edited_part(was, self._known_at(new.id, index)) != now for index, was, now in came)
+
+    def _known_at(self, message_id: str, part: int) -> dict[Path, Edits]:
+        return {at.path: edits for at, edits in self._known.items() if (at.message_id, at.part) == (message_id, part)}
+
     def _part(self, was: Part, now: Part, path: PayloadPath) -> None:
         if type(was) is not type(now):
             self._put(path, now)
             return
-        mine = {at.path: edits for at, edits in self._known.items() if (at.message_id, at.part) == (path[1], path[3])}
-        if mine:
-            texts = _edited(dict(part_texts(was)), mine)
-            if texts is not None and with_part_texts(was, texts) == now:
-                self._use(mine, path[1], path[3])
-                return
+        mine = self._known_at(path[1], path[3])
+        if mine and _edited_part(was, mine) == now:
+            self._use(mine, path[1], path[3])
+            return
         for item in fields(was):
             before, after = getattr(was, item.name), getattr(now, item.name)
             self._value(before, after, (*path, item.name), is_text=item.name in was.texts)
@@ -313,6 +324,12 @@ def _edited_value(value: Value, name: str, edits: Mapping[Path, Edits]) -> Value
     """Return a JSON value after edits; None where an edit has no text to work on."""
     texts = _edited(dict(leaves(value, (name,))), edits)
     return None if texts is None else rewrite(value, texts, (name,))
+
+
+def _edited_part(part: Part, edits: Mapping[Path, Edits]) -> Part | None:
+    """Return a part after edits of its texts; None where an edit has no text to work on."""
+    texts = _edited(dict(part_texts(part)), edits)
+    return None if texts is None else with_part_texts(part, texts)
 
 
 def _edited(present: Mapping[Path, str], edits: Mapping[Path, Edits]) -> dict[Path, str] | None:

@@ -165,6 +165,48 @@ def test_a_policy_cannot_choose_the_side_that_shows_what_the_other_hid(*, guard:
     assert how == ("blocked" if guard else "conflict")
 
 
+class Moves(Processor):
+    """Puts each part where the one before it stood, and adds one."""
+
+    role = "transform"
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+
+    def process_input_step(self, ctx: Any) -> MessageList:
+        """Move them."""
+        (message,) = ctx.messages
+        return ctx.message_list.replace(message.with_parts((*message.parts[1:], TextPart("note"))))  # type: ignore[no-any-return]
+
+
+def ends(made: Workflow, *parts: TextPart) -> str:
+    """Return how a workflow ends, as plan and interpreter agree."""
+    root, message = resolve(made.root), Message.user(parts, id="m", created_at=NOON)
+    check_plan(root, (message,))
+    return run_without_loop(compiled(root, Payload(MessageList([message]))), "w")[0]
+
+
+@pytest.mark.parametrize("merge", ["first", "last", pick("m"), pick("h")])
+@pytest.mark.parametrize("steps", [1, 2])
+def test_a_part_that_moved_does_not_show_what_was_hidden_in_it(merge: Any, steps: int) -> None:
+    """Also where the message has as many parts as before."""
+    moves: Any = Moves("m") if steps == 1 else Workflow("m").then(Moves("m")).then(does("t", Op("metadata", 0, 1)))
+    made = Workflow("w").parallel(Hides("h", 1, set()), moves, merge=merge)
+    if merge in ("first", pick("h")):
+        assert ends(made, *SECRETS) == "passed"
+        assert left_of(made) == ["one", "[X] two", "three"]
+    else:
+        assert ends(made, *SECRETS) == "blocked"
+
+
+@pytest.mark.parametrize("merge", ["first", "last"])
+def test_a_part_that_moved_is_found_though_edits_fit_what_stood_there(merge: Any) -> None:
+    """What the second step hid in the third part looks like what it would have hidden in the second."""
+    moves = Workflow("m").then(Moves("m")).then(Hides("t", 0, set(), guard=False))
+    made = Workflow("w").parallel(Hides("h", 2, set()), moves, merge=merge)
+    assert ends(made, TextPart("S1! x"), TextPart("S2! x"), TextPart("S3! x")) == "blocked"
+
+
 def test_what_a_merge_function_returns_is_compared_with_what_stood_there() -> None:
     """It returns the message's parts; only the one that it changed can be in conflict behind it."""
 
