@@ -9,11 +9,12 @@ from __future__ import annotations
 import functools
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
 
+from penstock.engine.execution.boundary import passes_through
 from penstock.engine.execution.offloading import is_long_value
 from penstock.engine.processor.payload import Payload
 from penstock.engine.processor.stages import STREAM
@@ -64,6 +65,8 @@ if TYPE_CHECKING:
     from penstock.engine.streams.sources import Source
     from penstock.engine.values.tripwire import Tripwire
 
+
+T = TypeVar("T")
 
 _JUDGES_HELD = frozenset({"tool-input-end", "tool-call", "text-end", "reasoning-end", *STEP_ENDS})
 _SELDOM, _OFTEN = 63, 7  # a loop of quick hooks looks at the clock once in 64 chunks, one that reads texts in 8
@@ -214,6 +217,7 @@ class OutputStream:
         self._scope: anyio.CancelScope | None = None
         self._checks = host.run_checks if host.has_checks else None
         self._checked: Outcome | None = None
+        self._hooks_at_work: anyio.CancelScope | None = None  # while overlapping checks may stop them
         self._unsent: Iterator[tuple[int, Chunk]] = iter(())  # what is left of the judged chunks, numbered from 0
         self._held: list[Chunk] | None = None if hold == "live" and (self._checks is None or sync) else []
         self._check_error: Exception | None = None
@@ -333,9 +337,11 @@ class OutputStream:
         call, self._before = self._host.begin()
         failure: Exception | None = None
         try:
-            pipes = await self._opened(call)
+            limited = None if self._checks is None or self._sync else self._unless_tripped
+            opened = self._opened
+            pipes = await (opened(call) if limited is None else limited(functools.partial(opened, call)))
             feed_fast = _wakes_first if self._plan.timed else pipes.feed_fast
-            feed_fast_async = None if self._plan.timed else pipes.feed_fast_async
+            feed_fast_async = None if self._plan.timed or limited is not None else pipes.feed_fast_async
             often = _SELDOM if all(type(pipe) is HookPipe for pipe in pipes.all) else _OFTEN
             run, normalize = call.run, self._normalizer.normalize
             advance = self._iterator.__anext__ if self._reader is None else functools.partial(self._next, pipes)
@@ -365,14 +371,18 @@ class OutputStream:
                     made = normalize((piece,))
                 else:
                     await rest()
-                    made = await self._leaving(pipes, chunk)
+                    if limited is None:
+                        made = await self._leaving(pipes, chunk)
+                    else:
+                        made = await limited(functools.partial(self._leaving, pipes, chunk))
                 for chunk in made if self._held is None else self._let(made):
                     yield chunk
                     self._check_going(call)
                 text, write = _NOTHING_TO_WRITE if self._held is not None else self._normalizer.current
             self._check_going(call)
             ending = functools.partial(end_all, pipes.all)
-            last = await (self._off_loop(ending) if pipes.unended() > LONG else ending())
+            moved = functools.partial(self._off_loop, ending) if pipes.unended() > LONG else ending
+            last = await (moved() if limited is None else limited(moved))
             for chunk in await self._rest(normalize(last), failure):
                 yield chunk
                 self._check_going(call)
@@ -526,6 +536,30 @@ class OutputStream:
             self._check_error = error
         finally:
             self._check_done.set()
+        if self._hooks_at_work is not None and (self._checked is None or self._checked.tripwire is not None):
+            self._hooks_at_work.cancel()
+
+    async def _unless_tripped(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Return the result of work of the hooks. If the checks end the stream, it is not begun, or is cancelled.
+
+        Raises:
+            Stopped: they gave a verdict.
+            Exception: they failed; or the work did, and they did not end the stream.
+        """
+        if self._check_passed():
+            return await work()
+        done: list[T] = []
+        try:
+            with anyio.CancelScope() as self._hooks_at_work:
+                done.append(await work())
+        except BaseException as error:
+            if not passes_through(error):  # as the verdict came: that counts more
+                self._check_passed()
+            raise
+        finally:
+            self._hooks_at_work = None
+        self._check_passed()
+        return done[0]
 
     def _check_passed(self) -> bool:
         """Tell whether the checks have passed; False while they run.

@@ -424,6 +424,96 @@ async def test_a_check_beside_that_breaks_lets_nothing_pass() -> None:
     assert out == []
 
 
+class Hangs(Processor[dict[str, Any]]):
+    """Waits for ever in one of its hooks; lets a check beside the model go on when it does."""
+
+    edits = "nothing"
+
+    def __init__(self, check: Check, where: str, *, breaks: bool = False) -> None:
+        self.check = check
+        self.where = where
+        self.breaks = breaks
+        self.calls: list[str] = []
+
+    async def process_output_stream(self, chunk: Chunk, ctx: OutputStreamContext) -> Chunk:
+        """Give it back."""
+        await self._called("a piece")
+        return chunk
+
+    async def flush(self, ctx: OutputStreamContext) -> None:
+        """Give nothing."""
+        await self._called("the end")
+
+    async def _called(self, where: str) -> None:
+        self.calls.append(where)
+        if where == self.where:
+            try:
+                self.check.go.set()
+                await anyio.sleep_forever()
+            finally:
+                self.calls.append("cancelled")
+                if self.breaks:
+                    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("where", ["a piece", "the end"])
+@pytest.mark.parametrize("breaks", [True, False])
+async def test_a_check_beside_that_trips_does_not_wait_for_a_hook(where: str, *, breaks: bool) -> None:
+    """The hook is cancelled at once, and no other is called; what it raises then counts for nothing."""
+    check = Check(trips=True)
+    hangs = Hangs(check, where, breaks=breaks)
+    hangs.on_error = "raise"
+    with anyio.fail_after(5):
+        async with Workflow("w").then(check, overlap="model").then(hangs).start(overlap=True) as run:
+            await run.process_input("a question")
+            async with run.process_output_stream(["an answer"]) as chunks:
+                out = [chunk.type async for chunk in chunks]
+
+    assert (out, chunks.text, run.tripwire) == (["tripwire"], "", chunks.tripwire)
+    assert hangs.calls == ["a piece", *(["the end"] if where == "the end" else []), "cancelled"]
+
+
+async def test_a_check_beside_that_breaks_does_not_wait_for_a_hook() -> None:
+    """Its error comes at once."""
+    check = Check(breaks=True)
+    check.on_error = "raise"
+    hangs = Hangs(check, "a piece")
+
+    async def read() -> None:
+        async with Workflow("w").then(check, overlap="model").then(hangs).start(overlap=True) as run:
+            await run.process_input("a question")
+            async with run.process_output_stream(["an answer"]) as chunks:
+                assert [chunk async for chunk in chunks] == []
+
+    with anyio.fail_after(5), pytest.raises(StepFailedError, match="check"):
+        await read()
+    assert hangs.calls == ["a piece", "cancelled"]
+
+
+@pytest.mark.parametrize("trips", [True, False])
+async def test_a_caller_who_cancels_gets_no_verdict_of_a_check_beside(*, trips: bool) -> None:
+    """Though a hook waits, and the check trips when it is cancelled: the cancellation goes on to the caller."""
+    check = Check(trips=trips)
+    hangs = Hangs(Check(), "a piece")
+
+    async def cancels() -> None:
+        await hangs.check.go.wait()
+        scope.cancel()
+        if trips:
+            check.go.set()
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(cancels)
+            with anyio.CancelScope() as scope:
+                async with Workflow("w").then(check, overlap="model").then(hangs).start(overlap=True) as run:
+                    await run.process_input("a question")
+                    async with run.process_output_stream(["an answer"]) as chunks:
+                        assert [chunk async for chunk in chunks] == []
+    assert (scope.cancelled_caught, chunks.outcome, run.tripwire) == (True, None, None)
+    assert hangs.calls == ["a piece", "cancelled"]
+
+
 @pytest.mark.parametrize("graph", ["nothing", "hooks", "guard"])
 async def test_a_text_that_is_announced_waits_while_another_goes_on(graph: str) -> None:
     """Its start leaves before its first piece; a second start for a text that is being written does, too."""

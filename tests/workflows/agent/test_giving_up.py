@@ -27,6 +27,7 @@ from penstock.engine.processor.state import RunEnd
 from penstock.engine.values.model import ModelRequest
 from penstock.testing import ScriptedModel
 from penstock.workflows import AgentStream
+from tests.workflows.agent.waiting import Waits
 
 pytestmark = pytest.mark.anyio
 
@@ -325,6 +326,36 @@ async def test_a_verdict_is_worth_more_than_an_error_beside_it() -> None:
     agent = Agent(ScriptedModel(["hello"]), processors=[Workflow("guard").then(Check(), overlap="model"), Breaks()])
     result = await agent.generate("Hi")
     assert (result.status, result.text, result.error) == ("blocked", "", None)
+
+
+@pytest.mark.parametrize("ends", ["verdict", "cancel"])
+async def test_a_hook_of_the_stream_that_hangs_holds_up_no_end(ends: str) -> None:
+    """Neither the verdict of a check beside the model, nor a caller who gives the request up meanwhile."""
+    goes, hook = anyio.Event(), Waits("process_output_stream")
+
+    class Check(Processor[dict[str, Any]]):
+        edits = "nothing"
+
+        async def process_input(self, ctx: InputContext) -> None:
+            await goes.wait()
+            ctx.abort("not this")
+
+    async def end() -> None:
+        await hook.reached.wait()
+        if ends == "verdict":
+            goes.set()
+        else:
+            stream.cancel()
+
+    agent = Agent(ScriptedModel(["hello"]), processors=[Workflow("guard").then(Check(), overlap="model"), hook])
+    with anyio.fail_after(5):
+        async with agent.stream("Hi") as stream, anyio.create_task_group() as group:
+            group.start_soon(end)
+            seen = await upto(stream, "never")
+    told = await stream.result
+    assert seen == ["start", "tripwire" if ends == "verdict" else "abort"]
+    assert (told.status, told.text) == ("blocked" if ends == "verdict" else "cancelled", "")
+    assert (hook.cancelled, [one.completed for one in hook.told]) == (True, [False])
 
 
 async def test_a_call_that_was_taken_out_at_the_end_waits_for_nobody() -> None:
