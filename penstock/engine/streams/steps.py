@@ -257,6 +257,7 @@ class StreamStep:
         if passes_through(error):
             if effects is not None and effects.tripwire is not None:  # for a timeout that is about to end this step
                 self._call.run.verdicts[self.step.path] = effects.tripwire
+            self.cut_off(told=False)
             raise error
         if isinstance(error, Stopped):
             raise error
@@ -282,7 +283,7 @@ class StreamStep:
             self._edits += tuple([(place, edit) for edit in edits])
 
     def cut_off(self, *, told: bool) -> None:
-        """Note that a timeout cut it off: its record does not say *passed*, but may say *edited*."""
+        """Note that it was cut off, as by a timeout: its record does not say *passed*, but may say *edited*."""
         self._done = self._done or told or not self.changed
 
     def close(self) -> None:

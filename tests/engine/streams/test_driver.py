@@ -464,12 +464,15 @@ async def test_a_check_beside_that_trips_does_not_wait_for_a_hook(where: str, *,
     hangs = Hangs(check, where, breaks=breaks)
     hangs.on_error = "raise"
     with anyio.fail_after(5):
-        async with Workflow("w").then(check, overlap="model").then(hangs).start(overlap=True) as run:
+        workflow = Workflow("w").then(check, overlap="model").then(hangs)
+        async with workflow.start(overlap=True, records=True) as run:
             await run.process_input("a question")
             async with run.process_output_stream(["an answer"]) as chunks:
                 out = [chunk.type async for chunk in chunks]
 
     assert (out, chunks.text, run.tripwire) == (["tripwire"], "", chunks.tripwire)
+    told = [record.status for record in run.records]
+    assert told == ["tripped", *(["failed"] if breaks else [])]  # it has not passed
     assert hangs.calls == ["a piece", *(["the end"] if where == "the end" else []), "cancelled"]
 
 
