@@ -341,7 +341,8 @@ class OutputStream:
             opened = self._opened
             pipes = await (opened(call) if limited is None else limited(functools.partial(opened, call)))
             feed_fast = _wakes_first if self._plan.timed else pipes.feed_fast
-            feed_fast_async = None if self._plan.timed or limited is not None else pipes.feed_fast_async
+            quick = None if self._plan.timed else pipes.feed_fast_async
+            feed_fast_async = quick if limited is None else None
             often = _SELDOM if all(type(pipe) is HookPipe for pipe in pipes.all) else _OFTEN
             run, normalize = call.run, self._normalizer.normalize
             advance = self._iterator.__anext__ if self._reader is None else functools.partial(self._next, pipes)
@@ -375,6 +376,8 @@ class OutputStream:
                         made = await self._leaving(pipes, chunk)
                     else:
                         made = await limited(functools.partial(self._leaving, pipes, chunk))
+                        if self._checked is not None:  # the checks have passed, and stop no hook any more
+                            limited, feed_fast_async = None, quick
                 for chunk in made if self._held is None else self._let(made):
                     yield chunk
                     self._check_going(call)
