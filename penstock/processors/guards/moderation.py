@@ -137,8 +137,7 @@ class ModerationProcessor(ScoreGuard["ModerationVerdict"]):
         self.include_scores = flag(name, "include_scores", include_scores)
         self.chunk_window = check_count(name, "chunk_window", chunk_window, "a number of windows, 0 or more")
         windows = self.unjudged_windows if model is None else self.output_windows
-        shown = self.chunk_window * windows.most or windows.overlap
-        self.output_windows = replace(windows, overlap=shown)
+        self.output_windows = replace(windows, overlap=self.chunk_window * windows.most or windows.overlap)
         usual: Strategy = "warn" if model is None else "block"
         self.actions = _actions(name, strategy, self.categories, usual)
         chosen = strategy if isinstance(strategy, str) else _overall(self.actions.values()) or usual
