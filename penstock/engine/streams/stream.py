@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar, TypeVarTuple
 
 import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
@@ -67,6 +67,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 _JUDGES_HELD = frozenset({"tool-input-end", "tool-call", "text-end", "reasoning-end", *STEP_ENDS})
 _SELDOM, _OFTEN = 63, 7  # a loop of quick hooks looks at the clock once in 64 chunks, one that reads texts in 8
@@ -338,13 +339,12 @@ class OutputStream:
         failure: Exception | None = None
         try:
             limited = None if self._checks is None or self._sync else self._unless_tripped
-            opened = self._opened
-            pipes = await (opened(call) if limited is None else limited(functools.partial(opened, call)))
+            pipes = await (self._opened(call) if limited is None else limited(self._opened, call))
             feed_fast = _wakes_first if self._plan.timed else pipes.feed_fast
             quick = None if self._plan.timed else pipes.feed_fast_async
             feed_fast_async = quick if limited is None else None
             often = _SELDOM if all(type(pipe) is HookPipe for pipe in pipes.all) else _OFTEN
-            run, normalize = call.run, self._normalizer.normalize
+            run, normalize, leaving = call.run, self._normalizer.normalize, self._leaving
             advance = self._iterator.__anext__ if self._reader is None else functools.partial(self._next, pipes)
             text, write = _NOTHING_TO_WRITE
             rest = Pace().rest
@@ -372,12 +372,9 @@ class OutputStream:
                     made = normalize((piece,))
                 else:
                     await rest()
-                    if limited is None:
-                        made = await self._leaving(pipes, chunk)
-                    else:
-                        made = await limited(functools.partial(self._leaving, pipes, chunk))
-                        if self._checked is not None:  # the checks have passed, and stop no hook any more
-                            limited, feed_fast_async = None, quick
+                    made = await (leaving(pipes, chunk) if limited is None else limited(leaving, pipes, chunk))
+                    if limited is not None and self._checked is not None:  # they have passed, and stop no hook any more
+                        limited, feed_fast_async = None, quick
                 for chunk in made if self._held is None else self._let(made):
                     yield chunk
                     self._check_going(call)
@@ -542,7 +539,7 @@ class OutputStream:
         if self._hooks_at_work is not None and (self._checked is None or self._checked.tripwire is not None):
             self._hooks_at_work.cancel()
 
-    async def _unless_tripped(self, work: Callable[[], Awaitable[T]]) -> T:
+    async def _unless_tripped(self, work: Callable[[*Ts], Awaitable[T]], *given: *Ts) -> T:
         """Return the result of work of the hooks. If the checks end the stream, it is not begun, or is cancelled.
 
         Raises:
@@ -550,11 +547,11 @@ class OutputStream:
             Exception: they failed; or the work did, and they did not end the stream.
         """
         if self._check_passed():
-            return await work()
+            return await work(*given)
         done: list[T] = []
         try:
             with anyio.CancelScope() as self._hooks_at_work:
-                done.append(await work())
+                done.append(await work(*given))
         except BaseException as error:
             if not passes_through(error):  # as the verdict came: that counts more
                 self._check_passed()
