@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable
 from importlib.metadata import version
 from typing import Any
@@ -127,8 +128,14 @@ async def test_what_an_agent_of_another_kind_says_is_read() -> None:
 
 @pytest.mark.filterwarnings("ignore:ParallelAgent is deprecated:DeprecationWarning")
 async def test_a_verdict_on_such_an_agent_leaves_the_ones_beside_it_alone() -> None:
-    """As one on the answer of a model does."""
-    both = ParallelAgent(name="both", sub_agents=[Own(name="own"), agent("I am fine")])
+    """As one on the answer of a model does, though events of one's own need not name their branch."""
+    judged = asyncio.Event()
+
+    async def wait(**_: Any) -> None:
+        await judged.wait()
+
+    own = Own(name="own", after_agent_callback=lambda **_: judged.set())
+    both = ParallelAgent(name="both", sub_agents=[own, agent("I am fine", before_model_callback=wait)])
     events, session = await events_of(runner_of(both, BLOCKS), "Hi")
     whole = {event.author: event for event in events if not event.partial}
     assert tripwire_of(whole["own"]) is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from google.adk.agents.llm_agent import LlmAgent
@@ -55,6 +56,14 @@ def as_plugin(*processors: Item, **options: Unpack[HostOptions]) -> GuardPlugin:
     return GuardPlugin(Host(SUPPORT, processors, **options))
 
 
+@dataclass(slots=True)
+class _Known:
+    """What is known of an invocation: what the guards released, and in which branches each agent ran."""
+
+    seen: SeenParts = field(default_factory=SeenParts)
+    branches: dict[str, set[str]] = field(default_factory=dict[str, "set[str]"])
+
+
 class GuardPlugin(BasePlugin):
     """A workflow in the agents of a runner. Made by `as_plugin`.
 
@@ -66,7 +75,7 @@ class GuardPlugin(BasePlugin):
         super().__init__(name=f"penstock_{host.name}")
         self.host = host
         self._requests: dict[tuple[str, str], HostRequest] = {}
-        self._seen: dict[str, SeenParts] = {}
+        self._invocations: dict[str, _Known] = {}
 
     def request(self, context: InvocationContext) -> HostRequest:
         """Return the request of an invocation; agents that run side by side have one each."""
@@ -77,11 +86,11 @@ class GuardPlugin(BasePlugin):
             weakref.finalize(context, self._requests.pop, key, None)  # a cancelled run calls no hook
         return made
 
-    def _seen_in(self, context: InvocationContext) -> SeenParts:
-        made = self._seen.get(context.invocation_id)
+    def _known(self, context: InvocationContext) -> _Known:
+        made = self._invocations.get(context.invocation_id)
         if made is None:
-            made = self._seen[context.invocation_id] = SeenParts()
-            weakref.finalize(context, self._seen.pop, context.invocation_id, None)
+            made = self._invocations[context.invocation_id] = _Known()
+            weakref.finalize(context, self._invocations.pop, context.invocation_id, None)
         return made
 
     async def on_user_message_callback(
@@ -105,18 +114,20 @@ class GuardPlugin(BasePlugin):
             UsageError: the run is a live one.
         """
         _refuse_live(invocation_context)
-        self._seen_in(invocation_context)  # contexts of single agents may end before their events are read
+        self._known(invocation_context)  # contexts of single agents may end before their events are read
         return None
 
     async def before_agent_callback(
         self, *, agent: BaseAgent, callback_context: CallbackContext
     ) -> types.Content | None:
-        """Refuse what cannot be guarded.
+        """Refuse what cannot be guarded, and note where the agent runs: not all agents say so in their events.
 
         Raises:
             UsageError: the run is a live one.
         """
-        _refuse_live(_invocation(callback_context))
+        context = _invocation(callback_context)
+        _refuse_live(context)
+        self._known(context).branches.setdefault(agent.name, set()).add(context.branch or "")
         return None
 
     async def before_model_callback(
@@ -137,7 +148,7 @@ class GuardPlugin(BasePlugin):
         wrap(agent)
         if id(llm_request) not in waiting:
             weakref.finalize(llm_request, waiting.pop, id(llm_request), None)  # another plugin may answer instead
-        waiting.setdefault(id(llm_request), []).append(Waiting(self.request(context), self._seen_in(context)))
+        waiting.setdefault(id(llm_request), []).append(Waiting(self.request(context), self._known(context).seen))
         return None
 
     async def before_tool_callback(
@@ -166,7 +177,7 @@ class GuardPlugin(BasePlugin):
         await self._check_confirmation(tool, tool_context)
         if cast("Any", result) is None:  # a long-running tool has no result yet
             return None
-        seen = self._seen_in(_invocation(tool_context))
+        seen = self._known(_invocation(tool_context)).seen
         if result is STOPPED:
             seen.add_result(tool.name, STOPPED)
             return None
@@ -218,7 +229,7 @@ class GuardPlugin(BasePlugin):
 
         Such events come from callbacks, code executors, remote agents, and agents of your own.
         """
-        unread = None if event.author == "user" else UnreadEvent.of(event, self._seen_in(invocation_context))
+        unread = None if event.author == "user" else UnreadEvent.of(event, self._known(invocation_context).seen)
         if unread is None:
             return None
         if event.partial:
@@ -230,8 +241,13 @@ class GuardPlugin(BasePlugin):
             verdict = blocked.tripwire
         finally:
             await request.close()
-        self._stop(invocation_context.invocation_id, event.branch or "", verdict)
+        self._stop(invocation_context.invocation_id, self._branch_of(event, invocation_context), verdict)
         return replaced(event, text_of(event), None, {"content": None, **told(verdict)})
+
+    def _branch_of(self, event: Event, context: InvocationContext) -> str:
+        """Return the branch of an event, or that of its author; the root, where neither tells one branch."""
+        ran_in = self._known(context).branches.get(event.author, set())
+        return event.branch or (next(iter(ran_in)) if len(ran_in) == 1 else "")
 
     def _stop(self, invocation_id: str, branch: str, verdict: Tripwire) -> None:
         """Let no agent go on after a verdict, but those that run beside the branch that it is about."""
@@ -254,7 +270,7 @@ class GuardPlugin(BasePlugin):
             await self._close(id, UsageError("the runner was closed"))
 
     async def _close(self, invocation_id: str, error: BaseException | None = None) -> None:
-        self._seen.pop(invocation_id, None)
+        self._invocations.pop(invocation_id, None)
         for key in [key for key in self._requests if key[0] == invocation_id]:
             await self._requests.pop(key).close(error)
 
