@@ -30,6 +30,8 @@ RECALL_TYPES = ("email", "credit-card", "iban", "ip-address")
 FALSE_TYPES = ("phone", "credit-card", "ssn", "iban", "crypto-wallet")
 """The types whose finds in ordinary texts are counted as false."""
 LONG, LONG_SIZE, LONG_TEXTS = "documents of 100,000 characters", 100_000, 5
+PIECES = (20, 40, 80, 160, 320, 640, 1_280, 2_560)
+"""The lengths at which the speed is measured, in characters: from a word or two to a page."""
 TYPES: Mapping[str, str] = {
     **{kind: kind for kind in (*GOAL_TYPES, "crypto-wallet", "mac", "uuid", "api-key", "date-of-birth")},
     "card": "credit-card",
@@ -215,6 +217,7 @@ def _speeds(data: Data, sets: Iterable[DataSet], finders: Mapping[str, Finder]) 
         ("labelled sentences", [row.text for row in pooled(sets)]),
         ("prompts, answers", ordinary(data)),
         (LONG, long_texts(ordinary(data))),
+        *((f"prompts, answers, in pieces of {size:,}", pieces(ordinary(data), size)) for size in PIECES),
     ):
         figures = {name: speed(reader(finder), texts) or (None, None) for name, finder in finders.items()}
         table.lines.append(Line(name, "", len(texts), figures))
@@ -226,6 +229,12 @@ def long_texts(texts: Iterable[str]) -> list[str]:
     whole = "\n\n".join(texts)
     ends = range(LONG_SIZE, min(len(whole), LONG_SIZE * LONG_TEXTS) + 1, LONG_SIZE)
     return [whole[end - LONG_SIZE : end] for end in ends]
+
+
+def pieces(texts: Iterable[str], size: int) -> list[str]:
+    """Return the texts, joined, in pieces of so many characters."""
+    whole = "\n\n".join(texts)
+    return [whole[at : at + size] for at in range(0, len(whole) - size, size)]
 
 
 def _unscored(sets: Iterable[DataSet]) -> list[str]:
