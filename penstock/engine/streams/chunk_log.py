@@ -64,6 +64,10 @@ class HeldMeter:
         self._counted = len(chunks)
         return self._waited
 
+    def close(self) -> None:
+        """Forget the stream, so that the two do not keep one another alive."""
+        self.waiting = list
+
     def source(self, source: AsyncIterator[Chunk | str]) -> LoggedSource:
         """Return a source that tells of each piece."""
         return LoggedSource(source, self)

@@ -138,6 +138,8 @@ class SequenceTrack:
 
 # In parallel
 
+_NOTHING_FED: tuple[str, Sequence[int], bool] = ("", (), False)
+
 
 class ParallelTrack:
     """Parallel tracks. Text is decided once all of them have decided it, with their merged edits."""
@@ -148,13 +150,13 @@ class ParallelTrack:
         """Merge edits with ``merge``; ``run_all`` feeds the tracks, one after another or concurrently."""
         self._run_all = run_all
         self._merger = merger = Merger(len(tracks), merge, subject.gap)
-        self._fed: tuple[str, Sequence[int], bool] = ("", (), False)
+        self._fed = fed = [_NOTHING_FED]  # in a list that the functions below share, so that none refers to the track
         self._tracks = tuple(enumerate(tracks))
         self._done = 0  # how many tracks `feed_fast` has fed, if it did not feed all
 
         def feeding(index: int, track: Track) -> Callable[[], Awaitable[object]]:
             async def feed() -> None:
-                text, borders, final = self._fed
+                text, borders, final = fed[0]
                 merger.add(index, await track.feed(text, borders, final=final))
 
             return feed
@@ -175,7 +177,7 @@ class ParallelTrack:
 
     async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
         """Feed all tracks, and merge what they have decided."""
-        self._fed = (text, borders, final)
+        self._fed[0] = (text, borders, final)
         done, self._done = self._done, 0
         await self._run_all(self._feeds[done:])
         return self._merger.take(text, borders, final=final)

@@ -194,19 +194,26 @@ class PipeRow:
 
     Attributes:
         all: the pipes.
-        feed_fast: passes a chunk through them; see `Pipe.feed_fast`.
-        feed_fast_async: does the same for hooks of which one is async; None if that is not all there is.
     """
 
-    __slots__ = ("_fast", "_stopped", "all", "feed_fast", "feed_fast_async")
+    __slots__ = ("_fast", "_only", "_stopped", "all")
 
     def __init__(self, pipes: Sequence[Pipe]) -> None:
         self.all = pipes
         self._stopped: tuple[int, Chunk] | None = None  # the pipe at which `feed_fast` stopped, and what it is fed
-        only = pipes[0] if len(pipes) == 1 else None
-        self._fast = () if only is not None else tuple(enumerate([pipe.feed_fast for pipe in pipes]))
-        self.feed_fast = self._feed_fast if only is None else only.feed_fast
-        self.feed_fast_async = only.feed_fast_async if isinstance(only, HookPipe) and only.waits else None
+        self._only = pipes[0] if len(pipes) == 1 else None
+        self._fast = () if self._only is not None else tuple(enumerate([pipe.feed_fast for pipe in pipes]))
+
+    @property
+    def feed_fast(self) -> Callable[[Chunk], Chunk | None]:
+        """A function that passes a chunk through the pipes; see `Pipe.feed_fast`."""
+        return self._feed_fast if self._only is None else self._only.feed_fast
+
+    @property
+    def feed_fast_async(self) -> Callable[[Chunk], Awaitable[Chunk | None]] | None:
+        """The same for hooks of which one is async; None if that is not all there is."""
+        only = self._only
+        return only.feed_fast_async if isinstance(only, HookPipe) and only.waits else None
 
     def _feed_fast(self, chunk: Chunk) -> Chunk | None:
         if chunk.type != "text-delta":

@@ -165,7 +165,10 @@ def failure_of(error: BaseException, source: str = "a stream's source") -> Excep
     if isinstance(error, Exception):
         return error
     if isinstance(error, TripwireSignal) or passes_through(error):
-        raise error
+        try:
+            raise error
+        finally:
+            del error  # its traceback holds this frame: the two would keep one another alive
     return _broken_off(source, error)
 
 

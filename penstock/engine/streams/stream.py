@@ -321,6 +321,8 @@ class OutputStream:
                 await (close_source(self._source) if self._reader is None else self._reader.close())
             finally:
                 self._close_steps()
+                if self._log is not None:
+                    self._log.close()
 
     def _forget_unsent(self) -> None:
         """If the reader left before all judged chunks were sent, forget what they are: only what was sent counts."""

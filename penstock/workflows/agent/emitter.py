@@ -121,6 +121,7 @@ class Emitter(Generic[T]):
                         waits = run.send(sent)
                 self._end_waiting()
         except BaseException as end:
+            error = None  # its traceback holds this frame, which would keep all of them alive
             self.over, self._coroutine = True, None
             if (self._end_waiting() and _is_cancellation(end)) or isinstance(end, StopIteration):
                 raise StopAsyncIteration from None

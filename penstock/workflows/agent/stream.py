@@ -318,11 +318,11 @@ class AgentStream(Generic[T]):
     async def _call_back_all(self, made: Sequence[Chunk]) -> None:
         if self._options.on_chunk is not None:
             for chunk in made:
-                await self._call_back("on_chunk", chunk)
+                await _call_back(self._options, "on_chunk", chunk)
         if self._result is not None and self._result.status != "cancelled":
             if self._error is not None:
-                await self._call_back("on_error", self._error)
-            await self._call_back("on_finish", self._result)
+                await _call_back(self._options, "on_error", self._error)
+            await _call_back(self._options, "on_finish", self._result)
 
     def _end(self, loop: Loop) -> bool:
         """Set the result after the last chunk; not if the request was cancelled, since another chunk follows then."""
@@ -374,18 +374,6 @@ class AgentStream(Generic[T]):
         loop.run.note_end(status=result.status, finish_reason=result.finish_reason, usage=usage_payload(result.usage))
         return result
 
-    async def _call_back(self, name: str, what: Value) -> None:
-        """Call a callback of the caller; an exception in it is logged, and the request goes on."""
-        function: Callable[[Value], Value] | None = getattr(self._options, name)
-        if function is None:
-            return
-        try:
-            done = function(what)
-            if inspect.isawaitable(done):
-                await done
-        except Exception as error:  # noqa: BLE001 - a callback does not decide about a request
-            _LOG.warning("%s raised %s; the request goes on", name, type(error).__name__)
-
     # Opening and closing
 
     async def __aenter__(self) -> Self:
@@ -405,7 +393,8 @@ class AgentStream(Generic[T]):
         except BaseException as error:
             await background.close(error)
             raise
-        self._loop = Loop(run, task, background, self._report)
+        on_step = functools.partial(_call_back, self._options, "on_step_finish")  # which does not refer to the stream
+        self._loop = Loop(run, task, background, on_step)
         chunks = Emitter(self._loop.emit_chunks)
         self._in_task = run.runs_beside_model or not on_asyncio()
         if self._in_task:
@@ -443,9 +432,6 @@ class AgentStream(Generic[T]):
             raise
         await self._background.close(error)
 
-    def _report(self, step: StepResult) -> Awaitable[None]:
-        return self._call_back("on_step_finish", step)
-
     async def _close_chunks(self) -> None:
         """Close the loop, in its own task or in this one; also if this task is cancelled, but for a limited time."""
         chunks = cast("Emitter[Chunk]", self._chunks)
@@ -461,6 +447,19 @@ class AgentStream(Generic[T]):
 
 def _not_entered() -> UsageError:
     return UsageError("enter the stream first: async with agent.stream(...) as stream")
+
+
+async def _call_back(options: RequestOptions, name: str, what: Value) -> None:
+    """Call a callback of the caller; an exception in it is logged, and the request goes on."""
+    function: Callable[[Value], Value] | None = getattr(options, name)
+    if function is None:
+        return
+    try:
+        done = function(what)
+        if inspect.isawaitable(done):
+            await done
+    except Exception as error:  # noqa: BLE001 - a callback does not decide about a request
+        _LOG.warning("%s raised %s; the request goes on", name, type(error).__name__)
 
 
 async def _read_in_background(chunks: Emitter[Chunk], background: BackgroundTasks, out: Emitter[Chunk]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -233,3 +234,43 @@ async def test_what_waits_for_a_check_that_is_cancelled_does_not_leave(*, ends: 
                     left += [chunk async for chunk in chunks]
             await anyio.lowlevel.checkpoint()
     assert (left, scope.cancelled_caught, chunks.outcome) == ([], True, None)
+
+
+LEAVE_NOTHING = {
+    "nothing": Workflow("w"),
+    "a hook": Workflow("w").then(Keep()),
+    "a guard": Workflow("w").then(Toy(Rule("secret", "redact"))),
+    "a guard and a hook": Workflow("w").then(Toy(Rule("secret", "redact"))).then(Keep()),
+    "guards beside one another": Workflow("w").parallel(Toy(Rule("secret", "redact")), Toy(Rule("word", "redact"))),
+}
+
+
+class Listens:
+    """An observer of events, so that the stream measures what it holds."""
+
+    def on_record(self, record: Any) -> None:
+        """Do nothing."""
+
+    def on_event(self, event: Any) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("options", [{}, {"records": True, "texts": True}, {"observers": [Listens()]}])
+@pytest.mark.parametrize("shape", LEAVE_NOTHING)
+async def test_a_stream_leaves_nothing_for_the_garbage_collector(shape: str, options: dict[str, Any]) -> None:
+    """It is freed when it is closed: what has to be collected makes each collection longer, for all streams."""
+
+    async def stream() -> str:
+        pieces = ["a ", "sec", "ret ", "word"]
+        async with LEAVE_NOTHING[shape].start(**options) as run, run.process_output_stream(pieces) as chunks:
+            return "".join([chunk.text async for chunk in chunks])
+
+    await stream()  # what is made once is there
+    gc.collect()
+    gc.disable()
+    try:
+        assert (await stream()).startswith("a ")
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

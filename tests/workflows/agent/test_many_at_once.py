@@ -187,3 +187,28 @@ async def test_a_request_holds_little_and_leaves_nothing() -> None:
         tracemalloc.stop()
     assert model.weight / count < BYTES
     assert left < 2 * BYTES, left
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("processors", [[], [PIIDetector(strategy="redact")], [PIIDetector(strategy="block")]])
+@pytest.mark.parametrize("read", [1, 1_000])
+async def test_a_request_leaves_nothing_for_the_garbage_collector(processors: list[Processor], read: int) -> None:
+    """It is freed when its stream is left, also early or by a verdict: what waits makes collections longer for all."""
+    asked = Agent(Echoes(), processors=processors, tools=[Tool(use)])
+
+    async def request() -> None:
+        async with asked.stream("who asks", request_context={"own": "who"}) as stream:
+            left = read
+            async for _ in stream:
+                left -= 1
+                if not left:
+                    return
+
+    await request()  # what is made once is there
+    gc.collect()
+    gc.disable()
+    try:
+        await request()
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
