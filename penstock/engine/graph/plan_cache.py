@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from penstock.engine.graph.checks import problems
@@ -24,86 +25,29 @@ class Plans:
     With ``orders``, each stage is served by the nodes of its processor list only.
     """
 
-    __slots__ = (
-        "_beside",
-        "_compiled",
-        "_late_calls",
-        "_release",
-        "_resolved",
-        "_retries",
-        "_stream",
-        "name",
-        "orders",
-        "root",
-        "shadowed",
-        "warned_live",
-    )
-
     def __init__(self, name: str, root: Sequence, orders: Orders | None = None) -> None:
         self.name = name
         self.root = root
         self.orders = orders
-        self._resolved: Sequence | None = None
         self._compiled: dict[str, Block | None] = {}
-        self._release: Hold | None = None
-        self._beside: bool | None = None
-        self._late_calls: bool | None = None
-        self._retries: int | None = None
-        self._stream: StreamPlan | None = None
         self.shadowed = _in_shadow(root)
         self.warned_live = False  # whether the log has warned that answers leave before all guards have judged them
 
-    @property
+    @cached_property
     def resolved(self) -> Sequence:
         """The graph with paths, checked.
 
         Raises:
             WorkflowError: the graph has problems; all of them at once.
         """
-        if self._resolved is None:
-            found = problems(self.root, None, self.orders)
-            if found:
-                raise WorkflowError(self.name, found)
-            self._resolved = resolve(self.root)
-        return self._resolved
+        found = problems(self.root, None, self.orders)
+        if found:
+            raise WorkflowError(self.name, found)
+        return resolve(self.root)
 
-    @property
+    @cached_property
     def release(self) -> Hold:
         """When a streamed answer may be released: ``live`` (at once) if all later guards judge its stream too."""
-        if self._release is None:
-            self._release = self._find_release()
-        return self._release
-
-    @property
-    def wants_retries(self) -> int:
-        """The most retries of a failed model call that a processor asks for (its ``wants_retries``); 0 if none does."""
-        if self._retries is None:
-            retrying = [self.stage(stage.name) for stage in STAGES.values() if stage.retries == "call"]
-            steps = [step for block in retrying for step in plan_steps(block)]
-            wanted: list[int] = [getattr(step.processor, "wants_retries", 0) for step in steps]
-            self._retries = max(wanted, default=0)
-        return self._retries
-
-    @property
-    def runs_beside_model(self) -> bool:
-        """Whether something may run beside the model: timers or async guards in the stream, or overlapping checks."""
-        if self._beside is None:
-            self._beside = self.stream.timed or self.stream.gathers or _overlaps(self.root)
-        return self._beside
-
-    @property
-    def judges_calls_late(self) -> bool:
-        """Whether a processor judges tool calls, but not the stream that they come in."""
-        if self._late_calls is None:
-            streams = self._enforced(STREAM.name)
-            self._late_calls = not self._enforced("process_tool_call") <= streams
-        return self._late_calls
-
-    def _enforced(self, stage: str) -> set[str]:
-        """Return the paths of the steps of a stage whose results count."""
-        return {step.path for step in enforced_steps(self.stage(stage))}
-
-    def _find_release(self) -> Hold:
         streams = self._enforced(STREAM.name)
         found: Hold = "live"
         for stage in STAGES.values():
@@ -113,12 +57,32 @@ class Plans:
                 found = stage.judges  # the last one decides: it is the latest
         return found
 
-    @property
+    @cached_property
+    def wants_retries(self) -> int:
+        """The most retries of a failed model call that a processor asks for (its ``wants_retries``); 0 if none does."""
+        retrying = [self.stage(stage.name) for stage in STAGES.values() if stage.retries == "call"]
+        steps = [step for block in retrying for step in plan_steps(block)]
+        wanted: list[int] = [getattr(step.processor, "wants_retries", 0) for step in steps]
+        return max(wanted, default=0)
+
+    @cached_property
+    def runs_beside_model(self) -> bool:
+        """Whether something may run beside the model: timers or async guards in the stream, or overlapping checks."""
+        return self.stream.timed or self.stream.gathers or _overlaps(self.root)
+
+    @cached_property
+    def judges_calls_late(self) -> bool:
+        """Whether a processor judges tool calls, but not the stream that they come in."""
+        return not self._enforced("process_tool_call") <= self._enforced(STREAM.name)
+
+    def _enforced(self, stage: str) -> set[str]:
+        """Return the paths of the steps of a stage whose results count."""
+        return {step.path for step in enforced_steps(self.stage(stage))}
+
+    @cached_property
     def stream(self) -> StreamPlan:
         """The plan for the stream's stage."""
-        if self._stream is None:
-            self._stream = StreamPlan(self.stage(STREAM.name))
-        return self._stream
+        return StreamPlan(self.stage(STREAM.name))
 
     def stage(self, name: str) -> Block | None:
         """Return the plan for a stage; None where no step has it."""
