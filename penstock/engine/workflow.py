@@ -259,7 +259,8 @@ class Workflow:
         Raises:
             WorkflowError: the graph has problems.
         """
-        check_run_options(options)
+        if options:
+            check_run_options(options)
         plans = self.plans
         _ = plans.resolved  # a graph with problems does not start
         return Run(plans, **options)

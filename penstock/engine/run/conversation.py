@@ -56,9 +56,10 @@ class Conversation:
     )
 
     def __init__(self, begin: Payload, max_retries: int, max_errors: int) -> None:
-        for option, given in (("max_processor_retries", max_retries), ("max_error_retries", max_errors)):
-            if type(given) is not int or given < 0:
-                raise UsageError(f"{option} is a number of retries, 0 or more, not {given!r}")
+        if type(max_retries) is not int or max_retries < 0:
+            raise _wrong_limit("max_processor_retries", max_retries)
+        if type(max_errors) is not int or max_errors < 0:
+            raise _wrong_limit("max_error_retries", max_errors)
         self.payload = begin
         self.queued_from: Payload | None = None
         self._input: MessageList | None = None  # as the stage that opens the run left it
@@ -224,6 +225,10 @@ class Conversation:
         messages = self.payload.message_list
         if messages.tagged(RETRY_TAG):
             self.messages = messages.replace_system((), tag=RETRY_TAG)
+
+
+def _wrong_limit(option: str, given: object) -> UsageError:
+    return UsageError(f"{option} is a number of retries, 0 or more, not {given!r}")
 
 
 # What a caller gives to a stage

@@ -181,7 +181,7 @@ class HookPipe:
     def __init__(self, steps: Sequence[HookStep], clock: Callable[[], float]) -> None:
         self._steps = tuple(steps)
         self._clock = clock
-        self._row = tuple((step.ctx, step.plain_call, step, step.fits) for step in steps)
+        self._row = tuple([(step.ctx, step.plain_call, step, step.fits) for step in steps])
         self._left: tuple[HookStep, Chunk, Value] | None = None  # where `feed_fast` stopped, and why
         self._out = False  # whether a step has ever failed
         self.waits = any(step.waits for step in steps)

@@ -237,7 +237,7 @@ class PipeRow:
 
     def unended(self) -> int:
         """Return how many characters of texts were read that have not ended."""
-        return sum(pipe.unended() for pipe in self.all)
+        return sum([pipe.unended() for pipe in self.all])
 
 
 async def feed_through(pipes: Sequence[Pipe], chunk: Chunk) -> Sequence[Chunk]:
