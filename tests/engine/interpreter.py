@@ -225,7 +225,7 @@ async def _beside(nodes: tuple[Node, ...], policy: Any, path: str, call: StageCa
         met = Join(payload.payload, ways, policy).state()
     except ConflictError as conflict:
         raise _conflict(conflict.steps, nodes, path, call) from None
-    return payload.then(met.payload, met.edits, met.left, met.hidden)
+    return payload.then(met.payload, met.edits, met.left, met.hidden, met.unsettled)
 
 
 def _all_of(verdicts: list[Verdicts]) -> Verdicts:
@@ -288,7 +288,7 @@ async def _dag(node: Dag, call: StageCall, payload: State) -> State:
     finished = any(end.finished for end in walk.ends.values())
     met = Payload(after.message_list, after.facts, after.fields, data, None, finished)
     made = walk.since(frozenset(), everyone)
-    return payload.then(met, made.edits, made.left, made.hidden)
+    return payload.then(met, made.edits, made.left, made.hidden, made.unsettled)
 
 
 Members = frozenset[str]
@@ -403,7 +403,7 @@ class _DagWalk:
         self.state(met.below)
         if low <= met.below:
             end = met.state
-            return self.since(low, met.below).then(end.payload, end.edits, end.left, end.hidden)
+            return self.since(low, met.below).then(end.payload, end.edits, end.left, end.hidden, end.unsettled)
         common = low & met.below
         base = texts(self.state(common))
         done, whole = self.since(common, low), self.since(common, high)
@@ -412,11 +412,12 @@ class _DagWalk:
             for spot in {**done.edits, **whole.edits}
         }
         rest = {spot: edits for spot, edits in rest.items() if edits}
-        if not reshaped(self.state(common), done.payload, done.edits):
-            return State(whole.payload, texts(done.payload), rest, whole.left, whole.hidden, whole.reshaped)
-        hidden = hiding(whole.edits) | {area(spot) for spot in whole.hidden}
         there = texts(done.payload)
-        return State(whole.payload, there, {s: e for s, e in rest.items() if s in there}, {}, hidden, whole.reshaped)
+        if not reshaped(self.state(common), done.payload, done.edits):
+            return State(whole.payload, there, rest, whole.left, whole.hidden, whole.reshaped, whole.unsettled)
+        hidden = hiding(whole.edits) | {area(spot) for spot in whole.hidden}
+        rest = {spot: edits for spot, edits in rest.items() if spot in there}
+        return State(whole.payload, there, rest, {}, hidden, whole.reshaped, whole.unsettled)
 
     def _credit(self, members: Members) -> dict[Spot, str]:
         """Return who of the members changed what is taken whole."""

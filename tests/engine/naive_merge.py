@@ -322,11 +322,25 @@ class State:
     hidden: frozenset[Spot] = frozenset()
     reshaped: bool | None = None
     """Whether more than texts changed in the messages since the fork; None if nothing did."""
+    unsettled: frozenset[Spot] = frozenset()
+    """The messages whose parts a step put anew or took out, so that others may stand elsewhere than at the fork; under
+    "left" those of which a join left some parts, and where a branch had put them anew."""
 
     def then(
-        self, after: Payload, edits: dict[Spot, Edits], left: dict[str, list[int]], hidden: frozenset[Spot]
+        self,
+        after: Payload,
+        edits: dict[Spot, Edits],
+        left: dict[str, list[int]],
+        hidden: frozenset[Spot],
+        unsettled: frozenset[Spot] = frozenset(),
     ) -> State:
         """Return the state after these edits of its texts, and whatever else leads to the payload."""
+        made = self._then(after, edits, left, hidden)
+        return replace(made, unsettled=self.unsettled | unsettled | resettled(self.payload, after, edits))
+
+    def _then(
+        self, after: Payload, edits: dict[Spot, Edits], left: dict[str, list[int]], hidden: frozenset[Spot]
+    ) -> State:
         reshapes: bool | None = _shape(self.payload) != _shape(after) or bool(moved_parts(self.payload, after, edits))
         if not reshapes and not any(spot[0] == "messages" for spot in edits):
             reshapes = None
@@ -361,7 +375,8 @@ class State:
         for spot, was in without(self.fork, moved).items():
             if spot in now and edited(was, made.get(spot, ())) != now[spot]:
                 made[spot] = difference(was, now[spot], step, hides=self.hides(spot))
-        return replace(self, edits=made)
+        changed_ones = changed_parts(before, self.payload)
+        return replace(self, edits=made, unsettled=frozenset(one for one in self.unsettled if one[1] in changed_ones))
 
     def hides(self, spot: Spot) -> bool:
         """Tell whether text was hidden there without an edit that tells which."""
@@ -400,6 +415,20 @@ def moved_parts(before: Payload, after: Payload, edits: dict[Spot, Edits]) -> se
     now = {entry.message.id: entry.message.parts for entry in after.message_list.entries}
     old = {entry.message.id: entry.message.parts for entry in before.message_list.entries}
     return {key for key in old if key in now and _moved(("messages", key, "parts"), old[key], now[key], edits)}
+
+
+def resettled(before: Payload, after: Payload, edits: dict[Spot, Edits]) -> set[Spot]:
+    """Return the messages whose parts stand elsewhere, were taken out, or came."""
+    now = {entry.message.id: len(entry.message.parts) for entry in after.message_list.entries}
+    old = {entry.message.id: len(entry.message.parts) for entry in before.message_list.entries}
+    found = moved_parts(before, after, edits) | {key for key in old if key in now and old[key] != now[key]}
+    return {("messages", key) for key in found}
+
+
+def changed_parts(before: Payload, after: Payload) -> set[str]:
+    """Return the messages with other parts than before."""
+    now = {entry.message.id: entry.message.parts for entry in after.message_list.entries}
+    return {one.message.id for one in before.message_list.entries if now.get(one.message.id) != one.message.parts}
 
 
 def _moved(spot: Spot, old: tuple[Any, ...], new: tuple[Any, ...], edits: dict[Spot, Edits]) -> bool:
@@ -566,6 +595,7 @@ class Join:
         self.edits: dict[Spot, Edits] = {}
         self.left: dict[str, list[int]] = {}
         self.hidden: set[Spot] = set()
+        self.unsettled: set[Spot] = set()
         self.credit: dict[Spot, str] = {}
 
     def state(self) -> State:
@@ -584,7 +614,8 @@ class Join:
         data = self.base.data + tuple(chunk for _, end in ends for chunk in end.data)
         done = any(end.finished for _, end in ends)
         after = Payload(messages, facts, FrozenDict(fields), data, None, done)
-        return State(after, texts(self.base), self.edits, self.left, frozenset(self.hidden))
+        hidden, unsettled = frozenset(self.hidden), frozenset(self.unsettled)
+        return State(after, texts(self.base), self.edits, self.left, hidden, unsettled=unsettled)
 
     # Who wins
 
@@ -639,6 +670,7 @@ class Join:
     def compare(self, spot: Spot, before: Any, value: Any, *, hides: bool) -> None:
         """Note what a merge function changed: edits of texts where the parts are of the same kinds as before."""
         self.credit[spot] = "merge"
+        self.unsettled |= {spot[:2]} if spot[2:] == ("parts",) else set()
         others = spot[2:] != ("parts",) or _moved(spot, before, value, {})
         if others or [_part_shape(part) for part in before] != [_part_shape(part) for part in value]:
             self.hidden |= {spot} if hides else set()
@@ -655,6 +687,7 @@ class Join:
         """Return a value as one branch left it, by the edits which that one made there."""
         self.edits.update({other: edits for other, edits in way.end.edits.items() if other[: len(spot)] == spot})
         self.hidden |= {spot} if way.end.hides(spot) else set()
+        self.unsettled |= {one for one in way.end.unsettled if spot[2:] == ("parts",) and one[1] == spot[1]}
         self.credit[spot] = way.credit.get(spot, way.path)
         return value
 
@@ -810,6 +843,11 @@ class Join:
         left = [(way, m, kept) for way, m, kept in known if kept is not None]
         if len(left) < len(known):
             return self.whole((*spot, "parts"), old.parts, touched)  # type: ignore[no-any-return]
+        if any(_may_show(old, one, other) for one in left for other in left if one is not other):
+            whole = [(replace(way, end=way.end.completed(way.path, self.base)), parts) for way, parts in touched]
+            return self.conflict((*spot, "parts"), old.parts, whole)  # type: ignore[no-any-return]
+        if any(_unsettled(old, way, message) for way, message, _ in left):
+            self.unsettled |= {spot, ("left", old.id)}
         made: list[Any] = []
         kept_ones: list[int] = []
         for index, part in enumerate(old.parts):
@@ -850,6 +888,34 @@ class Join:
             else:
                 made[item.name] = self.whole(there, was, [(way, now) for way, now in found if differs(was, now)])
         return replace(before, **made)
+
+
+def _unsettled(old: Message, way: Way, now: Message) -> bool:
+    """Tell whether a branch may have moved parts, though each seems to stand where it stood."""
+    if len(now.parts) < len(old.parts):
+        return old.id in way.end.left and ("left", old.id) in way.end.unsettled
+    return ("messages", old.id) in way.end.unsettled and now.parts != old.parts
+
+
+def _may_show(old: Message, one: tuple[Way, Message, list[int]], other: tuple[Way, Message, list[int]]) -> bool:
+    """Tell whether one branch may have moved a part in which the other hid text.
+
+    Of each: the branch, the message as it left it, and the indexes of the parts that are left.
+    """
+    way, message, kept = one
+    if not _unsettled(old, way, message):
+        return False
+    for index, part in enumerate(old.parts):
+        there = ("messages", old.id, "parts", len(old.parts), index)
+        mine, others = ({s: e for s, e in end.edits.items() if s[:5] == there} for end in (way.end, other[0].end))
+        if index in kept and not mine and not differs(part, message.parts[kept.index(index)]):
+            continue
+        if any(edit.hidden for edits in others.values() for edit in edits):
+            return True
+        there_now = other[1].parts[other[2].index(index)] if index in other[2] else GONE
+        if there_now != _rewritten(part, there, others) and other[0].end.hides(there):
+            return True
+    return False
 
 
 def _left(old: tuple[Any, ...], new: tuple[Any, ...]) -> list[int] | None:

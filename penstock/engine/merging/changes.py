@@ -31,6 +31,9 @@ TEXT_FIELDS: frozenset[str] = frozenset(stage.value for stage in STAGES.values()
 KEYED_FIELDS: frozenset[str] = frozenset({"tools", "model_settings", "provider_options", "active_tools"})
 """The stage fields that merge key by key; the others are taken whole."""
 
+MOVED: PayloadPath = ("parts", -1)
+"""Where changes note of a message that its parts may stand elsewhere than before. No part has that index."""
+
 ChangeNode: TypeAlias = Any
 """A node of a tree of changes: edits, `Put`, `Added`, `Gone`, or a mapping of nodes by key."""
 
@@ -129,17 +132,28 @@ def followed_by(first: Changes, second: Changes) -> Changes:
     """Return the changes of two consecutive steps as one, from the payload before both.
 
     They are complete where the steps touched different parts of the payload, or edited texts only. Else the result
-    holds what is known: the edits, and where text was hidden. The rest has to be found by comparing.
+    holds what is known: the edits, where text was hidden, and where parts may have moved. The rest has to be found by
+    comparing.
     """
     if not first:
         return second
     if not second:
         return first
-    texts = composed(first.texts, second.texts)
     if first.complete and second.complete and _apart(first, second):
-        return Changes(texts, {**first.others, **second.others})
-    hidden = hidden_in(first) | hidden_in(second)  # the edits may be of different texts, and undo each other for that
-    return Changes(texts, {path: Gone(hides=True) for path in hidden}, complete=False)
+        return Changes(composed(first.texts, second.texts), {**first.others, **second.others})
+    return Changes(composed(first.texts, second.texts), {**notes_on(first), **notes_on(second)}, complete=False)
+
+
+def notes_on(changes: Changes) -> dict[PayloadPath, Gone]:
+    """Return what incomplete changes hold besides edits: where text was hidden, and where parts may have moved.
+
+    Parts may have moved in messages of which some were put anew or taken out.
+    """
+    notes = {path: Gone(hides=True) for path in hidden_in(changes)}
+    for path, change in changes.others.items():
+        if path[2:] == MOVED[:1] or (path[2:3] == MOVED[:1] and isinstance(change, Gone)):
+            notes[*path[:2], *MOVED] = Gone()
+    return notes
 
 
 def hidden_in(changes: Changes) -> frozenset[PayloadPath]:

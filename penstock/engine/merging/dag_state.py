@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from penstock.engine.merging.changes import credited, followed_by, holds_texts, path_of, rebuild, value_at
+from penstock.engine.merging.changes import (
+    MOVED,
+    credited,
+    followed_by,
+    holds_texts,
+    notes_on,
+    path_of,
+    rebuild,
+    value_at,
+)
 from penstock.engine.merging.diff import branch_changes, completed
 from penstock.engine.merging.rules import BranchChanges, Pick
 from penstock.engine.processor.payload import NO_CHANGES, Changes, Payload
@@ -117,8 +126,9 @@ class DagState:
         """
         done, wanted = self.changes(common, low), self.changes(common, high)
         renamed = any(isinstance(place.path[-1], KeyText) for place in (*done.texts, *wanted.texts))
-        if renamed or any(_moves(path) or path not in wanted.others for path in done.others):
-            return Changes(wanted.texts, wanted.others, complete=False)
+        changed = [path for path in done.others if path[2:] != MOVED]
+        if renamed or any(_moves(path) or path not in wanted.others for path in changed):
+            return Changes(wanted.texts, notes_on(wanted), complete=False)
         base = self.state(common)
         texts: dict[TextPlace, Edits] = {}
         for place in {**done.texts, **wanted.texts}:
@@ -128,7 +138,11 @@ class DagState:
             left = edit_ops.remainder(done.texts.get(place, ()), wanted.texts.get(place, ()), str(value_at(base, path)))
             if left:
                 texts[place] = left
-        others = {path: change for path, change in wanted.others.items() if done.others.get(path) != change}
+        others = {
+            path: change
+            for path, change in wanted.others.items()
+            if done.others.get(path) != change or path[2:] == MOVED  # moved again, or not: that is not known
+        }
         return Changes(texts, others)
 
     def _state(self, members: int) -> _SetState:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.engine.merging.changes import (
     KEYED_FIELDS,
+    MOVED,
     TEXT_FIELDS,
     credited,
     hidden_in,
@@ -33,7 +34,7 @@ from penstock.engine.values.texts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence, Set as AbstractSet
+    from collections.abc import Mapping, Sequence
 
     from penstock.engine.processor.payload import Payload, PayloadPath
     from penstock.engine.values.edits import Edits
@@ -54,7 +55,7 @@ def diff(
     known_edits: KnownEdits = NO_KNOWN_EDITS,
     *,
     hides: bool = False,
-    hidden: AbstractSet[PayloadPath] = frozenset(),
+    noted: Mapping[PayloadPath, Put | Added | Gone] = NO_CHANGES.others,
     put: Facts | None = None,
 ) -> Changes:
     """Return the changes from one payload to the other.
@@ -65,8 +66,8 @@ def diff(
         step: the path of the step, for text edits that name none, and for facts that are known to be set.
         known_edits: text edits that were recorded when they were made. They are used if they lead to the new text.
         hides: whether every change of a text hides what stood there, as those of a guard do.
-        hidden: the messages and fields in which text was hidden. What stood there is hidden wherever it is not known
-            which text it was.
+        noted: the notes of incomplete changes from one to the other. Where text was hidden, what stood there is hidden
+            wherever it is not known which text it was.
         put: the facts that were set, if that is known: the others are not compared.
     """
     texts: dict[TextPlace, Edits] = {}
@@ -78,7 +79,7 @@ def diff(
             if place.message_id:
                 texts[place] = edit_ops.stamp(edits, step, hides=hides)
     else:  # also where a key was renamed, since that moves the places below it
-        found = _Diff(texts, others, step, known_edits.texts, hides=hides, hidden=hidden)
+        found = _Diff(texts, others, step, known_edits.texts, noted, hides=hides)
         found.lists(base.message_list, new.message_list)
     if new.facts is not base.facts:
         if put is None:
@@ -86,7 +87,7 @@ def diff(
         else:
             _keys_set(base.facts, put, ("facts",), others, step)
     if new.fields is not base.fields:
-        found = _Diff(texts, others, step, known_edits.texts, hides=hides, hidden=hidden)
+        found = _Diff(texts, others, step, known_edits.texts, noted, hides=hides)
         for name in {**base.fields, **new.fields}:
             found.field(name, base.fields.get(name), new.fields.get(name))
     return Changes(texts, others)
@@ -108,7 +109,7 @@ def completed(base: Payload, end: Payload, changes: Changes, branch: str) -> Cha
     """Return the changes from one payload to the other; if they are not complete, the payloads are compared."""
     if changes.complete:
         return changes
-    return diff(base, end, branch, KnownEdits(changes.texts, complete=False), hidden=hidden_in(changes))
+    return diff(base, end, branch, KnownEdits(changes.texts, complete=False), noted=changes.others)
 
 
 def edits_to_record(before: Payload, changes: Changes, step: str) -> Mapping[TextPlace, Edits]:
@@ -151,16 +152,17 @@ class _Diff:
         others: dict[PayloadPath, Put | Added | Gone],
         step: str,
         known: Mapping[TextPlace, Edits],
+        noted: Mapping[PayloadPath, Put | Added | Gone],
         *,
         hides: bool,
-        hidden: AbstractSet[PayloadPath],
     ) -> None:
         self.texts = texts
         self.others = others
         self._step = step
         self._known = known
         self._guard = hides
-        self._hidden = hidden | hidden_in(Changes(known, {})) if known else hidden
+        self._hidden: frozenset[PayloadPath] = hidden_in(Changes(known, noted)) if known or noted else frozenset()
+        self._noted = noted
 
     def _note(self, place: TextPlace, edits: Edits, *, hides: bool) -> None:
         self.texts[place] = edit_ops.stamp(edits, self._step, hides=hides)
@@ -210,6 +212,9 @@ class _Diff:
             for index, (was, now) in enumerate(zip(old.parts, new.parts, strict=True)):
                 if was is not now:
                     self._part(was, now, (*path, index))
+            moved = (*path[:2], *MOVED)
+            if moved in self._noted and old.parts != new.parts:
+                self.others[moved] = Gone()
             return
         kept = _subsequence(old.parts, new.parts)
         if kept is None:

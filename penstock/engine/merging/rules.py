@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from penstock.engine.merging.changes import TEXT_FIELDS, as_tree, credited, flatten, path_of, rebuild, value_at
+from penstock.engine.merging.changes import MOVED, TEXT_FIELDS, as_tree, credited, flatten, path_of, rebuild, value_at
 from penstock.engine.merging.diff import diff
 from penstock.engine.processor.payload import NO_CHANGES, Added, Changes, Gone, PayloadPath, Put
 from penstock.engine.values import edits as edit_ops
@@ -170,6 +170,8 @@ class _Merge:
             if gone is not None:
                 return Gone(gone.step, any(map(_redacts, values)))
         if all(isinstance(node, dict) for node in values):
+            if place[2:] == MOVED[:1] and _may_show_hidden(values):
+                return self._resolve(place, found)
             return self._mappings(place, found)
         if all(type(node) is tuple for node in values):
             return self._texts(place, found)
@@ -239,7 +241,8 @@ class _Merge:
     def _compared(self, place: PayloadPath, value: Value, *, hides: bool) -> ChangeNode:
         """Return what a merge function changed, compared with what stood there as the changes of a step are."""
         after = rebuild(self.base, Changes({}, {place: Put(value)}))
-        node: ChangeNode = as_tree(credited(diff(self.base, after, "merge", hides=hides), "merge"))
+        may_move = {(*place[:2], *MOVED): Gone()} if place[2:] == MOVED[:1] else {}
+        node: ChangeNode = as_tree(credited(diff(self.base, after, "merge", hides=hides, noted=may_move), "merge"))
         for key in place:
             node = node.get(key, EMPTY)
         return node
@@ -297,13 +300,26 @@ def _redacts(node: ChangeNode) -> bool:
     return type(node) is tuple and any(edit.hidden for edit in edits)
 
 
+def _may_show_hidden(values: list[Tree]) -> bool:
+    """Tell whether a branch may have moved a part of a message in which another branch hid text."""
+    return any(
+        key in moved and _redacts(below)
+        for moved in values
+        if MOVED[-1] in moved
+        for node in values
+        if node is not moved
+        for key, below in node.items()
+    )
+
+
 def _steps(node: ChangeNode) -> Iterable[str]:
     """Yield the steps that made the changes of a node."""
     if isinstance(node, (Put, Added, Gone)):
         yield node.step
     elif is_mapping(node):
-        for below in node.values():
-            yield from _steps(below)
+        for key, below in node.items():
+            if key != MOVED[-1]:  # which is no change
+                yield from _steps(below)
     else:
         yield from (edit.step for edit in node)
 

@@ -97,7 +97,7 @@ class Changes:
         texts: edits of texts, by the place of their text. Texts of fields have an empty message id.
         others: every other change, by its path.
         complete: whether this is all that changed. If not, ``others`` has to be found by comparing the payloads; what
-            it holds only says where text was hidden.
+            it holds only says where text was hidden, and where parts may have moved.
     """
 
     __slots__ = ("complete", "others", "texts")
