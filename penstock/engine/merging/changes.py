@@ -141,7 +141,11 @@ def followed_by(first: Changes, second: Changes) -> Changes:
         return first
     if first.complete and second.complete and _apart(first, second):
         return Changes(composed(first.texts, second.texts), {**first.others, **second.others})
-    return Changes(composed(first.texts, second.texts), {**notes_on(first), **notes_on(second)}, complete=False)
+    later = second.texts
+    hidden = {path[:2] for path, change in first.others.items() if change.hides}
+    if hidden:  # they may be edits of what was hidden, at another place
+        later = {at: edit_ops.stamp(edits, "", hides=path_of(at)[:2] in hidden) for at, edits in later.items()}
+    return Changes(composed(first.texts, later), {**notes_on(first), **notes_on(second)}, complete=False)
 
 
 def notes_on(changes: Changes) -> dict[PayloadPath, Gone]:

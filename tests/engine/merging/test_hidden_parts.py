@@ -308,6 +308,16 @@ def test_parts_that_moved_merge_with_what_is_hidden_in_another_part() -> None:
     assert message.parts == (TextPart("[X] one"), TextPart("new"))
 
 
+def test_an_edit_behind_what_hid_text_hides_it_too_where_it_fits_by_chance() -> None:
+    """The guard took a part out, and what was then written into the next one fits the part that is gone."""
+    hides = in_turn("h", Hides("g", 1, set(), drop=0), Moves("r", "replace"), Moves("a", "add"))
+    made = Workflow("w").parallel(hides, does("o", Op("replace", 0, 1, "Q")), merge="last")
+    parts = [TextPart("S1!"), TextPart("one")]
+    assert ends(made, *parts) == "passed"
+    (message,) = made.check_sync([Message.user(parts, id="m")], stage="process_input_step").messages
+    assert message.parts == (TextPart("new"), TextPart("new"))
+
+
 @pytest.mark.parametrize("outer", ["first", pick("m")])
 def test_that_parts_moved_is_known_behind_a_join_within_the_branch(outer: Any) -> None:
     """Also where a merge function chose them, or another branch of that join took a part out."""
