@@ -155,6 +155,7 @@ _BACKSLASHED = (
 _BACKSLASH = deferred(rf"{_BACKSLASHED}|=[0-9A-F]{{2}}|=\r?\n")
 _ESCAPE = deferred(rf"\\(?=\\)|{_BACKSLASHED}|%[0-9A-Fa-f]{{2}}")  # each byte by itself, each backslash of several
 _UNFINISHED = deferred(r"(?:\\[uUx]?\{?[0-9A-Fa-f]{0,8}(?:\\u?[0-9A-Fa-f]{0,4})?|%[0-9A-Fa-f]?)\Z")
+_MAY_ESCAPE = re.compile(r"\\(?:[uUx0-3\"'\\/bfnrtv]|\Z)|%(?:[0-9A-Fa-f]{2}|[0-9A-Fa-f]?\Z)")
 _LONGEST_ESCAPE = 12
 _SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _LAST_CODE = 0x10FFFF
@@ -224,8 +225,8 @@ def _escaped(escapes: Sequence[tuple[int, int]], ends: Sequence[int], low: int, 
 
 
 def may_escape(text: str, start: int) -> bool:
-    """Return, at a glance, whether a text may have escapes from a place on."""
-    return text.find("\\", start) >= 0 or text.find("%", start) >= 0
+    """Return, at a glance, whether a text may have escapes from a place on, or end with the beginning of one."""
+    return (text.find("\\", start) >= 0 or text.find("%", start) >= 0) and _MAY_ESCAPE.search(text, start) is not None
 
 
 def read_escapes(text: str, *, final: bool) -> disguises.PlainReading:

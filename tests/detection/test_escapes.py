@@ -7,8 +7,9 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given, strategies as st
 
-from penstock.detection.codes import read_escapes
+from penstock.detection.codes import may_escape, read_escapes
 from penstock.detection.patterns.matching import Finder
 from penstock.detection.personal_data.detector import PersonalData
 from penstock.detection.secrets import RANDOM_TOKENS, SECRETS
@@ -197,3 +198,18 @@ def test_a_value_is_held_while_an_escape_within_it_is_not_finished(value: str, s
                 spans, start = PERSONAL.scan(text[:end], start, notes, final=end >= len(text))
                 found = [*found, *spans]
             assert found == PERSONAL.find(text), text
+
+
+@given(st.text("\\\\%uUxX{}0123489abfnrtvs'\"/ é\u200b", max_size=12))
+def test_a_text_that_may_have_no_escape_has_none(text: str) -> None:
+    """Nor does it become one, however it goes on."""
+    if not may_escape(text, 0):
+        assert read_escapes(text, final=True).units == []
+        more = read_escapes(f"{text}u0041", final=True)
+        assert all(low >= len(text) for low, _ in more.units)
+
+
+@pytest.mark.parametrize("text", ["5 % of it", "100%, and", r"\sum \int", r"C:\Windows\System"])
+def test_signs_that_begin_no_escape_are_seen_at_a_glance(text: str) -> None:
+    """So percentages and paths cost little more than words."""
+    assert not may_escape(text, 0)

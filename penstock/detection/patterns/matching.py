@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.detection.patterns.built_in import LOOKBACK, BuiltInRule
-from penstock.detection.patterns.scanner import BEGUN, Scanner, is_decided, lowered
+from penstock.detection.patterns.built_in import BuiltInRule
+from penstock.detection.patterns.scanner import BEGUN, CONTEXT, Scanner, is_decided, lowered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -82,7 +82,7 @@ class Finder:
         self._own = [(index, rule) for index, rule in enumerate(self.rules) if not isinstance(rule, BuiltInRule)]
         built_in = [(index, rule) for index, rule in enumerate(self.rules) if isinstance(rule, BuiltInRule)]
         self._scanner = Scanner(built_in) if built_in else None
-        self.lookback = max([LOOKBACK if built_in else 1, *(rule.lookback for _, rule in self._own)])
+        self.lookback = max([CONTEXT if built_in else 1, *(rule.lookback for _, rule in self._own)])
 
     def __eq__(self, other: object) -> bool:
         """Return whether both have equal rules."""

@@ -32,7 +32,8 @@ from penstock.detection.unicode.disguises import (
     PlainReading,
     is_plain,
     read,
-    read_if_seen,
+    read_by_letter,
+    read_with_few_gone,
     reading_of,
 )
 from penstock.engine.text_guards.views import view_of
@@ -117,6 +118,9 @@ class Before(NamedTuple):
 BEGUN = Before()
 """What stands before a text: nothing."""
 
+CONTEXT = 2 * LOOKBACK
+"""How many characters before the undecided text tell how it ends, since some of them may read as nothing."""
+
 BLOCK = 1_000
 """How many characters of a long text are swept at once: much more than a rule looks back, and little to read twice.
 
@@ -126,7 +130,6 @@ The fewer they are, the fewer rules have a trigger in them.
 _LARGEST_BLOCK = 4 * BLOCK  # if less than half of such a block is decided, the rest of the text is read at once
 _RUN = re.compile(RUN)
 _NO_RULE = -1
-_PERCENT_CODE = re.compile(r"%(?:[0-9A-Fa-f]{2}|[0-9A-Fa-f]?\Z)")  # or what may become one
 _SPACES = frozenset(" \n")
 _NOT_IN_WORD = regex.compile(f"(?r)[^!-~{LETTER}]")
 
@@ -166,28 +169,32 @@ class Scanner:
     def quiet(self, text: str, start: int, *, final: bool) -> int | None:
         """Return the place from which on more text may matter, if nothing is found in a text so far; else None.
 
-        That is cheaper than `search`, which looks for disguises and escapes, and remembers them; in a text that may
-        have either, and in a long one, the answer is None. A text in which each character is seen is searched as it is
-        written and as it reads. How the text before ``start`` ends must be what `before` returns.
+        That is cheaper than `search`, which looks for escapes and remembers what it has read; in a text that may have
+        escapes, and in a long one, the answer is None. A text is searched as it is written and as it reads. How the
+        text before ``start`` ends must be what `before` returns, which is then not None at the returned place either.
         """
         if len(text) - start > _LARGEST_BLOCK:
             return None
         last = len(text) if final else last_word(text, start)
         if last == start:
             return start  # one word, which goes on: whatever `search` finds, it holds all of it
-        plain = text.isascii() or self._is_plain_from(text, start)
-        if plain and self._none_in(text, start):
-            return last
+        if text.isascii():
+            hold = last if self._none_in(text, start) else None
+        else:
+            hold = self._glanced(text, start, last, final=final)
+        if hold is not None:
+            return hold
         if final and not start:
             return None if any(trace.counts for _, trace in self.finish(text, 0, BEGUN)) else last
+        return None if may_escape(text, start) else self._searched(text, start, final=final)
+
+    def _searched(self, text: str, start: int, *, final: bool) -> int | None:
+        """Return what `quiet` does if a trigger stands in a text without escapes."""
+        found, hold = self._one(text, start, final=final)
         seen = is_plain(text, max(start - LOOKBACK, 0))
-        if may_escape(text, start) or (plain and not seen and not is_plain(text, start)):
-            return None
-        find = self._one if plain else self._looked  # a plain text was looked at above
-        found, hold = find(text, start, final=final)
         if not seen:
             context = self._context(text, start)
-            if context is None or read_if_seen(text[start:]) is None:
+            if context is None:
                 return None
             again, behind = self._plain(text, start, context, final=final)
             found += again
@@ -196,13 +203,25 @@ class Scanner:
             hold = lowered(found, hold)
             if any(is_decided(trace, hold) for _, trace in found):
                 return None
-        return max(hold, start)
+        hold = max(hold, start)
+        return hold if seen or self._context(text, hold) is not None else None
 
-    @staticmethod
-    def _is_plain_from(text: str, start: int) -> bool:
-        """Return whether what a trigger can see from a place on reads as it is written."""
-        since = start if text[start - 1 : start] in _SPACES else max(start - LOOKBACK, 0)  # it sees no word before
-        return text[since:].isascii() or is_plain(text, since)
+    def _glanced(self, text: str, start: int, last: int, *, final: bool) -> int | None:
+        """Return what `quiet` does if no trigger stands in a text of which each character reads as one; else None.
+
+        ``last`` is where its last word begins.
+        """
+        # A trigger sees no word before a space.
+        since = start - 1 if text[start - 1 : start] in _SPACES else max(start - LOOKBACK, 0)
+        written = text[since:] if since else text
+        plain = written if written.isascii() else read_by_letter(written)
+        if plain is None or not self._none_in(text, start):
+            return None
+        if plain == written:
+            return last
+        if not self._none_in(plain, start - since):
+            return None
+        return last if final else min(last, since + last_word(plain, start - since))
 
     def _none_in(self, text: str, start: int) -> bool:
         if not self._triggers.none_in(text, start):
@@ -335,7 +354,7 @@ class Scanner:
 
     @staticmethod
     def before(text: str, start: int) -> Before | None:
-        """Return how a text ends before a place, if all of its last characters are seen, in no escape; None if not."""
+        """Return how a text ends before a place, if enough of its last characters are seen, in no escape; else None."""
         read = Scanner._context(text, start)
         if read is None:
             return None
@@ -343,10 +362,12 @@ class Scanner:
 
     @staticmethod
     def _context(text: str, start: int) -> str | None:
-        """Return how a text ends before a place, as it reads; None if not all of that is seen, or it may escape."""
-        written = text[max(start - LOOKBACK, 0) : start]
-        read = None if "\\" in written or _PERCENT_CODE.search(written) else read_if_seen(written)
-        return read[-LOOKBACK:] if read else read
+        """Return how a text ends before a place, as it reads; None if too little of that is seen, or it may escape."""
+        read = read_with_few_gone(text[max(start - CONTEXT, 0) : start], CONTEXT - LOOKBACK)
+        if read is None:
+            return None
+        read = read[-LOOKBACK:]
+        return None if may_escape(read, 0) else read
 
     def _one(self, text: str, start: int, *, final: bool) -> tuple[list[IndexedTrace], int]:
         """Return what the rules find in a text, as it is written, and the place from which on that may change.

@@ -73,12 +73,27 @@ SCRIPT_RANGES: dict[str, tuple[tuple[int, int], ...]] = {
 _FOLD = str.maketrans(
     {letter: plain for row, latin in LOOKALIKES.values() for letter, plain in zip(row, latin, strict=True)}
 )
-BETWEEN_WORDS = r"\s\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uf900-\ufaff\U00020000-\U0003ffff"
-"""The inside of a character class: white space, and letters of scripts that need none between words."""
+WITHOUT_SPACES = r"\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uf900-\ufaff\U00020000-\U0003ffff"
+"""The inside of a character class: letters of scripts that need no white space between words."""
+
+BETWEEN_WORDS = rf"\s{WITHOUT_SPACES}"
+"""The same, and white space."""
 
 _PARTING = deferred(f"[{BETWEEN_WORDS}]")
 _MARK = deferred("[\u0300-\u036f]")  # letters with accents of their own are letters; a loose accent hides one
 _SEEN = bytes([*range(0x09, 0x0E), *range(0x20, 0x7F)])  # in ASCII
+
+# All but characters that surely read as they are written, in the scripts and signs that are most in use. To know them
+# at once is several times faster than to ask `_LETTERS` about each. What they read as is fixed: Unicode never changes
+# the normal form of a character.
+_MAY_BE_DISGUISED = deferred(
+    "[^\u00a1-\u00a7\u00a9\u00ab\u00ac\u00ae\u00b0\u00b1\u00b6\u00b7\u00bb\u00bf-\u0131\u0134-\u013e\u0141-\u0148"
+    "\u014a-\u017e\u03ac-\u03b0\u03b2\u03b4-\u03b8\u03ba-\u03bc\u03be\u03c0\u03c2\u03c4\u03c6-\u03c8\u03ca-\u03ce"
+    "\u0431\u0432\u0434\u0436-\u043d\u043f\u0442\u0444\u0446-\u0454\u05d0-\u05ea\u061d-\u0674\u0679-\u06ff\u0900-\u0957"
+    "\u0e01-\u0e32\u0e34-\u0e3a\u0e3f-\u0e5b\u1e00-\u1e99\u1ea0-\u1eff\u2012-\u2016\u2018-\u2023\u2030-\u2032\u2039"
+    "\u203a\u20ac\u2190-\u222b\u2231-\u2328\u2500-\u2a0b\u3001-\u3035\u3041-\u3096\u30a0-\u30fe\u3400-\u9fff"
+    "\uac00-\ud7a3\U0001f1e6-\U0001f1ff\U0001f300-\U0001f6d7\U0001f900-\U0001fa53]"
+)
 
 _FEW = 16  # characters that are replaced one by one, which is quicker than to look at each place of a text
 
@@ -130,31 +145,40 @@ def is_plain(text: str, start: int) -> bool:
 
 
 def _is_plain(text: str, low: int, high: int) -> bool:
-    return not _disguised(text[low:high] if low or high < len(text) else text)
+    rest = _beyond_ascii(text[low:high] if low or high < len(text) else text)
+    if not rest or _MAY_BE_DISGUISED.search(rest) is None:
+        return True
+    return all(_LETTERS[ord(odd[0])] == odd[0] for odd in _MAY_BE_DISGUISED.finditer(rest))
 
 
 def _disguised(text: str) -> Collection[str]:
     """Return those characters of a text that do not read as they are written, each once."""
+    rest = _beyond_ascii(text)
+    return [odd for odd in set(_MAY_BE_DISGUISED.findall(rest)) if _LETTERS[ord(odd)] != odd] if rest else ()
+
+
+def _beyond_ascii(text: str) -> str:
+    """Return the characters of a text that are not among those of ASCII that are seen."""
     rest = text.encode("utf-8", "surrogatepass").translate(None, _SEEN)
-    if not rest:
-        return ()
-    return [char for char in set(rest.decode("utf-8", "surrogatepass")) if _LETTERS[ord(char)] != char]
+    return rest.decode("utf-8", "surrogatepass") if rest else ""
 
 
 def read_by_letter(text: str) -> str | None:
     """Return how a text reads, if each of its characters reads as one; else None."""
-    if is_plain(text, 0):
-        return text
-    if {*map(len, map(_LETTERS.__getitem__, map(ord, set(text))))} - {1}:
+    disguised = _disguised(text)
+    if any(len(_LETTERS[ord(char)]) != 1 for char in disguised):
         return None
-    return reading_of(text).text
+    return _replaced(text, disguised)
 
 
-def read_if_seen(text: str) -> str | None:
-    """Return how a text reads, if each of its characters reads as one or more; else None."""
-    if is_plain(text, 0):
-        return text
-    return reading_of(text).text if all(map(_LETTERS.__getitem__, map(ord, set(text)))) else None
+def read_with_few_gone(text: str, most: int) -> str | None:
+    """Return how a text reads, if so many of its characters or fewer read as nothing, and none as a control; else None.
+
+    The control is the one with which a sequence of a terminal begins.
+    """
+    disguised = _disguised(text)
+    gone = sum(text.count(char) for char in disguised if not _LETTERS[ord(char)])
+    return None if gone > most or "\x1b" in disguised else _replaced(text, disguised)
 
 
 def read(text: str, *, final: bool = True) -> PlainReading:
@@ -176,8 +200,11 @@ def reading_of(source: str, units: Sequence[tuple[int, int]] = ()) -> PlainReadi
 
 
 def _uncovered(text: str) -> str:
+    return _replaced(text, _disguised(text))
+
+
+def _replaced(text: str, disguised: Collection[str]) -> str:
     """Return how a text reads. A character that reads as another one is in no reading, so they are replaced in turn."""
-    disguised = _disguised(text)
     if len(disguised) > _FEW:
         return text.translate(_LETTERS)
     for char in disguised:

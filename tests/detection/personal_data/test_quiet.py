@@ -34,7 +34,8 @@ _WORDS = (
     " token contact call me at phone born née in May on Jan und über été Größe día сессия привет пароль कृपया काम"
     " مرحبا שלום 東京 です สวัสดี 안녕 번호 Ελλάδα տուն contraseña x y z xab 42 7 2019 3rd 1,000 5.5 12:30 v1.2 50%"
     " C:\\ (a) f(x) key: word= -p --user > a->b https:// @ www. _auth 00 0x1f eyJ AKIA sk- ghp_ pat.ab 1 23 456 7890"
-    " +49 new form हिन्दी"
+    " +49 new form हिन्दी ⚠️ 👩‍💻 1️⃣ 5%, 100% C:\\skip \\sum 今天天气很好，我们去公园散步吧。12号 これは小さな銀行です。"
+    " วันนี้อากาศดีมากเราไปเดินเล่นกัน ทำงาน Иван."
 )
 PROSE = _WORDS.split()
 FOUND = (

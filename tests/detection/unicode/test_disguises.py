@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from penstock.detection.unicode.disguises import PlainPlaces, is_plain, read
+from penstock.detection.unicode.disguises import _LETTERS, _MAY_BE_DISGUISED, PlainPlaces, is_plain, read
 
 LETTERS = st.text("ab 1½ａ\u200b\u0301é谢а\u00adﬁ\n")
 
@@ -70,3 +70,10 @@ def test_a_text_reads_as_its_characters_do_however_many_of_them_are_disguised(co
     text = "".join(f"{char}x谢{char}é" for char in disguised) + "\x00 end"
     assert read(text).text == "".join(read(char).text for char in text)
     assert not is_plain(disguised, 0)
+
+
+def test_no_character_that_is_known_as_plain_reads_otherwise() -> None:
+    """Of all characters, by the tables of this version of Python."""
+    chars = [char for char in map(chr, range(0x80, 0x110000)) if _MAY_BE_DISGUISED.match(char) is None]
+    assert len(chars) > 30_000
+    assert not [char for char in chars if _LETTERS[ord(char)] != char]
