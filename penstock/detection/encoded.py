@@ -21,7 +21,16 @@ from penstock.detection.deferred import deferred
 from penstock.detection.patterns.kinds import LETTER, OTHER, SIGN, runs
 from penstock.detection.spans import Span
 from penstock.detection.unicode.disguises import BETWEEN_WORDS, is_plain, read_by_letter
-from penstock.detection.words import BEYOND, HAN, UNSPACED, PlainView, known_words
+from penstock.detection.words import (
+    BEYOND,
+    HAN,
+    HAN_LENGTH,
+    OF_UNSPACED,
+    UNSPACED,
+    UNSPACED_LENGTH,
+    PlainView,
+    known_words,
+)
 from penstock.engine.text_guards.views import view_of
 
 if TYPE_CHECKING:
@@ -283,20 +292,21 @@ def _runs(words: WordList, tail: int, *, final: bool) -> Iterator[_UnitRun]:
         yield _UnitRun(start, end, open=not final and tail - end <= _NEAR, units=count)
 
 
-def open_run(text: str, words: Sequence[str], end: int) -> int:
+def open_run(text: str, words: Sequence[str], end: int, starts: Iterator[int] | None = None) -> int:
     """Return where the run of letters or codes begins that may go on at a place of a text; the place if there is none.
 
     Args:
         text: the text, in small letters.
         words: its words before the place.
         end: the place.
+        starts: where the words begin, from the last one back, if they overlap, as in scripts without spaces.
     """
     begin = end
     for word in reversed(words):
         known = len(word) >= _LONGEST_LETTERS and word.isalpha()  # most words need no closer look
         if known or len(word) > _LONGEST_UNIT or _UNIT.fullmatch(word) is None:
             break
-        low = text.rfind(word, 0, begin)
+        low = text.rfind(word, 0, begin) if starts is None else next(starts)
         if begin - low - len(word) > _NEAR:
             break
         begin = low
@@ -374,7 +384,18 @@ _SPACES = frozenset(" \n")
 _UP_TO_WORD = re.compile(r"(?s:.*)[^\W\d_xX][^\W\d_]{2}[\W_]++")
 # What no letter and no code has, however the word goes on.
 _NO_UNIT = re.compile(rf"[^\W\d_xX][^\W\d_]{{2}}|[^\W_]{{{_LONGEST_UNIT + 1}}}")
-_OF_UNSPACED = deferred(f"[{HAN}{UNSPACED}]")
+
+
+@cache
+def _unspaced_end() -> regex.Pattern[str]:
+    """Return the pattern of an end without spaces; its group is what stands behind the last word that is no unit.
+
+    In Chinese and Japanese, the last two characters before a sign are units.
+    """
+    letter = rf"[[{UNSPACED}]&&\p{{L}}]\p{{M}}{{0,2}}"
+    sign = rf"[^\p{{L}}\p{{N}}\p{{M}}]{{1,{_NEAR}}}"
+    han = rf"[{HAN}](?P<end>[{HAN}]{{{HAN_LENGTH}}}|[{HAN}]{{{HAN_LENGTH - 1}}}{sign}[{HAN}]{{0,{HAN_LENGTH}}})"
+    return regex.compile(rf"(?r)(?:{han}|{letter}(?P<end>(?:{letter}){{{UNSPACED_LENGTH}}}))\Z", regex.V1)
 
 
 @cache
@@ -547,10 +568,14 @@ class EncodedSpans:
         That is between two words, and at most the given place.
         """
         beyond = not text.isascii() and BEYOND.search(text) is not None
-        if beyond and _OF_UNSPACED.search(text) is not None:
-            view = PlainView(text)
-            words, tail = known_words(view.text, final=False)
-            begin = min(stretches(view, words, tail, inside=False, final=False).pending, tail)
+        if beyond and OF_UNSPACED.search(text) is not None:
+            known = _unspaced_end().search(text, concurrent=False)
+            if known is not None:
+                begin = known.start("end")
+            else:
+                view = PlainView(text)
+                words, tail = known_words(view.text, final=False)
+                begin = min(stretches(view, words, tail, inside=False, final=False).pending, tail)
             return begin if begin <= most else 0
         last = most
         if text[most - 1 : most] not in _SPACES:

@@ -6,7 +6,8 @@ Where a script has no spaces, characters count as parts of words.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+import sys
+from bisect import bisect_left, bisect_right
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -17,7 +18,7 @@ from penstock.detection.unicode.disguises import PlainPlaces, is_plain, read
 from penstock.engine.text_guards.views import view_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from penstock.detection.unicode.disguises import PlainReading
 
@@ -27,14 +28,14 @@ UNSPACED = "\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Myanmar, Khme
 BEYOND = deferred("[\u0590-\u1fff\u2c00-\U0003ffff]")  # scripts with marks of their own, or without spaces
 _ASCII_WORD = re.compile(r"[a-z0-9]+")  # in small letters
 _WORD = deferred(r"[^\W_]+")
-_WORD_BEYOND = regex.compile(
-    rf"[{HAN}]|[[{UNSPACED}]&&[\p{{L}}\p{{N}}]]\p{{M}}*|(?:[\p{{L}}\p{{N}}--[{HAN}{UNSPACED}]]\p{{M}}*)+", regex.V1
-)
-_OF_HAN = deferred(f"[{HAN}]")
-_OF_UNSPACED = deferred(f"[{UNSPACED}]")
+_SPACED = rf"(?:[\p{{L}}\p{{N}}--[{HAN}{UNSPACED}]]\p{{M}}*)+"
+_SPACED_WORD = regex.compile(_SPACED, regex.V1)
+_WORD_BEYOND = regex.compile(rf"([{HAN}])|([[{UNSPACED}]&&[\p{{L}}\p{{N}}]]\p{{M}}*)|({_SPACED})", regex.V1)
+OF_UNSPACED = deferred(f"[{HAN}{UNSPACED}]")
 
-_HAN_LENGTH, _HAN_COUNTS = 3, 0.5
-_UNSPACED_LENGTH, _UNSPACED_COUNTS = 6, 0.25
+HAN_LENGTH, UNSPACED_LENGTH = 3, 6
+_LENGTHS = (0, HAN_LENGTH, UNSPACED_LENGTH, 1)  # of the words of each group of the pattern, in matches
+_COUNTS = (0.0, 0.5, 0.25, 1.0)  # what they count as
 
 
 LONGEST = 40
@@ -72,6 +73,18 @@ class WordList(NamedTuple):
             return at
         return self.starts[word]
 
+    def uncut(self, at: int, view: PlainView) -> int:
+        """Return the last place, up to the given one, that cuts no word, and no character of a view."""
+        before = -1
+        while at != before:
+            before, at = at, self.begin(view.low(at))
+        return at
+
+    def before(self, at: int) -> WordList:
+        """Return the words that begin before a place."""
+        kept = bisect_left(self.starts, at)
+        return WordList(self.words[:kept], self.starts[:kept], self.ends[:kept], self.counts[:kept])
+
 
 def has_letters(word: str) -> bool:
     """Return whether a word has letters; figures, and marks on them, are no words that a text is recognised by."""
@@ -95,11 +108,15 @@ def _word_set(text: str) -> frozenset[str]:
     return frozenset(lower.translate(_SIGNS_AS_SPACES).split() if text.isascii() else _ANY_WORD.findall(lower))
 
 
-def spellings(text: str) -> list[str]:
-    """Return the words of a text without their places."""
+def spellings(text: str, end: int = sys.maxsize) -> list[str]:
+    """Return the words of a text without their places; only those before a place, if one is given, between words."""
     if text.isascii():
-        return _ASCII_WORD.findall(text)
-    return _WORD.findall(text) if BEYOND.search(text) is None else list(cut(text).words)
+        return _ASCII_WORD.findall(text, 0, end)
+    if BEYOND.search(text) is None:
+        return _WORD.findall(text, 0, end)
+    if OF_UNSPACED.search(text) is None:
+        return _SPACED_WORD.findall(text, endpos=end, concurrent=False)
+    return list(_shingled(text[:end], None).words)
 
 
 def cut(text: str, places: Sequence[tuple[int, int]] | None = None) -> WordList:
@@ -154,39 +171,23 @@ def known_words(
 
 def _shingled(text: str, places: Sequence[tuple[int, int]] | None) -> WordList:
     """Return the words; in scripts without spaces, overlapping groups of characters."""
-    spans = [
-        match.span()
+    found = [
+        (match.start(), match.end(), match.lastindex or 0)
         for low, high in ([(0, len(text))] if places is None else places)
         for match in _WORD_BEYOND.finditer(text, low, high, concurrent=False)
     ]
     words: list[str] = []
     ends: list[int] = []
-    counts: list[float] = []
-    for word, end, count in _shingles(text, spans):
-        words.append(word)
-        ends.append(end)
-        counts.append(count)
-    return WordList(words, [start for start, _ in spans], ends, counts)
-
-
-def _shingles(text: str, spans: Sequence[tuple[int, int]]) -> Iterator[tuple[str, int, float]]:
-    for index, (start, end) in enumerate(spans):
-        length, count = _kind(text[start])
-        last = index
-        while last + 1 < min(index + length, len(spans)) and spans[last + 1][0] == spans[last][1]:
-            if _kind(text[spans[last + 1][0]]) != (length, count):
-                break
-            last += 1
-        reach = spans[last][1] if length > 1 else end
-        yield text[start:reach], reach, count
-
-
-def _kind(char: str) -> tuple[int, float]:
-    if _OF_HAN.match(char):
-        return _HAN_LENGTH, _HAN_COUNTS
-    if _OF_UNSPACED.match(char):
-        return _UNSPACED_LENGTH, _UNSPACED_COUNTS
-    return 1, 1.0
+    row = 0  # where the characters of one kind end that stand together
+    for index, (start, _, kind) in enumerate(found):
+        if row <= index:
+            row = index + 1
+            while row < len(found) and found[row][0] == found[row - 1][1] and found[row][2] == kind:
+                row += 1
+        reach = found[min(index + _LENGTHS[kind], row) - 1][1]
+        words.append(text[start:reach])
+        ends.append(reach)
+    return WordList(words, [start for start, _, _ in found], ends, [_COUNTS[kind] for _, _, kind in found])
 
 
 _SINGLE = {0x130: "I", 0x1E9E: "s"}  # capitals whose small form is two characters long

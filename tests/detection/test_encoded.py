@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import random
 import re
 from typing import TYPE_CHECKING
@@ -14,8 +15,8 @@ from penstock.detection.encoded import EncodedSpans, is_prose, spoken
 from penstock.detection.leaks.prompt_index import PromptIndex
 from penstock.detection.personal_data.detector import PersonalData
 from penstock.detection.spans import Span
-from penstock.detection.unicode.disguises import BETWEEN_WORDS
-from penstock.detection.words import PlainView, known_words
+from penstock.detection.unicode.disguises import BETWEEN_WORDS, read_by_letter
+from penstock.detection.words import OF_UNSPACED, PlainView, known_words
 from tests.detection.coded_texts import coded_text
 
 if TYPE_CHECKING:
@@ -282,3 +283,19 @@ def test_stretches_of_the_words_between_longer_ones_are_those_of_all_words(*, in
         few = encoded._words_in_rows(view.text, inside=inside, final=final)  # pyright: ignore[reportPrivateUsage]
         some = encoded.stretches(view, *few, inside=inside, final=final)
         assert some == every, view.text
+
+
+def test_the_end_of_a_text_without_spaces_is_held_as_all_of_its_words_tell() -> None:
+    """Where that is known at a glance, and where it is not."""
+    chinese, japanese = "今天天气很好，我们去公园散步吧。价格12元，ABC店：好！", "これは小さな銀行の「助手」です。"
+    text = f"{chinese} {japanese} วันนี้อากาศดีมาก ๑๒๓๔๕๖๗๘ ทางเหนือเสมอ 1 a b"
+    known = 0
+    for low, high in itertools.combinations(range(len(text) + 1), 2):
+        piece = text[low:high]
+        if read_by_letter(piece) != piece or OF_UNSPACED.search(piece) is None:
+            continue
+        words, tail = known_words(piece, final=False)
+        begin = min(encoded.stretches(PlainView(piece), words, tail, inside=False, final=False).pending, tail)
+        assert EncodedSpans.open_from(piece, len(piece)) == begin, piece
+        known += encoded._unspaced_end().search(piece) is not None
+    assert known > 400
