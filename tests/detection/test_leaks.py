@@ -6,6 +6,7 @@ import base64
 import codecs
 import itertools
 import random
+import re
 from copy import deepcopy
 from typing import Any
 
@@ -14,8 +15,9 @@ from hypothesis import given, settings, strategies as st
 
 from penstock.detection.encoded import PIECE
 from penstock.detection.leaks.passages import WordChains, common_rows, in_common
-from penstock.detection.leaks.prompt_index import PromptIndex
+from penstock.detection.leaks.prompt_index import _SIGN, PromptIndex
 from penstock.detection.spans import Span
+from penstock.detection.unicode.disguises import BETWEEN_WORDS, read
 from penstock.engine.values.errors import OptionError
 
 PROMPT = (
@@ -367,15 +369,35 @@ GLANCED = st.lists(
     max_size=24,
 )
 PLAIN_INDEX = PromptIndex([PROMPT])
+OTHER_SCRIPTS = (  # one prompt: Hebrew, Hindi, Korean, Chinese, Japanese, Thai
+    "אתה עוזר סבלני של בנק קטן בצפון, ענה תמיד בשפת הלקוח. आप एक छोटे बैंक के सहायक हैं, कभी दूसरे बैंकों का नाम न लें। "
+    "당신은 작은 은행의 친절한 도우미입니다. 고객의 언어로 대답하세요. "
+    "你是一家小银行的耐心助手，请用客户的语言回答，不要提到其他银行。"
+    "あなたは小さな銀行の助手です。お客様の言葉で答えてください。"
+    "คุณเป็นผู้ช่วยของธนาคารเล็กๆ ทางเหนือ ตอบเป็นภาษาของลูกค้าเสมอ"
+)
+OTHER_PIECES = st.tuples(st.integers(0, len(OTHER_SCRIPTS)), st.integers(1, 40)).map(
+    lambda cut: OTHER_SCRIPTS[cut[0] : cut[0] + cut[1]]
+)
+OTHER_SIGNS = ["⚠️", "👩\u200d💻", "的", "好，", "12", "a", "x1", "ก", "๑๒", "ำ.", "ー", "…", "\n"]
+OTHER_WORDS = st.lists(OTHER_PIECES | st.sampled_from(OTHER_SIGNS), max_size=12)
+OTHER_INDEX = PromptIndex([OTHER_SCRIPTS])
 
 
-@given(GLANCED, GLANCED, st.integers(0, 30), st.integers(0, 4), st.booleans(), st.sampled_from([INDEX, PLAIN_INDEX]))
-@settings(max_examples=300, deadline=None)
+@given(
+    *[GLANCED | OTHER_WORDS] * 2,
+    st.integers(0, 30),
+    st.integers(0, 4),
+    st.booleans(),
+    st.sampled_from([INDEX, PLAIN_INDEX, OTHER_INDEX]),
+    st.sampled_from(["", " "]),
+)
+@settings(max_examples=600, deadline=None)
 def test_a_glance_decides_only_what_the_search_does(
-    words: list[str], more: list[str], start: int, by: int, final: bool, index: PromptIndex
+    words: list[str], more: list[str], start: int, by: int, final: bool, index: PromptIndex, between: str
 ) -> None:
     """Nothing is found before the position that it returns, whatever follows, and the search holds no more text."""
-    text = " ".join(words)
+    text = between.join(words)
     text, start = text[: len(text) - by], min(start, len(text) - by if len(text) > by else 0)
     held = index.quiet(text, start, final=final)
     if held is None:
@@ -409,9 +431,18 @@ def test_most_prose_is_quiet() -> None:
     """Each piece of a text that shares a few words with the prompt."""
     pieces = [CLEAN[:at] for at in range(5, len(CLEAN), 5)]
     assert sum(PLAIN_INDEX.quiet(piece, max(len(piece) - 12, 0), final=False) is None for piece in pieces) == 0
-    for text in (CLEAN, "Flour (2 kg) and water: 3.5 l, „für zwei Tage“ — c’est tout."):
+    for text in (CLEAN, "Flour (2 kg) and water: 3.5 l, „für zwei Tage“ — c’est tout. ⚠️ 👩‍💻", OTHER_SCRIPTS):
         assert PLAIN_INDEX.quiet(text, 0, final=True) == len(text)
     assert PLAIN_INDEX.quiet(f"{CLEAN} {EXCERPT}", 0, final=True) is None
+
+
+def test_a_glance_takes_each_character_for_a_sign_or_for_a_space_between_words() -> None:
+    """So that what it takes for short words has no code; what is not seen is in no text that it is shown."""
+    sign, between = re.compile(_SIGN), re.compile(f"[{BETWEEN_WORDS}]")
+    chars = [char for char in map(chr, range(0x40000)) if char.isascii() or read(char).text == char]
+    assert not [char for char in chars if sign.match(char) and between.match(char)]
+    unseen = [char for char in chars if not sign.match(char) and not between.match(char)]
+    assert unseen == [char for char in map(chr, range(128)) if not char.isprintable() and not char.isspace()]
 
 
 def test_what_may_become_a_code_is_searched_once_it_has_ended() -> None:

@@ -7,7 +7,6 @@ compares letters and ignores everything between them. ``benchmarks/quality/leaks
 from __future__ import annotations
 
 import codecs
-import re
 from copy import copy
 from functools import lru_cache
 from itertools import pairwise
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 import regex
 
 from penstock.detection.codes import decoded
+from penstock.detection.deferred import deferred
 from penstock.detection.encoded import BLOB, UNITS, Hidden, have_run, hidden_stretches, open_run, stretches
 from penstock.detection.leaks.passages import (
     FAR,
@@ -30,12 +30,23 @@ from penstock.detection.leaks.passages import (
     masked,
 )
 from penstock.detection.spans import Span
-from penstock.detection.words import NO_WORDS, PlainView, has_letters, known_words, placed, small, spellings
+from penstock.detection.unicode.disguises import WITHOUT_SPACES
+from penstock.detection.words import (
+    NO_WORDS,
+    OF_UNSPACED,
+    PlainView,
+    has_letters,
+    known_words,
+    placed,
+    small,
+    spellings,
+)
 from penstock.engine.values.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from penstock.detection.words import WordList
     from penstock.engine.values.frozen import Value
 
 
@@ -134,8 +145,12 @@ CANARY = "canary"
 _ATBASH = str.maketrans("abcdefghijklmnopqrstuvwxyz", "zyxwvutsrqponmlkjihgfedcba")
 _NOTE = "leaks"
 _DEPTH = 2  # codes within codes
-_SIGN = r"[!-~\u00a1-\u058f\u2010-\u2027\u2030-\u205e\u20a0-\u20c0]"
-_CHUNKS = re.compile(rf"((?:{_SIGN}{{0,{BLOB - 1}}}+[ \n])*+){_SIGN}*+")  # before a space, each is too short for a code
+_SIGN = (  # all that is seen and not `BETWEEN_WORDS`
+    r"[!-~\u00a1-\u0e00\u0f00-\u0fff\u10a0-\u167f\u1681-\u177f\u1800-\u1fff\u200b-\u2027\u202a-\u202e\u2030-\u205e"
+    r"\u2060-\u2e7f\ua4d0-\uf8ff\ufb00-\U0001ffff]"
+)
+# Before a space, or a letter of a script that has none, each chunk is too short for a code.
+_CHUNKS = deferred(rf"((?:{_SIGN}{{0,{BLOB - 1}}}+[ \n{WITHOUT_SPACES}])*+){_SIGN}*+")
 _MOST_GLANCED = 1000  # characters: a longer text is searched faster than it is looked at
 
 
@@ -253,38 +268,47 @@ class PromptIndex:
             return None
         # What no space ends yet may become anything, also a code, so it is held back.
         whole = len(read) if final else chunks.end(1)
-        words = spellings(read[:whole])
+        places = None
+        if view is not None and OF_UNSPACED.search(read) is not None:
+            known, tail = known_words(read, final=final)
+            whole = min(whole, tail)
+            places = known.before(whole)
+        words = spellings(read, whole) if places is None else places.words
         if (len(words) >= UNITS and have_run(words)) or (canaries and any(self._canaries.find(read))):
             return None
-        held = whole if self._passages.firsts.isdisjoint(words) else self._open_passage(read, words, whole)
+        held = whole if self._passages.firsts.isdisjoint(words) else self._open_passage(read, words, whole, places)
         if final or held is None:
             return None if held is None else len(text)
         if whole - held > LONG_HELD:  # `scan` does not read it again with each piece
             return None
-        held = min(held, open_run(read, words, whole))
+        held = min(held, open_run(read, words, whole, None if places is None else reversed(places.starts)))
         held = min(held, self._canaries.hold(read)) if canaries else held
+        if places is not None and view is not None:
+            held = places.uncut(held, view)
         if view is not None:
             held = view.source if held == len(read) else view.start(held)
         return start + held
 
-    def _open_passage(self, text: str, words: Sequence[str], end: int) -> int | None:
+    def _open_passage(self, text: str, words: Sequence[str], end: int, places: WordList | None) -> int | None:
         """Return where the first passage begins that may go on at a place of a text; the place if there is none.
 
-        None: the words before the place show a passage, or make up too long a chain.
+        None: the words before the place show a passage, or make up too long a chain. ``places`` are those of the words
+        in a script without spaces.
         """
         passages = self._passages
         lettered = words if all(map(str.isalpha, words)) else [*filter(has_letters, words)]
         known = [at for at, pair in enumerate(pairwise(lettered)) if pair in passages.pairs]
-        if len(known) > 1:
+        found = None if places is None else places.lettered()
+        if len(known) > 1 or (known and found):
             chains = WordChains(passages)
-            chains.follow(placed(text, lettered))
+            chains.follow(found or placed(text, lettered))
             return None if chains.taken or chains.cuts else chains.hold(end)
         if known and len(lettered) - known[0] - 3 <= LONE:  # most of prose that is held, so no chains are followed
             _, starts, ends, _ = placed(text, lettered[: known[0] + 2])
             if end - ends[-1] <= FAR:
                 return starts[-2]
         if lettered and lettered[-1] in passages.firsts:
-            low = text.rfind(lettered[-1], 0, end)
+            low = found.starts[-1] if found else text.rfind(lettered[-1], 0, end)
             return low if end - low - len(lettered[-1]) <= FAR else end
         return end
 
