@@ -1,4 +1,4 @@
-"""The first processors on real messages, a request each, against `unicodedata` and `re` by hand; no target is set."""
+"""Processors on whole texts, a request each, against `unicodedata` and `re` by hand; no target is set."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harness import Contest, Timed
+from streaming import english, guard_of
 
 from penstock import Workflow
 from penstock.processors.text import UnicodeNormalizer
@@ -20,6 +21,19 @@ LINE_ENDS = re.compile(r"[\r\n]+")
 BLANKS = re.compile(r"[ \t]+")
 TRIMMED = "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
 TRIMMED += "\u2028\u2029\u202f\u205f\u3000\ufeff"
+FLOOR_IS = "unicodedata.normalize and "
+SIZE = 190
+SHAPES = [
+    re.compile(shape)
+    for shape in (
+        r"[\w.%+-]+@[\w-]+(?:\.[\w-]+)+",
+        r"(?:\+?\d{1,3}[-. ]?)?\(?\d{3}\)?[-. ]?\d{3}[-. ]?\d{4}",
+        r"\b(?:\d{4}[- ]?){3}\d{4}\b",
+        r"\b\d{3}-\d{2}-\d{4}\b",
+        r"\b(?:\d{1,3}\.){3}\d{1,3}\b",
+        r"\b(?:sk|pk|ghp|xox[bp])[-_][\w-]{16,}",
+    )
+]
 
 
 async def contests() -> list[Contest]:
@@ -29,19 +43,33 @@ async def contests() -> list[Contest]:
         form="NFKC", invisible="keep", strip_control_chars=True, collapse_whitespace=True, trim=True
     )
     return [
-        _over(texts, "UnicodeNormalizer", normalizer, "unicodedata.normalize and three times re.sub", normalised),
+        _over(
+            texts, "UnicodeNormalizer", Workflow("text").then(normalizer), f"{FLOOR_IS}three times re.sub", normalised
+        ),
+        _over(_pieces(), "a normalizer and two regex guards", _guarded(), f"{FLOOR_IS}six times re.sub", hidden),
     ]
 
 
-def _over(
-    texts: list[str],
-    what: str,
-    step: UnicodeNormalizer,
-    floor_is: str,
-    by_hand: Callable[[str], str],
-) -> Contest:
-    workflow = Workflow("text").then(step)
+def _guarded() -> Workflow:
+    return Workflow("guarded").then(UnicodeNormalizer()).then(guard_of(("pii",))).then(guard_of(("secrets",)))
 
+
+def _pieces() -> list[str]:
+    """Return texts in which nothing is found, all of one length."""
+    text = normalised(english().replace("\n", " "))
+    pieces = [text[at : at + SIZE].strip() for at in range(0, len(text) - SIZE, SIZE)]
+    return [piece for piece in pieces if hidden(piece) == piece]
+
+
+def hidden(text: str) -> str:
+    """Return the text in NFKC, without what has the shape of an address, a number or a key."""
+    text = unicodedata.normalize("NFKC", text)
+    for shape in SHAPES:
+        text = shape.sub("[X]", text)
+    return text
+
+
+def _over(texts: list[str], what: str, workflow: Workflow, floor_is: str, by_hand: Callable[[str], str]) -> Contest:
     async def ours(times: int) -> list[str]:
         found: list[str] = []
         for _ in range(times):
@@ -55,7 +83,7 @@ def _over(
         return found
 
     mean = sum(map(len, texts)) // len(texts)
-    name = f"{what}, check_sync of a message ({len(texts)} real ones, {mean} characters on average)"
+    name = f"{what}, check_sync of a message ({len(texts)}, {mean} characters on average)"
     return Contest(name, floor_is, ours, floor, per=len(texts))
 
 
