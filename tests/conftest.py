@@ -1,9 +1,11 @@
-"""What every test starts from: both event loops and hypothesis without a clock; it knows nothing of what is tested."""
+"""What every test starts from: both event loops and no clock, of hypothesis or of limits; it knows no test."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
+import anyio
 import pytest
 from hypothesis import settings
 
@@ -21,6 +23,20 @@ settings.load_profile("penstock")
 def anyio_backend(request: pytest.FixtureRequest) -> str:
     """Run every async test on both event loops."""
     return request.param
+
+
+@pytest.fixture
+def time_is_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Return a function that ends the time limit around its caller; before, none ends, however slow the machine."""
+    around: ContextVar[anyio.CancelScope] = ContextVar("around")
+
+    def move_on_after(delay: float | None, **given: bool) -> anyio.CancelScope:
+        del delay
+        around.set(scope := anyio.CancelScope(**given))
+        return scope
+
+    monkeypatch.setattr(anyio, "move_on_after", move_on_after)
+    return lambda: around.get().cancel()
 
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

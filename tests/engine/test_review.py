@@ -30,6 +30,7 @@ from penstock.engine.execution import executor
 from penstock.engine.graph.plan import PlanSteps
 from penstock.engine.values.tripwire import BlockedError
 from penstock.testing import VirtualClock
+from tests.waiting import cancelled_when_all_wait
 
 SECRET = "s3cret"
 
@@ -75,7 +76,7 @@ async def test_overlapping_checks_stay_due_until_they_gave_a_verdict() -> None:
 
     async with Workflow("w").then(late, overlap="model").start(overlap=True) as run:
         await run.process_input(SECRET)
-        with anyio.move_on_after(0.01):
+        async with cancelled_when_all_wait():
             await run.call_model(answer)
         second = await run.call_model(answer)
     assert (second.blocked, second.value) == (True, None)
@@ -389,11 +390,9 @@ async def test_a_run_that_is_cancelled_takes_its_shadows_along() -> None:
         finally:
             ended.set()
 
-    with anyio.move_on_after(0.05) as scope:
-        async with Workflow("w").then(beside, mode="shadow").start() as run:
-            await run.process_input("hi")
-            await anyio.sleep_forever()
-    assert scope.cancelled_caught
+    async with cancelled_when_all_wait(), Workflow("w").then(beside, mode="shadow").start() as run:
+        await run.process_input("hi")
+        await anyio.sleep_forever()
     assert ended.is_set()
 
 

@@ -268,12 +268,15 @@ async def test_gather_does_not_lose_a_verdict(
 
 
 @each_place
-async def test_a_verdict_that_was_swallowed_survives_a_timeout(place: Any, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_verdict_that_was_swallowed_survives_a_timeout(
+    place: Any, caplog: pytest.LogCaptureFixture, time_is_up: Callable[[], None]
+) -> None:
     """Abort, swallow, hang: the timeout's policy (allow) is about failures, and this is a verdict."""
 
     async def act(ctx: InputContext) -> None:
         with contextlib.suppress(BaseException):
             ctx.abort("stop")
+        time_is_up()
         await anyio.sleep_forever()
 
     outcome = await blocked(place(Faulty(act), timeout=0.01, on_error="allow"), caplog)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import gc
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
+from anyio import from_thread
 
 from penstock import Chunk, Edit, InputContext, Key, Message, OutputStreamContext, Processor, Workflow, processor
 from penstock.engine import workers
@@ -61,9 +61,10 @@ class Hangs(Processor):
 
     edits = "nothing"
 
-    def __init__(self, go: threading.Event, *, stops: bool = False) -> None:
+    def __init__(self, go: threading.Event, *, stops: bool = False, hangs: Callable[[], None] = lambda: None) -> None:
         self.go = go
         self.stops = stops
+        self.hangs = hangs
 
     def process_input(self, ctx: InputContext) -> None:
         """Give a verdict or none, and wait."""
@@ -71,6 +72,7 @@ class Hangs(Processor):
             if self.stops:
                 ctx.abort("no")
         finally:
+            self.hangs()
             self.go.wait()
 
     def process_output_stream(self, chunk: Chunk, ctx: OutputStreamContext) -> Chunk:
@@ -186,13 +188,14 @@ async def test_work_whose_caller_has_left_ends_at_its_next_piece(go: threading.E
     ended = threading.Event()
 
     def work() -> None:
+        from_thread.run_sync(scope.cancel)
         go.wait()
         try:
             checkpoint()
         except AbandonedError:
             ended.set()
 
-    with anyio.move_on_after(0.01):
+    with anyio.CancelScope() as scope:
         await run_in_worker(work)
     go.set()
     assert await anyio.to_thread.run_sync(ended.wait, 10)
@@ -225,12 +228,24 @@ def test_a_time_limit_holds_without_a_loop(index: int, go: threading.Event) -> N
     assert "within 0.01 s" in str(outcome.failure)
 
 
-def test_a_verdict_given_before_the_time_is_up_holds(go: threading.Event) -> None:
+async def test_a_verdict_given_before_the_time_is_up_holds(go: threading.Event, time_is_up: Callable[[], None]) -> None:
     """Though the hook did not return."""
-    workflow = Workflow("w").then(Hangs(go, stops=True), timeout=0.01, on_error="allow")
-    for outcome in (workflow.check_sync("hi"), asyncio.run(workflow.check("hi"))):
-        assert outcome.tripwire is not None
-        assert outcome.tripwire.reason == "no"
+    hangs = Hangs(go, stops=True, hangs=lambda: from_thread.run_sync(time_is_up))
+    outcome = await Workflow("w").then(hangs, timeout=0.01, on_error="allow").check("hi")
+    assert outcome.tripwire is not None
+    assert outcome.tripwire.reason == "no"
+
+
+def test_a_verdict_given_before_the_time_is_up_holds_without_a_loop(
+    go: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time is up once the hook hangs, however busy the machine is."""
+    hung = threading.Event()
+    monkeypatch.setattr(threading.Thread, "join", lambda *_: hung.wait())
+    hangs = Hangs(go, stops=True, hangs=hung.set)
+    outcome = Workflow("w").then(hangs, timeout=0.01, on_error="allow").check_sync("hi")
+    assert outcome.tripwire is not None
+    assert outcome.tripwire.reason == "no"
 
 
 async def test_a_time_limit_holds_for_a_sync_hook_in_a_stream(go: threading.Event) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from penstock import Chunk, Key, Message, Processor, Run, Workflow
 from penstock.engine.values.errors import StepFailedError
+from tests.waiting import cancelled_when_all_wait
 
 pytestmark = pytest.mark.anyio
 
@@ -59,7 +60,7 @@ class Late(Processor):
 async def read(run: Run, source: Any) -> list[str]:
     """Read an answer as long as it comes; return its texts."""
     texts: list[str] = []
-    with anyio.move_on_after(0.05):
+    async with cancelled_when_all_wait():
         try:
             async with run.process_output_stream(source, release="result") as chunks:
                 async for chunk in chunks:

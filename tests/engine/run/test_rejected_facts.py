@@ -10,6 +10,7 @@ import pytest
 from penstock import Agent, Key, Message, Processor, Run, Workflow
 from penstock.processors.guards import VAULT, PIIDetector
 from penstock.testing import ScriptedModel
+from tests.waiting import cancelled_when_all_wait
 
 pytestmark = pytest.mark.anyio
 
@@ -113,10 +114,9 @@ async def test_facts_of_a_held_answer_are_gone_where_its_stage_is_cancelled() ->
         async def process_output_step(self, ctx: Any) -> None:  # type: ignore[override]
             await anyio.sleep_forever()
 
-    async with agent("one", guard=Hangs()).stream("hi", release="step") as stream:
-        with anyio.move_on_after(0.05):
-            async for _ in stream.full_stream:
-                pass
+    async with agent("one", guard=Hangs()).stream("hi", release="step") as stream, cancelled_when_all_wait():
+        async for _ in stream.full_stream:
+            pass
     result = await stream.result
     assert (result.status, dict(result.facts)) == ("cancelled", {ASKED: "hi"})
 

@@ -36,6 +36,7 @@ from penstock.engine.values.model import Usage
 from penstock.testing import ScriptedModel
 from penstock.workflows.batch import Call, check_each
 from tests.engine.traces import check_trace, shape, span_of
+from tests.waiting import cancelled_when_all_wait
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -577,9 +578,8 @@ async def test_a_run_that_was_cancelled_has_a_trace() -> None:
         await anyio.sleep_forever()
 
     run = Workflow("w").branch((lambda ctx: True, hangs)).start(records=True)
-    with anyio.move_on_after(0.02):
-        async with run:
-            await run.process_input("x")
+    async with cancelled_when_all_wait(), run:
+        await run.process_input("x")
     check_trace(run.trace, run.records)
     assert (run.trace.status, span_of(run.trace, "process_input").status) == ("failed", "failed")
 

@@ -126,15 +126,17 @@ class HangingGuard(TextGuard):
 
     reach = 8
 
-    def __init__(self, *, trips: bool = False) -> None:
+    def __init__(self, *, trips: bool = False, hangs: Callable[[], None] = lambda: None) -> None:
         self.id = "breaking"
         self.trips = trips
+        self.hangs = hangs
 
     async def find(self, text: str, ctx: Any, *, final: bool) -> Any:
         """Hang."""
         if SIGN in text:
             if self.trips:
                 swallowed(ctx)
+            self.hangs()
             await anyio.Event().wait()
 
 

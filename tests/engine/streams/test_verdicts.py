@@ -256,9 +256,11 @@ async def test_a_fallback_judges_what_was_not_released(how: str, place: str) -> 
 
 
 @pytest.mark.parametrize("place", ["alone", "first", "last", "branch", *BESIDE])
-async def test_a_verdict_that_was_given_before_the_time_ran_out_counts(place: str) -> None:
+async def test_a_verdict_that_was_given_before_the_time_ran_out_counts(
+    place: str, time_is_up: Callable[[], None]
+) -> None:
     """Its policy for failures does not let it pass."""
-    workflow = EVERYWHERE[place](HangingGuard(trips=True), timeout=0.1, on_error="allow")  # a busy machine is slow
+    workflow = EVERYWHERE[place](HangingGuard(trips=True, hangs=time_is_up), timeout=0.1, on_error="allow")
     end = await ended(workflow, MOMENTS["in the middle"])
 
     await check_blocked(end, "it was tripped", "too late")

@@ -17,6 +17,7 @@ from penstock.processors.budgets import InMemoryLedger, Price, PriceList
 from penstock.processors.budgets.cost_ledger import TimeBuckets
 from penstock.processors.budgets.unrecorded_costs import unrecorded_of
 from penstock.testing import ScriptedModel
+from tests.waiting import cancelled_when_all_wait
 
 EACH = Price(1_000_000, 1_000_000)
 TOOK = {"text": "Nine.", "usage": {"input_tokens": 800, "output_tokens": 900}}
@@ -126,7 +127,7 @@ async def test_a_judge_that_is_left_costs_what_its_prompt_is_long() -> None:
     main = ScriptedModel(["Nine."], name="main")
     agent = Agent(main, processors=[control(1e9, ledger=ledger), ModerationProcessor(Hanging(), embedded=False)])
     for _ in range(3):
-        with anyio.move_on_after(0.01):
+        async with cancelled_when_all_wait():
             await agent.generate("How deep?")
     assert ledger.breakdown("everybody:all")["judge"] > 3 * 500
 

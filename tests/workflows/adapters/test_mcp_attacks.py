@@ -87,7 +87,7 @@ async def test_a_request_that_cannot_be_opened_is_blocked(monkeypatch: pytest.Mo
         assert (await wire.ask("x", q="x"))["error"] == ERROR
         await server.say({"method": "notifications/message", "params": {"data": MAIL}})
         await server.say({"id": 5, "method": "sampling/createMessage", "params": {"systemPrompt": MAIL}})
-        await anyio.sleep(0.1)
+        await anyio.wait_all_tasks_blocked()
         assert server.got[-1] == {"jsonrpc": "2.0", "id": 5, "error": ERROR}
         monkeypatch.setattr(proxy.host, "open", opened)
         assert await wire.call("f", q="x") == {"content": [text("x")]}

@@ -93,7 +93,7 @@ async def test_ids_are_those_of_the_client_and_of_the_server() -> None:
     asks = Stranger(lambda got: [] if "method" in got else [{"method": "notifications/got", "params": got["result"]}])
     async with wired(as_proxy(HIDES, server=asks)) as wire:
         await wire.send(id=1, method="tools/call", params={"name": "t"})
-        await anyio.sleep(0.05)
+        await anyio.wait_all_tasks_blocked()
         await asks.say({"id": 1, "method": "roots/list"})
         assert await wire.next() == {"jsonrpc": "2.0", "id": 1, "method": "roots/list"}
         await wire.send(id=1, result={"roots": [{"uri": "file:///x"}]})
@@ -102,11 +102,12 @@ async def test_ids_are_those_of_the_client_and_of_the_server() -> None:
 
 async def test_messages_of_one_request_keep_their_order() -> None:
     """However long each of them is checked; another request does not wait for them."""
+    go_on = anyio.Event()
 
     @processor("process_tool_result", role="guard")
     async def slow(ctx: ToolResultContext) -> None:
         if "slow" in str(ctx.result):
-            await anyio.sleep(0.1)
+            await go_on.wait()
 
     def says(got: Json) -> list[Json]:
         token = got["params"]["_meta"]["progressToken"]
@@ -124,7 +125,9 @@ async def test_messages_of_one_request_keep_their_order() -> None:
         for number, name in enumerate(("slow", "quick")):
             params = {"name": name, "arguments": {}, "_meta": {"progressToken": f"t{number}"}}
             await wire.send(id=number, method="tools/call", params=params)
-        seen = [await wire.next() for _ in range(4)]
+        seen = [await wire.next()]
+        go_on.set()
+        seen += [await wire.next() for _ in range(3)]
     assert [each.get("id", each.get("params", {}).get("progress")) for each in seen] == [1, 1, 2, 0]
 
 
@@ -398,7 +401,7 @@ async def test_one_id_twice_is_left_out(caplog: pytest.LogCaptureFixture) -> Non
     async with wired(as_proxy(HIDES, server=server)) as wire:
         for name in ("a", "b"):
             await wire.send(id=7, method="tools/call", params={"name": name, "arguments": {}})
-            await anyio.sleep(0.05)
+            await anyio.wait_all_tasks_blocked()
     assert [message["params"]["name"] for message in server.got] == ["a"]
     assert "used an id twice" in caplog.text
 
@@ -497,9 +500,9 @@ async def test_blocked_notifications_are_left_out_and_progress_goes_on_without_i
         await wire.send(method="notifications/odd", params={"a": MAIL})
         await wire.send(method="notifications/progress", params=progress)
         await wire.send(id=5, method="tools/call", params={"name": "f", "arguments": {}})
-        await anyio.sleep(0.1)
+        await anyio.wait_all_tasks_blocked()
         await wire.send(method="notifications/cancelled", params={"requestId": 5, "reason": MAIL})
-        await anyio.sleep(0.1)
+        await anyio.wait_all_tasks_blocked()
     assert [(message["method"], message["params"]) for message in server.got] == [
         ("notifications/progress", expected),
         ("tools/call", {"name": "f", "arguments": {}}),
@@ -512,20 +515,20 @@ async def test_blocked_requests_of_the_server_are_answered_with_an_error() -> No
     server = Stranger(lambda _: [])
     async with wired(as_proxy(BLOCKS, server=server)) as wire:
         await server.say({"id": 1, "method": "elicitation/create", "params": {"message": MAIL}})
-        await anyio.sleep(0.1)
+        await anyio.wait_all_tasks_blocked()
         assert server.got == [{"jsonrpc": "2.0", "id": 1, "error": ERROR}]
         await server.say({"id": 2, "method": "elicitation/create", "params": {"message": "Who?"}})
         assert (await wire.next())["params"] == {"message": "Who?"}
         await wire.send(id=2, result={"action": "accept", "content": {"mail": MAIL}})
-        await anyio.sleep(0.1)
+        await anyio.wait_all_tasks_blocked()
         assert server.got[1:] == [{"jsonrpc": "2.0", "id": 2, "error": ERROR}]
         await server.say({"id": 3, "method": "sampling/createMessage", "params": {}})
         await wire.next()
         await wire.send(id=3, error={"code": 1, "message": f"no, says {MAIL}"})
-        await anyio.sleep(0.1)
+        await anyio.wait_all_tasks_blocked()
         assert server.got[2:] == [{"jsonrpc": "2.0", "id": 3, "error": ERROR}]
         await wire.send(id=77, result={"a": "nobody asked"})
-        await anyio.sleep(0.1)
+        await anyio.wait_all_tasks_blocked()
         assert len(server.got) == 3
 
 
@@ -536,7 +539,7 @@ async def test_what_belongs_to_a_request_says_so_to_the_transport() -> None:
         await wire.send(
             id=4, method="tools/call", params={"name": "f", "arguments": {}, "_meta": {"progressToken": "p"}}
         )
-        await anyio.sleep(0.05)
+        await anyio.wait_all_tasks_blocked()
         for message in (
             {"method": "notifications/progress", "params": {"progressToken": "p", "progress": 1}},
             {"id": 1, "method": "sampling/createMessage", "params": {}},
@@ -563,17 +566,20 @@ async def test_a_client_that_goes_away_ends_it() -> None:
 
 async def test_a_server_that_goes_away_fails_what_is_under_way() -> None:
     """What it has answered is still checked."""
+    go_on = anyio.Event()
 
     @processor("process_tool_result", role="guard")
     async def slow(ctx: ToolResultContext) -> None:
-        await anyio.sleep(0.1)
+        await go_on.wait()
 
     server = Stranger(lambda got: [{"id": 1, "result": {"content": []}}] if got["id"] == 1 else [])
     async with wired(as_proxy(slow, server=server)) as wire:
         await wire.send(id=1, method="tools/call", params={"name": "f"})
         await wire.send(id=2, method="tools/call", params={"name": "f"})
-        await anyio.sleep(0.05)
+        await anyio.wait_all_tasks_blocked()
         server.close()
+        await anyio.wait_all_tasks_blocked()
+        go_on.set()
         answers = [await wire.next(), await wire.next()]
     assert answers[0] == {"jsonrpc": "2.0", "id": 1, "result": {"content": []}}
     assert answers[1]["error"]["message"] == "The server has closed the connection."
@@ -639,7 +645,7 @@ async def test_requests_that_share_a_connection_do_not_see_each_other() -> None:
             for name, lane in (("a", to_first), ("b", to_second)):
                 params = {"name": name, "_meta": {"progressToken": "t"}}
                 await lane.send(raw({"id": "same", "method": "tools/call", "params": params}))
-            await anyio.sleep(0.05)
+            await anyio.wait_all_tasks_blocked()
             ids = [message["id"] for message in server.got]
             tokens = [message["params"]["_meta"]["progressToken"] for message in server.got]
             assert len(set(ids)) == len(set(tokens)) == 2
@@ -660,7 +666,7 @@ async def test_requests_that_share_a_connection_do_not_see_each_other() -> None:
             answer = (await first.receive()).message
             assert (answer.id, answer.result) == ("same", {"a": 1})
             await to_first.send(raw({"method": "notifications/cancelled", "params": {"requestId": "same"}}))
-            await anyio.sleep(0.05)
+            await anyio.wait_all_tasks_blocked()
             assert server.got[-1]["params"] == {"requestId": ids[0]}
             server.close()
             with pytest.raises(anyio.EndOfStream):

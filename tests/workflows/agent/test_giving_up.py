@@ -27,6 +27,7 @@ from penstock.engine.processor.state import RunEnd
 from penstock.engine.values.model import ModelRequest
 from penstock.testing import ScriptedModel
 from penstock.workflows import AgentStream
+from tests.waiting import cancelled_when_all_wait
 from tests.workflows.agent.waiting import Waits
 
 pytestmark = pytest.mark.anyio
@@ -449,9 +450,8 @@ def _calling(guard: JudgesCalls, **options: Any) -> Agent:
 @pytest.mark.parametrize("release", ["live", "step", "result"])
 async def test_a_call_that_nothing_has_judged_is_told_to_nobody(release: Any) -> None:
     """Its answer is not accepted while `process_tool_call` waits; what was sent of the text is told."""
-    async with _calling(JudgesCalls(hangs=True)).stream("Hi", release=release) as stream:
-        with anyio.move_on_after(0.05):
-            await upto(stream, "never")
+    async with _calling(JudgesCalls(hangs=True)).stream("Hi", release=release) as stream, cancelled_when_all_wait():
+        await upto(stream, "never")
     result = await stream.result
     assert (result.status, result.steps, len(result.messages)) == ("cancelled", (), 1)
     assert result.text == ("" if release == "result" else "well")
@@ -466,9 +466,8 @@ async def test_calls_are_told_as_their_guards_left_them(at: str, told: int) -> N
         return True
 
     options: dict[str, Any] = {"approve": approve} if at == "approval" else {}
-    async with _calling(JudgesCalls(), **options).stream("Hi") as stream:
-        with anyio.move_on_after(0.05):
-            await upto(stream, at)
+    async with _calling(JudgesCalls(), **options).stream("Hi") as stream, cancelled_when_all_wait():
+        await upto(stream, at)
     result = await stream.result
     assert (result.status, result.text) == ("cancelled", "well")
     assert [call.arguments for step in result.steps for call in step.tool_calls] == [{"word": "[x]"}] * told

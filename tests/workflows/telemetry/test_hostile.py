@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import anyio
 import anyio.lowlevel
@@ -20,6 +20,7 @@ from penstock.engine.values.enclosing import CallSite
 from penstock.engine.values.errors import MissingExtraError
 from penstock.testing import ScriptedModel
 from penstock.workflows.telemetry import OpenTelemetryObserver, names
+from tests.waiting import cancelled_when_all_wait
 from tests.workflows.telemetry.collected import Collected
 
 CALL = {"tool_calls": [{"name": "weather", "args": {}}]}
@@ -32,7 +33,7 @@ async def test_a_cancelled_check_leaves_no_span_open(collected: Collected) -> No
     async def hangs(ctx: InputContext) -> None:
         await anyio.sleep_forever()
 
-    with anyio.move_on_after(0.01):
+    async with cancelled_when_all_wait():
         await Workflow("w").then(hangs).parallel(hangs, UnicodeNormalizer()).check("hi", observers=[collected.observer])
     assert collected.still_open == []
     assert (collected.span("step hangs").attributes or {})[names.STATUS] == "cancelled"
@@ -112,11 +113,14 @@ async def test_a_hook_that_outlives_its_time_limit_leaves_no_span_open(collected
     ]
 
 
-async def test_a_nested_workflow_that_takes_too_long_leaves_no_span_open(collected: Collected) -> None:
+async def test_a_nested_workflow_that_takes_too_long_leaves_no_span_open(
+    collected: Collected, time_is_up: Callable[[], None]
+) -> None:
     """The record is that of the workflow; its steps were cut off."""
 
     @processor("process_input", edits="nothing")
     async def hangs(ctx: InputContext) -> None:
+        time_is_up()
         await anyio.sleep_forever()
 
     inner = Workflow("inner").then(UnicodeNormalizer()).then(hangs)
