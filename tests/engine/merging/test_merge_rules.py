@@ -364,12 +364,12 @@ def test_what_was_done_leaves_of_a_merge_what_others_did(one: Any, other: Any) -
 
 
 def seconds(workflow: Workflow, messages: Any) -> float:
-    """The best of three."""
+    """The processor time of the quickest of three."""
     taken: list[float] = []
     for _ in range(3):
-        started = time.perf_counter()
+        started = time.process_time()
         assert not workflow.check_sync(messages).blocked
-        taken.append(time.perf_counter() - started)
+        taken.append(time.process_time() - started)
     return min(taken)
 
 

@@ -1,11 +1,12 @@
 """A real MCP server for the tests of the proxy, made with the official package: over stdio, or over HTTP at a port.
 
-``python mcp_server.py [stdio | PORT]``. What it says holds the address of Ada, so that tests see what was hidden.
+``python mcp_server.py [stdio | http]``. What it says holds the address of Ada, so that tests see what was hidden.
 """
 
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import time
 from pathlib import Path
@@ -94,16 +95,19 @@ def picture() -> CallToolResult:
 
 
 @server.tool(structured_output=False)
-async def slow(seconds: float, ctx: Context[Any, Any], mark: str = "") -> str:
-    """Take long, and say how far it is. Leave a file behind if it ends, or is cancelled."""
-    try:
-        for step in range(10):
-            await ctx.report_progress(step, 10, f"step {step} for {MAIL}")
-            await anyio.sleep(seconds / 10)
-    except anyio.get_cancelled_exc_class():
-        if mark:
+async def slow(ctx: Context[Any, Any], mark: str = "") -> str:
+    """Say how far it is. Write into a file that it has begun, wait until it is deleted, and write if it is cancelled."""
+    for step in range(10):
+        await ctx.report_progress(step, 10, f"step {step} for {MAIL}")
+    if mark:
+        file = anyio.Path(mark)
+        await file.write_text("begun")
+        try:
+            while await file.exists():
+                await anyio.sleep(0.02)
+        except anyio.get_cancelled_exc_class():
             Path(mark).write_text("cancelled")  # noqa: ASYNC240 - a small file
-        raise
+            raise
     return f"done for {MAIL}"
 
 
@@ -192,4 +196,6 @@ if __name__ == "__main__":
     else:
         import uvicorn
 
-        uvicorn.run(server.streamable_http_app(), host="127.0.0.1", port=int(where), log_level="error")
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            print(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp", flush=True)  # noqa: T201 - for the test
+            uvicorn.Server(uvicorn.Config(server.streamable_http_app(), log_level="error")).run([listener])
