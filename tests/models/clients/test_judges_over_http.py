@@ -177,12 +177,14 @@ async def test_a_fault_that_lasts_is_a_failure(fault: Any, reason: str) -> None:
 async def test_an_answer_that_never_comes_is_given_up() -> None:
     """And its connection is closed."""
     gate = Gate()
-    with FakeProvider([Sent(BAD, Wire(gate=gate))]) as server:
-        async with asked(server, timeout=0.2, retries=0) as judge:
+    with FakeProvider(["warm", Sent(BAD, Wire(gate=gate))]) as server:
+        async with OpenAICompatibleModel("judge-1", base_url=server.url, api_key="sk-secret") as model:
+            await model.ask("hi")  # the first request makes the client, which may take as long as the limit
+            judge = Judge(model, Verdict, "Is it bad?", timeout=0.2, retries=0)
             with anyio.fail_after(5), pytest.raises(JudgeError, match="timeout"):
                 await judge.ask("text")
         gate.open()
-        (request,) = server.requests
+        _, request = server.requests
         assert await anyio.to_thread.run_sync(request.hung_up.wait, 5)
 
 

@@ -96,14 +96,14 @@ def picture() -> CallToolResult:
 
 @server.tool(structured_output=False)
 async def slow(ctx: Context[Any, Any], mark: str = "") -> str:
-    """Say how far it is. Write into a file that it has begun, wait until it is deleted, and write if it is cancelled."""
+    """Say how far it is. Write into a file that it has begun, and wait until it is deleted; write if cancelled."""
     for step in range(10):
         await ctx.report_progress(step, 10, f"step {step} for {MAIL}")
     if mark:
         file = anyio.Path(mark)
         await file.write_text("begun")
         try:
-            while await file.exists():
+            while await file.exists():  # noqa: ASYNC110 - another process deletes it
                 await anyio.sleep(0.02)
         except anyio.get_cancelled_exc_class():
             Path(mark).write_text("cancelled")  # noqa: ASYNC240 - a small file

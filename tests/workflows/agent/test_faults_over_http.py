@@ -62,9 +62,10 @@ class Seen:
         return "".join(texts.values())
 
 
-def speaking_to(server: FakeProvider) -> OpenAICompatibleModel:
-    """Return a model that asks the server, and waits for its bytes only a moment."""
-    return OpenAICompatibleModel("fake-1", base_url=server.url, api_key="key", timeout=TimeLimits(between=0.2))
+def speaking_to(server: FakeProvider, fault: str = "") -> OpenAICompatibleModel:
+    """Return a model that asks the server; only where it hangs does it wait for bytes no longer than a moment."""
+    limits = TimeLimits(between=0.2) if fault == "hangs" else None
+    return OpenAICompatibleModel("fake-1", base_url=server.url, api_key="key", timeout=limits)
 
 
 async def streamed(agent: Agent, **options: Any) -> Seen:
@@ -85,7 +86,7 @@ async def streamed(agent: Agent, **options: Any) -> Seen:
 async def test_a_call_that_is_made_again_leaves_nothing_of_the_failed_one(fault: str, release: Any) -> None:
     """Neither in the result, nor with the client, nor in what the model is asked next."""
     with FakeProvider([FAULTS[fault], "Hello!"]) as server, anyio.fail_after(5):
-        async with speaking_to(server) as model:
+        async with speaking_to(server, fault) as model:
             seen = await streamed(Agent(model, error_processors=[Insists()], release=release))
         assert await anyio.to_thread.run_sync(server.wait_until_idle)
     assert seen.result is not None
@@ -100,7 +101,7 @@ async def test_a_call_that_is_made_again_leaves_nothing_of_the_failed_one(fault:
 async def test_a_call_that_fails_for_good_is_an_error_and_nothing_else(fault: str, release: Any) -> None:
     """The same whether it is read in pieces or as a whole; nothing of the answer is kept."""
     with FakeProvider([FAULTS[fault]] * 2) as server, anyio.fail_after(5):
-        async with speaking_to(server) as model:
+        async with speaking_to(server, fault) as model:
             agent = Agent(model, release=release)
             seen = await streamed(agent)
             with pytest.raises(ModelError) as raised:
