@@ -232,7 +232,7 @@ async def check_orders(scripts: list[tuple[Op, ...]], messages: tuple[Message, .
     for step in steps:
         step.edits = "spans" if not any(op.kind == "settings" for op in step.script.ops) else "anything"
     workflow = Workflow("w").parallel(*steps, merge=None)
-    workflow.plans._resolved = resolve(workflow.root)  # what may be unsafe to declare is still independent of order
+    workflow.plans.resolved = resolve(workflow.root)  # what may be unsafe to declare is still independent of order
     ends = [await _in_order(workflow, messages, order) for order in itertools.permutations(range(len(steps)))]
     assert all(end == ends[0] for end in ends)
 

@@ -309,7 +309,7 @@ def trees(draw: Any, depth: int = 3) -> Workflow:
 
 def told(workflow: Workflow, text: str) -> Any:
     """What comes out, or that nothing does."""
-    workflow.plans._resolved = resolve(workflow.root)  # what may be unsafe to declare must still mean the same
+    workflow.plans.resolved = resolve(workflow.root)  # what may be unsafe to declare must still mean the same
     try:
         return [message.text for message in workflow.check_sync(text).messages]
     except MergeConflictError:

@@ -217,7 +217,7 @@ def _conflicting(one: Processor[Any], other: Processor[Any], messages: Any, stag
     from penstock.engine.graph.nodes import resolve
 
     workflow = Workflow("w").parallel(one, other)
-    workflow.plans._resolved = resolve(workflow.root)
+    workflow.plans.resolved = resolve(workflow.root)
     return anyio.run(lambda: workflow.check(messages, stage=stage))
 
 
