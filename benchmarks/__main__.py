@@ -39,6 +39,7 @@ NAMES = (
     "stream_async_hooks",
     "stream_guards",
     "stream_built_in",
+    "stream_texts",
     "hold_back",
     "streams_at_once",
     "stream_peers",
