@@ -186,7 +186,9 @@ class Scanner:
             return hold
         if final and not start:
             return None if any(trace.counts for _, trace in self.finish(text, 0, BEGUN)) else last
-        return None if may_escape(text, start) else self._searched(text, start, final=final)
+        if may_escape(text, start) or text.find("\x1b", start) >= 0:
+            return None  # of a terminal's sequence, more may be masked than `before` looks at
+        return self._searched(text, start, final=final)
 
     def _searched(self, text: str, start: int, *, final: bool) -> int | None:
         """Return what `quiet` does if a trigger stands in a text without escapes."""
@@ -358,7 +360,7 @@ class Scanner:
         read = Scanner._context(text, start)
         if read is None:
             return None
-        return BEGUN if text.endswith(read, 0, start) else Before(read, read)
+        return BEGUN if read == text[max(start - LOOKBACK, 0) : start] else Before(read, read)
 
     @staticmethod
     def _context(text: str, start: int) -> str | None:

@@ -149,3 +149,23 @@ def test_what_stands_before_a_number_is_remembered_though_it_is_not_seen(size: i
     for text in (f"a {odd}4111 1111 1111 1111. So", f"a {odd} 4111 1111 1111 1111. So", f"ab{odd}4111 1111 1111 1111"):
         left, _ = anyio.run(streamed, guard, [text[at : at + size] for at in range(0, len(text), size)])
         assert left == guard.check_sync(text, stage="process_output_step").text
+
+
+@pytest.mark.parametrize("guard", [PIIDetector(), RegexFilterProcessor(presets=["pii"], strategy="redact")])
+@pytest.mark.parametrize("size", [1, 40, 400])
+@pytest.mark.parametrize(
+    ("said", "odd", "behind"),
+    [
+        ("", "\u3164", "call 0294685"),  # as it is written, a letter stands before the word
+        ("please call ", f"\x1b]{'x ' * 128}\x07", "555 0143 yes"),  # longer than what is looked back at
+    ],
+)
+def test_a_cue_counts_through_what_is_not_seen(guard: Any, size: int, said: str, odd: str, behind: str) -> None:
+    """A text that was quiet up to a place is read on as it reads, not as it is written."""
+    workflow = Workflow("w").then(guard)
+    text = said + odd + behind
+    whole = workflow.check_sync(text, stage="process_output_step").text
+    hidden = [odd[at : at + size] for at in range(0, len(odd), size)]
+    assert whole != text
+    for cut in ([text], [said, *hidden, behind], [said, *hidden, *behind]):
+        assert anyio.run(streamed, workflow, cut)[0] == whole
