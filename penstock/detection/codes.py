@@ -238,12 +238,10 @@ def read_escapes(text: str, *, final: bool) -> disguises.PlainReading:
     given = disguises.read(text, final=final)
     source = given.source
     rest = None if final else _UNFINISHED.search(source, max(len(source) - 2 * _LONGEST_ESCAPE, 0))
-    source = source[: rest.start()] if rest else source
-    units = [found.span() for found in _ESCAPE.finditer(source)]
-    return disguises.reading_of(
-        _ESCAPE.sub(lambda found: _masked(found.group()), source),
-        sorted([*given.units, *units]) if given.units else units,
-    )
+    known = rest.start() if rest else len(source)
+    units = [found.span() for found in _ESCAPE.finditer(source) if found.start() < known]
+    masked = _ESCAPE.sub(lambda found: _masked(found.group()), source)  # a backslash reads by what stands behind it
+    return disguises.reading_of(masked[:known], sorted([*given.units, *units]) if given.units else units)
 
 
 @lru_cache(maxsize=1024)

@@ -213,3 +213,13 @@ def test_a_text_that_may_have_no_escape_has_none(text: str) -> None:
 def test_signs_that_begin_no_escape_are_seen_at_a_glance(text: str) -> None:
     """So percentages and paths cost little more than words."""
     assert not may_escape(text, 0)
+
+
+@pytest.mark.parametrize("backslashes", [2, 3, 4, 40])
+@pytest.mark.parametrize("code", ["06189", "x3189", "u003189"])
+def test_a_backslash_before_an_escape_that_may_go_on_is_no_sign(backslashes: int, code: str) -> None:
+    """Nor where the text is held back from the escape on: what stands before both is a part of the finding."""
+    text = "Bearer " + "\\" * backslashes + code
+    notes: dict[str, Value] = {}
+    found, hold = PERSONAL.scan(text, 0, notes, final=False)
+    assert [*found, *PERSONAL.scan(text, hold, notes, final=True)[0]] == PERSONAL.find(text) != []
