@@ -25,6 +25,7 @@ from penstock.detection.words import (
     BEYOND,
     HAN,
     HAN_LENGTH,
+    MARK,
     OF_UNSPACED,
     UNSPACED,
     UNSPACED_LENGTH,
@@ -350,7 +351,7 @@ def _apart_beyond() -> regex.Pattern[str]:
     """
     unspaced = rf"[{HAN}]{{1,2}}+(?![{HAN}])|[{UNSPACED}]{{1,2}}+(?![{UNSPACED}])"
     letters = rf"[[\p{{L}}\p{{N}}]--[{HAN}{UNSPACED}]]{{1,{_LONGEST_LETTERS}}}+|\p{{N}}{{1,{_LONGEST_UNIT}}}+"
-    spaced = rf"(?:{letters})(?![[\p{{L}}\p{{N}}\p{{M}}]--[{HAN}{UNSPACED}]])"
+    spaced = rf"(?:{letters})(?![[\p{{L}}\p{{N}}{MARK}]--[{HAN}{UNSPACED}]])"
     between = rf"[^\p{{L}}\p{{N}}]{{0,{_NEAR}}}+"
     return regex.compile(rf"(?:(?:{unspaced}|{spaced}){between}){{{UNITS // 2 - 1}}}", regex.V1)
 
@@ -392,7 +393,7 @@ def _unspaced_end() -> regex.Pattern[str]:
 
     In Chinese and Japanese, the last two characters before a sign are units.
     """
-    letter = rf"[[{UNSPACED}]&&\p{{L}}]\p{{M}}{{0,2}}"
+    letter = rf"[[{UNSPACED}]&&\p{{L}}]{MARK}{{0,2}}"
     sign = rf"[^\p{{L}}\p{{N}}\p{{M}}]{{1,{_NEAR}}}"
     han = rf"[{HAN}](?P<end>[{HAN}]{{{HAN_LENGTH}}}|[{HAN}]{{{HAN_LENGTH - 1}}}{sign}[{HAN}]{{0,{HAN_LENGTH}}})"
     return regex.compile(rf"(?r)(?:{han}|{letter}(?P<end>(?:{letter}){{{UNSPACED_LENGTH}}}))\Z", regex.V1)
@@ -401,7 +402,9 @@ def _unspaced_end() -> regex.Pattern[str]:
 @cache
 def _up_to_word_beyond() -> regex.Pattern[str]:
     """Return the same pattern for words with marks."""
-    return regex.compile(r"(?s:.*)[\p{L}--[xX]][\p{L}\p{M}]{2}(?![\p{L}\p{N}\p{M}])[^\p{L}\p{N}]*+", regex.V1)
+    return regex.compile(
+        rf"(?s:.*)[\p{{L}}--[xX]][\p{{L}}{MARK}]{{2}}(?![\p{{L}}\p{{N}}{MARK}])[^\p{{L}}\p{{N}}]*+", regex.V1
+    )
 
 
 LEAST_APART = 8

@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 HAN = "\u3041-\u3096\u30a1-\u30fa\u30fc\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 UNSPACED = "\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Myanmar, Khmer
 BEYOND = deferred("[\u0590-\u1fff\u2c00-\U0003ffff]")  # scripts with marks of their own, or without spaces
+MARK = r"[\p{M}--[\u0483-\u0489\u20d0-\u20f0]]"  # in words; those around letters, as of keycaps, are signs in any text
 _ASCII_WORD = re.compile(r"[a-z0-9]+")  # in small letters
 _WORD = deferred(r"[^\W_]+")
-_SPACED = rf"(?:[\p{{L}}\p{{N}}--[{HAN}{UNSPACED}]]\p{{M}}*)+"
+_SPACED = rf"(?:[\p{{L}}\p{{N}}--[{HAN}{UNSPACED}]]{MARK}*)+"
 _SPACED_WORD = regex.compile(_SPACED, regex.V1)
-_WORD_BEYOND = regex.compile(rf"([{HAN}])|([[{UNSPACED}]&&[\p{{L}}\p{{N}}]]\p{{M}}*)|({_SPACED})", regex.V1)
+_WORD_BEYOND = regex.compile(rf"([{HAN}])|([[{UNSPACED}]&&[\p{{L}}\p{{N}}]]{MARK}*)|({_SPACED})", regex.V1)
 OF_UNSPACED = deferred(f"[{HAN}{UNSPACED}]")
 
 HAN_LENGTH, UNSPACED_LENGTH = 3, 6

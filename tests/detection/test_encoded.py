@@ -16,7 +16,7 @@ from penstock.detection.leaks.prompt_index import PromptIndex
 from penstock.detection.personal_data.detector import PersonalData
 from penstock.detection.spans import Span
 from penstock.detection.unicode.disguises import BETWEEN_WORDS, read_by_letter
-from penstock.detection.words import OF_UNSPACED, PlainView, known_words
+from penstock.detection.words import OF_UNSPACED, PlainView, cut, known_words
 from tests.detection.coded_texts import coded_text
 
 if TYPE_CHECKING:
@@ -299,3 +299,15 @@ def test_the_end_of_a_text_without_spaces_is_held_as_all_of_its_words_tell() -> 
         assert EncodedSpans.open_from(piece, len(piece)) == begin, piece
         known += encoded._unspaced_end().search(piece) is not None
     assert known > 400
+
+
+@pytest.mark.parametrize("mark", ["\u20e3", "\u20dd", "\u0488", "\u0e31"])
+def test_how_words_are_cut_does_not_depend_on_what_follows(mark: str) -> None:
+    """A mark around a letter, such as that of a keycap, is a sign also where another script follows, or an emoji."""
+    plain = f"9{mark}{' '.join(PLAIN.encode().hex())} of it"
+    for text in (plain, f"{plain} مي", f"{plain} 好", f"{plain} 😀"):
+        assert cut(text).words[: len(cut(plain).words)] == cut(plain).words
+        notes: dict[str, Value] = {}
+        spans, hold = EncodedSpans(mails).scan(plain, 0, notes, final=False)
+        later, _ = EncodedSpans(mails).scan(text, hold, notes, final=True)
+        assert [*spans, *later] == EncodedSpans(mails).scan(text, 0, {}, final=True)[0]

@@ -528,3 +528,11 @@ def test_a_copy_of_chains_goes_on_by_itself() -> None:
     second, _ = INDEX.scan(text, hold, copied, final=True)
     assert first == INDEX.find(text[:200])
     assert second == INDEX.find(text)
+
+
+@pytest.mark.parametrize("behind", ["", " 😀", " مي"])
+def test_letters_within_signs_are_read_whatever_stands_around_them(behind: str) -> None:
+    """As keycaps, circled, or with the sign of a thousand around them."""
+    for mark in "\u20e3\u20dd\u0488":
+        enclosed = "".join(char + mark if char.isalpha() else char for char in PROMPT[:90])
+        assert INDEX.find(enclosed + behind), ascii(mark)
