@@ -213,6 +213,14 @@ def cover(edits: list[Edit]) -> Edit:
     return replace(widest, start=start, end=end, hides=True)
 
 
+def _written_over(cluster: list[Owned]) -> bool:
+    """Tell whether what is hidden was hidden without a redaction, and by no branch alone: a text may show the rest."""
+    if any(one.edit.kind == "redact" for one in cluster):
+        return False
+    makers = [set(one.makers) for one in cluster if one.edit.hidden]
+    return bool(makers) and not set.intersection(*makers)
+
+
 def merged(found: Sequence[Edits], wanted: Callable[[list[int]], int | None]) -> tuple[Edits, list[list[str]]]:
     """Return the branches' edits as one, and of each conflict that stays one, the steps.
 
@@ -226,7 +234,7 @@ def merged(found: Sequence[Edits], wanted: Callable[[list[int]], int | None]) ->
             made.append(one)
             continue
         winner = wanted(sorted({maker for one in cluster for maker in one.makers}))
-        if winner is None:
+        if winner is None or _written_over(cluster):
             conflicts.append([step for one in cluster for step in one.steps])
             continue
         kept = [one.edit for one in cluster if winner in one.makers]

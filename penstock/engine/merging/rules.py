@@ -199,7 +199,7 @@ class _Merge:
             spans = {(edit.start, edit.end, edit.text) for edit in cluster}  # equal edits are one, of all who made it
             mine = [(way, [e for e in edits if (e.start, e.end, e.text) in spans]) for way, edits in found]
             chosen = self._chosen([item for item in mine if item[1]])
-            if chosen is None:
+            if chosen is None or _may_show_another(cluster, [edits for _, edits in mine]):
                 steps = tuple(dict.fromkeys(edit.step for _, edits in mine for edit in edits))
                 self.unresolved.append(Unresolved(place, steps))
             else:
@@ -288,6 +288,14 @@ def _chosen_edits(cluster: edit_ops.Edits, chosen: edit_ops.Edits) -> list[edit_
     if all(edit in kept for edit in cluster if edit.hidden):
         return kept
     return [edit_ops.cover(cluster)]
+
+
+def _may_show_another(cluster: edit_ops.Edits, branches: Sequence[Sequence[edit_ops.Edit]]) -> bool:
+    """Tell whether several branches hid text there, none of them by a redaction: what one wrote may repeat the rest."""
+    hiding = {(edit.start, edit.end, edit.text) for edit in cluster if edit.hidden}
+    if not hiding or any(edit.kind == "redact" for edit in cluster):
+        return False
+    return not any(hiding <= {(edit.start, edit.end, edit.text) for edit in edits} for edits in branches)
 
 
 def _redacts(node: ChangeNode) -> bool:

@@ -185,6 +185,25 @@ def test_no_policy_brings_back_what_a_guard_replaced(policy: Any, guard_first: b
     assert "[masked]" in text
 
 
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+@pytest.mark.parametrize("wide_first", [True, False])
+@pytest.mark.parametrize("way", ["map_text", "messages"])
+def test_no_policy_takes_a_text_that_may_show_what_another_guard_hid(policy: Any, wide_first: bool, way: str) -> None:
+    """What one guard rewrites reaches from its first word to its last, and repeats the other's word between them."""
+
+    def end(*steps: Processor[Any]) -> Any:
+        members = [member(step, id=id) for step, id in zip(steps if wide_first else steps[::-1], "ab", strict=True)]
+        outcome = Workflow("w").dag(*members, merge=policy).check_sync("a secret, a code, a secret")
+        return "blocked" if outcome.blocked else outcome.text
+
+    wide = Guarded(MASKING[way])
+    code = Guarded(lambda ctx: ctx.message_list.map_text(lambda text: text.replace("code", "[code]"), ctx.messages))
+    assert end(wide, code) == "blocked"
+    assert end(wide, Guarded(MASKING[way])) == "a [masked], a code, a [masked]"
+    assert end(wide, Hide("code")) == "a #"
+    assert end(wide, Mapped(lambda text: text.replace("code", "word"))) == "a [masked], a code, a [masked]"
+
+
 def test_what_a_guard_inserts_hides_nothing() -> None:
     """So a policy may choose another branch over it."""
     guard = Guarded(
@@ -228,6 +247,20 @@ def test_a_stream_keeps_what_a_guard_replaced_as_the_whole_text_does(policy: Any
     cut = [text[at : at + size] for at in range(0, len(text), size)]
     with workflow.start_sync().process_output_stream(cut) as chunks:
         assert "".join(chunk.text for chunk in chunks) == whole
+
+
+@pytest.mark.parametrize("policy", ["first", "last"])
+@pytest.mark.parametrize("size", [1, 4, 100])
+def test_a_stream_fails_where_two_guards_replaced_what_overlaps_as_the_whole_text_does(policy: Any, size: int) -> None:
+    """However the text is cut."""
+    guards = (Masker("secret", "[masked]", "guard"), Masker("a secret b", "a word", "guard"))
+    workflow = Workflow("w").parallel(*guards, merge=policy)
+    text = "now: a secret b!"
+    assert workflow.check_sync(text, stage="process_output_step").blocked
+    with workflow.start_sync().process_output_stream([text[at : at + size] for at in range(0, 16, size)]) as chunks:
+        assert "a" not in "".join(chunk.text for chunk in chunks)
+    assert chunks.outcome is not None
+    assert chunks.outcome.blocked
 
 
 def test_a_merge_function_is_trusted() -> None:

@@ -510,9 +510,9 @@ def test_a_diamond_does_not_double_what_both_sides_inherited() -> None:
 @pytest.mark.parametrize("merge", ["first", "last"])
 def test_a_redaction_that_grew_into_other_words_is_not_let_go(merge: Any) -> None:
     """One branch says a stretch otherwise and then hides more than that; another says the stretch otherwise."""
-    greets = editing("greets", Edit(0, 5, "HELLO"))
-    hides = editing("hides", Edit(3, 12, "[X]", "redact"))
-    other = editing("other", Edit(0, 2, "He"))
+    greets = editing("greets", Edit(0, 5, "HELLO"), role="transform")
+    hides = editing("hides", Edit(3, 12, "[X]", "redact"), role="transform")
+    other = editing("other", Edit(0, 2, "He"), role="transform")
     branches = (Workflow("both").then(greets).then(hides), other)
     workflow = Workflow("w").parallel(*(branches if merge == "last" else branches[::-1]), merge=merge)
     outcome = workflow.check_sync("hello secret word")
