@@ -35,13 +35,13 @@ class HeldAnswers:
     __slots__ = ("_ends", "_held", "_sent")
 
     def __init__(self) -> None:
-        self._held: tuple[HeldAnswer, ...] = ()
-        self._ends: tuple[tuple[str, int], ...] = ()  # of answers that were let go: message, how many chunks lead there
-        self._sent: tuple[tuple[int, Sequence[str]], ...] = ()  # how many answers came before, the ids of the texts
+        self._held: list[HeldAnswer] = []
+        self._ends: list[tuple[str, int]] = []  # of answers that were let go: message, and how many chunks lead there
+        self._sent: list[tuple[int, Sequence[str]]] = []  # how many answers came before, and the ids of the texts
 
     def hold(self, message: Message, chunks: list[Chunk]) -> None:
         """Hold an answer until the last stage has judged it."""
-        self._held = (*self._held, HeldAnswer(message, chunks, []))
+        self._held.append(HeldAnswer(message, chunks, []))
 
     def hold_behind(self, chunks: Iterable[Chunk]) -> tuple[Chunk, ...]:
         """Hold chunks that belong to no answer behind the last held one; return those that may leave at once.
@@ -55,18 +55,18 @@ class HeldAnswers:
 
     def release(self, messages: MessageList) -> tuple[Chunk, ...]:
         """Return the chunks of all held answers, as the messages stand after the last stage, and hold none of them."""
-        held, self._held, self._ends = self._held, (), ()
+        held, self._held, self._ends = self._held, [], []
         leaving: list[Chunk] = []
         for message, chunks, behind in held:
             leaving += edited_chunks(chunks, message, messages.get(message.id))
             ends = next((count for count, chunk in enumerate(behind, 1) if chunk.type == "step-finish"), 0)
-            self._ends = (*self._ends, (message.id, len(leaving) + ends))
+            self._ends.append((message.id, len(leaving) + ends))
             leaving += behind
         return tuple(leaving)
 
     def let_go(self, message: str, chunks: int) -> None:
         """Note that an answer is sent which no later stage holds: the id of its message, and how many chunks it has."""
-        self._ends = ((message, chunks),)
+        self._ends = [(message, chunks)]
 
     def unsent(self, sent: int) -> list[str]:
         """Return the ids of the answers that were let go, but end behind the first ``sent`` of their chunks."""
@@ -76,21 +76,21 @@ class HeldAnswers:
         """Stop holding answers; return the ids of their messages."""
         dropped = [held.message.id for held in self._held]
         if dropped:
-            self._held = ()
+            self._held = []
         return dropped
 
     def keep(self, messages: Container[object]) -> None:
         """Drop the held answers whose messages are not among these."""
-        self._held = tuple([held for held in self._held if held.message.id in messages])
+        self._held = [held for held in self._held if held.message.id in messages]
 
     def note_sent(self, earlier: int, texts: Sequence[str]) -> None:
         """Note the ids of texts that were sent, and how many answers of the run came before theirs."""
-        self._sent = (*self._sent, (earlier, texts))
+        self._sent.append((earlier, texts))
 
     def retract(self, accepted: int) -> list[str]:
         """Return the ids of the texts that were sent and belong to none of the first ``accepted`` answers."""
         retracted = [text for earlier, texts in self._sent if earlier >= accepted for text in texts]
-        self._sent = tuple([sent for sent in self._sent if sent[0] < accepted])
+        self._sent = [sent for sent in self._sent if sent[0] < accepted]
         return retracted
 
 
