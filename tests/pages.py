@@ -19,7 +19,7 @@ def opened(
     """Open a file, and check at the end that nothing was fetched and nothing went wrong."""
     scheme = "dark" if dark else "light"
     page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
-    page.set_default_timeout(20_000)
+    page.set_default_timeout(60_000)
     wrong: list[str] = []
     page.on("console", lambda said: wrong.append(f"{said.type}: {said.text}") if said.type != "log" else None)
     page.on("pageerror", lambda error: wrong.append(str(error)))

@@ -101,6 +101,6 @@ def watch(context: BrowserContext) -> list[str]:
 
     context.on("console", console)
     context.on("weberror", lambda error: errors.append(str(error.error)))
-    context.set_default_timeout(20_000)
-    expect.set_options(timeout=20_000)
+    context.set_default_timeout(60_000)
+    expect.set_options(timeout=60_000)
     return errors
