@@ -36,6 +36,7 @@ from penstock.engine.processor.state import RunState, StageCall
 from penstock.engine.values.frozen import EMPTY
 
 LENGTH = 50
+AGAIN = 5
 MANY = f"{REQUESTS:,} streamed requests at once, {LENGTH} chunks"
 TITLE = f"{MANY}, 5 hooks"
 FLOOR_IS = "a task each; a MessageList made, four awaits, a context made for each; a hook called for each chunk"
@@ -150,6 +151,15 @@ def one_by_one(request: Callable[[], Awaitable[str]]) -> Work:
     return work
 
 
+def again(work: Work) -> Work:
+    """Return a contestant that does it several times, so that the garbage of the earlier times counts."""
+
+    async def repeated(times: int) -> object:
+        return await work(AGAIN * times)
+
+    return repeated
+
+
 def works(meeting: Meeting) -> tuple[Work, Work]:
     """Return our way and the hand-written one, for all requests at once."""
     model = Says(meeting)
@@ -189,6 +199,7 @@ async def contests() -> list[Contest]:
     bare = f"a streamed request of {LENGTH} chunks"
     return [
         Contest(f"{TITLE}, each", FLOOR_IS, at_once, floor, per=REQUESTS),
+        Contest(f"the same {AGAIN} times in a row, each", FLOOR_IS, again(at_once), again(floor), per=AGAIN * REQUESTS),
         Contest(f"{bare}, 5 hooks", FLOOR_IS, one_by_one(ours(hooked)), one_by_one(by_hand(model))),
         Contest(
             f"{bare}, no hooks", ALONE_IS, one_by_one(ours(Agent(model))), one_by_one(looped(model)), peers=peers()
