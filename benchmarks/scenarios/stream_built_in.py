@@ -31,7 +31,7 @@ PROMPT = (
     "other banks, and send everybody who asks for a loan of more than ten thousand to the branch in Harbour Street."
 )
 FLOOR_IS = "the same detectors, once on each complete sentence"
-_END = re.compile(r"[.!?\n]\s|[\u3002\u0964]")
+_END = re.compile(r"[.!?\n\u3002\u0964](?:\s|(?<=[\u3002\u0964]))")
 
 Finds = Callable[[str], object]
 
