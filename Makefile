@@ -31,7 +31,7 @@ help: ## Show this list
 demo: $(VENV)/.runtime ## Run the example: a workflow drawn, and run over real messages
 	$(BIN)/python examples/demo.py $(ARGS)
 
-test: $(VENV)/.test ## Run the tests (about nine minutes on two cores); ARGS="-k retry" goes to pytest
+test: $(VENV)/.test ## Run the tests (about twelve minutes on two cores); ARGS="-k retry" goes to pytest
 	$(BIN)/pytest $(CORES) $(ARGS)
 
 core: $(CORE)/.core ## Run the tests of a plain install, in an environment without any extra

@@ -25,6 +25,7 @@ from penstock import (
 )
 from penstock.engine.values.model import ModelRequest
 from penstock.tools import ToolContext
+from tests.garbage import garbage_of
 
 pytestmark = pytest.mark.anyio
 
@@ -204,11 +205,4 @@ async def test_a_request_leaves_nothing_for_the_garbage_collector(processors: li
                 if not left:
                     return
 
-    await request()  # what is made once is there
-    gc.collect()
-    gc.disable()
-    try:
-        await request()
-        assert gc.collect() == 0
-    finally:
-        gc.enable()
+    assert await garbage_of(request) == 0
