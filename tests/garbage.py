@@ -13,14 +13,16 @@ async def garbage_of(work: Callable[[], Awaitable[object]]) -> int:
 
     What is made once, and what a thread of an earlier test lets go of meanwhile, is found in some of them only.
     """
-    return min([await _garbage_of(work) for _ in range(TRIES)])
-
-
-async def _garbage_of(work: Callable[[], Awaitable[object]]) -> int:
+    await work()
     gc.collect()
+    gc.freeze()  # what is there already is not looked through with each try
     gc.disable()
     try:
-        await work()
-        return gc.collect()
+        found: list[int] = []
+        for _ in range(TRIES):
+            await work()
+            found.append(gc.collect())
+        return min(found)
     finally:
         gc.enable()
+        gc.unfreeze()

@@ -7,7 +7,6 @@ import json
 import pickle
 import re
 import threading
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -338,13 +337,15 @@ def test_what_a_worker_does_after_its_time_is_in_no_trace() -> None:
 
     @processor(edits="nothing")
     def slow(ctx: InputContext) -> None:
-        go_on.wait(2)
+        go_on.wait()
 
+    before = {*threading.enumerate()}
     outcome = (
         Workflow("w").then(Workflow("inner").then(slow).then(look), timeout=0.05, on_error="block").check_sync("x")
     )
+    [worker] = {*threading.enumerate()} - before
     go_on.set()
-    time.sleep(0.05)
+    worker.join()
     check_trace(outcome.trace, outcome.records)
     assert shape(outcome.trace) == ["w", ["process_input", ["inner"]]]
     assert [span.error for span in outcome.trace.spans] == [None, None, "TimeoutError"]
