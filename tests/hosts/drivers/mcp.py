@@ -16,7 +16,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import anyio
-import uvicorn
 from mcp import Client, stdio_server
 from mcp.client._memory import InMemoryTransport
 from mcp.client.streamable_http import streamable_http_client
@@ -25,6 +24,7 @@ from mcp.server import MCPServer
 from penstock.workflows.adapters.mcp import GuardProxy, as_proxy
 from tests.hosts import cases, hard_cases  # noqa: F401 - adds its cases
 from tests.hosts.contract import Job, Seen
+from tests.listening import listening
 
 NAME = "MCP"
 PACKAGE = "mcp"
@@ -56,22 +56,9 @@ async def _through(job: Job, server: MCPServer, seen: Seen) -> AsyncGenerator[An
             yield client
     else:
         async with AsyncExitStack() as stack:
-            url = await stack.enter_async_context(_over_http(server.streamable_http_app()))
-            front = await stack.enter_async_context(_over_http(as_proxy(*job.guards, server=url, **options)))
+            url = await stack.enter_async_context(listening(server.streamable_http_app()))
+            front = await stack.enter_async_context(listening(as_proxy(*job.guards, server=url, **options)))
             yield await stack.enter_async_context(streamable_http_client(front))
-
-
-@asynccontextmanager
-async def _over_http(app: Any) -> AsyncGenerator[str]:
-    """Serve an application at a free port; give its URL."""
-    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1))
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        async with anyio.create_task_group() as group:
-            group.start_soon(server.serve, [listener])
-            while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
-                await anyio.sleep(0.001)
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
-            server.should_exit = True
 
 
 @asynccontextmanager

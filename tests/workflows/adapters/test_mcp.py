@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Iterator
@@ -18,13 +17,13 @@ pytest.importorskip("mcp")
 
 import anyio
 import httpx2
-import uvicorn
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.types import CreateMessageResult, ElicitResult, TextContent
 
 from penstock import PIIDetector, Processor, ToolCallContext, ToolResultContext, processor
 from penstock.workflows.adapters.mcp import GuardProxy, as_proxy
 from tests.hosts.cases import BLOCKS, HIDES
+from tests.listening import listening
 from tests.workflows.adapters.mcp_wire import through
 
 pytestmark = [
@@ -58,19 +57,6 @@ def http_server() -> Iterator[str]:
         assert process.stdout is not None
         yield process.stdout.readline().strip()
         process.kill()
-
-
-@asynccontextmanager
-async def listening(proxy: Any) -> AsyncGenerator[str]:
-    """Serve a proxy over HTTP; yield its URL."""
-    server = uvicorn.Server(uvicorn.Config(proxy, log_level="error", timeout_graceful_shutdown=1))
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        async with anyio.create_task_group() as group:
-            group.start_soon(server.serve, [listener])
-            while not server.started:  # noqa: ASYNC110 - another task or process does it
-                await anyio.sleep(0.01)
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
-            server.should_exit = True
 
 
 @asynccontextmanager
