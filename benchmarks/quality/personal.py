@@ -213,28 +213,22 @@ def ordinary(data: Data) -> list[str]:
 
 def _speeds(data: Data, sets: Iterable[DataSet], finders: Mapping[str, Finder]) -> Table:
     table = Table("Speed, all types", ("texts/s", "MB/s"))
+    usual = ordinary(data)
     for name, texts in (
         ("labelled sentences", [row.text for row in pooled(sets)]),
-        ("prompts, answers", ordinary(data)),
-        (LONG, long_texts(ordinary(data))),
-        *((f"prompts, answers, in pieces of {size:,}", pieces(ordinary(data), size)) for size in PIECES),
+        ("prompts, answers", usual),
+        (LONG, pieces(usual, LONG_SIZE)[:LONG_TEXTS]),
+        *((f"prompts, answers, in pieces of {size:,}", pieces(usual, size)) for size in PIECES),
     ):
         figures = {name: speed(reader(finder), texts) or (None, None) for name, finder in finders.items()}
         table.lines.append(Line(name, "", len(texts), figures))
     return table
 
 
-def long_texts(texts: Iterable[str]) -> list[str]:
-    """Return the first texts as documents of `LONG_SIZE` characters, `LONG_TEXTS` at most; none if they are too few."""
-    whole = "\n\n".join(texts)
-    ends = range(LONG_SIZE, min(len(whole), LONG_SIZE * LONG_TEXTS) + 1, LONG_SIZE)
-    return [whole[end - LONG_SIZE : end] for end in ends]
-
-
 def pieces(texts: Iterable[str], size: int) -> list[str]:
-    """Return the texts, joined, in pieces of so many characters."""
+    """Return the texts, joined, in pieces of so many characters; what is left behind the last one is left out."""
     whole = "\n\n".join(texts)
-    return [whole[at : at + size] for at in range(0, len(whole) - size, size)]
+    return [whole[end - size : end] for end in range(size, len(whole) + 1, size)]
 
 
 def _unscored(sets: Iterable[DataSet]) -> list[str]:
