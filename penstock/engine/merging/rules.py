@@ -196,8 +196,7 @@ class _Merge:
             return self._resolve(place, found)
         resolved = list(merged)
         for cluster in conflicts:
-            spans = {(edit.start, edit.end, edit.text) for edit in cluster}  # equal edits are one, of all who made it
-            mine = [(way, [e for e in edits if (e.start, e.end, e.text) in spans]) for way, edits in found]
+            mine = [(way, _among(edits, cluster)) for way, edits in found]  # equal edits are one, of all who made it
             chosen = self._chosen([item for item in mine if item[1]])
             if chosen is None or _may_show_another(cluster, [edits for _, edits in mine]):
                 steps = tuple(dict.fromkeys(edit.step for _, edits in mine for edit in edits))
@@ -283,8 +282,7 @@ def _chosen_edits(cluster: edit_ops.Edits, chosen: edit_ops.Edits) -> list[edit_
 
     Where that would drop what another branch hides, the whole cluster is hidden instead.
     """
-    spans = {(edit.start, edit.end, edit.text) for edit in chosen}
-    kept = [edit for edit in cluster if (edit.start, edit.end, edit.text) in spans]
+    kept = _among(cluster, chosen)
     if all(edit in kept for edit in cluster if edit.hidden):
         return kept
     return [edit_ops.cover(cluster)]
@@ -292,10 +290,16 @@ def _chosen_edits(cluster: edit_ops.Edits, chosen: edit_ops.Edits) -> list[edit_
 
 def _may_show_another(cluster: edit_ops.Edits, branches: Sequence[Sequence[edit_ops.Edit]]) -> bool:
     """Tell whether several branches hid text there, none of them by a redaction: what one wrote may repeat the rest."""
-    hiding = {(edit.start, edit.end, edit.text) for edit in cluster if edit.hidden}
+    hiding = [edit for edit in cluster if edit.hidden]
     if not hiding or any(edit.kind == "redact" for edit in cluster):
         return False
-    return not any(hiding <= {(edit.start, edit.end, edit.text) for edit in edits} for edits in branches)
+    return not any(_among(hiding, edits) == hiding for edits in branches)
+
+
+def _among(edits: Sequence[edit_ops.Edit], others: Sequence[edit_ops.Edit]) -> list[edit_ops.Edit]:
+    """Return those edits that replace what some of the others replace, with the same text."""
+    known = {(edit.start, edit.end, edit.text) for edit in others}
+    return [edit for edit in edits if (edit.start, edit.end, edit.text) in known]
 
 
 def _redacts(node: ChangeNode) -> bool:
