@@ -345,7 +345,7 @@ class OutputStream:
             feed_fast = _wakes_first if self._plan.timed else pipes.feed_fast
             quick = None if self._plan.timed else pipes.feed_fast_async
             feed_fast_async = quick if limited is None else None
-            often = _SELDOM if {HookPipe}.issuperset(map(type, pipes.all)) else _OFTEN
+            often = _SELDOM if all(type(pipe) is HookPipe for pipe in pipes.all) else _OFTEN
             run, normalize, leaving = call.run, self._normalizer.normalize, self._leaving
             advance = self._iterator.__anext__ if self._reader is None else functools.partial(self._next, pipes)
             text, write = _NOTHING_TO_WRITE

@@ -57,7 +57,7 @@ def as_plugin(*processors: Item, **options: Unpack[HostOptions]) -> GuardPlugin:
 
 
 @dataclass(slots=True)
-class _Known:
+class _InvocationState:
     """What is known of an invocation: what the guards released, and in which branches each agent ran."""
 
     seen: SeenParts = field(default_factory=SeenParts)
@@ -75,7 +75,7 @@ class GuardPlugin(BasePlugin):
         super().__init__(name=f"penstock_{host.name}")
         self.host = host
         self._requests: dict[tuple[str, str], HostRequest] = {}
-        self._invocations: dict[str, _Known] = {}
+        self._invocations: dict[str, _InvocationState] = {}
 
     def request(self, context: InvocationContext) -> HostRequest:
         """Return the request of an invocation; agents that run side by side have one each."""
@@ -86,10 +86,10 @@ class GuardPlugin(BasePlugin):
             weakref.finalize(context, self._requests.pop, key, None)  # a cancelled run calls no hook
         return made
 
-    def _known(self, context: InvocationContext) -> _Known:
+    def _state_of(self, context: InvocationContext) -> _InvocationState:
         made = self._invocations.get(context.invocation_id)
         if made is None:
-            made = self._invocations[context.invocation_id] = _Known()
+            made = self._invocations[context.invocation_id] = _InvocationState()
             weakref.finalize(context, self._invocations.pop, context.invocation_id, None)
         return made
 
@@ -114,7 +114,7 @@ class GuardPlugin(BasePlugin):
             UsageError: the run is a live one.
         """
         _refuse_live(invocation_context)
-        self._known(invocation_context)  # contexts of single agents may end before their events are read
+        self._state_of(invocation_context)  # contexts of single agents may end before their events are read
         return None
 
     async def before_agent_callback(
@@ -127,7 +127,7 @@ class GuardPlugin(BasePlugin):
         """
         context = _invocation(callback_context)
         _refuse_live(context)
-        self._known(context).branches.setdefault(agent.name, set()).add(context.branch or "")
+        self._state_of(context).branches.setdefault(agent.name, set()).add(context.branch or "")
         return None
 
     async def before_model_callback(
@@ -148,7 +148,7 @@ class GuardPlugin(BasePlugin):
         wrap(agent)
         if id(llm_request) not in waiting:
             weakref.finalize(llm_request, waiting.pop, id(llm_request), None)  # another plugin may answer instead
-        waiting.setdefault(id(llm_request), []).append(Waiting(self.request(context), self._known(context).seen))
+        waiting.setdefault(id(llm_request), []).append(Waiting(self.request(context), self._state_of(context).seen))
         return None
 
     async def before_tool_callback(
@@ -177,7 +177,7 @@ class GuardPlugin(BasePlugin):
         await self._check_confirmation(tool, tool_context)
         if cast("Any", result) is None:  # a long-running tool has no result yet
             return None
-        seen = self._known(_invocation(tool_context)).seen
+        seen = self._state_of(_invocation(tool_context)).seen
         if result is STOPPED:
             seen.add_result(tool.name, STOPPED)
             return None
@@ -229,7 +229,7 @@ class GuardPlugin(BasePlugin):
 
         Such events come from callbacks, code executors, remote agents, and agents of your own.
         """
-        unread = None if event.author == "user" else UnreadEvent.of(event, self._known(invocation_context).seen)
+        unread = None if event.author == "user" else UnreadEvent.of(event, self._state_of(invocation_context).seen)
         if unread is None:
             return None
         if event.partial:
@@ -246,7 +246,7 @@ class GuardPlugin(BasePlugin):
 
     def _branch_of(self, event: Event, context: InvocationContext) -> str:
         """Return the branch of an event, or that of its author; the root, where neither tells one branch."""
-        ran_in = self._known(context).branches.get(event.author, set())
+        ran_in = self._state_of(context).branches.get(event.author, set())
         return event.branch or (next(iter(ran_in)) if len(ran_in) == 1 else "")
 
     def _stop(self, invocation_id: str, branch: str, verdict: Tripwire) -> None:
