@@ -14,7 +14,7 @@ DOCS    := $(VENV)-docs
 ENGINES := $(VENV)-engines
 
 # The JavaScript of the pages, and what npm installs to check it.
-PAGES := $(abspath $(wildcard penstock/engine/render/page penstock/workflows/*/page tests/page/unit))
+PAGES := $(abspath $(wildcard penstock/pictures/page penstock/workflows/*/page tests/page/unit))
 NPM   := tests/page/.npm_cache
 
 DATA  ?= ../shared/data

@@ -1,7 +1,6 @@
 __version__: str
 
 from penstock.engine.execution.outcome import Outcome as Outcome
-from penstock.engine.formats import dump_messages as dump_messages, parse_messages as parse_messages
 from penstock.engine.processor.context import (
     APIErrorContext as APIErrorContext,
     Context as Context,
@@ -20,6 +19,7 @@ from penstock.engine.processor.processor import Processor as Processor, processo
 from penstock.engine.run.run import Run as Run
 from penstock.engine.text_guards.text_guard import TextGuard as TextGuard
 from penstock.engine.text_guards.window import Hit as Hit, TextWindow as TextWindow
+from penstock.engine.tracing.trace import Trace as Trace
 from penstock.engine.values.chunks import Chunk as Chunk
 from penstock.engine.values.edits import Edit as Edit
 from penstock.engine.values.errors import (
@@ -33,9 +33,9 @@ from penstock.engine.values.facts import Key as Key
 from penstock.engine.values.message_list import MessageList as MessageList
 from penstock.engine.values.messages import Message as Message, TextPart as TextPart, ToolPart as ToolPart
 from penstock.engine.values.protocols import ScoreDetector as ScoreDetector, SpanDetector as SpanDetector
-from penstock.engine.values.trace import Trace as Trace
 from penstock.engine.values.tripwire import BlockedError as BlockedError, Tripwire as Tripwire
 from penstock.engine.workflow import Workflow as Workflow, member as member
+from penstock.formats import dump_messages as dump_messages, parse_messages as parse_messages
 from penstock.models.judges.judge import Judge as Judge
 from penstock.models.openai.model import OpenAICompatibleModel as OpenAICompatibleModel, model as model
 from penstock.processors.budgets.token_cost_control import TokenCostControl as TokenCostControl

@@ -1,10 +1,10 @@
-"""Load the public names of a package when they are first used (PEP 562), as the package's stub lists them."""
+"""Load names when they are first used: the public names of a package (PEP 562), and single ones of a higher layer."""
 
 from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +33,14 @@ def lazily(package: str, file: str) -> tuple[Callable[[str], object], Callable[[
         return value
 
     return load, public.copy, public
+
+
+def by_name(module: str, name: str) -> Any:
+    """Return an object of a module of a higher layer: the engine loads pictures and formats when they are first used.
+
+    The caller annotates its type.
+    """
+    return getattr(import_module(module), name)
 
 
 def names_in(stub: str) -> dict[str, str]:

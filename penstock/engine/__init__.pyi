@@ -1,9 +1,4 @@
 from penstock.engine.execution.outcome import ModelOutcome as ModelOutcome, Outcome as Outcome
-from penstock.engine.formats import (
-    dump_messages as dump_messages,
-    json_schema as json_schema,
-    parse_messages as parse_messages,
-)
 from penstock.engine.graph.nodes import DagEdge as DagEdge, Policy as Policy
 from penstock.engine.merging.rules import Conflict as Conflict, pick as pick
 from penstock.engine.processor.context import (
@@ -28,17 +23,25 @@ from penstock.engine.processor.payload import (
 )
 from penstock.engine.processor.processor import Processor as Processor
 from penstock.engine.processor.state import RunEnd as RunEnd
-from penstock.engine.render.diff.difference import WorkflowChange as WorkflowChange, WorkflowDiff as WorkflowDiff
-from penstock.engine.render.diff.union import FieldChange as FieldChange
 from penstock.engine.run.run import Run as Run
 from penstock.engine.run.sync import SyncOutputStream as SyncOutputStream, SyncRun as SyncRun
 from penstock.engine.streams.stream import OutputStream as OutputStream
 from penstock.engine.text_guards.text_guard import TextGuard as TextGuard
 from penstock.engine.text_guards.window import Hit as Hit, TextWindow as TextWindow
+from penstock.engine.tracing.enclosing import CallSite as CallSite
+from penstock.engine.tracing.events import RunEvent as RunEvent
+from penstock.engine.tracing.span import (
+    Span as Span,
+    SpanArm as SpanArm,
+    SpanChunk as SpanChunk,
+    SpanEdit as SpanEdit,
+    SpanText as SpanText,
+)
+from penstock.engine.tracing.trace import Trace as Trace
+from penstock.engine.tracing.trace_diff import SpanDiff as SpanDiff, TraceChange as TraceChange, TraceDiff as TraceDiff
 from penstock.engine.values.answer_builder import collected as collected
 from penstock.engine.values.chunks import Chunk as Chunk
 from penstock.engine.values.edits import Edit as Edit
-from penstock.engine.values.enclosing import CallSite as CallSite
 from penstock.engine.values.errors import (
     DefinitionError as DefinitionError,
     DetectorError as DetectorError,
@@ -59,7 +62,6 @@ from penstock.engine.values.errors import (
     UsageError as UsageError,
     WorkflowError as WorkflowError,
 )
-from penstock.engine.values.events import RunEvent as RunEvent
 from penstock.engine.values.facts import Key as Key
 from penstock.engine.values.message_list import MessageList as MessageList
 from penstock.engine.values.messages import (
@@ -98,13 +100,6 @@ from penstock.engine.values.protocols import (
     TokenCounter as TokenCounter,
     VectorStore as VectorStore,
 )
-from penstock.engine.values.span import (
-    Span as Span,
-    SpanArm as SpanArm,
-    SpanChunk as SpanChunk,
-    SpanEdit as SpanEdit,
-    SpanText as SpanText,
-)
 from penstock.engine.values.stored import (
     MemoryRecord as MemoryRecord,
     Page as Page,
@@ -114,8 +109,13 @@ from penstock.engine.values.stored import (
     VectorHit as VectorHit,
 )
 from penstock.engine.values.texts import TextPlace as TextPlace
-from penstock.engine.values.trace import Trace as Trace
-from penstock.engine.values.trace_diff import SpanDiff as SpanDiff, TraceChange as TraceChange, TraceDiff as TraceDiff
 from penstock.engine.values.tripwire import BlockedError as BlockedError, Record as Record, Tripwire as Tripwire
 from penstock.engine.values.usage import UsageEntry as UsageEntry
 from penstock.engine.workflow import Workflow as Workflow, member as member
+from penstock.formats import (
+    dump_messages as dump_messages,
+    json_schema as json_schema,
+    parse_messages as parse_messages,
+)
+from penstock.pictures.diff.difference import WorkflowChange as WorkflowChange, WorkflowDiff as WorkflowDiff
+from penstock.pictures.diff.union import FieldChange as FieldChange

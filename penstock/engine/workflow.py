@@ -41,10 +41,11 @@ from penstock.engine.run.run import Run
 from penstock.engine.run.sync import SyncRun
 from penstock.engine.tasks import run_in_own_loop, run_without_loop
 from penstock.engine.values.errors import OptionError, PenstockError, UsageError, WorkflowError
+from penstock.lazy import by_name
 
 if TYPE_CHECKING:
     from collections import abc
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Unpack
 
     from penstock.engine.execution.outcome import Outcome
@@ -52,10 +53,10 @@ if TYPE_CHECKING:
     from penstock.engine.graph.nodes import Condition, Node
     from penstock.engine.merging.rules import MergePolicy
     from penstock.engine.processor.processor import AnyProcessor
-    from penstock.engine.render.diff.difference import WorkflowDiff
+    from penstock.engine.tracing.trace import Trace
     from penstock.engine.values.frozen import Layer, Value
     from penstock.engine.values.protocols import Observer
-    from penstock.engine.values.trace import Trace
+    from penstock.pictures.diff.difference import WorkflowDiff
 
 
 Item: TypeAlias = "AnyProcessor | Workflow"
@@ -203,8 +204,7 @@ class Workflow:
             OptionError: there is no such format, stage or detail.
             UsageError: there is a trace, and the format does not show it.
         """
-        from penstock.engine.render import render
-
+        render: Callable[..., str] = by_name("penstock.pictures", "render")
         return render(self.name, self.root, format, stage, detail, trace=trace)
 
     def diff(self, other: Workflow) -> WorkflowDiff:
@@ -216,11 +216,10 @@ class Workflow:
         Raises:
             UsageError: ``other`` is not a workflow.
         """
-        from penstock.engine.render.diff.difference import WorkflowDiff
-
         if not isinstance(cast("object", other), Workflow):
             raise UsageError(f"diff() takes a workflow, not {type(other).__name__}; load one with load_workflow")
-        return WorkflowDiff((self.name, self.root), (other.name, other.root))
+        compare: type[WorkflowDiff] = by_name("penstock.pictures.diff.difference", "WorkflowDiff")
+        return compare((self.name, self.root), (other.name, other.root))
 
     # Checking and running
 

@@ -1,6 +1,6 @@
 """Messages and mappings as JSON text, times as ISO text, vectors as bytes: the forms in which stores keep them.
 
-Messages have Penstock's own format (`penstock.engine.formats.native`). A stored message is built without pydantic's
+Messages have Penstock's own format (`penstock.formats.native`). A stored message is built without pydantic's
 validation, in a fifth of the time; if it does not fit, the format's reader says what is wrong.
 """
 
@@ -14,10 +14,10 @@ from functools import lru_cache
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from penstock.engine.formats import native
 from penstock.engine.values.errors import MessageError, StorageError
 from penstock.engine.values.frozen import Value, Values, freeze, thaw
 from penstock.engine.values.messages import PART_TYPES, Message
+from penstock.formats import native
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.run.run import Run
     from penstock.engine.run.tracing import LazyTrace
-    from penstock.engine.values.trace import Trace
+    from penstock.engine.tracing.trace import Trace
     from penstock.engine.values.tripwire import Record
     from penstock.engine.workflow import Workflow
 

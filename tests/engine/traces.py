@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from penstock.engine import Record
-from penstock.engine.values.trace import Span, Trace
+from penstock.engine.tracing.trace import Span, Trace
 
 ROUNDING = 1e-6
 

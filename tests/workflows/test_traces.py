@@ -25,7 +25,7 @@ from penstock import (
     processor,
 )
 from penstock.engine import View
-from penstock.engine.values.display import columns
+from penstock.engine.tracing.display import columns
 from penstock.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

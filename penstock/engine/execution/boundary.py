@@ -20,8 +20,8 @@ from penstock.engine.graph.plan import TO_POLICY, plan_steps
 from penstock.engine.merging.changes import followed_by
 from penstock.engine.merging.diff import diff, edits_to_record, only_removes
 from penstock.engine.processor.payload import NO_CHANGES, Gone, Overrides, Payload, Retry
-from penstock.engine.processor.span_log import OpenSpan, StepSpan
 from penstock.engine.processor.stages import STAGES, WrongReturnError, known_edits
+from penstock.engine.tracing.span_log import OpenSpan, StepSpan
 from penstock.engine.values.errors import DetectorError, EditError, StepFailedError, UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, equal
 from penstock.engine.values.message_list import MessageList
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from penstock.engine.graph.plan import Block, PlanPolicy, PlanStep
     from penstock.engine.processor.context import AnyContext, Effects
     from penstock.engine.processor.payload import Changes, PayloadPath
-    from penstock.engine.processor.span_log import PlacedEdits, SpanLog
     from penstock.engine.processor.state import StageCall
+    from penstock.engine.tracing.span_log import PlacedEdits, SpanLog
     from penstock.engine.values.edits import Edit
     from penstock.engine.values.texts import KnownEdits, TextPlace
     from penstock.engine.values.tripwire import Status

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from penstock.engine.processor.payload import Payload, Retry
     from penstock.engine.processor.state import StageCall
+    from penstock.engine.tracing.trace import Trace
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.facts import Facts, Key
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message
-    from penstock.engine.values.trace import Trace
     from penstock.engine.values.tripwire import Record, Tripwire
 
 T = TypeVar("T", default=Any)

@@ -7,16 +7,16 @@ from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from penstock.engine.values.enclosing import CallSite, EnclosedCall, enclosers_of
+from penstock.engine.tracing.enclosing import CallSite, EnclosedCall, enclosers_of
 from penstock.engine.values.usage import UsageLog
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from penstock.engine.processor.payload import Payload
-    from penstock.engine.processor.span_log import OpenSpan, SpanLog
     from penstock.engine.tasks import BackgroundTasks
-    from penstock.engine.values.enclosing import Enclose
+    from penstock.engine.tracing.enclosing import Enclose
+    from penstock.engine.tracing.span_log import OpenSpan, SpanLog
     from penstock.engine.values.facts import AnyKey
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList

@@ -16,9 +16,10 @@ from penstock.engine.values.facts import laid_over
 from penstock.engine.values.frozen import freeze, is_mapping
 from penstock.engine.values.message_list import MessageList, as_items, as_messages
 from penstock.engine.values.messages import Message
+from penstock.lazy import by_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from penstock.engine.processor.stages import Stage
     from penstock.engine.processor.state import RunState
@@ -267,8 +268,7 @@ def parse_input(messages: object, role: Literal["user", "assistant"]) -> tuple[M
         return as_messages(messages, role)
     items = messages if is_mapping(messages) else as_items(messages)
     if is_mapping(items) or any(isinstance(item, dict) for item in items):
-        from penstock.engine.formats import parse_messages  # loaded where a caller gives dicts
-
+        parse_messages: Callable[[object], tuple[Message, ...]] = by_name("penstock.formats", "parse_messages")
         return parse_messages(items)
     return as_messages(items, role)
 

@@ -23,7 +23,7 @@ from penstock.engine.run.conversation import MAX_ERROR_RETRIES, NO_IDS, Conversa
 from penstock.engine.run.held_answers import HeldAnswers, Release, edited_chunks, info_of, open_calls, texts_of
 from penstock.engine.run.tracing import LazyTrace, known_log, open_log
 from penstock.engine.tasks import BackgroundTasks, must_take_turn, runs_without_loop, take_turn
-from penstock.engine.values.enclosing import CallSite, Scope, scope_of
+from penstock.engine.tracing.enclosing import CallSite, Scope, scope_of
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, Value, Values, freeze, json_value
 from penstock.engine.values.message_list import MessageList
@@ -40,17 +40,17 @@ if TYPE_CHECKING:
     from penstock.engine.execution.outcome import GetRecords
     from penstock.engine.graph.plan import Block
     from penstock.engine.graph.plan_cache import Hold, Plans
-    from penstock.engine.processor.span_log import OpenSpan, SpanLog
     from penstock.engine.processor.stages import Stage
-    from penstock.engine.streams.chunk_log import HeldMeter
     from penstock.engine.streams.sources import Source
     from penstock.engine.streams.stream import OutputStream
+    from penstock.engine.tracing.chunk_log import HeldMeter
+    from penstock.engine.tracing.span_log import OpenSpan, SpanLog
+    from penstock.engine.tracing.trace import Trace
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.facts import Facts
     from penstock.engine.values.message_list import Messages
     from penstock.engine.values.model import Usage
     from penstock.engine.values.protocols import Clock, Ids, Observer
-    from penstock.engine.values.trace import Trace
     from penstock.engine.values.tripwire import Record, Tripwire
 
 T = TypeVar("T")
@@ -801,7 +801,7 @@ class Run:
             if spans is None or not (spans.with_texts or spans.tells):
                 return None
             from penstock.engine.streams.builder import plain_hooks  # loaded where an answer is streamed
-            from penstock.engine.streams.chunk_log import ChunkLog, HeldMeter  # loaded where somebody asks
+            from penstock.engine.tracing.chunk_log import ChunkLog, HeldMeter  # loaded where somebody asks
 
             if spans.with_texts:
                 return ChunkLog()
@@ -811,7 +811,7 @@ class Run:
             span, spans = self._span, self._run._state.spans
             if span is None or spans is None:
                 return
-            from penstock.engine.streams.chunk_log import ChunkLog  # loaded where somebody asks
+            from penstock.engine.tracing.chunk_log import ChunkLog  # loaded where somebody asks
 
             if log is not None and spans.tells:
                 span.details["held"] = log.most

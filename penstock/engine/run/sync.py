@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from penstock.engine.run.run import Run, Stepping
     from penstock.engine.streams.sources import Source
     from penstock.engine.streams.stream import OutputStream
+    from penstock.engine.tracing.trace import Trace
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.facts import Facts
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.message_list import MessageList, Messages
     from penstock.engine.values.messages import Message
-    from penstock.engine.values.trace import Trace
     from penstock.engine.values.tripwire import Record, Tripwire
 
 

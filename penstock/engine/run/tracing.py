@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Required, TypeAlias, TypedDict, cast
 
-from penstock.engine.processor.span_log import OpenSpan, SpanLog, StepSpan, is_within
 from penstock.engine.processor.stages import STAGES
+from penstock.engine.tracing.span_log import OpenSpan, SpanLog, StepSpan, is_within
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import EMPTY, freeze
 from penstock.engine.values.texts import KeyText, leaves, part_texts
@@ -18,14 +18,13 @@ from penstock.engine.values.usage import total_usage, usage_payload
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from penstock.engine.processor.payload import Payload
-    from penstock.engine.processor.span_log import PlacedEdits
     from penstock.engine.processor.state import RunState
+    from penstock.engine.tracing.span import Span, SpanArm, SpanChunk, SpanEdit, SpanKind, SpanText
+    from penstock.engine.tracing.span_log import PlacedEdits, Snapshot
+    from penstock.engine.tracing.trace import Trace, TraceStatus
     from penstock.engine.values.frozen import Values
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message
-    from penstock.engine.values.span import Span, SpanArm, SpanChunk, SpanEdit, SpanKind, SpanText
-    from penstock.engine.values.trace import Trace, TraceStatus
     from penstock.engine.values.tripwire import Status, Tripwire
     from penstock.engine.values.usage import UsageEntry
 
@@ -176,7 +175,7 @@ class _TraceMaker:
 
     def trace(self, tripwire: Tripwire | None) -> Trace:
         """Return the trace; ``tripwire`` is the verdict that stopped what it is about."""
-        from penstock.engine.values.trace import Trace  # loaded where somebody asks for a trace
+        from penstock.engine.tracing.trace import Trace  # loaded where somebody asks for a trace
 
         log, root = self._log, self._log.root
         self._statuses[root] = self._run_status(tripwire)
@@ -244,7 +243,7 @@ class _TraceMaker:
     # One part
 
     def _made(self, span: _Part, numbers: Mapping[_Part, int]) -> Span:
-        from penstock.engine.values.span import Span  # loaded where somebody asks for a trace
+        from penstock.engine.tracing.span import Span  # loaded where somebody asks for a trace
 
         root = self._log.root
         parent = None if span is root else numbers.get(span.parent or root, 0)
@@ -304,7 +303,7 @@ class _TraceMaker:
         return cast("Values | None", span.details.get("usage")) if span.kind == "model" else None
 
     def _chunks(self, span: OpenSpan) -> tuple[SpanChunk, ...]:
-        from penstock.engine.values.span import SpanChunk
+        from penstock.engine.tracing.span import SpanChunk
 
         begun = self._log.root.at
         return tuple([SpanChunk(at - begun, came, held, went) for at, came, held, went in span.chunks or ()])
@@ -393,8 +392,8 @@ def _arms(span: OpenSpan) -> tuple[SpanArm, ...]:
     """Return the arms of a branch with the labels that the diagram has."""
     if span.conditions is None:
         return ()
-    from penstock.engine.render.labels import condition_label  # takes long to import
-    from penstock.engine.values.span import SpanArm
+    from penstock.engine.graph.condition_words import condition_label  # takes long to import
+    from penstock.engine.tracing.span import SpanArm
 
     taken = span.taken or ()
     labels = [*map(condition_label, span.conditions), "otherwise"]
@@ -402,7 +401,7 @@ def _arms(span: OpenSpan) -> tuple[SpanArm, ...]:
 
 
 def _edits(placed: PlacedEdits, named: dict[str, str] | None) -> Iterator[SpanEdit]:
-    from penstock.engine.values.span import SpanEdit
+    from penstock.engine.tracing.span import SpanEdit
 
     for place, edit in placed:
         field = ".".join([item.key if isinstance(item, KeyText) else str(item) for item in place.path])
@@ -419,7 +418,7 @@ def _texts(span: _Part) -> tuple[SpanText, ...]:
     """Return the texts of a part: of a stage all that it was given, of a step those that it changed."""
     if isinstance(span, _ModelCallSpan) or span.texts is None:
         return ()
-    from penstock.engine.values.span import SpanText
+    from penstock.engine.tracing.span import SpanText
 
     stage = STAGES[span.record.stage if isinstance(span, StepSpan) else span.stage]
     before, after = span.texts
@@ -449,7 +448,7 @@ def _every(messages: MessageList) -> Sequence[Message]:
 
 
 def _texts_of(
-    payload: Payload, shows: Callable[[MessageList], Sequence[Message]], value: str
+    payload: Snapshot, shows: Callable[[MessageList], Sequence[Message]], value: str
 ) -> Iterator[tuple[_TextKey, str]]:
     """Yield the texts of a payload by message, part, role and path; of a tool's stage the strings of its value."""
     if value:

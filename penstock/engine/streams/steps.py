@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from penstock.engine.graph.plan import HookCall, PlanPolicy, PlanStep
     from penstock.engine.processor.state import StageCall
     from penstock.engine.streams.sources import TaskReader
+    from penstock.engine.tracing.enclosing import EnclosedCall
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.edits import Edit, Edits
-    from penstock.engine.values.enclosing import EnclosedCall
     from penstock.engine.values.facts import AnyKey
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.texts import TextPlace

@@ -60,9 +60,9 @@ if TYPE_CHECKING:
     from penstock.engine.graph.plan import StreamPlan
     from penstock.engine.graph.plan_cache import Hold
     from penstock.engine.processor.state import StageCall
-    from penstock.engine.streams.chunk_log import HeldMeter
     from penstock.engine.streams.hooks import Pipe
     from penstock.engine.streams.sources import Source
+    from penstock.engine.tracing.chunk_log import HeldMeter
     from penstock.engine.values.tripwire import Tripwire
 
 
@@ -285,10 +285,12 @@ class OutputStream:
             self._scope.__enter__()  # around any scope of the source's
         if (self._plan.timed or self._plan.gathers or self._checks is not None) and not self._sync:
             self._check_done = anyio.Event()
-            self._reader = TaskReader(self._iterator if self._log is None else self._log.source(self._iterator))
+            self._reader = TaskReader(
+                self._iterator if self._log is None else self._log.source(self._iterator, close_source)
+            )
             await self._reader.open(None if self._checks is None else functools.partial(self._check, self._checks))
         elif self._log is not None:
-            self._iterator = self._log.source(self._iterator)
+            self._iterator = self._log.source(self._iterator, close_source)
         chunks = self._run()
         self._chunks = chunks if self._log is None else self._log.leaving(chunks)
         return self

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import anyio
 
+from penstock.engine.tracing.enclosing import model_call
 from penstock.engine.values.answer_builder import collected
-from penstock.engine.values.enclosing import model_call
 from penstock.engine.values.errors import ModelError, PenstockError, UsageError
 from penstock.engine.values.messages import Message
 from penstock.engine.values.model import JudgeError, ModelRequest, ResponseFormat, Usage

@@ -1,7 +1,7 @@
 """Streamed text, reasoning and tool calls of an answer, put together from their pieces, as chunks.
 
 It reads the fields in which providers send them. What must go back to the provider with a part is noted at the part's
-end, in the same form as in messages that are read by `penstock.engine.formats.openai_chat`.
+end, in the same form as in messages that are read by `penstock.formats.openai_chat`.
 
 Pieces of a tool call belong together by their index; without an index, by their id. A piece with neither continues the
 last call, unless it names a tool and the last call has a name already. A piece that names a tool begins another call if
@@ -16,11 +16,11 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from penstock.engine.formats import openai_chat
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.frozen import EMPTY, freeze, is_mapping
 from penstock.engine.values.messages import ReasoningPart, ToolPart, UnknownPart
 from penstock.engine.values.protocols import RANDOM_IDS
+from penstock.formats import openai_chat
 from penstock.models.openai.wire import (
     FORMAT,
     PieceJoiner,

@@ -11,10 +11,10 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from penstock.engine.formats import openai_chat
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import freeze, is_items, is_mapping
+from penstock.formats import openai_chat
 from penstock.models.openai.blocks import Blocks, Calls
 from penstock.models.openai.wire import FORMAT, gather, gather_one, object_of, objects_of, says, text_of, well_formed
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from operator import is_not
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from penstock.engine.formats import openai_chat
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import EMPTY, is_items, is_mapping, thaw
 from penstock.engine.values.messages import ImagePart, ReasoningPart, ToolPart, UnknownPart
+from penstock.formats import openai_chat
 from penstock.models.openai.wire import FORMAT, checksum, object_of, objects_of
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Json: TypeAlias = dict[str, Value]
 
 FORMAT = "openai-chat"
-"""The key under which parts keep what only this protocol has; `penstock.engine.formats.openai_chat` reads it."""
+"""The key under which parts keep what only this protocol has; `penstock.formats.openai_chat` reads it."""
 
 
 def _no_number(_: str) -> None:

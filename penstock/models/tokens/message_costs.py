@@ -14,7 +14,6 @@ import json
 from math import ceil, isfinite
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
-from penstock.engine.formats import dump_messages
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import is_items, is_mapping, thaw
 from penstock.engine.values.messages import (
@@ -26,6 +25,7 @@ from penstock.engine.values.messages import (
     ToolPart,
     UnknownPart,
 )
+from penstock.formats import dump_messages
 from penstock.models.tokens.counters import LiveMemo
 
 if TYPE_CHECKING:

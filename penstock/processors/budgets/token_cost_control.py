@@ -12,7 +12,7 @@ from urllib.parse import quote
 from penstock.engine.processor.payload import Overrides
 from penstock.engine.processor.processor import ErrorPolicy, Processor, flag, is_async, one_of
 from penstock.engine.tasks import run_without_loop
-from penstock.engine.values.display import visible
+from penstock.engine.tracing.display import visible
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.facts import Key
 from penstock.engine.values.protocols import SYSTEM_CLOCK, Model

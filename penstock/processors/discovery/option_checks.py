@@ -6,7 +6,7 @@ import logging
 import math
 from typing import TYPE_CHECKING, TypeVar
 
-from penstock.engine.values.display import visible
+from penstock.engine.tracing.display import visible
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.messages import Message
 from penstock.engine.values.protocols import Clock

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast
 from anyio import to_thread
 
 from penstock.detection.unicode.normalizing import Profile, normalize
-from penstock.engine.values.display import visible
+from penstock.engine.tracing.display import visible
 from penstock.engine.values.errors import DefinitionError, OptionError
 
 if TYPE_CHECKING:

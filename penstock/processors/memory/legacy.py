@@ -280,7 +280,7 @@ def _text(value: Value) -> str:
 
 
 def _part_json(part: Part) -> str:
-    from penstock.engine.formats import dump_messages  # loaded only for other parts than text and tools
+    from penstock.formats import dump_messages  # loaded only for other parts than text and tools
 
     found = dump_messages([Message("user", (part,))], "ai-sdk-model")
     return "".join(_text(item) for message in found for item in message["content"])

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, cast, get_args
 
 from penstock.engine.processor.processor import one_of
-from penstock.engine.values.display import visible
+from penstock.engine.tracing.display import visible
 from penstock.engine.values.errors import OptionError, PenstockError
 from penstock.engine.values.frozen import is_items, is_mapping
 from penstock.engine.values.stored import MemoryScope

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
 
-from penstock.engine.values.enclosing import model_call
+from penstock.engine.tracing.enclosing import model_call
 from penstock.engine.values.errors import ModelError
 from penstock.engine.values.frozen import Value, thaw
 from penstock.engine.values.messages import Message, ReasoningPart, ToolPart

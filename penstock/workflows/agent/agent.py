@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from penstock.engine.graph.builder import is_name
-from penstock.engine.render import render_lists
 from penstock.engine.run.run import Run
 from penstock.engine.tasks import check_no_loop, run_in_own_loop
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.frozen import freeze
 from penstock.engine.values.protocols import Model
 from penstock.models.named import as_model
+from penstock.pictures import render_lists
 from penstock.processors.prompt.trailing_assistant_guard import TrailingAssistantGuard
 from penstock.tools.tool import as_tools
 from penstock.workflows.agent.options import AGENT_OPTIONS, LIST_OPTIONS, RequestOptions, check_names
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from penstock.engine.graph.plan_cache import Plans
+    from penstock.engine.tracing.trace import Trace
     from penstock.engine.values.frozen import Value, Values
-    from penstock.engine.values.trace import Trace
     from penstock.engine.workflow import Item
     from penstock.workflows.agent.options import (
         AgentOptions,

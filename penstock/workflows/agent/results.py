@@ -17,11 +17,11 @@ from penstock.engine.values.tripwire import BlockedError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from penstock.engine.tracing.trace import Trace
     from penstock.engine.values.facts import AnyKey, Facts
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message
-    from penstock.engine.values.trace import Trace
     from penstock.engine.values.tripwire import Record, Tripwire
     from penstock.engine.values.usage import UsageEntry
 

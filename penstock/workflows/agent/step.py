@@ -9,10 +9,10 @@ import anyio
 
 from penstock.engine.streams.chunk_texts import sent
 from penstock.engine.streams.sources import as_chunk, close_source, failure_of
+from penstock.engine.tracing.enclosing import CallSite, EnclosedIterator
 from penstock.engine.values.answer_builder import usage_of
 from penstock.engine.values.call_ids import OF_CALLS, CallIds, call_ids_of
 from penstock.engine.values.chunks import Chunk, retract_chunk
-from penstock.engine.values.enclosing import CallSite, EnclosedIterator
 from penstock.engine.values.errors import PenstockError, UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, is_items
 from penstock.engine.values.messages import Message, ToolPart

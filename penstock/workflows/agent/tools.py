@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import anyio
 
+from penstock.engine.tracing.enclosing import CallSite
 from penstock.engine.values.chunks import Chunk
-from penstock.engine.values.enclosing import CallSite
 from penstock.engine.values.frozen import freeze
 from penstock.tools.context import ToolContext, ToolError
 from penstock.workflows.agent.client_chunks import judged_chunks, keep_data, send_chunks
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.run.run import Run
     from penstock.engine.tasks import BackgroundTasks
-    from penstock.engine.values.enclosing import Scope
+    from penstock.engine.tracing.enclosing import Scope
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.messages import Message, ToolPart
     from penstock.tools.tool import Tool

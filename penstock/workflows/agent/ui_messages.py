@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.formats import dump_messages
 from penstock.engine.values.answer_builder import Assembly
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.messages import Message, StepStartPart
+from penstock.formats import dump_messages
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator

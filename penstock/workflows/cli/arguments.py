@@ -8,8 +8,8 @@ import math
 import os
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from penstock.engine.formats import FORMATS
 from penstock.engine.processor.stages import STAGES, full_name
+from penstock.formats import FORMATS
 from penstock.workflows.batch import CHECKED_STAGES, JOBS
 from penstock.workflows.cli.terminal import readable
 from penstock.workflows.report import SAMPLES

@@ -9,8 +9,8 @@ from typing import IO, TYPE_CHECKING
 
 from penstock.engine.graph.nodes import steps_of
 from penstock.engine.processor.stages import STAGES
+from penstock.engine.tracing.trace import Trace
 from penstock.engine.values.errors import TraceError, UsageError, WorkflowError
-from penstock.engine.values.trace import Trace
 from penstock.workflows.cli.arguments import DIAGRAMS, DIFFS, PICTURES, Diagram, Diff
 from penstock.workflows.cli.exit_codes import CommandError, Exit
 from penstock.workflows.cli.inputs import writing

@@ -15,12 +15,12 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from penstock.engine.formats import dump_messages, parse_messages
-from penstock.engine.values.display import visible
+from penstock.engine.tracing.display import visible
 from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import thaw
 from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
 from penstock.engine.values.stored import Thread
+from penstock.formats import dump_messages, parse_messages
 from penstock.workflows.cli.arguments import STORE
 from penstock.workflows.cli.exit_codes import CommandError, Exit
 from penstock.workflows.cli.formatting import console_for, plain

@@ -7,7 +7,7 @@ from typing import IO, TYPE_CHECKING, Any
 from rich.padding import Padding
 from rich.text import Text
 
-from penstock.engine.values.display import visible
+from penstock.engine.tracing.display import visible
 from penstock.workflows.cli.formatting import console_for, plain
 from penstock.workflows.cli.table import NARROW, joined, status_text, step_lines, steps_table
 from penstock.workflows.report.markdown import milliseconds, row_name, said_of

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from penstock.engine.values.display import visible
+from penstock.engine.tracing.display import visible
 from penstock.workflows.cli.formatting import console_for, plain, why
 from penstock.workflows.cli.terminal import readable
 from penstock.workflows.cli.timeline import print_timeline
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from penstock.engine.values.trace import Trace
+    from penstock.engine.tracing.trace import Trace
     from penstock.engine.values.tripwire import Record, Status
     from penstock.engine.workflow import Workflow
     from penstock.workflows.rows.results import RowChecked, RunCounts, StepCounts

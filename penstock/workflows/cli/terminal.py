@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from penstock.engine.values.display import visible
+from penstock.engine.tracing.display import visible
 
 if TYPE_CHECKING:
     from collections.abc import Generator

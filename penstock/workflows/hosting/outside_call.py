@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from penstock.engine.tasks import Handover
 from penstock.engine.values.errors import UsageError
+from penstock.workflows.hosting.tasks import Handover
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, Callable

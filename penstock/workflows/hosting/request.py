@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.engine.tasks import BackgroundTasks, HeldOpen, read_in_task
+from penstock.engine.tasks import BackgroundTasks
 from penstock.engine.values.call_ids import OF_CALLS
 from penstock.engine.values.chunks import tripwire_chunk
 from penstock.engine.values.errors import UsageError
@@ -31,6 +31,7 @@ from penstock.workflows.agent.results import calls_of
 from penstock.workflows.agent.step import ModelStep
 from penstock.workflows.hosting.matching import KnownMessages, as_asked, brings_results, is_finished
 from penstock.workflows.hosting.outside_call import OutsideCall
+from penstock.workflows.hosting.tasks import HeldOpen, read_in_task
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence

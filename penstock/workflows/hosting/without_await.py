@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import anyio.to_thread
 
-from penstock.engine.tasks import read_in_task
 from penstock.engine.values.errors import UsageError
+from penstock.workflows.hosting.tasks import read_in_task
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Iterator

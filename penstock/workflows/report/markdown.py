@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine.values.display import visible
+from penstock.engine.tracing.display import visible
 from penstock.workflows.batch import STATUSES
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ import secrets
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
 
-from penstock.engine.render.as_html import page_data
-from penstock.engine.render.as_svg import as_svg
-from penstock.engine.render.page_marks import PageMarks
-from penstock.engine.render.self_contained import PageFile, data_block, json_block, modules_in, shared_modules
+from penstock.pictures.as_html import page_data
+from penstock.pictures.as_svg import as_svg
+from penstock.pictures.page_marks import PageMarks
+from penstock.pictures.self_contained import PageFile, data_block, json_block, modules_in, shared_modules
 from penstock.workflows.report.kept_rows import KeptRows, Limits, SlowestRows, packed_json
 from penstock.workflows.report.summaries import ReportSource, run_facts
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from penstock.engine.values.trace import Trace
+    from penstock.engine.tracing.trace import Trace
     from penstock.engine.workflow import Workflow
     from penstock.workflows.rows.results import RowChecked, RunCounts
 

@@ -197,7 +197,7 @@ def _messages_of(value: Any, id_column: str) -> Any:
 
 
 def _parsed(value: Any) -> tuple[Message, ...]:
-    from penstock.engine.formats import parse_messages  # not needed for plain texts
+    from penstock.formats import parse_messages  # not needed for plain texts
 
     messages = parse_messages(value)
     if not messages:

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.engine.execution.outcome import Outcome
-    from penstock.engine.formats import Format
     from penstock.engine.values.edits import Edit
     from penstock.engine.values.messages import Message
     from penstock.engine.values.texts import TextPlace
     from penstock.engine.values.tripwire import Record, Status, Tripwire
     from penstock.engine.workflow import Workflow
+    from penstock.formats import Format
     from penstock.workflows.batch import CheckStatus
 
 RowChecked = Checked[InputRow]
@@ -170,7 +170,7 @@ def error_text(error: Exception) -> str:
 
 
 def _dumped(messages: tuple[Message, ...], messages_format: Format) -> Any:
-    from penstock.engine.formats import dump_messages
+    from penstock.formats import dump_messages
 
     return dump_messages(messages, messages_format)
 

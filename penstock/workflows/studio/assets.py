@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import HTMLResponse, Response
 
-from penstock.engine.render.marked_picture import page_mark_style
+from penstock.pictures.marked_picture import page_mark_style
 from penstock.workflows.studio.errors import StudioError
 from penstock.workflows.studio.security import content_policy
 
@@ -41,7 +41,7 @@ _PLAIN = f"""<!doctype html>
 
 
 def _shared() -> Traversable:
-    return files("penstock.engine.render") / "page"
+    return files("penstock.pictures") / "page"
 
 
 def _own() -> Traversable:

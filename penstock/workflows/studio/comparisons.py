@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from anyio import to_thread
 
-from penstock.engine.values.trace import Trace
+from penstock.engine.tracing.trace import Trace
 from penstock.workflows.studio.catalog import load_request
 from penstock.workflows.studio.errors import StudioError
 from penstock.workflows.studio.requests import changes_json, request_of

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
     from opentelemetry.util.types import AttributeValue
 
-    from penstock.engine.values.events import RunEvent
+    from penstock.engine.tracing.events import RunEvent
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.model import ModelRequest
     from penstock.engine.values.tripwire import Record, Tripwire

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from opentelemetry.context import attach, detach, get_current
 from opentelemetry.trace import SpanKind, StatusCode, get_current_span, set_span_in_context
 
-from penstock.engine.values.enclosing import MODEL_CALLS
+from penstock.engine.tracing.enclosing import MODEL_CALLS
 from penstock.engine.values.tripwire import TripwireSignal
 from penstock.workflows.telemetry import names
 from penstock.workflows.telemetry.attributes import (
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from opentelemetry.util.types import AttributeValue
 
     from penstock.engine.run.run import Run
-    from penstock.engine.values.enclosing import CallSite, ModelCalls, Scope
-    from penstock.engine.values.events import RunEvent
+    from penstock.engine.tracing.enclosing import CallSite, ModelCalls, Scope
+    from penstock.engine.tracing.events import RunEvent
     from penstock.engine.values.tripwire import Record
     from penstock.workflows.telemetry.metrics import Metrics
 

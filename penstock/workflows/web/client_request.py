@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, TypedDict, get_args
 
-from penstock.engine.formats import parse_messages
 from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import EMPTY, freeze, is_items, is_mapping
 from penstock.engine.values.model import ResponseFormat, ToolChoice, ToolSpec
+from penstock.formats import parse_messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from penstock.engine.formats import Format
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.messages import Message
+    from penstock.formats import Format
     from penstock.workflows.web.sent import Json
 
 

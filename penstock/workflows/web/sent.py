@@ -10,9 +10,9 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
-from penstock.engine.formats.parts import as_json
 from penstock.engine.values.answer_builder import named, usage_of
 from penstock.engine.values.frozen import thaw
+from penstock.formats.parts import as_json
 
 if TYPE_CHECKING:
     from collections.abc import Container

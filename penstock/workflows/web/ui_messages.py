@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.formats.parts import as_url
 from penstock.engine.values.answer_builder import named
 from penstock.engine.values.frozen import thaw
 from penstock.engine.values.messages import FilePart
 from penstock.engine.values.protocols import RANDOM_IDS
+from penstock.formats.parts import as_url
 from penstock.workflows.web import sse
 from penstock.workflows.web.client_request import ClientRequest, Fields, read_messages, read_object
 from penstock.workflows.web.sent import FAILED_TEXT, SentAnswer

@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock import Message
 from penstock.engine import ModelRequest, ResponseFormat, ToolSpec
-from penstock.engine.formats import openai_chat
+from penstock.formats import openai_chat
 from penstock.models.openai.providers import ANY, PROVIDERS, Provider
 
 HOSTS = {

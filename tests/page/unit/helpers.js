@@ -1,8 +1,8 @@
 /** Traces made by hand. */
 
 /**
- * @param {Partial<import("../../../penstock/engine/render/page/types.js").Span>} fields
- * @returns {import("../../../penstock/engine/render/page/types.js").Span}
+ * @param {Partial<import("../../../penstock/pictures/page/types.js").Span>} fields
+ * @returns {import("../../../penstock/pictures/page/types.js").Span}
  */
 export function span(fields) {
   const plain = {
@@ -20,7 +20,7 @@ export function span(fields) {
 
 /**
  * @param {ReturnType<typeof span>[]} spans
- * @returns {import("../../../penstock/engine/render/page/types.js").Trace}
+ * @returns {import("../../../penstock/pictures/page/types.js").Trace}
  */
 export function trace(spans) {
   const seconds = Math.max(...spans.map((one) => one.at + one.seconds));

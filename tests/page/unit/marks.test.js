@@ -4,7 +4,7 @@ import { RUNNING, shownOf, wireKey } from "penstock/marks.js";
 
 const first = { kind: /** @type {const} */ ("passed"), look: "passed", words: ["1 ms"] };
 const second = { kind: /** @type {const} */ ("tripped"), look: "tripped stops", words: ["stops the run"] };
-/** @type {import("../../../penstock/engine/render/page/types.js").RunMarks} */
+/** @type {import("../../../penstock/pictures/page/types.js").RunMarks} */
 const run = {
   shapes: {
     start: [{}],

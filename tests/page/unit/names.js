@@ -4,7 +4,7 @@ import { register } from "node:module";
 
 const hooks = `
 const FOLDERS = ${JSON.stringify({
-  "penstock/": new URL("../../../penstock/engine/render/page/", import.meta.url).href,
+  "penstock/": new URL("../../../penstock/pictures/page/", import.meta.url).href,
   "report/": new URL("../../../penstock/workflows/report/page/", import.meta.url).href,
   "studio/": new URL("../../../penstock/workflows/studio/page/", import.meta.url).href,
 })};

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from penstock import Agent, InputContext, Memory, PIIDetector, Processor, Workflow
 from penstock.engine import Record
 from penstock.engine.processor.stages import STAGES
-from penstock.engine.render import lists_of
-from penstock.engine.render.layout import picture_of
+from penstock.pictures import lists_of
+from penstock.pictures.layout import picture_of
 from penstock.testing import InMemoryStorage, ScriptedModel
-from tests.engine.render.soundness import assert_sound_picture
+from tests.pictures.soundness import assert_sound_picture
 
 TURNS = [
     {"error": {"message": "down", "status": 503}},

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from penstock import Trace, Tripwire
 from penstock.engine import Span
-from penstock.engine.values.timeline import as_text, timeline
+from penstock.engine.tracing.timeline import as_text, timeline
 from penstock.workflows.cli.timeline import print_timeline
 
 ADDRESS = "ann@example.com"

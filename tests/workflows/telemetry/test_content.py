@@ -89,7 +89,7 @@ async def test_a_judge_gets_texts_that_are_in_no_span() -> None:
 
     @processor("process_input", edits="nothing")
     async def judged(ctx: InputContext) -> None:
-        from penstock.engine.values.enclosing import model_call
+        from penstock.engine.tracing.enclosing import model_call
 
         with model_call("judge"):
             assert SECRET in ctx.text

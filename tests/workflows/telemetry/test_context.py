@@ -26,7 +26,7 @@ from penstock import (
     tool,
 )
 from penstock.engine import Edit, ModelRequest, View
-from penstock.engine.values.enclosing import model_call
+from penstock.engine.tracing.enclosing import model_call
 from penstock.testing import ScriptedModel
 from penstock.workflows.telemetry import names
 from tests.workflows.telemetry.collected import Collected

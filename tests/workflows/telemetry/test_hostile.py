@@ -16,7 +16,7 @@ from opentelemetry.trace import get_current_span
 
 from penstock import Agent, InputContext, PIIDetector, Processor, UnicodeNormalizer, Workflow, processor, tool
 from penstock.engine import Record
-from penstock.engine.values.enclosing import CallSite
+from penstock.engine.tracing.enclosing import CallSite
 from penstock.engine.values.errors import MissingExtraError
 from penstock.testing import ScriptedModel
 from penstock.workflows.telemetry import OpenTelemetryObserver, names
@@ -306,7 +306,7 @@ def test_without_the_library_the_error_names_the_extra(monkeypatch: pytest.Monke
 
 def test_an_event_without_a_beginning_ends_nothing(collected: Collected) -> None:
     """Its start may have failed."""
-    from penstock.engine.values.events import RunEvent
+    from penstock.engine.tracing.events import RunEvent
 
     run = Workflow("w").then(UnicodeNormalizer()).start()
     spans = collected.observer.for_run(run)
@@ -317,7 +317,7 @@ def test_an_event_without_a_beginning_ends_nothing(collected: Collected) -> None
 
 def test_what_a_lost_run_was_doing_ends_with_it(collected: Collected) -> None:
     """The step that was running, and the stage around it."""
-    from penstock.engine.values.events import RunEvent
+    from penstock.engine.tracing.events import RunEvent
 
     spans = collected.observer.for_run(Workflow("w").then(UnicodeNormalizer()).start())
     spans.on_event(RunEvent("stage", "start", "process_input", "r", None, 0.0, name="process_input"))
@@ -329,7 +329,7 @@ def test_what_a_lost_run_was_doing_ends_with_it(collected: Collected) -> None:
 
 def test_the_end_of_a_run_that_is_gone_ends_its_span(collected: Collected) -> None:
     """Without what only the run knows."""
-    from penstock.engine.values.events import RunEvent
+    from penstock.engine.tracing.events import RunEvent
 
     spans = collected.observer.for_run(Workflow("w").then(UnicodeNormalizer()).start())
     spans.on_event(RunEvent("run", "start", "", "r", None, 0.0))

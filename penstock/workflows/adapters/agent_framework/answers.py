@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import agent_framework as theirs
 
-from penstock.engine.formats.wire import without_empty
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.frozen import EMPTY
 from penstock.engine.values.messages import (
@@ -19,6 +18,7 @@ from penstock.engine.values.messages import (
     ToolPart,
     UnknownPart,
 )
+from penstock.formats.wire import without_empty
 from penstock.workflows.adapters.agent_framework.beside import (
     BESIDE,
     FORMAT,

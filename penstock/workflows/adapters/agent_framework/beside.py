@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from penstock.engine.formats.wire import is_array, is_object, without_empty
 from penstock.engine.values.frozen import EMPTY, thaw
 from penstock.engine.values.messages import DataPart
+from penstock.formats.wire import is_array, is_object, without_empty
 from penstock.models.openai.wire import checksum
 from penstock.workflows.adapters.agent_framework.values import jsonable
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import agent_framework as theirs
 
-from penstock.engine.formats.parts import media_type_of, split_data_url
-from penstock.engine.formats.wire import notes_of, with_notes
 from penstock.engine.values.frozen import EMPTY, freeze, thaw
 from penstock.engine.values.messages import (
     AudioPart,
@@ -22,6 +20,8 @@ from penstock.engine.values.messages import (
     ToolPart,
     UnknownPart,
 )
+from penstock.formats.parts import media_type_of, split_data_url
+from penstock.formats.wire import notes_of, with_notes
 from penstock.models.openai.wire import checksum
 from penstock.workflows.adapters.agent_framework.beside import (
     BESIDE,

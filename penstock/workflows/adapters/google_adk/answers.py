@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 
-from penstock.engine.formats import google as wire
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.frozen import EMPTY, freeze
 from penstock.engine.values.messages import AudioPart, FilePart, ImagePart, Message, ReasoningPart, TextPart, ToolPart
+from penstock.formats import google as wire
 from penstock.workflows.adapters.google_adk.contents import read_contents, write_contents
 from penstock.workflows.adapters.google_adk.verdicts import told
 from penstock.workflows.hosting import as_asked

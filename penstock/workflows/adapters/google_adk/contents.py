@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from google.genai import types
 
-from penstock.engine.formats import google as wire
+from penstock.formats import google as wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

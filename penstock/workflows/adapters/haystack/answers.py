@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from haystack.dataclasses import ChatMessage, ComponentInfo, ReasoningContent, StreamingChunk, ToolCallDelta
 
-from penstock.engine.formats.wire import is_object
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.messages import DataPart, FilePart, ImagePart, Message, ReasoningPart, TextPart, UnknownPart
+from penstock.formats.wire import is_object
 from penstock.workflows.adapters.haystack.messages import (
     OUTPUTS,
     PLAIN_FACTS,

@@ -22,7 +22,6 @@ from haystack.dataclasses import (
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-from penstock.engine.formats.wire import has_text, is_array, is_object, without_empty
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import freeze, thaw
 from penstock.engine.values.messages import (
@@ -35,6 +34,7 @@ from penstock.engine.values.messages import (
     ToolPart,
     UnknownPart,
 )
+from penstock.formats.wire import has_text, is_array, is_object, without_empty
 from penstock.workflows.hosting import as_asked
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from langchain_core.messages import RemoveMessage, convert_to_messages
 from langgraph.graph.state import CompiledStateGraph  # pyright: ignore[reportMissingTypeStubs]
 from langgraph.types import Command
 
-from penstock.engine.formats.wire import has_text, is_array, is_object
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import freeze, thaw
 from penstock.engine.values.messages import DataPart, Message
+from penstock.formats.wire import has_text, is_array, is_object
 from penstock.workflows.adapters.langchain.blocks import as_json
 from penstock.workflows.adapters.langchain.messages import as_left, read
 from penstock.workflows.adapters.langchain.running import OpenRequest, with_requests

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_core import to_jsonable_python
 
-from penstock.engine.formats.wire import has_text, is_array, is_object
 from penstock.engine.values.frozen import freeze, thaw
+from penstock.formats.wire import has_text, is_array, is_object
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -13,10 +13,10 @@ import anyio.to_thread
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from penstock.engine.formats.wire import is_object
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import freeze, thaw
 from penstock.engine.values.model import ToolSpec
+from penstock.formats.wire import is_object
 from penstock.workflows.adapters.langchain.messages import Written, read
 from penstock.workflows.adapters.langchain.reading import AnswerReader
 from penstock.workflows.hosting import PLAIN_SETTINGS, ModelCall

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine.formats import langchain as wire
-from penstock.engine.formats.wire import has_text, is_object
 from penstock.engine.values.messages import FilePart, ReasoningPart, TextPart, ToolPart
+from penstock.formats import langchain as wire
+from penstock.formats.wire import has_text, is_object
 from penstock.workflows.adapters.langchain.blocks import (
     CALL_BLOCKS,
     are_counts,

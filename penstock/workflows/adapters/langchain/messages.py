@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage
 from pydantic_core import to_jsonable_python
 
-from penstock.engine.formats import langchain as wire
-from penstock.engine.formats.wire import is_object
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.messages import Message
+from penstock.formats import langchain as wire
+from penstock.formats.wire import is_object
 from penstock.workflows.adapters.langchain.blocks import SIGNS
 from penstock.workflows.adapters.langchain.left import Left
 from penstock.workflows.adapters.langchain.reading import parts_of

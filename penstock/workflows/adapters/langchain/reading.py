@@ -12,10 +12,10 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.messages.tool import tool_call_chunk
 from pydantic_core import to_jsonable_python
 
-from penstock.engine.formats.wire import is_object, without_empty
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.frozen import freeze, thaw
 from penstock.engine.values.messages import DataPart, FilePart, ReasoningPart, TextPart, ToolPart
+from penstock.formats.wire import is_object, without_empty
 from penstock.workflows.adapters.langchain.blocks import (
     TextPlace,
     are_counts,

@@ -15,10 +15,10 @@ from langchain_core.tools import BaseTool, ToolException
 from langgraph.types import Command
 from pydantic import BaseModel
 
-from penstock.engine.formats.wire import has_text, is_array, is_object
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import freeze, thaw
 from penstock.engine.values.tripwire import BlockedError
+from penstock.formats.wire import has_text, is_array, is_object
 from penstock.workflows.adapters.langchain.blocks import as_json
 from penstock.workflows.agent.results import calls_of
 from penstock.workflows.hosting.without_await import wait_for

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine.formats.parts import read_arguments
-from penstock.engine.formats.wire import has_text, is_array, is_object
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
+from penstock.formats.parts import read_arguments
+from penstock.formats.wire import has_text, is_array, is_object
 from penstock.models.openai import reading
 from penstock.workflows.adapters.litellm.messages import (
     BESIDE,
@@ -30,8 +30,8 @@ from penstock.workflows.web.chat_completions import FINISH_REASONS, write_usage
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from penstock.engine.formats.wire import Json
     from penstock.engine.values.messages import Message
+    from penstock.formats.wire import Json
     from penstock.workflows.hosting import HostRequest
 
 REPORT = "litellm-response"

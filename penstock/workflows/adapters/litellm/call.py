@@ -7,11 +7,11 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine.formats.wire import has_text, is_array, is_object
 from penstock.engine.values.errors import MessageError, UsageError
 from penstock.engine.values.frozen import EMPTY, freeze, thaw
 from penstock.engine.values.messages import DataPart, Message, ToolPart
 from penstock.engine.values.model import ModelRequest, ToolSpec
+from penstock.formats.wire import has_text, is_array, is_object
 from penstock.models.openai.providers import ANY
 from penstock.models.openai.requests import body_of
 from penstock.models.openai.wire import object_of, strict_json
@@ -22,10 +22,10 @@ from penstock.workflows.web.client_request import read_response_format, read_too
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.engine.formats.wire import Json
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.model import ResponseFormat
     from penstock.engine.values.protocols import Model
+    from penstock.formats.wire import Json
     from penstock.workflows.hosting import HostRequest
 
 

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from penstock.engine.formats.wire import Json
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.model import ModelRequest
     from penstock.engine.workflow import Item
+    from penstock.formats.wire import Json
     from penstock.workflows.hosting import HostOptions
 
 SUPPORT = HostSupport("litellm.as_completion")

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from anyio import CancelScope
 
 from penstock.engine.execution.boundary import log
-from penstock.engine.formats.wire import is_array
 from penstock.engine.values.errors import MessageError, UsageError, without_text
 from penstock.engine.values.messages import Message
 from penstock.engine.values.tripwire import BlockedError
+from penstock.formats.wire import is_array
 from penstock.workflows.adapters.litellm.answers import AnswerReader, StreamWriter, response_of
 from penstock.workflows.adapters.litellm.call import Called, with_checked_results
 from penstock.workflows.adapters.litellm.messages import Forms
@@ -23,9 +23,9 @@ from penstock.workflows.adapters.litellm.verdicts import RefusalError, blocked, 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, Generator
 
-    from penstock.engine.formats.wire import Json
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.model import ModelRequest
+    from penstock.formats.wire import Json
     from penstock.workflows.hosting import Host, OutsideCall
 
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from uuid import uuid4
 
 from penstock.engine.execution.boundary import log
-from penstock.engine.formats.wire import is_array, is_object
-from penstock.engine.tasks import when_task_ends
 from penstock.engine.values.errors import OptionError, UsageError
+from penstock.formats.wire import is_array, is_object
 from penstock.workflows.adapters.litellm.exchange import Exchange, check_input
 from penstock.workflows.adapters.litellm.theirs import PRE_CALL, CustomGuardrail, types
 from penstock.workflows.adapters.litellm.verdicts import (
@@ -21,14 +20,15 @@ from penstock.workflows.adapters.litellm.verdicts import (
     refused_as,
 )
 from penstock.workflows.hosting import Host, HostSupport
+from penstock.workflows.hosting.tasks import when_task_ends
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, Collection
 
     from typing_extensions import Unpack
 
-    from penstock.engine.formats.wire import Json
     from penstock.engine.workflow import Item
+    from penstock.formats.wire import Json
     from penstock.workflows.hosting import HostOptions
 
 GUARDRAIL_SUPPORT = HostSupport("litellm.as_guardrail", retries=False, trusted_instructions=False)

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from penstock.engine.formats import openai_chat
-from penstock.engine.formats.wire import has_text, is_array, is_empty, is_object
 from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import thaw
 from penstock.engine.values.messages import DataPart, Message, ReasoningPart, StepStartPart, TextPart, ToolPart
+from penstock.formats import openai_chat
+from penstock.formats.wire import has_text, is_array, is_empty, is_object
 from penstock.workflows.hosting import as_asked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from penstock.engine.formats.wire import Json
     from penstock.engine.values.messages import Part
+    from penstock.formats.wire import Json
     from penstock.workflows.hosting import HostRequest
 
 BESIDE = "litellm"

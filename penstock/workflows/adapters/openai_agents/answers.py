@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, cast
 from openai.types.responses import ResponseOutputItem
 from pydantic import TypeAdapter
 
-from penstock.engine.formats import openai_responses as wire
-from penstock.engine.formats.wire import is_array, is_object
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.frozen import thaw
 from penstock.engine.values.messages import DataPart, Message, ReasoningPart, TextPart, ToolPart
+from penstock.formats import openai_responses as wire
+from penstock.formats.wire import is_array, is_object
 from penstock.workflows.hosting import as_asked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from penstock.engine.formats.wire import Json
+    from penstock.formats.wire import Json
 
 BESIDE = "openai-agents"
 """The name of the data with what stands beside the texts and the calls of an answer."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-from penstock.engine.formats import openai_responses as wire
 from penstock.engine.values.messages import Message
+from penstock.formats import openai_responses as wire
 from penstock.workflows.hosting import as_asked
 from penstock.workflows.hosting.matching import is_finished
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from agents import TResponseInputItem
 
-    from penstock.engine.formats.wire import Json
     from penstock.engine.values.messages import Part
+    from penstock.formats.wire import Json
 
 _NUMBER = "openai-agents-number"
 

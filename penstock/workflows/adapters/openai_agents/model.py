@@ -24,9 +24,9 @@ from penstock.workflows.hosting import PLAIN_SETTINGS, ModelCall
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
 
-    from penstock.engine.formats.wire import Json
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.model import ModelRequest
+    from penstock.formats.wire import Json
     from penstock.workflows.adapters.openai_agents.running import Guarding
 
 

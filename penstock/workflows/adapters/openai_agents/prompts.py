@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine.formats import openai_responses as wire
-from penstock.engine.formats.wire import is_array, is_object
 from penstock.engine.values.errors import UsageError
+from penstock.formats import openai_responses as wire
+from penstock.formats.wire import is_array, is_object
 from penstock.workflows.adapters.openai_agents.items import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.engine.formats.wire import Json
     from penstock.engine.values.messages import Message
+    from penstock.formats.wire import Json
 
 _MARK = "openai-agents-prompt"
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from agents import ToolCallItem, ToolCallOutputItem
 
-from penstock.engine.formats.wire import is_object
 from penstock.engine.values.frozen import freeze, thaw
+from penstock.formats.wire import is_object
 from penstock.workflows.adapters.openai_agents.items import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.engine.formats.wire import Json
+    from penstock.formats.wire import Json
     from penstock.workflows.adapters.openai_agents.running import Guarding
 
 

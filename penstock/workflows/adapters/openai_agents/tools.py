@@ -33,10 +33,10 @@ from agents import (
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
-from penstock.engine.formats.parts import read_arguments
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import freeze, is_mapping, thaw
 from penstock.engine.values.tripwire import BlockedError
+from penstock.formats.parts import read_arguments
 from penstock.workflows.adapters.openai_agents.running import guarding_now, running_now
 
 if TYPE_CHECKING:

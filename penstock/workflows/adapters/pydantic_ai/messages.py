@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai import ToolDefinition, messages as theirs
 
-from penstock.engine.formats import pydantic_ai as wire
 from penstock.engine.values.frozen import freeze, is_mapping, thaw
 from penstock.engine.values.messages import Message, ReasoningPart, TextPart, ToolPart
+from penstock.formats import pydantic_ai as wire
 from penstock.models.openai.wire import checksum
 from penstock.models.pydantic_ai import requests
 

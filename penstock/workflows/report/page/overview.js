@@ -7,7 +7,7 @@ import { addressOf } from "report/rows.js";
 /** @typedef {import("./types.js").Report} Report */
 /** @typedef {import("./types.js").StepCounts} StepCounts */
 /** @typedef {import("./types.js").Row} Row */
-/** @typedef {import("../../../engine/render/page/types.js").Mark} Mark */
+/** @typedef {import("../../../pictures/page/types.js").Mark} Mark */
 
 const STATUSES = /** @type {const} */ (["passed", "edited", "blocked", "failed", "invalid"]);
 

@@ -41,7 +41,7 @@
  * @property {number[]} slowest places in `rows`
  * @property {Row[]} rows
  *
- * @typedef {import("../../../engine/render/page/types.js").WorkflowInfo & ReportOnly} Report
+ * @typedef {import("../../../pictures/page/types.js").WorkflowInfo & ReportOnly} Report
  */
 
 export {};

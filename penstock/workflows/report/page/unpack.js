@@ -1,7 +1,7 @@
 /** Runs of a report: compressed blocks in the file, which are unpacked when a row is opened. */
 
-/** @typedef {import("../../../engine/render/page/types.js").Trace} Trace */
-/** @typedef {import("../../../engine/render/page/types.js").RunMarks} RunMarks */
+/** @typedef {import("../../../pictures/page/types.js").Trace} Trace */
+/** @typedef {import("../../../pictures/page/types.js").RunMarks} RunMarks */
 /** @typedef {{trace: Trace, marks: RunMarks}} Ran the trace of a run, and its marks of the picture */
 
 /**

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 
+from penstock.engine.tracing.span import tripwire_json
 from penstock.engine.values.frozen import thaw
 from penstock.engine.values.protocols import Model
-from penstock.engine.values.span import tripwire_json
 from penstock.engine.values.usage import usage_payload
 from penstock.workflows.rows.reading import InputRow, call_of
 from penstock.workflows.studio.protocol import plain

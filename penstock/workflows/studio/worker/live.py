@@ -7,16 +7,16 @@ from time import monotonic, time
 from typing import TYPE_CHECKING
 
 from penstock.engine.processor.stages import STAGES
-from penstock.engine.render.overlay import StepTotal
-from penstock.engine.render.page_marks import mark_json
+from penstock.engine.tracing.display import visible
+from penstock.engine.tracing.span import Span, SpanEdit
 from penstock.engine.values.chunks import DELTAS
-from penstock.engine.values.display import visible
-from penstock.engine.values.span import Span, SpanEdit
+from penstock.pictures.overlay import StepTotal
+from penstock.pictures.page_marks import mark_json
 from penstock.workflows.studio.protocol import plain
 
 if TYPE_CHECKING:
+    from penstock.engine.tracing.events import RunEvent
     from penstock.engine.values.chunks import Chunk
-    from penstock.engine.values.events import RunEvent
     from penstock.engine.values.frozen import Values
     from penstock.engine.values.tripwire import Record
     from penstock.workflows.studio.protocol import Json

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock.engine.graph.nodes import Sequence, resolve
-from penstock.engine.render import lists_of
 from penstock.engine.workflow import Workflow
+from penstock.pictures import lists_of
 from penstock.workflows.loading import load_workflow_or_agent
 from penstock.workflows.studio.worker.changes import changed_agent, changed_workflow
 from penstock.workflows.studio.worker.constructor_arguments import record_agents

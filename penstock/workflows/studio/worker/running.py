@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio
 
 from penstock.engine.processor.stages import STAGES, full_name
+from penstock.engine.tracing.span import tripwire_json
 from penstock.engine.values.errors import ModelError, PenstockError, UsageError
 from penstock.engine.values.frozen import thaw
-from penstock.engine.values.span import tripwire_json
 from penstock.workflows.rows.reading import InputRow, call_of, is_object
 from penstock.workflows.studio.worker.problems import problem_of
 from penstock.workflows.studio.worker.tracing import TRACED, trace_json
@@ -170,7 +170,7 @@ def _output(run: Run, stage: str, outcome: Outcome | None) -> Json:
 
 def dumped(messages: Any) -> object:
     """Return messages in the format of OpenAI's chat; None if they cannot be written in it."""
-    from penstock.engine.formats import dump_messages
+    from penstock.formats import dump_messages
 
     try:
         return dump_messages(messages, "openai-chat")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypedDict, cast
 
-from penstock.engine.render.page_marks import PageMarks
+from penstock.engine.tracing.trace import Trace
 from penstock.engine.values.errors import UsageError
-from penstock.engine.values.trace import Trace
+from penstock.pictures.page_marks import PageMarks
 
 if TYPE_CHECKING:
     from penstock.workflows.studio.protocol import Json

@@ -1,0 +1,268 @@
+"""`Span`: one part of a run with its time and what came of it; and its parts: edits, texts, arms, chunks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import TYPE_CHECKING, Literal, cast
+
+from penstock.engine.values.frozen import EMPTY, FrozenDict, freeze, is_items, is_mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.engine.tracing.trace_json import ArmJson, ChunkJson, EditJson, SpanJson, TextJson, TripwireJson
+    from penstock.engine.values.edits import EditKind
+    from penstock.engine.values.frozen import Values
+    from penstock.engine.values.tripwire import Status, Tripwire
+
+SpanKind = Literal["run", "model_step", "stage", "step", "branch", "attempt", "model", "tool"]
+"""What a span is about."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpanEdit:
+    """An edit of a text, with the place of the text.
+
+    Attributes:
+        message: the id of the message; empty for a text in a field of the stage (a tool's arguments or result).
+        part: the index of the message's part; 0 for a field.
+        field: the path within the part or the field, joined by ``.``; ``text`` for the text of a text part.
+        start: where the span begins, in code points of the text before the edit.
+        end: where it ends.
+        kind: ``redact``, ``replace`` or ``insert``.
+        replacement: the new text. Dots stand for that of an edit that is no redaction, unless the trace has texts.
+    """
+
+    message: str
+    part: int
+    field: str
+    start: int
+    end: int
+    kind: EditKind
+    replacement: str
+
+    def to_json(self) -> EditJson:
+        """Return it as a mapping of JSON values."""
+        return {
+            "message": self.message,
+            "part": self.part,
+            "field": self.field,
+            "start": self.start,
+            "end": self.end,
+            "kind": self.kind,
+            "replacement": self.replacement,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SpanText:
+    """A text before and after a stage or step. Only in traces with ``texts``.
+
+    Attributes:
+        message: the id of the message.
+        part: the index of the message's part.
+        role: the message's role.
+        before: the text as it was given.
+        after: the text as it was left; the same if nothing changed it.
+    """
+
+    message: str
+    part: int
+    role: str
+    before: str
+    after: str
+
+    def to_json(self) -> TextJson:
+        """Return it as a mapping of JSON values."""
+        return {
+            "message": self.message,
+            "part": self.part,
+            "role": self.role,
+            "before": self.before,
+            "after": self.after,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SpanChunk:
+    """A chunk of a stream. Only in traces with ``texts``.
+
+    Attributes:
+        at: when it came, in seconds since the run's start.
+        came_in: the text that the model sent.
+        held: how many characters were held afterwards.
+        went_out: the text that was passed on then.
+    """
+
+    at: float
+    came_in: str
+    held: int
+    went_out: str
+
+    def to_json(self) -> ChunkJson:
+        """Return it as a mapping of JSON values."""
+        return {"at": self.at, "in": self.came_in, "held": self.held, "out": self.went_out}
+
+
+@dataclass(frozen=True, slots=True)
+class SpanArm:
+    """An arm of a branch.
+
+    Attributes:
+        label: its condition, as the diagram shows it.
+        taken: whether it was taken.
+    """
+
+    label: str
+    taken: bool
+
+    def to_json(self) -> ArmJson:
+        """Return it as a mapping of JSON values."""
+        return {"label": self.label, "taken": self.taken}
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One part of a run: a stage, a step, a branch, an attempt, a model step, a model call or a tool call.
+
+    Attributes:
+        id: its number, unique in the trace.
+        parent: the number of the span around it; None for the outermost.
+        kind: what it is about.
+        name: the stage, the last id of the step's path, the model or the tool.
+        path: the path of the step or branch in the workflow; else empty.
+        stage: the stage, for a stage, a step, a branch, or a model that a step asked; else empty.
+        at: when it started, in seconds since the run's start.
+        seconds: how long it took, by the monotonic clock.
+        status: how it ended. ``skipped``: it is in an arm that was not taken, or a sibling's tripwire cancelled it.
+        processor: the id of the step's processor; empty for other kinds.
+        shadow: whether the step ran in shadow and so changed nothing; ``tripped`` then means *would have tripped*.
+        edits: what the step changed in texts.
+        tripwire: the verdict, if it tripped or its failure blocks; else None.
+        error: the name of the error's type, if it failed; else None.
+        details: what the processor added with ``ctx.note``, read-only.
+        flagged: the names of what the step found and let pass.
+        arms: the arms of a branch, in order.
+        number: the number of a model step or an attempt; else None.
+        finish_reason: why the model's answer ended, for a model step or a model call; else None.
+        usage: the tokens by name, for a model step or a model call; else None.
+        texts: the texts that a step changed; for a stage all that it was given. Only in traces with ``texts``.
+        chunks: the chunks of ``process_output_stream``. Only in traces with ``texts``.
+    """
+
+    id: int
+    parent: int | None
+    kind: SpanKind
+    name: str
+    path: str = ""
+    stage: str = ""
+    at: float = 0.0
+    seconds: float = 0.0
+    status: Status = "passed"
+    processor: str = ""
+    shadow: bool = False
+    edits: tuple[SpanEdit, ...] = ()
+    tripwire: Tripwire | None = None
+    error: str | None = None
+    details: Values = EMPTY
+    flagged: tuple[str, ...] = ()
+    arms: tuple[SpanArm, ...] = ()
+    number: int | None = None
+    finish_reason: str | None = None
+    usage: Values | None = None
+    texts: tuple[SpanText, ...] = ()
+    chunks: tuple[SpanChunk, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Freeze the mappings."""
+        freeze_mappings(self, "details", "usage")
+
+    def to_json(self) -> SpanJson:
+        """Return it as a mapping of JSON values; what does not apply to it is left out."""
+        made: SpanJson = {
+            "id": self.id,
+            "parent": self.parent,
+            "kind": self.kind,
+            "name": self.name,
+            "path": self.path,
+            "stage": self.stage,
+            "at": self.at,
+            "seconds": self.seconds,
+            "status": self.status,
+        }
+        self._add_outcome(made)
+        self._add_rest(made)
+        return made
+
+    def _add_outcome(self, made: SpanJson) -> None:
+        """Add what a step did and how it ended."""
+        if self.processor:
+            made["processor"] = self.processor
+        if self.shadow:
+            made["shadow"] = True
+        if self.edits:
+            made["edits"] = [edit.to_json() for edit in self.edits]
+        if self.tripwire is not None:
+            made["tripwire"] = tripwire_json(self.tripwire)
+        if self.error is not None:
+            made["error"] = self.error
+        if self.details:
+            made["details"] = json_mapping(self.details)
+        if self.flagged:
+            made["flagged"] = list(self.flagged)
+
+    def _add_rest(self, made: SpanJson) -> None:
+        """Add what only spans of some kinds have."""
+        if self.arms:
+            made["arms"] = [arm.to_json() for arm in self.arms]
+        if self.number is not None:
+            made["number"] = self.number
+        if self.finish_reason is not None:
+            made["finish_reason"] = self.finish_reason
+        if self.usage is not None:
+            made["usage"] = json_mapping(self.usage)
+        if self.texts:
+            made["texts"] = [text.to_json() for text in self.texts]
+        if self.chunks:
+            made["chunks"] = [chunk.to_json() for chunk in self.chunks]
+
+
+def freeze_mappings(holder: object, *names: str) -> None:
+    """Replace the mappings in these fields of a frozen dataclass by read-only ones."""
+    for name in names:
+        value = getattr(holder, name)
+        if value is not None and type(value) is not FrozenDict:
+            object.__setattr__(holder, name, freeze(value))
+
+
+def tripwire_json(tripwire: Tripwire) -> TripwireJson:
+    """Return a tripwire as a mapping of JSON values."""
+    return {
+        "reason": tripwire.reason,
+        "processor_id": tripwire.processor_id,
+        "stage": tripwire.stage,
+        "retry": tripwire.retry,
+        "metadata": json_mapping(tripwire.metadata),
+    }
+
+
+def json_mapping(values: Values) -> dict[str, object]:
+    """Return a mapping as JSON has it: of values that JSON does not have only the names of their types.
+
+    Their text could be what was hidden. Keys that are no strings are left out; infinite numbers and NaN become strings.
+    """
+    found = cast("Mapping[object, object]", values)  # those of users have any keys
+    return {key: _json(value) for key, value in found.items() if isinstance(key, str)}
+
+
+def _json(value: object) -> object:
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if isfinite(value) else str(value)
+    if is_mapping(value):
+        return json_mapping(value)
+    if is_items(value):
+        return [_json(item) for item in value]
+    return type(value).__name__

@@ -1,0 +1,172 @@
+"""`Trace`: what a run did, as data: its stages, steps, branches, model and tool calls, as `Span`s."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from penstock.engine.tracing.span import (
+    Span,
+    SpanArm,
+    SpanChunk,
+    SpanEdit,
+    SpanText,
+    freeze_mappings,
+    json_mapping,
+    tripwire_json,
+)
+from penstock.engine.values.errors import MessageError, TraceError
+from penstock.engine.values.frozen import EMPTY
+from penstock.engine.values.tripwire import Tripwire
+
+if TYPE_CHECKING:
+    from penstock.engine.tracing.trace_diff import TraceDiff
+    from penstock.engine.tracing.trace_json import SpanJson, TraceJson
+    from penstock.engine.values.frozen import Values
+
+__all__ = ["Span", "SpanArm", "SpanChunk", "SpanEdit", "SpanText", "Trace", "TraceStatus"]
+
+TraceStatus = Literal["passed", "edited", "blocked", "failed"]
+"""How a run ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What a run did: every stage, step, arm, model call and tool call, with its time and what came of it.
+
+    It quotes no text that was hidden from the client, unless ``texts`` says so.
+
+    Attributes:
+        run_id: the id of the run.
+        workflow: the name of the workflow, or of the agent.
+        status: how the run ended.
+        spans: the parts of the run in the order of their start; a parent stands before its children.
+        started: when it started, in seconds since 1970.
+        seconds: how long it took, by the monotonic clock.
+        thread_id: the thread of the request, or None.
+        texts: whether the texts are in it, including everything that was hidden.
+        tripwire: the verdict that stopped the run, or None.
+        usage: the tokens of all of its models by name, or None if there are none.
+    """
+
+    run_id: str
+    workflow: str
+    status: TraceStatus
+    spans: tuple[Span, ...] = ()
+    started: float = 0.0
+    seconds: float = 0.0
+    thread_id: str | None = None
+    texts: bool = False
+    tripwire: Tripwire | None = None
+    usage: Values | None = None
+
+    def __post_init__(self) -> None:
+        """Freeze the usage."""
+        freeze_mappings(self, "usage")
+
+    def __str__(self) -> str:
+        """Return a timeline for people: the tree of spans with their times. Use `to_json` for programs."""
+        from penstock.engine.tracing.timeline import as_text, timeline
+
+        return as_text(timeline(self))
+
+    def compare(self, other: Trace) -> TraceDiff:
+        """Return what differs between this run and another of the same input; the diff is true if anything does.
+
+        Texts are compared if both traces have them. Times are listed, but do not make runs differ, and neither do the
+        ids of runs and messages.
+
+        Args:
+            other: the trace of the other run, for example of a newer version of the workflow.
+        """
+        from penstock.engine.tracing.trace_diff import TraceDiff
+
+        return TraceDiff(self, other)
+
+    def to_json(self) -> TraceJson:
+        """Return it as a mapping of JSON values, for ``json.dumps``."""
+        return {
+            "version": 1,
+            "run_id": self.run_id,
+            "thread_id": self.thread_id,
+            "workflow": self.workflow,
+            "started": self.started,
+            "seconds": self.seconds,
+            "status": self.status,
+            "texts": self.texts,
+            "tripwire": None if self.tripwire is None else tripwire_json(self.tripwire),
+            "usage": None if self.usage is None else json_mapping(self.usage),
+            "spans": [span.to_json() for span in self.spans],
+        }
+
+    @classmethod
+    def from_json(cls, data: object) -> Trace:
+        """Return the trace that `to_json` made, from what ``json.loads`` returns.
+
+        Fields that it does not know are ignored.
+
+        Args:
+            data: the mapping. Nothing in it is converted: ``"1"`` is no number.
+
+        Raises:
+            TraceError: a field is missing or has a wrong value, or the version is another one.
+        """
+        from penstock.engine.tracing.trace_json import read
+
+        fields = read(data)
+        try:
+            return cls._of(fields)
+        except MessageError as error:  # of `freeze`
+            raise TraceError(error.place, error.problem) from None
+
+    @classmethod
+    def _of(cls, fields: TraceJson) -> Trace:
+        return cls(
+            run_id=fields["run_id"],
+            workflow=fields["workflow"],
+            status=fields["status"],
+            spans=tuple(map(_span, fields["spans"])),
+            started=fields["started"],
+            seconds=fields["seconds"],
+            thread_id=fields["thread_id"],
+            texts=fields["texts"],
+            tripwire=None if fields["tripwire"] is None else Tripwire(**fields["tripwire"]),
+            usage=fields["usage"],
+        )
+
+    @staticmethod
+    def json_schema() -> dict[str, object]:
+        """Return the JSON Schema of what `to_json` returns, in the draft 2020-12."""
+        from penstock.engine.tracing.trace_json import schema
+
+        return schema()
+
+
+def _span(fields: SpanJson) -> Span:
+    tripwire = fields.get("tripwire")
+    return Span(
+        id=fields["id"],
+        parent=fields["parent"],
+        kind=fields["kind"],
+        name=fields["name"],
+        path=fields["path"],
+        stage=fields["stage"],
+        at=fields["at"],
+        seconds=fields["seconds"],
+        status=fields["status"],
+        processor=fields.get("processor", ""),
+        shadow=fields.get("shadow", False),
+        edits=tuple(SpanEdit(**edit) for edit in fields.get("edits", ())),
+        tripwire=None if tripwire is None else Tripwire(**tripwire),
+        error=fields.get("error"),
+        details=fields.get("details", EMPTY),
+        flagged=tuple(fields.get("flagged", ())),
+        arms=tuple(SpanArm(**arm) for arm in fields.get("arms", ())),
+        number=fields.get("number"),
+        finish_reason=fields.get("finish_reason"),
+        usage=fields.get("usage"),
+        texts=tuple(SpanText(**text) for text in fields.get("texts", ())),
+        chunks=tuple(
+            SpanChunk(chunk["at"], chunk["in"], chunk["held"], chunk["out"]) for chunk in fields.get("chunks", ())
+        ),
+    )

@@ -1,0 +1,663 @@
+"""Read and write what the AI SDK's UI messages and the stored messages share: parts, bodies, heads and metadata.
+
+Files, sources and reasoning exist in an older shape (``mimeType`` and ``data``) and a newer one (``mediaType`` and
+``url``). Both formats read both shapes and write a part as it was read; a part that came from elsewhere is written in
+the shape that the format uses today. The keys of a body (parts, copies, metadata) stand beside those of the head (id,
+time) in a UI message, and within ``content`` in a stored one.
+
+Metadata of a part stands under ``providerMetadata`` in these two formats and under ``providerOptions`` in the AI SDK's
+model messages. What other formats noted is written there too, under their names, and read back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from penstock.engine.values.frozen import EMPTY, FrozenDict, thaw
+from penstock.engine.values.messages import (
+    AudioPart,
+    DataPart,
+    FilePart,
+    ImagePart,
+    ReasoningPart,
+    SourcePart,
+    StepStartPart,
+    TextPart,
+    ToolPart,
+    UnknownPart,
+)
+from penstock.formats.parts import as_url, folded, has_scheme, with_answers
+from penstock.formats.wire import (
+    Json,
+    Value,
+    array_in,
+    copied,
+    cut,
+    expect_array,
+    expect_object,
+    expect_text,
+    foreign,
+    is_array,
+    is_empty,
+    is_object,
+    maybe_text,
+    notes_of,
+    read_time,
+    rule_of,
+    unknown_keys,
+    with_notes,
+    with_unknown_keys,
+    write_time,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from penstock.engine.values.messages import Message, Part, ToolState
+
+
+STORED = "stored"
+PROVIDER = "providerMetadata"
+CALL_PROVIDER = "callProviderMetadata"
+OPTIONS = "providerOptions"
+_CHAT_FORMATS = frozenset({"openai-chat", "openai-responses"})
+
+
+def read_metadata(item: Json, fmt: str, known: Collection[str], notes: Json | None = None, key: str = PROVIDER) -> Json:
+    """Return a part's metadata: that of ``providerMetadata``, and notes on data for which Penstock has no field."""
+    given = item.get(key)
+    extra = unknown_keys(item, {*known, key}, known)
+    if is_object(given) and given and fmt not in given:
+        return with_notes(fmt, {**(notes or {}), "extra": extra}, given)
+    return with_notes(fmt, {**(notes or {}), "extra": extra, "metadata": None if is_empty(given) else given})
+
+
+def write_metadata(body: Json, value: Message | Part, fmt: str, known: Collection[str], key: str = PROVIDER) -> Json:
+    """Return a wire object with the part's metadata and unknown keys added."""
+    notes = notes_of(value, fmt)
+    metadata: Value = foreign(value, fmt) or notes.get("metadata")
+    if metadata is not None:
+        body = {**body, key: metadata}
+    return with_unknown_keys(body, notes, {*known, key})
+
+
+def read_unknown(item: Json) -> UnknownPart:
+    """Return the part unchanged, without other formats' notes about it."""
+    given = item.get(PROVIDER)
+    if is_object(given) and not _CHAT_FORMATS.isdisjoint(given):
+        return UnknownPart({key: value for key, value in item.items() if key != PROVIDER}, given)
+    return UnknownPart(item)
+
+
+def write_unknown(part: UnknownPart, fmt: str) -> Json:
+    """Return the part unchanged, with other formats' notes about it."""
+    raw: Value = thaw(part.raw)
+    noted = foreign(part, fmt)
+    made: Json = {**raw, PROVIDER: noted} if noted and is_object(raw) and PROVIDER not in raw else raw
+    return made
+
+
+_FIELDS = ("text", "reasoning")
+_KEYS = frozenset({"type", "details", *_FIELDS})
+
+
+def read_reasoning(item: Json, place: str, fmt: str) -> ReasoningPart:
+    """Return the part.
+
+    Raises:
+        MessageError: it has no text at all.
+    """
+    fields = [key for key in _FIELDS if isinstance(item.get(key), str)]
+    details: Value = item.get("details")
+    pieces = [detail["text"] for detail in details if _is_piece(detail)] if is_array(details) else []
+    if not fields and not is_array(details):
+        expect_text(item, _FIELDS[0], place)
+    said: list[str] = [item[key] for key in fields]
+    copy = len(said) == 1 and bool(pieces) and "".join(pieces) == said[0]
+    handled = {"type", *fields, *(("details",) if is_array(details) else ())}
+    notes: Json = {
+        "fields": fields if fields != ["text"] or fmt == STORED else None,
+        "details": [_without_text(detail) for detail in details] if is_array(details) else None,
+        "copy": True if copy else None,
+        "lengths": [len(piece) for piece in (pieces if copy else [*said, *pieces])]
+        if pieces or len(said) > 1
+        else None,
+    }
+    rest = {key: value for key, value in item.items() if key not in handled}
+    return ReasoningPart("".join(said if copy else [*said, *pieces]), read_metadata(rest, fmt, (), notes))
+
+
+def _is_piece(detail: Value) -> bool:
+    return is_object(detail) and isinstance(detail.get("text"), str)
+
+
+def _without_text(detail: Value) -> Value:
+    """Return a detail without its text, wrapped so that it can be distinguished from one that had none."""
+    if not _is_piece(detail):
+        return {"raw": detail}
+    return {"piece": {key: value for key, value in detail.items() if key != "text"}}
+
+
+def _raw(detail: Value) -> Value:
+    """Return a noted detail; one that says a text was never noted by us."""
+    return None if _is_piece(detail) else detail
+
+
+def write_reasoning(part: ReasoningPart, fmt: str) -> Json:
+    """Return the part in the shape in which it was read, or else in the current one."""
+    notes = notes_of(part, fmt)
+    if fmt == STORED and fmt not in part.metadata:
+        notes = {"fields": ["reasoning"], "details": [{"piece": {"type": "text"}}], "copy": True, "lengths": []}
+    given: Value = notes.get("fields")
+    fields = [key for key in _FIELDS if key in given] if is_array(given) else ["text"]
+    details = [detail for detail in array_in(notes, "details") if is_object(detail)]
+    count = sum("piece" in detail for detail in details)
+    copy = bool(notes.get("copy"))
+    texts = cut(part.text, array_in(notes, "lengths"), count + (0 if copy else len(fields)))
+    body: Json = {"type": "reasoning"}
+    for key in fields:
+        body[key] = part.text if copy or not texts else texts.pop(0)
+    if "details" in notes:
+        body["details"] = [
+            {**detail["piece"], "text": texts.pop(0)} if is_object(detail.get("piece")) else _raw(detail.get("raw"))
+            for detail in details
+        ]
+    return write_metadata(body, part, fmt, _KEYS)
+
+
+@dataclass(frozen=True)
+class CallShape:
+    """The keys and words by which a shape of the wire format writes a tool call.
+
+    Attributes:
+        arguments: the key of the arguments.
+        result: the key of the result.
+        states: the words for the states; of several words for one state the first is the usual one.
+    """
+
+    arguments: str
+    result: str
+    states: Mapping[str, ToolState]
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The keys that have a meaning in the shape."""
+        return frozenset({"toolCallId", "state", "errorText", self.arguments, self.result})
+
+    def usual_word(self, state: ToolState) -> str:
+        """Return the usual word for a state."""
+        return next(word for word, meant in self.states.items() if meant == state)
+
+
+INVOCATION_SHAPE = CallShape(
+    "args", "result", {"partial-call": "partial", "call": "call", "result": "result", "output-error": "error"}
+)
+UI_SHAPE = CallShape(
+    "input",
+    "output",
+    {
+        "input-streaming": "partial",
+        "input-available": "call",
+        "output-available": "result",
+        "output-error": "error",
+        "approval-requested": "call",
+        "approval-responded": "call",
+        "output-denied": "error",
+    },
+)
+_PREFIX = "tool-"
+
+
+def read_tool(item: Json, place: str, fmt: str) -> ToolPart:
+    """Return the part for any of the three shapes.
+
+    Raises:
+        MessageError: it is malformed.
+    """
+    kind = item["type"]
+    if kind == "tool-invocation" and "toolCallId" not in item:
+        invocation = expect_object(item.get("toolInvocation"), f"{place}.toolInvocation")
+        part = read_invocation(invocation, f"{place}.toolInvocation", fmt)
+        metadata = read_metadata(item, fmt, {"type", "toolInvocation"}, {"shape": "invocation"})
+        return _with_notes(part, metadata, fmt)
+    dynamic = kind == "dynamic-tool"
+    name = expect_text(item, "toolName", place) if dynamic else kind.removeprefix(_PREFIX)
+    known = UI_SHAPE.keys | {"type", "toolName"} if dynamic else UI_SHAPE.keys | {"type"}
+    part = _read_call(item, place, UI_SHAPE, name, fmt)
+    notes: Json = {"shape": "dynamic" if dynamic else "named"}
+    return _with_notes(part, read_metadata(item, fmt, known, notes, CALL_PROVIDER), fmt)
+
+
+def _with_notes(part: ToolPart, metadata: Json, fmt: str) -> ToolPart:
+    """Return the part with the metadata, and the notes of both merged."""
+    notes = {**notes_of(part, fmt), **metadata.get(fmt, {})}
+    return replace(part, metadata=with_notes(fmt, notes, {**metadata}))
+
+
+def read_invocation(body: Json, place: str, fmt: str) -> ToolPart:
+    """Return the part for a ``toolInvocation`` object, its unknown keys noted as the inner ones.
+
+    Raises:
+        MessageError: it is malformed.
+    """
+    part = _read_call(body, place, INVOCATION_SHAPE, expect_text(body, "toolName", place), fmt)
+    known = INVOCATION_SHAPE.keys | {"toolName"}
+    return replace(part, metadata=with_notes(fmt, {**notes_of(part, fmt), "inner": unknown_keys(body, known, known)}))
+
+
+def _read_call(body: Json, place: str, shape: CallShape, name: str, fmt: str) -> ToolPart:
+    said = expect_text(body, "state", place)
+    state = shape.states.get(said, "call")
+    error = maybe_text(body, "errorText", place)
+    result = body.get(shape.result)
+    notes = {
+        "state": said if said != shape.usual_word(state) else None,
+        "arguments": None if shape.arguments in body else "absent",
+        "result": _oddity(body, shape.result, state),
+        "error": "null" if error is None and "errorText" in body else None,
+    }
+    return ToolPart(
+        expect_text(body, "toolCallId", place),
+        name,
+        body.get(shape.arguments, EMPTY),
+        state,
+        result,
+        error,
+        with_notes(fmt, notes),
+    )
+
+
+def _oddity(body: Json, key: str, state: ToolState) -> str | None:
+    """Return a note if a result is missing where one is expected, or null where none is."""
+    if body.get(key) is not None or (key in body) == (state == "result"):
+        return None
+    return "null" if key in body else "absent"
+
+
+def write_tool(part: ToolPart, fmt: str, usual: str) -> Json:
+    """Return the part in the shape that it was read in, else in the usual one: invocation, named or dynamic."""
+    shape = notes_of(part, fmt).get("shape")
+    if shape not in ("invocation", "named", "dynamic"):
+        shape = usual
+    if shape == "invocation":
+        body: Json = {"type": "tool-invocation", "toolInvocation": write_invocation(part, fmt)}
+        return write_metadata(body, part, fmt, {"type", "toolInvocation"}, PROVIDER)
+    kind: Json = {"type": f"{_PREFIX}{part.name}"}
+    if shape == "dynamic":
+        kind = {"type": "dynamic-tool", "toolName": part.name}
+    body = {**kind, **_write_call(part, UI_SHAPE, notes_of(part, fmt))}
+    return write_metadata(body, part, fmt, UI_SHAPE.keys | {"type", *kind}, CALL_PROVIDER)
+
+
+def write_invocation(part: ToolPart, fmt: str) -> Json:
+    """Return the ``toolInvocation`` object."""
+    notes = notes_of(part, fmt)
+    body: Json = {"toolName": part.name, **_write_call(part, INVOCATION_SHAPE, notes)}
+    return with_unknown_keys(body, notes, INVOCATION_SHAPE.keys | {"toolName"}, "inner")
+
+
+def _write_call(part: ToolPart, shape: CallShape, notes: Json) -> Json:
+    said = notes.get("state")
+    known = isinstance(said, str) and shape.states.get(said, "call") == part.state
+    body: Json = {"state": said if known else shape.usual_word(part.state), "toolCallId": part.call_id}
+    if notes.get("arguments") != "absent" or part.arguments != {}:
+        body[shape.arguments] = thaw(part.arguments)
+    due = part.state == "result" and notes.get("result") != "absent"
+    if part.result is not None or due or notes.get("result") == "null":
+        body[shape.result] = thaw(part.result)
+    if part.error is not None or notes.get("error") == "null":
+        body["errorText"] = part.error
+    return body
+
+
+def same_call(one: ToolPart, other: ToolPart) -> bool:
+    """Return whether both are the same call, apart from notes."""
+    return replace(one, metadata=FrozenDict()) == replace(other, metadata=FrozenDict())
+
+
+_MODEL_PARTS = ("tool-call", "tool-result", "tool-error")
+"""Parts of the AI SDK's model messages, which look like the call of a tool named so, but have no state."""
+
+_OLD = frozenset({"type", "mimeType", "data"})
+_NEW = frozenset({"type", "mediaType", "url"})
+_OF_SOUND = frozenset({"transcript"})
+_OF_FILE = frozenset({"filename", "fileId"})
+_IMAGE = frozenset({"type", "image", "mimeType"})
+_SOURCE = frozenset({"id", "url", "title", "sourceType"})
+_NEW_SOURCE = frozenset({"type", "sourceId", "url", "title"})
+
+
+def read_part(value: Value, place: str, fmt: str) -> Part:
+    """Return the part.
+
+    Raises:
+        MessageError: it is malformed.
+    """
+    item = expect_object(value, place, "an object with a type")
+    kind = expect_text(item, "type", place)
+    reader = _READERS.get(kind)
+    if reader is not None:
+        return reader(item, place, fmt)
+    if kind.startswith("data-"):
+        return _read_data(item, place, fmt)
+    if kind in _MODEL_PARTS and "state" not in item:
+        return read_unknown(item)
+    is_tool = kind == "dynamic-tool" or (
+        kind.startswith("tool-") and ("toolCallId" in item or kind == "tool-invocation")
+    )
+    return read_tool(item, place, fmt) if is_tool else read_unknown(item)
+
+
+def _read_text(item: Json, place: str, fmt: str) -> Part:
+    return TextPart(expect_text(item, "text", place), read_metadata(item, fmt, {"type", "text"}))
+
+
+def _read_step_start(item: Json, _place: str, fmt: str) -> Part:
+    return StepStartPart(read_metadata(item, fmt, {"type"}))
+
+
+def _read_data(item: Json, _place: str, fmt: str) -> Part:
+    notes = {"data": None if "data" in item else "absent"}
+    metadata = read_metadata(item, fmt, {"type", "data"}, notes)
+    return DataPart(item["type"].removeprefix("data-"), item.get("data"), metadata)
+
+
+def _read_image(item: Json, place: str, fmt: str) -> Part:
+    image = item.get("image")
+    if not isinstance(image, str):
+        return UnknownPart(item)
+    url, data = (image, None) if has_scheme(image) else (None, image)
+    return ImagePart(
+        url, data, maybe_text(item, "mimeType", place), read_metadata(item, fmt, _IMAGE, {"shape": "image"})
+    )
+
+
+def _read_file(item: Json, place: str, fmt: str) -> Part:
+    old = "data" in item or ("mimeType" in item and "url" not in item)
+    content = item.get("data" if old else "url")
+    if content is not None and not isinstance(content, str):
+        return UnknownPart(item)
+    media_type = maybe_text(item, "mimeType" if old else "mediaType", place)
+    name, file_id, transcript = (maybe_text(item, key, place) for key in ("filename", "fileId", "transcript"))
+    fields = (_OLD if old else _NEW) | (_OF_FILE if transcript is None else _OF_SOUND)
+    rest = {key: value for key, value in item.items() if key not in fields or value is None}
+    notes = {"shape": "old" if old else "new", "type": None if media_type is not None else "absent"}
+    metadata = read_metadata(rest, fmt, (), notes)
+    is_data = old and content is not None and not has_scheme(content)
+    url, data = (None, content) if is_data else (content, None)
+    if transcript is not None:
+        return AudioPart(data, url, media_type, transcript, metadata)
+    return FilePart(data, url, file_id, media_type, name, metadata)
+
+
+def _read_old_source(item: Json, place: str, fmt: str) -> Part:
+    source = expect_object(item.get("source"), f"{place}.source")
+    given = source.get("sourceType")
+    odd = None if given == "url" else "absent" if given is None else given
+    rest = {key: value for key, value in source.items() if key not in _SOURCE or value is None}
+    notes = {"shape": "old", "sourceType": odd, "inner": rest}
+    metadata = read_metadata(item, fmt, {"type", "source"}, notes)
+    source_id, url, title = (maybe_text(source, key, f"{place}.source") for key in ("id", "url", "title"))
+    return SourcePart(source_id, url, title, metadata)
+
+
+def _read_source(item: Json, place: str, fmt: str) -> Part:
+    rest = {key: value for key, value in item.items() if key not in _NEW_SOURCE or (value is None and key != "type")}
+    metadata = read_metadata(rest, fmt, (), {"shape": item["type"]})
+    source_id, url, title = (maybe_text(item, key, place) for key in ("sourceId", "url", "title"))
+    return SourcePart(source_id, url, title, metadata)
+
+
+_READERS: dict[str, Callable[[Json, str, str], Part]] = {
+    "text": _read_text,
+    "reasoning": read_reasoning,
+    "step-start": _read_step_start,
+    "image": _read_image,
+    "file": _read_file,
+    "source": _read_old_source,
+    "source-url": _read_source,
+    "source-document": _read_source,
+}
+
+
+def write_part(part: Part, fmt: str) -> Json:
+    """Return the part in the format."""
+    if isinstance(part, TextPart):
+        return write_metadata({"type": "text", "text": part.text}, part, fmt, {"type", "text"})
+    if isinstance(part, ReasoningPart):
+        return write_reasoning(part, fmt)
+    if isinstance(part, ToolPart):
+        return write_tool(part, fmt, "invocation" if fmt == STORED else "named")
+    if isinstance(part, SourcePart):
+        return _write_source(part, fmt)
+    if isinstance(part, (ImagePart, AudioPart, FilePart)):
+        return _write_media(part, fmt)
+    if isinstance(part, DataPart):
+        said = part.data is not None or notes_of(part, fmt).get("data") != "absent"
+        body: Json = {"type": f"data-{part.name}", **({"data": thaw(part.data)} if said else {})}
+        return write_metadata(body, part, fmt, {"type", "data"})
+    if isinstance(part, StepStartPart):
+        return write_metadata({"type": "step-start"}, part, fmt, {"type"})
+    return write_unknown(part, fmt)
+
+
+def _write_media(part: ImagePart | AudioPart | FilePart, fmt: str) -> Json:
+    notes = notes_of(part, fmt)
+    if isinstance(part, ImagePart) and (fmt == STORED or notes.get("shape") == "image"):
+        body: Json = {"type": "image", "image": part.url if part.url is not None else part.data}
+        if part.media_type is not None:
+            body["mimeType"] = part.media_type
+        return write_metadata(body, part, fmt, _IMAGE)
+    old = fmt == STORED if notes.get("shape") not in ("old", "new") else notes["shape"] == "old"
+    usual = _USUAL_TYPE[type(part)]
+    body = {"type": "file", "mimeType" if old else "mediaType": usual if part.media_type is None else part.media_type}
+    if part.media_type is None and notes.get("type") == "absent":
+        del body["mimeType" if old else "mediaType"]
+    content = part.data if old and part.data is not None else as_url(part, usual)
+    if content is not None:
+        body["data" if old else "url"] = content
+    if isinstance(part, AudioPart) and part.transcript is not None:
+        body["transcript"] = part.transcript
+    if isinstance(part, FilePart):
+        named = {"filename": part.name, "fileId": part.file_id}
+        body.update((key, value) for key, value in named.items() if value is not None)
+    own = _OF_SOUND if isinstance(part, AudioPart) else _OF_FILE
+    return write_metadata(body, part, fmt, own | (_OLD if old else _NEW))
+
+
+_USUAL_TYPE: dict[type[Part], str] = {
+    ImagePart: "image/*",
+    AudioPart: "audio/*",
+    FilePart: "application/octet-stream",
+}
+
+
+def _write_source(part: SourcePart, fmt: str) -> Json:
+    notes = notes_of(part, fmt)
+    shape = notes.get("shape")
+    if shape not in ("old", "source-url", "source-document"):
+        shape = "old" if fmt == STORED else "source-url" if part.url is not None else "source-document"
+    if shape == "old":
+        said = {"id": part.id, "url": part.url, "title": part.title}
+        source = {key: value for key, value in said.items() if value is not None}
+        kind = notes.get("sourceType", "url")
+        if kind != "absent":
+            source["sourceType"] = kind
+        body: Json = {"type": "source", "source": with_unknown_keys(source, notes, _SOURCE, "inner")}
+        return write_metadata(body, part, fmt, {"type", "source"})
+    said = {"sourceId": part.id, "url": part.url, "title": part.title}
+    body = {"type": shape, **{key: value for key, value in said.items() if value is not None}}
+    if shape == "source-document" and not notes:
+        body["mediaType"] = "application/octet-stream"
+    return write_metadata(body, part, fmt, _NEW_SOURCE)
+
+
+TEXT_COPIES: dict[str, type[TextPart | ReasoningPart]] = {"content": TextPart, "reasoning": ReasoningPart}
+CALLS = "toolInvocations"
+FLAG = "copy_in"
+"""The note of a part that stands only in the flattened copy; its value names the field."""
+
+
+def read_copies(body: Json, parts: Sequence[Part], place: str, fmt: str) -> tuple[list[Part], Json]:
+    """Return the parts with content that only the copies have, and notes on the copies; empty copies are ignored.
+
+    Raises:
+        MessageError: a copied tool call is malformed.
+    """
+    made, notes = list(parts), Json()
+    for key, kind in TEXT_COPIES.items():
+        copy = body.get(key)
+        if isinstance(copy, str) and copy:
+            rule = rule_of([part.text for part in parts if isinstance(part, kind)], copy)
+            notes[key] = rule or "own"
+            if rule is None:
+                made.append(kind(copy, with_notes(fmt, {FLAG: key})))
+    calls = body.get(CALLS)
+    if is_array(calls) and calls:
+        known: dict[str, list[ToolPart]] = {}
+        for part in parts:
+            if isinstance(part, ToolPart):
+                known.setdefault(part.call_id, []).append(part)
+        notes[CALLS] = []
+        for index, call in enumerate(calls):
+            where = f"{place}.{CALLS}[{index}]"
+            read = read_invocation(expect_object(call, where), where, fmt)
+            if any(same_call(part, read) for part in known.get(read.call_id, ())):
+                notes[CALLS].append(read.call_id)
+            else:
+                made.append(
+                    ToolPart(
+                        read.call_id,
+                        read.name,
+                        read.arguments,
+                        read.state,
+                        read.result,
+                        read.error,
+                        with_notes(fmt, {**notes_of(read, fmt), FLAG: CALLS}),
+                    )
+                )
+    return made, notes
+
+
+def is_flagged(part: Part, fmt: str, key: str | None = None) -> bool:
+    """Return whether the part exists only in that copy."""
+    flag = notes_of(part, fmt).get(FLAG)
+    if isinstance(part, ToolPart):
+        return flag == CALLS and key in (None, CALLS)
+    kind = TEXT_COPIES.get(flag) if isinstance(flag, str) else None
+    return kind is not None and isinstance(part, kind) and key in (None, flag)
+
+
+def write_copies(parts: Sequence[Part], notes: Value, fmt: str) -> Json:
+    """Return the copies that there were, made from the parts as they are now."""
+    noted: Json = notes if is_object(notes) else {}
+    body: Json = {}
+    for key, kind in TEXT_COPIES.items():
+        own = [part.text for part in parts if isinstance(part, kind) and is_flagged(part, fmt, key)]
+        if own:
+            body[key] = "\n".join(own)
+        elif key in noted:
+            said = [part.text for part in parts if isinstance(part, kind) and not is_flagged(part, fmt)]
+            body[key] = copied(said, noted[key])
+    calls = [part for part in parts if isinstance(part, ToolPart)]
+    given = noted.get(CALLS)
+    ids = {item for item in given if isinstance(item, str)} if is_array(given) else set[str]()
+    listed = [write_invocation(part, fmt) for part in calls if is_flagged(part, fmt) or part.call_id in ids]
+    if listed or CALLS in noted:
+        body[CALLS] = listed
+    return body
+
+
+BODY_KEYS = frozenset({"parts", "metadata", CALLS, *TEXT_COPIES})
+HEAD_KEYS = frozenset({"id", "role", "name", "createdAt", "threadId", "resourceId"})
+
+
+def read_body(body: Json, place: str, fmt: str, extra: str) -> tuple[list[Part], Json, Json]:
+    """Return the parts, the notes (unknown keys under the name ``extra`` gives) and the metadata of a body.
+
+    Raises:
+        MessageError: a part or a copied call is malformed.
+    """
+    given = body.get("parts")
+    items = () if given is None else expect_array(given, f"{place}.parts", "a list of parts")
+    parts = [read_part(item, f"{place}.parts[{index}]", fmt) for index, item in enumerate(items)]
+    whole, copies = read_copies(body, parts, place, fmt)
+    metadata = body.get("metadata")
+    is_own = is_object(metadata) and fmt not in metadata
+    notes: Json = {
+        "parts": None if "parts" in body else "absent",
+        "copies": copies,
+        "metadata": None if is_own or is_empty(metadata) else metadata,
+        "odd": {key: value for key in (CALLS, *TEXT_COPIES) if _is_odd(key, value := body.get(key))},
+        extra: unknown_keys(body, BODY_KEYS, {"parts"} if is_array(given) else ()),
+    }
+    return whole, notes, metadata if is_object(metadata) and is_own else {}
+
+
+def _is_odd(key: str, value: Value) -> bool:
+    """Return whether a copy has an unexpected type."""
+    return not is_empty(value) and not (is_array(value) if key == CALLS else isinstance(value, str))
+
+
+def write_body(message: Message, fmt: str, extra: str) -> Json:
+    """Return the body of a message."""
+    notes = notes_of(message, fmt)
+    body: Json = {}
+    if is_object(notes.get("odd")):
+        body = {key: value for key, value in notes["odd"].items() if key in BODY_KEYS and _is_odd(key, value)}
+    body.update(write_copies(message.parts, notes.get("copies"), fmt))
+    parts = [write_part(part, fmt) for part in message.parts if not is_flagged(part, fmt)]
+    unknown_keys = notes.get(extra)
+    is_null = is_object(unknown_keys) and "parts" in unknown_keys
+    if parts or not (is_null or notes.get("parts") == "absent"):
+        body["parts"] = parts
+    metadata = foreign(message, fmt) or notes.get("metadata")
+    if metadata is not None:
+        body["metadata"] = metadata
+    return with_unknown_keys(body, notes, BODY_KEYS, extra)
+
+
+def read_head(item: Json, place: str) -> tuple[str, datetime | None, Json]:
+    """Return id, time, and notes: on an invalid time, and on keys of the head that are present but empty.
+
+    Raises:
+        MessageError: the id is not a str.
+    """
+    given = item.get("createdAt")
+    created_at = read_time(given)
+    notes: Json = {
+        "odd_time": given if created_at is None else None,
+        "head": {key: value for key, value in item.items() if key in HEAD_KEYS and is_empty(value)},
+    }
+    return maybe_text(item, "id", place) or "", created_at, notes
+
+
+def write_head(message: Message, fmt: str, *, timed: bool) -> Json:
+    """Return the id and, if the format has one or the message came with one, the time."""
+    notes = notes_of(message, fmt)
+    empty = notes.get("head")
+    head: Json = {}
+    if is_object(empty):
+        head = {key: value for key, value in empty.items() if key in HEAD_KEYS and is_empty(value)}
+    if message.id:
+        head["id"] = message.id
+    if message.name is not None:
+        head["name"] = message.name
+    if "odd_time" in notes:
+        head["createdAt"] = notes["odd_time"]
+    elif message.created_at is not None and (timed or notes.get("time") == "given"):
+        head["createdAt"] = write_time(message.created_at)
+    return head
+
+
+def together(messages: Iterable[Message], fmt: str) -> list[Message]:
+    """Return the messages with calls and results in one part, except for tool messages that the format itself had."""
+    whole = (_answered(message, fmt) if message.role == "assistant" else message for message in messages)
+    return folded(whole, lambda message: notes_of(message, fmt).get("role") == "tool")
+
+
+def _answered(message: Message, fmt: str) -> Message:
+    parts = with_answers(message.parts, fmt)
+    return message if len(parts) == len(message.parts) else message.with_parts(parts)

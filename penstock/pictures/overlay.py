@@ -1,0 +1,369 @@
+"""A trace as the marks of a picture: which way a run took, what each step did, what stopped it and what it cost.
+
+Several runs of one step (stages, model steps, attempts, chunks) are summed. A picture of an agent shows a step once for
+each processor list, so a mark counts what the step did in the stages of that list; its path then ends with ``@LIST``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from penstock.engine.processor.stages import STAGES
+from penstock.engine.tracing.display import at_difference, visible
+from penstock.engine.tracing.timeline import duration, one_line
+from penstock.engine.values.frozen import is_mapping
+from penstock.pictures.marks import Flow, Mark, MarkAt, Marks, Moment, Passage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from penstock.engine.tracing.trace import Span, Trace
+    from penstock.engine.values.tripwire import Status, Tripwire
+    from penstock.pictures.marks import FlowState, MarkKind
+
+_GRAVEST: tuple[Status, ...] = ("tripped", "failed", "edited", "passed", "skipped")
+_SHOWN_KINDS = 3
+_QUOTED = 160
+_QUOTES = 4
+_LISTED = 20
+"""How many runs and edits of a step a tip lists; the page lists them all."""
+_OTHERWISE = "otherwise"
+
+
+def marks_of(trace: Trace, stage: str | None = None) -> Marks:
+    """Return the marks of a run.
+
+    Args:
+        trace: the trace of the run.
+        stage: count only what happened in this stage; None: all stages.
+    """
+    spans = [span for span in trace.spans if stage is None or span.stage in ("", stage)]
+    stop = _stop(trace)
+    history: dict[str, tuple[MarkAt, ...]] = {}
+    known: dict[tuple[int, ...], tuple[MarkAt, ...]] = {}
+    for key, runs in _runs(spans).items():
+        ids = tuple(span.id for span in runs)
+        if ids not in known:  # most steps run in one list only
+            known[ids] = _step_marks(runs, stop)
+        history[key] = known[ids]
+    history.update(_branch_marks(spans))
+    steps = {span.id for span in spans if span.kind == "step"}
+    model = [span for span in spans if span.kind == "model" and span.parent not in steps]  # not those of judges
+    if model:
+        history["model"] = tuple(_model_marks(model))
+    return Marks(
+        "trace",
+        {key: marks[-1].mark for key, marks in history.items()},
+        tuple(_flows(spans, stop)),
+        tuple(_totals(trace)),
+        history,
+        _passage(model[0]) if model else None,
+    )
+
+
+def _passage(span: Span) -> Passage:
+    return Passage(Moment(span.at, span.id, over=False), _end(span))
+
+
+def _end(span: Span) -> Moment:
+    return Moment(span.at + span.seconds, span.id, over=True)
+
+
+def _runs(spans: Iterable[Span]) -> dict[str, list[Span]]:
+    """Return the spans of each step, by its path, and by its path in each processor list."""
+    found: dict[str, list[Span]] = {}
+    for span in spans:
+        if span.kind == "step":
+            for key in _keys(span):
+                found.setdefault(key, []).append(span)
+    return found
+
+
+def _keys(span: Span, suffix: str = "") -> tuple[str, ...]:
+    path = f"{span.path}{suffix}"
+    stage = STAGES.get(span.stage)
+    return (path,) if stage is None else (path, f"{path}@{stage.processor_list}")
+
+
+# Steps
+
+
+@dataclass(slots=True)
+class StepTotal:
+    """What the runs of one step amount to, each of which is added when it has ended."""
+
+    stop: Span | None = None
+    """The run of a step that ended the whole run, if one did."""
+
+    worst: Span | None = None
+    """The run that ended worst; None if there is none yet."""
+
+    stops: bool = False
+    seconds: float = 0.0
+    edits: Counter[str] = field(default_factory=Counter[str])
+    flagged: dict[str, None] = field(default_factory=dict[str, None])
+    tokens: int = 0
+    calls: int = 0
+    ran: int = 0
+
+    def add(self, span: Span) -> None:
+        """Add a run."""
+        if self.worst is None or _GRAVEST.index(span.status) < _GRAVEST.index(self.worst.status):
+            self.worst = span
+        self.stops = self.stops or span is self.stop
+        if span.status != "skipped":
+            self.ran += 1
+        self.seconds += span.seconds
+        self.edits.update(edit.replacement if edit.kind == "redact" else "" for edit in span.edits)
+        self.flagged.update(dict.fromkeys(span.flagged))
+        self.calls += _judged(span)
+        self.tokens += _used(span.usage)
+
+    def mark(self, lines: tuple[str, ...] = ()) -> Mark:
+        """Return the mark of the runs so far.
+
+        Args:
+            lines: what a browser shows under the pointer.
+        """
+        if self.worst is None:
+            return Mark("skipped", lines=lines)
+        kind: MarkKind = self.worst.status
+        said = [
+            _ended(self.stop if self.stops and self.stop else self.worst, stops=self.stops),
+            _edited(self.edits, changed=kind == "edited", shadow=self.worst.shadow),
+            _flags(self),
+        ]
+        return Mark(kind, " · ".join(word for word in said if word), _cost(self), lines, stops=self.stops)
+
+
+def _step_marks(runs: list[Span], stop: Span | None) -> tuple[MarkAt, ...]:
+    """Return the mark of a step after each of its runs; only the last has lines."""
+    total = StepTotal(stop)
+    made: list[MarkAt] = []
+    for number, span in enumerate(sorted(runs, key=_end), 1):
+        total.add(span)
+        made.append(MarkAt(_end(span), total.mark(tuple(_details(runs)) if number == len(runs) else ())))
+    return tuple(made)
+
+
+def _ended(span: Span, *, stops: bool) -> str:
+    """Return how a step ended, where that is more than that it passed."""
+    why = _why(span)
+    if span.status == "skipped":
+        return "not run"
+    if span.status == "tripped":
+        if span.shadow:
+            return f"would stop the run{why}"
+        asked = span.tripwire is not None and span.tripwire.retry and not stops
+        return f"asked for a retry{why}" if asked else f"stops the run{why}"
+    if span.status == "failed":
+        error = f"failed: {span.error}" if span.error else "failed"
+        return f"{error}, and stops the run{why}" if stops else f"{error} (shadow)" if span.shadow else error
+    return ""
+
+
+def _why(span: Span) -> str:
+    return f": {visible(span.tripwire.reason)}" if span.tripwire and span.tripwire.reason else ""
+
+
+def _edited(edits: Counter[str], *, changed: bool, shadow: bool) -> str:
+    """Return the count of edits, and what stands in the places of what was redacted."""
+    count = edits.total()
+    if not count:
+        return "changes, but not in texts" if changed else ""
+    kinds = [f"{visible(text)}{f' ×{times}' if times > 1 else ''}" for text, times in edits.items() if text]
+    more = ["…"] if len(kinds) > _SHOWN_KINDS else []
+    named = f" ({', '.join([*kinds[:_SHOWN_KINDS], *more])})" if kinds else ""
+    words = "1 edit" if count == 1 else f"{count} edits"
+    return f"would make {words}{named}" if shadow else f"{words}{named}"
+
+
+def _flags(total: StepTotal) -> str:
+    return f"flagged {', '.join(map(visible, total.flagged))}" if total.flagged else ""
+
+
+def _cost(total: StepTotal) -> str:
+    if not total.ran:
+        return ""
+    words = [duration(total.seconds)]
+    if total.ran > 1:
+        words.append(f"{total.ran} runs")
+    if total.calls:
+        words.append("1 model call" if total.calls == 1 else f"{total.calls:,} model calls")
+    if total.tokens:
+        words.append(_tokens(total.tokens))
+    return " · ".join(words)
+
+
+def _tokens(count: int) -> str:
+    return "1 token" if count == 1 else f"{count:,} tokens"
+
+
+def _judged(span: Span) -> int:
+    """Return how many model calls a step made to judge."""
+    judge: object = span.details.get("judge")
+    models = [one for one in judge.values() if is_mapping(one)] if is_mapping(judge) else []
+    return sum(_count(one.get("calls")) for one in models)
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _details(runs: list[Span]) -> Iterator[str]:
+    """Yield what a pointer that rests on a step shows: each run, and its texts if the trace has them."""
+    room = _LISTED
+    for span in runs[:_LISTED]:
+        how = _ended(span, stops=span.tripwire is not None) or span.status
+        yield f"{span.stage}: {how}, {duration(span.seconds)}"
+        for edit in span.edits[:room]:
+            after = one_line(edit.replacement)
+            yield f"  {edit.field} of part {edit.part}, {edit.start}–{edit.end}: {edit.kind} → {after}"
+        room = max(room - len(span.edits), 0)
+    if len(runs) > _LISTED:
+        yield f"… of {len(runs):,} runs"
+    if (edits := sum(len(span.edits) for span in runs)) > _LISTED:
+        yield f"… of {edits:,} edits"
+    texts = [text for span in runs for text in span.texts if text.before != text.after]
+    for text in texts[:_QUOTES]:
+        before, after = at_difference(text.before, text.after, _QUOTED)
+        yield f"before: {before}"
+        yield f"after:  {after}"
+
+
+# Branches, models and totals
+
+
+def _branch_marks(spans: Iterable[Span]) -> dict[str, tuple[MarkAt, ...]]:
+    """Return the marks of arms; one that was taken once stays taken."""
+    found: dict[str, tuple[MarkAt, ...]] = {}
+    for span in spans:
+        if span.kind == "branch":
+            for suffix, was in _arms(span):
+                for key in _keys(span, suffix):
+                    before = found.get(key, ())
+                    if not before or (was and before[-1].mark.kind == "skipped"):
+                        mark = MarkAt(_passage(span).reached, Mark("passed" if was else "skipped"))
+                        found[key] = (*before, mark)
+    return found
+
+
+def _arms(span: Span) -> Iterator[tuple[str, bool]]:
+    """Yield each arm of a branch, as the end of its path, and whether it was taken."""
+    for number, arm in enumerate(span.arms):
+        is_last = number == len(span.arms) - 1 and arm.label == _OTHERWISE
+        yield f":{_OTHERWISE}" if is_last else f":{number}", arm.taken
+
+
+def _model_marks(spans: list[Span]) -> Iterator[MarkAt]:
+    """Yield the mark of the model after each of its calls."""
+    for number, span in enumerate(spans, 1):
+        yield MarkAt(_end(span), _model_mark(spans[:number]))
+
+
+def _model_mark(spans: list[Span]) -> Mark:
+    failed = [span for span in spans if span.status == "failed"]
+    words = ["1 call" if len(spans) == 1 else f"{len(spans)} calls"]
+    if failed:
+        words.append(f"{len(failed)} failed: {', '.join(dict.fromkeys(span.error or 'error' for span in failed))}")
+    tokens = sum(_used(span.usage) for span in spans)
+    cost = [duration(sum(span.seconds for span in spans)), *([_tokens(tokens)] if tokens else [])]
+    lines = [f"{visible(span.name)}: {span.finish_reason or span.status}, {duration(span.seconds)}" for span in spans]
+    kind: MarkKind = "failed" if len(failed) == len(spans) else "passed"
+    return Mark(kind, " · ".join(words), " · ".join(cost), tuple(lines))
+
+
+def _used(usage: object) -> int:
+    if not is_mapping(usage):
+        return 0
+    return _count(usage.get("input_tokens")) + _count(usage.get("output_tokens"))
+
+
+def _totals(trace: Trace) -> Iterator[str]:
+    """Yield the words below the picture."""
+    steps = [span for span in trace.spans if span.kind == "step"]
+    edits = sum(len(span.edits) for span in steps if not span.shadow)
+    words = [f"{trace.status} in {duration(trace.seconds)}"]
+    if edits:
+        words.append("1 edit" if edits == 1 else f"{edits} edits")
+    if tokens := _used(trace.usage):
+        words.append(_tokens(tokens))
+    for kind in ("model", "tool"):
+        of_kind = [span for span in trace.spans if span.kind == kind]
+        if of_kind:
+            calls = f"{len(of_kind)} {kind} {'call' if len(of_kind) == 1 else 'calls'}"
+            words.append(f"{calls} in {duration(sum(span.seconds for span in of_kind))}")
+    yield f"The run: {', '.join(words)}."
+    if trace.tripwire is not None:
+        yield _blocked(trace.tripwire)
+    if trace.texts:
+        yield "This picture holds texts of the run, under the pointer; take care whom you give it to."
+
+
+def _blocked(tripwire: Tripwire) -> str:
+    stage = tripwire.stage.removeprefix("process_")
+    reason = visible(tripwire.reason) if tripwire.reason else "no reason given"
+    return f"Stopped by {visible(tripwire.processor_id)} at {stage}: {reason}"
+
+
+# The way of a run
+
+
+def _stop(trace: Trace) -> Span | None:
+    """Return the span of the step that ended the run before its end; None if it reached its end."""
+    if trace.status not in ("blocked", "failed"):
+        return None
+    steps = [span for span in trace.spans if span.kind == "step" and not span.shadow]
+    if trace.tripwire is not None:
+        ended = [span for span in steps if span.tripwire == trace.tripwire]
+        named = [span for span in steps if span.status in ("tripped", "failed") and _is_of(span, trace.tripwire)]
+        steps = ended or named
+    else:
+        steps = [span for span in steps if span.status == "failed"]
+    return steps[-1] if steps else None
+
+
+def _is_of(span: Span, tripwire: Tripwire) -> bool:
+    return (span.processor, span.stage) == (tripwire.processor_id, tripwire.stage)
+
+
+def _flows(spans: list[Span], stop: Span | None) -> list[Flow]:
+    """Return what happened in each stage that ran; stages with the same steps and ends once."""
+    by_id = {span.id: span for span in spans}
+    flows: dict[int | None, dict[str, FlowState]] = {span.id: {} for span in spans if span.kind == "stage"}
+    times: dict[int | None, dict[str, Passage]] = {}
+    for span in spans:
+        if span.kind not in ("step", "branch"):
+            continue
+        above = _stage_of(span, by_id)
+        flow, passed = flows.setdefault(above, {}), times.setdefault(above, {})
+        if span.kind == "branch":
+            chosen = _passage(span).reached
+            for suffix, taken in _arms(span):
+                flow[f"{span.path}{suffix}"] = "taken" if taken else "skipped"
+                passed.setdefault(f"{span.path}{suffix}", Passage(chosen, chosen))
+        elif not span.shadow:
+            ends = span is stop or span.tripwire is not None
+            flow[span.path] = "stopped" if ends else "skipped" if span.status == "skipped" else "taken"
+            passed.setdefault(span.path, _passage(span))
+    found: dict[tuple[str, frozenset[tuple[str, FlowState]]], Flow] = {}
+    for number, flow in flows.items():
+        around = None if number is None else by_id[number]
+        served = None if around is None else STAGES.get(around.stage)
+        serves = served.processor_list if served else ""
+        whole = None if around is None else _passage(around)
+        alike = serves, frozenset(flow.items())
+        first = found.setdefault(alike, Flow(serves, flow, times.get(number, {}), whole))
+        if whole and first.whole:
+            found[alike] = first._replace(whole=Passage(first.whole.reached, max(first.whole.left, whole.left)))
+    return list(found.values())
+
+
+def _stage_of(span: Span, by_id: dict[int, Span]) -> int | None:
+    while span.parent is not None and span.parent in by_id:
+        span = by_id[span.parent]
+        if span.kind == "stage":
+            return span.id
+    return None
