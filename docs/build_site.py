@@ -1,6 +1,6 @@
 """Build the documentation as a site: ``python docs/build_site.py``, or ``make docs``.
 
-1. Copy the pages of docs/ to build/docs. A link to a file outside docs/ becomes a link to a page that shows that file.
+1. Copy docs/ to build/docs. A link to a file outside docs/ becomes a link to a page that shows that file.
 2. Write the reference there: a page for each family of public names, which mkdocstrings fills from the docstrings.
 3. Run Zensical in strict mode: a dead link, a dead anchor and a reference that is not resolved are errors.
 4. Check the built HTML: every link and anchor leads somewhere, and nothing is loaded from the web.
@@ -8,10 +8,8 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
-import pkgutil
 import posixpath
 import re
 import shutil
@@ -22,6 +20,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
+
+from penstock.lazy import names_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,6 +34,8 @@ SITE = ROOT / "build" / "site"
 
 CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<=\]\()(?P<target>[^)\s#]+)(?=[#)])")
+NOT_SEARCHED = "---\nsearch:\n  exclude: true\n---\n"
+"""The head of pages that show files: half of the index would be source code."""
 LANGUAGES = {".py": "python", ".md": "markdown", ".toml": "toml", ".sh": "bash"}
 
 
@@ -65,13 +67,12 @@ def nav_problems() -> list[str]:
 
 
 def copy_pages() -> None:
-    """Copy the pages of docs/, with links to files outside it turned into links to pages that show those files."""
+    """Copy docs/ without its scripts; links to files outside it become links to pages that show those files."""
     shown: set[Path] = set()
-    for source in sorted(DOCS.rglob("*.md")):
-        target = PAGES / source.relative_to(DOCS)
-        target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(DOCS, PAGES, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    for target in sorted(PAGES.rglob("*.md")):
+        source = DOCS / target.relative_to(PAGES)
         target.write_text(links_into_site(source.read_text("utf-8"), source.parent, target.parent, shown), "utf-8")
-    shutil.copytree(DOCS / "pictures", PAGES / "pictures", dirs_exist_ok=True)
     for path in shown:
         show_file(path)
 
@@ -113,7 +114,7 @@ def show_file(path: Path) -> None:
             show_file(file)
     else:
         lines = [f"~~~~~{LANGUAGES.get(path.suffix, 'text')}", path.read_text("utf-8").rstrip(), "~~~~~"]
-    page.write_text("\n".join([f"# {name}", "", *lines, ""]), "utf-8")
+    page.write_text("\n".join([NOT_SEARCHED, f"# {name}", "", *lines, ""]), "utf-8")
 
 
 # ------------------------------------------------------------------------------------------------------- the reference
@@ -136,22 +137,28 @@ class Name(NamedTuple):
 
 
 def public_names(tree: Any) -> list[Name]:
-    """The names that the ``__all__`` of `penstock` and of its packages hold; of several paths, the shortest counts."""
-    import penstock
+    """The names that the ``__all__`` of `penstock` and of its packages hold; of several paths, the shortest counts.
 
-    packages = [name for _, name, is_package in pkgutil.walk_packages(penstock.__path__, "penstock.") if is_package]
+    They are read from the sources: an adapter can only be imported where its framework is installed.
+    """
     names: dict[str, Name] = {}
-    for package in sorted(["penstock", *packages], key=lambda name: (name.count("."), name)):
-        if "._" in package:
-            continue
-        for name in getattr(importlib.import_module(package), "__all__", ()):
-            if name.startswith("_"):
-                continue
-            found = at(tree, f"{package}.{name}")
+    for package in sorted(packages(tree), key=lambda package: (package.path.count("."), package.path)):
+        stub = package.filepath.with_suffix(".pyi")
+        for name in sorted(names_in(str(stub)) if stub.exists() else map(str, package.exports or ())):
+            found = at(tree, f"{package.path}.{name}")
             if found is not None and found.kind.value != "module":
                 defined = found.canonical_path
-                names.setdefault(defined, Name(f"{package}.{name}", defined, summary(found)))
+                names.setdefault(defined, Name(f"{package.path}.{name}", defined, summary(found)))
     return sorted(names.values(), key=lambda name: name.last.lower())
+
+
+def packages(module: Any) -> Iterator[Any]:
+    """A package and the packages in it, without private ones."""
+    if module.is_init_module and not module.name.startswith("_"):
+        yield module
+        for inner in module.modules.values():
+            if not inner.is_alias:
+                yield from packages(inner)
 
 
 def at(tree: Any, path: str) -> Any:

@@ -3,8 +3,12 @@
 import importlib.util
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 SCRIPT = Path(__file__).parents[2] / "docs" / "build_site.py"
 
@@ -67,3 +71,34 @@ def test_a_link_out_of_the_docs_leads_to_a_page_that_shows_the_file() -> None:
     changed = build_site.links_into_site(text, build_site.DOCS, build_site.PAGES, shown)
     assert changed == "[x](source/LICENSE.md), [y](design.md#goals), `[z](../LICENSE)`"
     assert shown == {build_site.ROOT / "LICENSE"}
+
+
+def test_every_file_of_the_docs_is_copied(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A page may link to a schema or show a picture; only the scripts stay behind."""
+    monkeypatch.setattr(build_site, "PAGES", tmp_path / "docs")
+    build_site.copy_pages()
+    copied = {path.relative_to(tmp_path / "docs") for path in (tmp_path / "docs").rglob("*") if path.is_file()}
+    files = {path.relative_to(build_site.DOCS) for path in build_site.DOCS.rglob("*") if path.is_file()}
+    assert {path for path in files if path.suffix not in {".py", ".pyc"}} <= copied
+    assert {path.suffix for path in copied} >= {".md", ".json", ".png", ".js"}
+    assert ".py" not in {path.suffix for path in copied}
+
+
+def test_the_search_of_a_page_from_the_disk_is_answered(chromium: "Browser", tmp_path: Path) -> None:
+    """Browsers start no worker there: a frame takes its place, and each side gets copies of the messages."""
+    (tmp_path / "worker.js").write_text("""
+        self.onmessage = ({ data }) => { data.words.push("found"); self.postMessage(data); data.words.length = 0; };
+    """)
+    (tmp_path / "index.html").write_text(f"""
+        <script>{(build_site.DOCS / "iframe-worker.js").read_text("utf-8")}</script>
+        <body><script>
+            const asked = {{ words: ["asked"] }};
+            const worker = new Worker("worker.js");
+            worker.onmessage = ({{ data }}) => {{ document.title = [...asked.words, ...data.words].join(" "); }};
+            worker.postMessage(asked);
+        </script></body>
+    """)
+    page = chromium.new_page()
+    page.goto((tmp_path / "index.html").as_uri())
+    page.wait_for_function("document.title === 'asked asked found'", timeout=60_000)
+    page.close()
