@@ -1,5 +1,6 @@
-# Every target works alone on a fresh machine: it makes the virtualenv it needs and installs from the package index.
-# An installation is repeated only when pyproject.toml has changed. Needs make and a Python of 3.11 or newer.
+# Every target works alone on a fresh machine: it makes the virtualenv it needs and installs the versions that are pinned
+# in requirements/ from the package index. An installation is repeated only when pyproject.toml or its pins have changed.
+# Needs make and a Python of 3.11 or newer.
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -12,6 +13,7 @@ PEERS   := $(VENV)-bench
 QUALITY := $(VENV)-quality
 DOCS    := $(VENV)-docs
 ENGINES := $(VENV)-engines
+NEWEST  := $(VENV)-newest
 
 # The JavaScript of the pages, and what npm installs to check it.
 PAGES := $(abspath $(wildcard penstock/pictures/page penstock/workflows/*/page tests/page/unit))
@@ -23,7 +25,7 @@ SPLIT ?= dev
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help demo test core hosts engines lint page page-checks check house docs pictures bench quality format clean
+.PHONY: help demo test core newest hosts engines lint page page-checks check house docs pictures bench quality pins format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -36,6 +38,13 @@ test: $(VENV)/.test ## Run the tests (about twelve minutes on two cores); ARGS="
 
 core: $(CORE)/.core ## Run the tests of a plain install, in an environment without any extra
 	$(CORE)/bin/pytest --confcutdir tests/core tests/core
+
+newest: ## Run the tests with the newest release of everything, without our pins; ARGS="tests/hosts" picks
+	rm -rf $(NEWEST)
+	@$(MAKE) --no-print-directory $(NEWEST)/.newest
+	@echo "Beside the newest releases, the pins are:"
+	-@$(NEWEST)/bin/uv pip install --dry-run --python $(NEWEST)/bin/python --requirement requirements/test.txt
+	$(NEWEST)/bin/pytest $(CORES) $(ARGS)
 
 hosts: ## Run the adapters in each framework, newest and lowest release; ARGS="langchain --newest" picks
 	$(PYTHON) tests/hosts/environments.py $(ARGS)
@@ -72,11 +81,22 @@ docs: $(DOCS)/.docs ## Build the documentation as a site, build/site/index.html;
 pictures: $(VENV)/.test ## Take the pictures of the documentation again; needs Chromium
 	$(BIN)/python docs/take_pictures.py
 
-bench: $(PEERS)/.peers ## Time the engine against hand-written code and its peers
+bench: $(PEERS)/.bench ## Time the engine against hand-written code and its peers
 	$(PEERS)/bin/python benchmarks $(ARGS)
 
 quality: $(QUALITY)/.quality ## Measure the embedded detectors on labelled texts: DATA=DIR, SPLIT=dev or heldout
 	$(QUALITY)/bin/python -m benchmarks.quality --data $(DATA) --split $(SPLIT) $(ARGS)
+
+pins: $(VENV)/.made ## Pin the newest releases of all that the other targets install, in requirements/
+	@echo uv | $(PIN) - --output-file requirements/uv.txt
+	$(PIN) pyproject.toml --extra test --output-file requirements/test.txt
+	$(PIN) pyproject.toml --constraint requirements/test.txt --output-file requirements/runtime.txt
+	@printf '%s\n' pytest pytest-randomly pytest-timeout | \
+	$(PIN) - pyproject.toml --constraint requirements/test.txt --output-file requirements/core.txt
+	$(PIN) pyproject.toml --extra docs --output-file requirements/docs.txt
+	$(PIN) pyproject.toml --extra bench-peers --output-file requirements/bench.txt
+	$(PIN) pyproject.toml --extra quality-peers --output-file requirements/quality.txt
+	$(PIN) pyproject.toml --extra engines --output-file requirements/engines.txt
 
 format: $(VENV)/.test ## Format the code and mend what the linter can mend
 	$(BIN)/ruff check --fix-only --quiet
@@ -84,7 +104,7 @@ format: $(VENV)/.test ## Format the code and mend what the linter can mend
 	@if [ -e $(NPM)/.installed ]; then cd tests/page && .npm_cache/node_modules/.bin/biome check --write $(PAGES); fi
 
 clean: ## Remove the virtualenvs and everything that was generated
-	rm -rf $(VENV) $(CORE) $(PEERS) $(QUALITY) $(DOCS) $(ENGINES) .venv-hosts build dist $(NPM) .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(CORE) $(PEERS) $(QUALITY) $(DOCS) $(ENGINES) $(NEWEST) .venv-hosts build dist $(NPM) .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(NPM)/.installed: tests/page/package.json tests/page/package-lock.json
@@ -100,32 +120,25 @@ $(NPM)/.installed: tests/page/package.json tests/page/package-lock.json
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Penstock needs Python 3.11 or newer, \
 	and $(PYTHON) is older. Name another one: make PYTHON=python3.13 …")'
 	$(PYTHON) -m venv --clear $*
+	@$(PIP) --requirement requirements/uv.txt || echo "uv cannot be installed here; pip is used instead, which takes longer" >&2
 	@touch $@
 
-%/.runtime: pyproject.toml | %/.made
-	$*/bin/python -m pip install --quiet --disable-pip-version-check --editable .
-	@touch $@
+# Install in seconds with uv, or with pip where uv is missing or fails, as where only pip is told where the index is.
+PIP = $*/bin/python -m pip install --quiet --disable-pip-version-check
+UV  = $*/bin/uv pip install --quiet --python $*/bin/python
+install = { test -x $*/bin/uv && $(UV) $1; } || $(PIP) $1
 
-%/.test: pyproject.toml | %/.made
-	$*/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[test]"
-	@touch $@ $*/.runtime
+# One resolution for every Python and system that the markers tell apart; no address of an index goes into the file.
+PIN = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
+	--no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command "make pins"
 
-%/.core: pyproject.toml | %/.made
-	$*/bin/python -m pip install --quiet --disable-pip-version-check --editable . pytest pytest-randomly pytest-timeout
-	@touch $@
+define environment
+%/.$1: requirements/$1.txt pyproject.toml | %/.made
+	$$(call install,--requirement $$< --editable .)
+	@touch $$@
+endef
+$(foreach name,runtime test core bench quality engines docs,$(eval $(call environment,$(name))))
 
-%/.peers: pyproject.toml | %/.made
-	$*/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[bench-peers]"
-	@touch $@
-
-%/.quality: pyproject.toml | %/.made
-	$*/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[quality-peers]"
-	@touch $@
-
-%/.engines: pyproject.toml | %/.made
-	$*/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[engines]"
-	@touch $@
-
-%/.docs: pyproject.toml | %/.made
-	$*/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+%/.newest: pyproject.toml | %/.made
+	$(call install,--editable ".[test]")
 	@touch $@
