@@ -255,25 +255,6 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         detector: ScoreDetector | None = None,
         **options: Unpack[GuardOptions],
     ) -> None:
-        """Check the options.
-
-        Args:
-            classifier: a function of a text, async or not, that returns its answers; or a type that pydantic knows, or
-                questions by name, which ``model`` answers; or a `Judge`.
-            on_result: a function, async or not, of the answers and a `Classification`; it is called text by text, in
-                order.
-            model: the `Model` that answers; needed for a type and for questions, None (the default) otherwise.
-            chunk_window: how much of an answer is shown before each window, in lengths of a window (600 characters), 0
-                or more; 0 by default.
-            max_input_length: how many characters of a text are shown, from its beginning; None (the default) for all.
-                The rest is not read.
-            detector: a `ScoreDetector` in the classifier's place: the answers are its scores by category; None by
-                default.
-            options: see `GuardOptions`; ``embedded`` and ``judge_failure`` are refused.
-
-        Raises:
-            OptionError: an option is not allowed.
-        """
         name = type(self).__name__
         self.classifier = classifier
         self.calls = use_score_detector(self, detector, "max", embedded=False)

@@ -291,35 +291,7 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         combine: Combine = "max",
         **options: Unpack[GuardOptions],
     ) -> None:
-        """Check the options, and start to load the embedded detector's model in a thread.
-
-        Args:
-            model: a `Model` or a `Judge` that is asked where the embedded detector is in doubt, and that translates;
-                None by default.
-            target_languages: codes, tags or names; ``("en",)`` by default. A text in any of them is left alone; others
-                are translated into the first. Languages are compared by primary subtag and by macro-language.
-            threshold: the probability from which on a language counts as known, 0 to 1; None (the default) for 0.7, or
-                for what the ``detector`` says.
-            strategy: ``detect`` (the default) notes what is found; ``warn`` logs texts in other languages; ``block``
-                stops the run for them; ``translate`` replaces them by a translation, part by part.
-            preserve_original: whether the original of a translation is kept in the message's metadata, as
-                ``original_content``; True by default.
-            min_text_length: how many characters a text must have to be judged, 0 or more; 10 by default.
-            include_detection_details: whether texts in target languages are logged, too; False by default.
-            mixed_share: the share of a window, 0 to 1, from which on a second language in it counts; None (the default)
-                to let only the language of most of it count. 0 for every stretch of 60 characters or more.
-            languages: the languages that the embedded detector tells apart; None (the default) for the 77 of
-                `penstock.detection.language`.
-            detector: a `ScoreDetector` whose categories are languages; None (the default) for the embedded one alone.
-                Its highest score counts; languages that share it are rivals.
-            combine: how both become one. ``max`` (the default): the surer one counts; ``replace``: only yours is asked;
-                ``confirm``: a language is known if both say so.
-            options: see `GuardOptions`; the default of ``parts`` is ``("text",)`` here, that of ``phase`` ``input``.
-
-        Raises:
-            OptionError: an option is not allowed.
-            MissingExtraError: the embedded detector is used, and the extra ``language`` is not installed.
-        """
+        """Check the options, and start to load the embedded detector's model in a thread."""
         name = type(self).__name__
         self.target_languages = targets_of(name, target_languages)
         self.threshold = None if threshold is None else check_score(name, "threshold", threshold)

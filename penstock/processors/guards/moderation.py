@@ -99,30 +99,6 @@ class ModerationProcessor(ScoreGuard["ModerationVerdict"]):
         combine: Combine = "max",
         **options: Unpack[GuardOptions],
     ) -> None:
-        """Check the options.
-
-        Args:
-            model: a `Model` or a `Judge` that decides; None (the default) for the embedded detector alone.
-            categories: the categories that count. With a model any names are allowed, and the default is all of
-                `CATEGORIES`; without one they must be among those that the detectors know, which are the default.
-            threshold: the score from which on a category counts, 0 to 1: one number for all, or a mapping by name. The
-                default is 0.5 for a model's scores, and for the embedded detector's what was chosen on development
-                data.
-            strategy: ``block`` stops the run, ``filter`` removes what is flagged, ``warn`` logs it. The default is
-                ``block`` with a model, ``warn`` without. One for all categories, or a mapping by name, with ``*`` for
-                the others; of several flagged categories the strictest strategy counts.
-            include_scores: whether the reason of a tripwire has all scores; False by default. Its metadata always do.
-            chunk_window: how much of an answer is shown before each window of a stream, in lengths of a window, 0 or
-                more; 0 (the default) for the last 200 characters.
-            detector: a `ScoreDetector` of your own; None (the default) for the embedded one alone. Its categories are
-                among those that count by default.
-            combine: how both become one. ``max`` (the default): a category counts if either detector says so;
-                ``replace``: only yours is asked; ``confirm``: it counts if both say so.
-            options: see `GuardOptions`.
-
-        Raises:
-            OptionError: an option is not allowed.
-        """
         name = type(self).__name__
         self.calls = use_score_detector(self, detector, combine, embedded=bool(options.get("embedded", True)))
         theirs = () if detector is None else tuple(detector.categories)

@@ -440,37 +440,6 @@ class PIIDetector(SpanGuard["PIIVerdict"]):
         combine: Combine = "max",
         **options: Unpack[GuardOptions],
     ) -> None:
-        """Check the options.
-
-        Args:
-            model: a `Model` or a `Judge` that is asked about names, addresses, dates of birth and types of your own
-                without a pattern, and about nothing else; None (the default) for patterns alone.
-            detection_types: names of types, or `PIIType` for types of your own; None (the default) for all that can be
-                found, except links and UUIDs (``url``, ``uuid``).
-            threshold: how sure the model and the ``detector`` must be, 0 to 1; None (the default) for 0.6 for the
-                model, and for what the detector returns. What a pattern finds always counts.
-            strategy: ``redact`` (the default) replaces what is found, ``block`` stops the run, ``warn`` only reports,
-                ``filter`` removes the message, or of an answer the sentence. One for all types, or a mapping by type,
-                with ``*`` for the others (``redact`` by default) and without ``filter``.
-            redaction_method: ``mask`` (the default) replaces characters by stars, ``hash`` puts a keyed hash,
-                ``remove`` nothing, ``placeholder`` the name of the type, ``token`` a number that `Restore` turns back
-                (``[EMAIL_1]``). One for all types, or a mapping by type, with ``*`` for the others.
-            preserve_format: whether a mask leaves a part readable: the last digits of a number, the ends of a name;
-                True by default.
-            hash_key: the key of hashes, bytes or text; None (the default) for a random key of the process.
-            hash_length: how many hexadecimal digits a hash has, 4 to 64; 16 by default.
-            include_detections: whether the reason of a tripwire says how much was found; False by default.
-            buffer_size: how many characters of a text the model is shown at once at most, 80 or more; 600 by default.
-            allow: domains whose links and e-mail addresses pass, with the domains below them; none by default.
-            detector: a `SpanDetector` of your own, as for names and addresses; None (the default) for patterns alone.
-                Its types are among those looked for by default.
-            combine: how both become one. ``max`` (the default): what either finds counts; ``replace``: only yours is
-                asked; ``confirm``: what patterns find counts if a finding of yours of that type overlaps it.
-            options: see `GuardOptions`.
-
-        Raises:
-            OptionError: an option is not allowed, or a type needs a model and there is none.
-        """
         name = type(self).__name__
         embedded = flag(name, "embedded", options.get("embedded", True))
         self.allow = check_domains(name, allow)

@@ -87,28 +87,6 @@ class PromptInjectionDetector(ScoreGuard["InjectionVerdict"]):
         combine: Combine = "max",
         **options: Unpack[GuardOptions],
     ) -> None:
-        """Check the options.
-
-        Args:
-            model: a `Model` or a `Judge` that decides what the embedded detector is not certain of; None (the default)
-                for that detector alone.
-            detection_types: the kinds of attacks that count; the default is all of `DETECTION_TYPES`. With a model any
-                names are allowed; without one ``injection`` must be among them, since every attack has that kind.
-            threshold: the score from which on a kind counts, 0 to 1: one number for all, or a mapping by name. The
-                default is 0.7 for a model's scores, and for the embedded detector's what was chosen on development
-                data.
-            strategy: ``block`` (the default) stops the run, ``filter`` removes what is flagged, ``rewrite`` asks the
-                model to write it without the attack, ``warn`` logs it.
-            include_scores: whether the reason of a tripwire has all scores; False by default. Its metadata always do.
-            detector: a `ScoreDetector` of your own; None (the default) for the embedded one alone. Its categories are
-                among the kinds that count by default.
-            combine: how both become one. ``max`` (the default): a kind counts if either detector says so; ``replace``:
-                only yours is asked; ``confirm``: it counts if both say so.
-            options: see `GuardOptions`.
-
-        Raises:
-            OptionError: an option is not allowed.
-        """
         name = type(self).__name__
         self.calls = use_score_detector(self, detector, combine, embedded=bool(options.get("embedded", True)))
         theirs = () if detector is None else tuple(detector.categories)

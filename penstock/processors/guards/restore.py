@@ -140,16 +140,6 @@ class Restore(TextGuard):
         parts: Iterable[str] | None = None,
         id: str | None = None,
     ) -> None:
-        """Check the options.
-
-        Args:
-            phase: where it looks: ``output`` (the default: answers and tool calls), ``input`` or ``all``.
-            parts: the kinds of message parts that are read; None (the default) for all that carry text.
-            id: the name of the step in the graph.
-
-        Raises:
-            OptionError: an option is not allowed.
-        """
         if id is not None:
             self.id = id
         self.place(phase, parts, history=False, system="none")

@@ -141,34 +141,6 @@ class SystemPromptScrubber(SpanGuard["LeakVerdict"]):
         show_prompts: bool = True,
         **options: Unpack[GuardOptions],
     ) -> None:
-        """Check the options.
-
-        Args:
-            model: a `Model` or a `Judge` that is asked for what is said in other words; None by default.
-            prompts: further texts that must not be shown, beside the system messages of the run; none by default.
-            canaries: tokens of 6 letters and digits or more that were put into a prompt to recognise it anywhere; none
-                by default.
-            min_words: how many words of a prompt a stretch must show, in their order, 4 or more; 8 by default. A prompt
-                with fewer words is recognised as a whole.
-            allow: passages of the prompts that may be quoted; none by default. What the user wrote may always be
-                quoted.
-            custom_patterns: regular expressions, or `RegexRule`, for other text that must not be shown; none by
-                default.
-            pattern_timeout: how many seconds a pattern may take on one text, more than 0; 0.5 by default.
-            threshold: how sure a model must be, 0 to 1; 0.5 by default. What is found without a model always counts.
-            strategy: ``redact`` (the default) replaces what is found, ``block`` stops the run, ``warn`` only reports,
-                ``filter`` removes the sentence.
-            redaction_method: ``mask`` (the default) puts stars, ``placeholder`` the text of ``placeholder_text``,
-                ``remove`` nothing.
-            placeholder_text: what replaces a finding with ``placeholder``; ``[SYSTEM_PROMPT]`` by default.
-            include_detections: whether the reason of a tripwire, or the log, says how much was found; False by default.
-            show_prompts: whether the model is shown the prompts beside the answer; True by default. Without them it can
-                only guess.
-            options: see `GuardOptions`; the default of ``phase`` is ``output`` here.
-
-        Raises:
-            OptionError: an option is not allowed, or a pattern does not compile.
-        """
         name = type(self).__name__
         self.prompts, self.canaries = _texts(name, "prompts", prompts), _texts(name, "canaries", canaries)
         self.allow, self.min_words = _texts(name, "allow", allow), _words(name, min_words)
