@@ -1,6 +1,6 @@
 """Worker threads: long work of sync hooks runs there, so that the event loop goes on and a time limit is noticed.
 
-Python code takes turns with the event loop by itself: every 5 ms, and every millisecond while a worker computes. Three
+Python code takes turns with the event loop by itself, every 5 ms unless the application sets another interval. Three
 things would spoil that. Many threads wait for one interpreter, so one worker computes at a time. A single call into C
 code takes long, so long texts are read in pieces; `checkpoint` stands between them. And calls that let go of the
 interpreter for an instant, over and over, wake the loop and shut it out again, so a worker rests now and then.
@@ -9,13 +9,10 @@ interpreter for an instant, over and over, wake the loop and shut it out again, 
 from __future__ import annotations
 
 import contextvars
-import gc
 import os
-import sys
 import threading
 import time
 from collections import deque
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from penstock.engine.tasks import runs_without_loop
@@ -114,8 +111,6 @@ class Work:
             raise AbandonedError
         if self._loop and time.perf_counter() >= self._rest_at:
             time.sleep(_REST)
-            if self._in_turn:
-                _computing.go_on()
             self._rest_at = time.perf_counter() + _BUSY
         if self._holds and _turns.wanted:
             _turns.give()
@@ -182,66 +177,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_turns.reset)  # the threads of the parent do not exist in the child
 
 
-class _Computing:
-    """What is set otherwise while workers compute: threads take turns more often, and full collections wait.
-
-    Collections wait for a moment after that, too. Findings are many small objects. Each time that they have grown by a
-    quarter, the interpreter would look through everything that the process holds, in one go, while the event loop
-    waits. Young objects are collected as ever. The collector itself ends the delay: in time, whatever becomes of a
-    worker.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._workers = 0
-        self._until = 0.0
-        self._meanwhile: tuple[int, int, int] | None = None  # the thresholds of the delay
-        self._before = (0, 0, 0)
-        self._turn = self._turn_before = 0.0  # seconds after which threads take turns: meanwhile, and before
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._workers += 1
-            if self._workers == 1:
-                self._turn_before = sys.getswitchinterval()
-                sys.setswitchinterval(min(self._turn_before, _TURN))
-                self._turn = sys.getswitchinterval()
-            self._until = time.monotonic() + _LONGEST_DELAY
-            if self._meanwhile is None:
-                if self._look not in gc.callbacks:
-                    gc.callbacks.append(self._look)
-                self._before = gc.get_threshold()
-                self._meanwhile = (*self._before[:2], 1_000_000)
-                gc.set_threshold(*self._meanwhile)
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._workers -= 1
-            if self._workers == 0:
-                if sys.getswitchinterval() == self._turn:  # else the application has set another one
-                    sys.setswitchinterval(self._turn_before)
-                self._until = min(self._until, time.monotonic() + _DELAY)
-
-    def go_on(self) -> None:
-        """Begin the delay anew: a worker has done a piece of its work, so it does not hang."""
-        self._until = time.monotonic() + _LONGEST_DELAY
-
-    def _look(self, phase: str, info: object) -> None:
-        """End the delay in time; the collector calls this at each collection of young objects."""
-        del phase, info
-        if self._meanwhile is not None and time.monotonic() > self._until:
-            if gc.get_threshold() == self._meanwhile:  # else the application has set others
-                gc.set_threshold(*self._before)
-            self._meanwhile = None
-
-
-_DELAY = 0.5  # seconds after the last worker: by then most of what it made is freed
-_LONGEST_DELAY = 30.0  # seconds after a worker began or did a piece of its work, if none ends
-_TURN = 0.001  # seconds after which a thread that computes lets another one in
-
-_computing = _Computing()
-
-
 def checkpoint() -> None:
     """Stand between two pieces of long work: in a worker, let others have their turn. Elsewhere it does nothing.
 
@@ -250,16 +185,6 @@ def checkpoint() -> None:
     """
     if _job.work is not None:
         _job.work.checkpoint()
-
-
-def let_go(items: list[T]) -> None:
-    """Empty a list little by little: freeing many objects at once is one long step, in which no other thread runs."""
-    while len(items) > _FREED_AT_ONCE:
-        del items[-_FREED_AT_ONCE:]
-    items.clear()
-
-
-_FREED_AT_ONCE = 1_000
 
 
 def call_back(callback: Callable[[], T]) -> T:
@@ -279,13 +204,12 @@ async def run_in_worker(call: Callable[[], T], *, in_turn: bool = True) -> T:
     from anyio import to_thread  # takes long to import, so it is loaded where something waits
 
     work = Work(in_turn=in_turn, loop=True)
-    with _computing if in_turn else nullcontext():
-        try:
-            result, changed = await to_thread.run_sync(
-                work.run, call, abandon_on_cancel=True, limiter=_limiter() if in_turn else None
-            )
-        finally:
-            work.abandoned = True
+    try:
+        result, changed = await to_thread.run_sync(
+            work.run, call, abandon_on_cancel=True, limiter=_limiter() if in_turn else None
+        )
+    finally:
+        work.abandoned = True
     for var, value in changed.items():
         var.set(value)
     return result

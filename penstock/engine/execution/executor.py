@@ -200,7 +200,7 @@ async def _run_limited(block: Block, seconds: float, call: StageCall, payload: P
     """Return the payload that a block leaves; None if it takes longer than it may. Sync hooks then run on unheard."""
     if runs_without_loop():
         try:
-            return within(seconds, lambda beside: run_without_loop(execute(block, beside, payload), "a step"), call)
+            return within(seconds, lambda beside: run_without_loop(_limited(block, beside, payload), "a step"), call)
         except TimeLimitError:
             return None
     import anyio  # takes long to import, so it is loaded where something waits
@@ -210,6 +210,11 @@ async def _run_limited(block: Block, seconds: float, call: StageCall, payload: P
         if after.tripwire is not None or not scope.cancel_called:
             return after
     return None
+
+
+async def _limited(block: Block, call: StageCall, payload: Payload) -> Payload:
+    """Run a block; `execute` looks only then whether an event loop runs in this thread."""
+    return await execute(block, call, payload)
 
 
 async def _run_shadow(block: PlanShadow, call: StageCall, payload: Payload) -> Payload:

@@ -37,7 +37,15 @@ def must_move(block: Block, call: StageCall, payload: Payload) -> bool:
 
 def is_long(payload: Payload, readers: int = 1) -> bool:
     """Return whether the texts of a payload are too long to be read by so many steps on the event loop."""
-    left = LONG // readers
+    length = payload.length
+    if length is None:
+        length = payload.length = _length(payload)
+    return length > LONG // readers
+
+
+def _length(payload: Payload) -> int:
+    """Return roughly how many characters there are to read; where it is more than `LONG`, any such number."""
+    left = LONG
     for entry in payload.message_list.entries:
         for part in entry[0].parts:
             left -= _EACH
@@ -46,8 +54,8 @@ def is_long(payload: Payload, readers: int = 1) -> bool:
             else:
                 left = _left([getattr(part, name) for name in part.__match_args__], left)
             if left < 0:
-                return True
-    return bool(payload.fields) and _left(payload.fields, left) < 0
+                return LONG - left
+    return LONG - (_left(payload.fields, left) if payload.fields else left)
 
 
 def is_long_value(value: Value) -> bool:

@@ -138,9 +138,10 @@ class Payload:
         failure: the error behind the verdict, if a step's failure is what blocks.
         finished: whether nothing further may run in this stage (a verdict, or an answer that ends the stage).
         changes: what changed since the last fork into parallel branches; None outside of one, where nothing is merged.
+        length: roughly how many characters there are to read; None until it is asked for (`offloading.is_long`).
     """
 
-    __slots__ = ("changes", "data", "facts", "failure", "fields", "finished", "message_list", "tripwire")
+    __slots__ = ("changes", "data", "facts", "failure", "fields", "finished", "length", "message_list", "tripwire")
 
     def __init__(
         self,
@@ -160,6 +161,7 @@ class Payload:
         self.finished = finished
         self.changes = changes
         self.failure: Exception | None = None
+        self.length: int | None = None
 
     def stopped(self, tripwire: Tripwire | None, failure: Exception | None = None) -> Payload:
         """Return the payload with a verdict; its edits and data no longer count."""

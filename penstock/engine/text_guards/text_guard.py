@@ -18,7 +18,7 @@ from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError, ProcessorError, UsageError
 from penstock.engine.values.frozen import EMPTY
-from penstock.engine.workers import LONG, PIECE, checkpoint, let_go, run_in_worker
+from penstock.engine.workers import LONG, PIECE, checkpoint, run_in_worker
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -247,8 +247,6 @@ class TextGuard(WholeTexts):
                 found.append(await search(ctx, run))
                 checkpoint()
         hits = [Hit(window_of(run), items) for run, items in zip(runs, found, strict=True) if items]
-        let_go(runs)
-        let_go(found)
         if not hits:
             return {}
         if self.awaits and self.offloadable and len(hits) + len(texts) > _MANY and not runs_without_loop():
@@ -256,11 +254,7 @@ class TextGuard(WholeTexts):
         return self._acted(hits, ctx)
 
     def _acted(self, hits: list[Hit], ctx: AnyContext) -> Mapping[TextPlace, Edits]:
-        acted = list(self.act(hits, ctx))
-        edits = in_places(hits, acted)
-        let_go(hits)
-        let_go(acted)
-        return edits
+        return in_places(hits, list(self.act(hits, ctx)))
 
     @property
     def in_pieces(self) -> bool:

@@ -10,8 +10,6 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from penstock.engine.workers import let_go
-
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextvars import Token
@@ -50,10 +48,8 @@ class TextViews:
         return made
 
     def forget(self) -> None:
-        """Forget all views, little by little."""
-        gone, self._made, self._size = self._made, {}, 0
-        if gone:
-            let_go([*gone.values()])
+        """Forget all views."""
+        self._made, self._size = {}, 0
 
     def __enter__(self) -> Self:
         """Share the views from here on."""

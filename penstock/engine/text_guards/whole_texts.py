@@ -26,7 +26,6 @@ from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import is_mapping
 from penstock.engine.values.messages import PartKind
 from penstock.engine.values.texts import TextPlace
-from penstock.engine.workers import let_go
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -239,18 +238,14 @@ class WholeTexts(Processor):
             return self._judge_async(ctx, texts, finish)
         if not texts or self.is_quiet(texts):
             return finish(_NO_EDITS)
-        edits = self.possible(ctx, texts, run_without_loop(self.judged(ctx, texts), self.id))
-        let_go(texts)
-        return finish(edits)
+        return finish(self.possible(ctx, texts, run_without_loop(self.judged(ctx, texts), self.id)))
 
     async def _judge_async(
         self, ctx: AnyContext, texts: list[Text], finish: Callable[[Mapping[TextPlace, Edits]], Changes]
     ) -> Changes:
         if not texts or self.is_quiet(texts):
             return finish(_NO_EDITS)
-        edits = self.possible(ctx, texts, await self.judged(ctx, texts))
-        let_go(texts)
-        return finish(edits)
+        return finish(self.possible(ctx, texts, await self.judged(ctx, texts)))
 
     def possible(
         self, ctx: AnyContext, texts: Iterable[Text], edits: Mapping[TextPlace, Edits]

@@ -26,7 +26,6 @@ from penstock.engine.values.edits import Edit, apply
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import freeze
 from penstock.engine.values.model import JudgeError
-from penstock.engine.workers import let_go
 from penstock.processors.guards.judged_guard import REMOVES_MESSAGES, Detection, Guard, require_complete, says_something
 
 if TYPE_CHECKING:
@@ -422,11 +421,7 @@ class SpanGuard(Guard[V]):
         stops = [(window, group) for window, group in listed if group.action == "block"] or (edited if stuck else [])
         if stops:
             self.block(ctx, [group.owner.type for _, group in stops], self._metadata(stops), stuck)
-        edits = [self._edits(window, groups, ctx) for window, groups in found]
-        let_go(listed)
-        let_go(edited)
-        let_go(found)
-        return edits
+        return [self._edits(window, groups, ctx) for window, groups in found]
 
     def _groups(self, found: Sequence[SpanFinding]) -> list[FindingGroup]:
         """Return findings, which are in order, as stretches; those of different strategies may overlap."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-import gc
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -283,74 +281,10 @@ async def test_parts_that_end_off_the_loop_are_merged() -> None:
     assert outcome.text == LONG_TEXT.replace("secret", "***")
 
 
-@pytest.fixture
-def own_collections(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Collect only where the test says so, and without what earlier workers have left."""
-    before, callbacks = gc.get_threshold(), [*gc.callbacks]
-    gc.disable()
-    gc.callbacks.clear()
-    gc.set_threshold(700, 10, 10)
-    monkeypatch.setattr(workers, "_computing", workers._Computing())
-    yield
-    gc.callbacks[:] = callbacks
-    gc.set_threshold(*before)
-    gc.enable()
-
-
-@pytest.mark.usefixtures("own_collections")
-async def test_a_worker_that_hangs_does_not_keep_full_collections_postponed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor does one that has ended."""
-    before, go = gc.get_threshold(), threading.Event()
-    monkeypatch.setattr(workers, "_LONGEST_DELAY", -1.0)
-    async with anyio.create_task_group() as group:
-        group.start_soon(run_in_worker, go.wait)
-        try:
-            await anyio.wait_all_tasks_blocked()
-            assert gc.get_threshold()[2] > before[2]
-            gc.collect(0)
-            assert gc.get_threshold() == before
-        finally:
-            go.set()
-    gc.collect(0)
-    assert gc.get_threshold() == before
-
-
-@pytest.mark.usefixtures("own_collections")
-async def test_full_collections_wait_for_as_long_as_a_worker_does_its_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The delay begins anew with each piece."""
-    monkeypatch.setattr(workers, "_LONGEST_DELAY", -1.0)
-    monkeypatch.setattr(workers, "_BUSY", 0.0)
-
-    def work() -> int:
-        monkeypatch.setattr(workers, "_LONGEST_DELAY", 30.0)
-        checkpoint()
-        gc.collect(0)
-        return gc.get_threshold()[2]
-
-    assert await run_in_worker(work) > 10
-
-
-async def test_threads_take_turns_more_often_while_a_worker_computes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The interpreter's switch interval is a millisecond at most meanwhile, and what it was behind that."""
-    monkeypatch.setattr(workers, "_computing", workers._Computing())
-    before = sys.getswitchinterval()
-
-    async def computed() -> float:
-        return await workers.run_in_worker(sys.getswitchinterval)
-
-    assert await computed() <= 0.001 + 1e-9
-    assert sys.getswitchinterval() == pytest.approx(before)
-
-
-async def test_a_switch_interval_that_the_application_sets_meanwhile_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was before is restored only if nobody else has set another one."""
-    monkeypatch.setattr(workers, "_computing", workers._Computing())
-    before = sys.getswitchinterval()
-    try:
-        await run_in_worker(lambda: sys.setswitchinterval(0.002))
-        assert sys.getswitchinterval() == pytest.approx(0.002)
-    finally:
-        sys.setswitchinterval(before)
+def test_a_long_text_is_judged_under_a_time_limit_where_no_event_loop_runs() -> None:
+    """The step is in a thread already, so it is not moved to another."""
+    workflow = Workflow("limited").then(Marks(), timeout=30)
+    assert workflow.check_sync(LONG_TEXT).text == LONG_TEXT.replace("secret", "***")
 
 
 async def test_a_worker_that_computes_rests_between_its_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
