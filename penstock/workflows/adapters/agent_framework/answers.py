@@ -44,7 +44,7 @@ _THEIR_REASONS = {ours: theirs_ for theirs_, ours in _REASONS.items()}
 _COUNTS = {"input_tokens": "input_token_count", "output_tokens": "output_token_count"}
 
 
-class AnswerReader:
+class AgentFrameworkAnswerReader:
     """Reads one answer of a client into chunks.
 
     Attributes:
@@ -173,7 +173,7 @@ def _finish(said: theirs.ChatResponse[Any], usual: str) -> Chunk:
     return Chunk("finish", payload=without_empty(payload))
 
 
-class AnswerWriter:
+class AgentFrameworkAnswerWriter:
     """Writes one answer as the guards left it: as a response, or as updates while they release it.
 
     Attributes:
@@ -185,16 +185,16 @@ class AnswerWriter:
     def __init__(self, contents: Contents, request: HostRequest, form: Any) -> None:
         self.said: theirs.ChatResponse[Any] | None = None
         self.message_id: str | None = None
-        self.reader = AnswerReader(contents)
+        self.reader = AgentFrameworkAnswerReader(contents)
         self._contents = contents
         self._request = request
         self._form = form
         self._texts: dict[str, str] = {}  # what was released, by the ids of the chunks
         self._left: Beside = {}
 
-    def attempt(self) -> AnswerReader:
+    def attempt(self) -> AgentFrameworkAnswerReader:
         """Return the reader of another attempt."""
-        self.reader = AnswerReader(self._contents)
+        self.reader = AgentFrameworkAnswerReader(self._contents)
         return self.reader
 
     def end(self, said: theirs.ChatResponse[Any]) -> Iterator[Chunk]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from agent_framework import ChatMiddleware, ResponseStream
 
 from penstock.engine.values.messages import Message
-from penstock.workflows.adapters.agent_framework.client import ANSWER, InnerModel, has_call
+from penstock.workflows.adapters.agent_framework.client import ANSWER, InnerChatClient, has_call
 from penstock.workflows.adapters.agent_framework.running import Bound, Closing, Instructions
 from penstock.workflows.adapters.agent_framework.verdicts import GuardBlockedError
 from penstock.workflows.hosting import Host, HostRequest, ModelCall, as_asked, raised_as
@@ -41,7 +41,7 @@ class GuardChatMiddleware(Bound, ChatMiddleware):
             GuardBlockedError: a guard stopped the run.
         """
         request = self.request or self.host.open()
-        inner = InnerModel(context, call_next, request, self.own)
+        inner = InnerChatClient(context, call_next, request, self.own)
         call = inner.call(self._before)
         if self.request is not None:  # else the next call may be somebody else's
             self._before = list(call.messages)
@@ -55,7 +55,7 @@ class GuardChatMiddleware(Bound, ChatMiddleware):
             context.result = inner.writer.response(answer)
 
     async def _updates(
-        self, call: ModelCall, inner: InnerModel, request: HostRequest
+        self, call: ModelCall, inner: InnerChatClient, request: HostRequest
     ) -> AsyncGenerator[ChatResponseUpdate]:
         async with self._closing(request), aclosing(request.answers(call)) as chunks:
             with raised_as(GuardBlockedError):

@@ -1,4 +1,4 @@
-"""`InnerModel`: the chat client as the stages call it, for one model call of the framework."""
+"""`InnerChatClient`: the chat client as the stages call it, for one model call of the framework."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import agent_framework as theirs
 from penstock.engine.values.frozen import freeze, thaw
 from penstock.engine.values.messages import Message, ToolPart
 from penstock.engine.values.model import ToolSpec
-from penstock.workflows.adapters.agent_framework.answers import AnswerWriter
+from penstock.workflows.adapters.agent_framework.answers import AgentFrameworkAnswerWriter
 from penstock.workflows.adapters.agent_framework.messages import Contents
 from penstock.workflows.adapters.agent_framework.values import is_single, jsonable
 from penstock.workflows.hosting import PLAIN_SETTINGS, ModelCall
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.workflows.hosting import HostRequest
 
 
-class InnerModel:
+class InnerChatClient:
     """The chat client as the stages call it, for one model call of the framework.
 
     Attributes:
@@ -50,7 +50,7 @@ class InnerModel:
         self._after: str | None = None  # the id of the answer up to which a service keeps the conversation
         model = self._options.get("model") or getattr(context.client, "model", None)
         self.name = str(model or "agent-framework")
-        self.writer = AnswerWriter(self._contents, request, self._options.get("response_format"))
+        self.writer = AgentFrameworkAnswerWriter(self._contents, request, self._options.get("response_format"))
         self._settings = {name: self._options[name] for name in PLAIN_SETTINGS & self._options.keys()}
         given: Any = self._options.get("tools") or ()
         self._tools: list[Any] = [given] if is_single(given) else list(given)

@@ -72,7 +72,7 @@ def _usage(used: Usage, given: LlmResponse) -> types.GenerateContentResponseUsag
     )
 
 
-class AnswerReader:
+class AdkAnswerReader:
     """Reads one answer: the partial responses as they come, and from the whole one what they did not have."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from pydantic_core import to_json, to_jsonable_python
 
 from penstock.engine.values.frozen import freeze, thaw
 from penstock.engine.values.messages import Message
-from penstock.workflows.adapters.google_adk.answers import AnswerReader
+from penstock.workflows.adapters.google_adk.answers import AdkAnswerReader
 from penstock.workflows.adapters.google_adk.contents import write_contents
 from penstock.workflows.adapters.google_adk.verdicts import KEY
 from penstock.workflows.hosting import ModelCall, as_asked
@@ -174,7 +174,7 @@ class _Given:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk]:
         """Yield the answer as chunks."""
-        reader = AnswerReader()
+        reader = AdkAnswerReader()
         response = LlmResponse(content=types.Content(role="model", parts=self._parts))
         for chunk in (*reader.response(response), *reader.rest(response)):
             yield chunk

@@ -17,7 +17,7 @@ from penstock.engine.values.errors import ModelError, UsageError
 from penstock.engine.values.frozen import EMPTY, freeze, is_items, thaw
 from penstock.engine.values.messages import Message
 from penstock.engine.values.model import ToolSpec
-from penstock.workflows.adapters.google_adk.answers import AnswerReader, final_response
+from penstock.workflows.adapters.google_adk.answers import AdkAnswerReader, final_response
 from penstock.workflows.adapters.google_adk.contents import read_contents, write_contents
 from penstock.workflows.hosting import ModelCall
 
@@ -68,7 +68,7 @@ class _Guarded:
         if not requests:
             made = inner.generate_content_async(llm_request, stream=stream)
         else:
-            made = _answers(requests[0], InnerModel(cast("Any", self).model, inner, llm_request, stream))
+            made = _answers(requests[0], InnerLlm(cast("Any", self).model, inner, llm_request, stream))
         async with aclosing(made) as responses:
             async for response in responses:
                 yield response
@@ -95,7 +95,7 @@ def wrap(agent: LlmAgent) -> None:
     owner.model = guarded
 
 
-async def _answers(waits: Waiting, inner: InnerModel) -> AsyncGenerator[LlmResponse]:
+async def _answers(waits: Waiting, inner: InnerLlm) -> AsyncGenerator[LlmResponse]:
     request = waits.request
     try:
         async with aclosing(request.answers(inner.call())) as chunks:
@@ -137,7 +137,7 @@ class AnswerError(ModelError):
         self.response = response
 
 
-class InnerModel:
+class InnerLlm:
     """The model of the framework as the stages call it."""
 
     def __init__(self, name: str, model: Any, request: LlmRequest, streams: bool) -> None:  # noqa: FBT001
@@ -161,7 +161,7 @@ class InnerModel:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk]:
         asked = self._asked(request)
-        reader = AnswerReader()
+        reader = AdkAnswerReader()
         self.last = None
         async with aclosing(self._model.generate_content_async(asked, stream=self.streams)) as responses:
             async for response in responses:

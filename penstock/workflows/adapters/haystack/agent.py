@@ -15,7 +15,7 @@ from haystack.utils.deserialization import deserialize_component_inplace
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.tripwire import BlockedError, Tripwire
 from penstock.workflows.adapters.haystack.generator import GuardedChatGenerator, own_callback
-from penstock.workflows.adapters.haystack.running import RELEASED, Running, running_now
+from penstock.workflows.adapters.haystack.running import RELEASED, HaystackRun, running_now
 from penstock.workflows.adapters.haystack.stored import Named, loaded
 from penstock.workflows.hosting import Host, HostSupport
 from penstock.workflows.hosting.without_await import wait_for
@@ -74,7 +74,7 @@ class GuardHook:
         step: what it does in a run.
     """
 
-    def __init__(self, step: Callable[[Running, State], Awaitable[None]]) -> None:
+    def __init__(self, step: Callable[[HaystackRun, State], Awaitable[None]]) -> None:
         self._step = step
 
     def run(self, state: State) -> None:
@@ -107,7 +107,7 @@ class GuardedAgent(Agent):
     def __init__(self, agent: Agent, host: Host, named: Named) -> None:
         given = _parameters(agent)
         hooks: Mapping[HookPoint, Sequence[Hook]] = given.get("hooks") or {}
-        steps = (Running.read_input, Running.check_calls, Running.check_results, Running.end)
+        steps = (HaystackRun.read_input, HaystackRun.check_calls, HaystackRun.check_results, HaystackRun.end)
         read, calls, results, end = map(GuardHook, steps)
         given["hooks"] = {
             **hooks,
@@ -135,7 +135,7 @@ class GuardedAgent(Agent):
             BlockedError: a guard stopped the run.
         """
         callback = select_streaming_callback(self._callback, streaming_callback, requires_async=False)
-        running = Running(self.host, self.trusted, self.own_keys)
+        running = HaystackRun(self.host, self.trusted, self.own_keys)
         token = running_now.set(running)
         try:
             shown = callback and running.shown(getattr(callback, RELEASED, callback), awaits=False)
@@ -156,7 +156,7 @@ class GuardedAgent(Agent):
             BlockedError: a guard stopped the run.
         """
         callback = select_streaming_callback(self._callback, streaming_callback, requires_async=True)
-        running = Running(self.host, self.trusted, self.own_keys)
+        running = HaystackRun(self.host, self.trusted, self.own_keys)
         token = running_now.set(running)
         try:
             shown = callback and running.shown(getattr(callback, RELEASED, callback), awaits=True)

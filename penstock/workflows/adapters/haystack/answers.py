@@ -14,7 +14,7 @@ from penstock.formats.wire import is_object
 from penstock.workflows.adapters.haystack.messages import (
     OUTPUTS,
     PLAIN_FACTS,
-    CallIds,
+    HaystackCallIds,
     jsonable,
     merged,
     parts_of,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Values
 
 
-class AnswerReader:
+class HaystackAnswerReader:
     """Reads one answer of the generator."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class AnswerReader:
     def rest(self, reply: ChatMessage, others: Mapping[str, Any]) -> Iterator[Chunk]:
         """Yield what of the reply has not come in pieces, the texts of other outputs, and the finish."""
         seen = {"text": self._text, "reasoning": self._reasoning}
-        for number, part in enumerate(parts_of(reply, CallIds())):
+        for number, part in enumerate(parts_of(reply, HaystackCallIds())):
             if isinstance(part, (TextPart, ReasoningPart)):
                 known = seen[part.type]
                 if not known:
@@ -133,7 +133,7 @@ def reply_of(said: ChatMessage | None, answer: Message, request: HostRequest, us
     return made if made.meta.get("usage") == usage else replace(made, _meta={**made.meta, "usage": usage})
 
 
-class StreamWriter:
+class HaystackStreamWriter:
     """Writes the answer as the guards release it: pieces of text, then the calls, and the finish.
 
     Args:

@@ -24,8 +24,8 @@ from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import freeze, thaw
 from penstock.engine.values.messages import Message, ToolPart
 from penstock.engine.values.model import ToolSpec
-from penstock.workflows.adapters.haystack.answers import AnswerReader, StreamWriter, reply_of, summed
-from penstock.workflows.adapters.haystack.messages import OUTPUTS, Forms, data_of, put, texts_of
+from penstock.workflows.adapters.haystack.answers import HaystackAnswerReader, HaystackStreamWriter, reply_of, summed
+from penstock.workflows.adapters.haystack.messages import OUTPUTS, HaystackMessages, data_of, put, texts_of
 from penstock.workflows.adapters.haystack.running import RELEASED, running_now
 from penstock.workflows.adapters.haystack.stored import Named, loaded
 from penstock.workflows.hosting import PLAIN_SETTINGS, Host, HostRequest, HostSupport, ModelCall
@@ -112,7 +112,7 @@ class GuardedChatGenerator:
             BlockedError: a guard stopped the run.
         """
         callback = select_streaming_callback(self._callback, streaming_callback, requires_async=False)
-        inner = _Inner(self, generation_kwargs, tools, kwargs, streams=callback is not None, awaits=False)
+        inner = _InnerGenerator(self, generation_kwargs, tools, kwargs, streams=callback is not None, awaits=False)
         show: Any = getattr(callback, RELEASED, callback)
         if show is None:
             return wait_for(self._run(inner, messages, None))
@@ -138,10 +138,10 @@ class GuardedChatGenerator:
         """
         callback = select_streaming_callback(self._callback, streaming_callback, requires_async=True)
         awaits = hasattr(self.generator, "run_async")
-        inner = _Inner(self, generation_kwargs, tools, kwargs, streams=callback is not None, awaits=awaits)
+        inner = _InnerGenerator(self, generation_kwargs, tools, kwargs, streams=callback is not None, awaits=awaits)
         return await self._run(inner, messages, getattr(callback, RELEASED, callback))
 
-    async def _run(self, inner: _Inner, messages: Sequence[ChatMessage], show: Any) -> dict[str, Any]:
+    async def _run(self, inner: _InnerGenerator, messages: Sequence[ChatMessage], show: Any) -> dict[str, Any]:
         async with aclosing(self._pieces(inner, messages)) as pieces:
             async for piece in pieces:
                 if not isinstance(piece, StreamingChunk):
@@ -152,14 +152,16 @@ class GuardedChatGenerator:
         raise UsageError("the chat generator returned nothing")
 
     async def _pieces(
-        self, inner: _Inner, messages: Sequence[ChatMessage]
+        self, inner: _InnerGenerator, messages: Sequence[ChatMessage]
     ) -> AsyncGenerator[StreamingChunk | dict[str, Any]]:
         """Yield the pieces of the answer that the guards release, if it is streamed; then the output."""
         running = running_now.get()
         within = running if running is not None and running.host is self.host else None
         request = self.host.open() if within is None else within.request
-        inner.forms = forms = Forms() if within is None else within.forms
-        written = StreamWriter(ComponentInfo(_type_name(self.generator), getattr(self, "__component_name__", None)))
+        inner.forms = forms = HaystackMessages() if within is None else within.forms
+        written = HaystackStreamWriter(
+            ComponentInfo(_type_name(self.generator), getattr(self, "__component_name__", None))
+        )
         try:
             async with aclosing(request.answers(inner.call(messages))) as chunks:
                 async for chunk in chunks:
@@ -273,7 +275,7 @@ def _refuse_answered(request: HostRequest, tools: Mapping[str, Tool]) -> None:
             )
 
 
-class _Inner:
+class _InnerGenerator:
     """The chat generator of the framework as the stages call it, for one request.
 
     Attributes:
@@ -293,7 +295,7 @@ class _Inner:
         awaits: bool,
     ) -> None:
         self.streams = streams
-        self.forms = Forms()
+        self.forms = HaystackMessages()
         self._generator = guarded.generator
         self._accepts = guarded._accepts
         self._settings = settings
@@ -322,7 +324,7 @@ class _Inner:
         return ModelCall(self, said, specs, settings=freeze(settings), live=self.streams)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk]:
-        reader = AnswerReader()
+        reader = HaystackAnswerReader()
         inputs = self._inputs(request)
         self._result = None
         if self.streams and "streaming_callback" in self._accepts:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.messages import Part, Role
 
 
-class Forms:
+class HaystackMessages:
     """The messages of one request, both ways. What nobody has changed is written as the object that was read.
 
     Attributes:
@@ -58,10 +58,10 @@ class Forms:
 
     def read(self, messages: Iterable[ChatMessage], trusted: str | None = None) -> list[Message]:
         """Return each message as one of ours. System messages count as input, except the trusted one."""
-        ids = CallIds()
+        ids = HaystackCallIds()
         return [self._read(message, ids, trusted) for message in messages]
 
-    def _read(self, message: ChatMessage, ids: CallIds, trusted: str | None) -> Message:
+    def _read(self, message: ChatMessage, ids: HaystackCallIds, trusted: str | None) -> Message:
         number = self._numbers.get(id(message))
         if number is None:
             number = self._numbers[id(message)] = len(self._originals)
@@ -83,7 +83,7 @@ class Forms:
         number = message.metadata.get(_NUMBER)
         if isinstance(number, int) and number < len(self._originals):
             original = self._originals[number]
-            before = tuple(parts_of(original, CallIds()))
+            before = tuple(parts_of(original, HaystackCallIds()))
             same = _without_ids(before) == _without_ids(message.parts)
             yield original if same else self.changed(original, before, message.parts)
             return
@@ -135,7 +135,7 @@ class Forms:
 _NUMBER = "haystack-number"
 
 
-class CallIds:
+class HaystackCallIds:
     """Gives calls ids where the model gave none; results get those of the calls of the same tool, in order."""
 
     def __init__(self) -> None:
@@ -157,7 +157,7 @@ class CallIds:
         return result.origin.id or (waiting.pop(0) if waiting else self.of_call(result.origin))
 
 
-def parts_of(message: ChatMessage, ids: CallIds) -> Iterator[Part]:
+def parts_of(message: ChatMessage, ids: HaystackCallIds) -> Iterator[Part]:
     """Yield the parts of a message, and as data the texts that stand beside them."""
     for item in message._content:
         yield _part(item, ids)
@@ -169,7 +169,7 @@ def parts_of(message: ChatMessage, ids: CallIds) -> Iterator[Part]:
         yield DataPart(_EXTRAS, extras)
 
 
-def _part(item: Any, ids: CallIds) -> Part:
+def _part(item: Any, ids: HaystackCallIds) -> Part:
     if isinstance(item, TextContent):
         return TextPart(item.text)
     if isinstance(item, ReasoningContent):
@@ -302,7 +302,7 @@ def merged(said: ChatMessage | None, parts: Sequence[Part]) -> ChatMessage:
     """Return an answer with these parts; what is the same as in what the model said stays as it is."""
     if said is None:
         return _new("assistant", [_content(part) for part in parts if not isinstance(part, (DataPart, UnknownPart))])
-    same = _said(parts_of(said, CallIds())) == _said(parts)
+    same = _said(parts_of(said, HaystackCallIds())) == _said(parts)
     given, left = _extras(said), data_of(parts, _EXTRAS)
     if same and left == given:
         return said

@@ -9,7 +9,7 @@ from haystack.core.serialization import default_to_dict
 from haystack.dataclasses import ChatMessage
 
 from penstock.engine.values.tripwire import Tripwire
-from penstock.workflows.adapters.haystack.messages import Forms
+from penstock.workflows.adapters.haystack.messages import HaystackMessages
 from penstock.workflows.adapters.haystack.stored import Named, loaded
 from penstock.workflows.hosting import Host, HostSupport
 from penstock.workflows.hosting.without_await import wait_for
@@ -63,7 +63,7 @@ class GuardRouter:
     async def run_async(self, messages: list[ChatMessage] | None = None, text: str | None = None) -> dict[str, Any]:
         """Do the same in an event loop."""
         given = {"messages": messages, "text": None if text is None else [ChatMessage.from_user(text)]}
-        request, forms, left = self.host.open(), Forms(), dict[str, Any]()
+        request, forms, left = self.host.open(), HaystackMessages(), dict[str, Any]()
         try:
             read = {name: forms.read(said) for name, said in given.items() if said is not None}
             await request.begin([one for said in read.values() for one in said])

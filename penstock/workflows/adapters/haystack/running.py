@@ -1,4 +1,4 @@
-"""`Running`: one run of a guarded agent."""
+"""`HaystackRun`: one run of a guarded agent."""
 
 # pyright: reportPrivateUsage=false
 # Haystack's messages have no other list of all that they hold than ``_content``.
@@ -14,7 +14,7 @@ from haystack.components.agents.state import replace_values
 from haystack.dataclasses import ChatMessage, ChatRole, StreamingChunk, ToolCall, ToolCallResult
 
 from penstock.engine.values.frozen import freeze, thaw
-from penstock.workflows.adapters.haystack.messages import Forms, content_of, jsonable, plain, put
+from penstock.workflows.adapters.haystack.messages import HaystackMessages, content_of, jsonable, plain, put
 from penstock.workflows.hosting.without_await import wait_for
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from penstock.workflows.hosting import Host
 
 
-class Running:
+class HaystackRun:
     """One run of a guarded agent.
 
     Attributes:
@@ -41,7 +41,7 @@ class Running:
     def __init__(self, host: Host, trusted: str | None, own_keys: Sequence[str]) -> None:
         self.host = host
         self.request = host.open()
-        self.forms = Forms()
+        self.forms = HaystackMessages()
         self.trusted = trusted
         self.asked: dict[str, Any] = {}
         self._keys = own_keys
@@ -215,7 +215,7 @@ class Running:
 RELEASED = "penstock_released"
 """The attribute of a callback that holds the one for what guards have released."""
 
-running_now: ContextVar[Running | None] = ContextVar("penstock_haystack_run", default=None)
+running_now: ContextVar[HaystackRun | None] = ContextVar("penstock_haystack_run", default=None)
 
 
 def replace_messages(state: State, before: Sequence[ChatMessage], after: list[ChatMessage]) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class TextPlace:
+class BlockPlace:
     """Where a text stands in the blocks of LangChain's messages.
 
     Attributes:
@@ -44,20 +44,20 @@ class TextPlace:
         return {"type": self.block, self.key: text if self.number is None else listed, "index": self.index}
 
 
-def text_places(block: Any, number: int) -> list[tuple[str, TextPlace, str]]:
+def text_places(block: Any, number: int) -> list[tuple[str, BlockPlace, str]]:
     """Return the kind, the place and the text of each text in a block; none for blocks of other kinds."""
     if not isinstance(block, dict):
         return []
     given = cast("dict[str, Any]", block)
     kind, index = given.get("type"), given.get("index", number)
     if kind == "text" and isinstance(given.get("text"), str):
-        return [("text", TextPlace("text", "text", index), given["text"])]
+        return [("text", BlockPlace("text", "text", index), given["text"])]
     for name in ("thinking", "reasoning"):
         if kind == name and isinstance(given.get(name), str):
-            return [("reasoning", TextPlace(name, name, index), given[name])]
+            return [("reasoning", BlockPlace(name, name, index), given[name])]
     listed: Sequence[Any] = given["summary"] if kind == "reasoning" and is_array(given.get("summary")) else ()
     return [
-        ("reasoning", TextPlace("reasoning", "summary", index, one.get("index", place)), one["text"])
+        ("reasoning", BlockPlace("reasoning", "summary", index, one.get("index", place)), one["text"])
         for place, one in enumerate(listed)
         if is_object(one) and isinstance(one.get("text"), str)
     ]

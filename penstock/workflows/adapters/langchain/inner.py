@@ -17,8 +17,8 @@ from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import freeze, thaw
 from penstock.engine.values.model import ToolSpec
 from penstock.formats.wire import is_object
-from penstock.workflows.adapters.langchain.messages import Written, read
-from penstock.workflows.adapters.langchain.reading import AnswerReader
+from penstock.workflows.adapters.langchain.messages import WrittenMessages, read
+from penstock.workflows.adapters.langchain.reading import LangChainAnswerReader
 from penstock.workflows.hosting import PLAIN_SETTINGS, ModelCall
 from penstock.workflows.hosting.without_await import in_threads
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.model import ModelRequest as PreparedRequest
 
 
-class InnerModel:
+class InnerChatModel:
     """The model of the framework as the stages call it, for one request.
 
     Args:
@@ -60,14 +60,14 @@ class InnerModel:
         awaits: bool,
     ) -> None:
         self.streams = streams
-        self.reader = AnswerReader()
+        self.reader = LangChainAnswerReader()
         self._model = model
         self._stop = stop
         self._options = options
         self._awaits = awaits
         self._binds = tools is not None
         self._tools = {spec.name: (tool, spec) for tool in tools or () for spec in [_spec(tool)]}
-        self._write: Callable[[], Written] = lambda: Written((), (), ())
+        self._write: Callable[[], WrittenMessages] = lambda: WrittenMessages((), (), ())
 
     @property
     def name(self) -> str:
@@ -83,7 +83,7 @@ class InnerModel:
             left: returns what the run holds of them.
         """
         said = read(messages)
-        self._write = lambda: Written(messages, said, left(said))
+        self._write = lambda: WrittenMessages(messages, said, left(said))
         settings = {name: item for name, item in self._options.items() if name in PLAIN_SETTINGS}
         return ModelCall(
             self,
@@ -96,7 +96,7 @@ class InnerModel:
     async def stream(self, request: PreparedRequest) -> AsyncGenerator[Chunk]:
         model, options = self._bound(request)
         messages = self._write()(request.messages)
-        reader = self.reader = AnswerReader()
+        reader = self.reader = LangChainAnswerReader()
         if not (self.streams and _can_stream(model)):
             if self._awaits:
                 result = await model._agenerate_with_cache(messages, self._stop, None, **options)

@@ -59,7 +59,7 @@ def _read_one(message: BaseMessage) -> Message:
 # To LangChain
 
 
-class Written:
+class WrittenMessages:
     """Messages of a run as LangChain's: those that nothing has changed are the ones that it gave.
 
     Args:

@@ -15,8 +15,8 @@ from pydantic import ConfigDict
 
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.values.errors import UsageError
-from penstock.workflows.adapters.langchain.inner import InnerModel, model_name_of
-from penstock.workflows.adapters.langchain.writing import AnswerWriter
+from penstock.workflows.adapters.langchain.inner import InnerChatModel, model_name_of
+from penstock.workflows.adapters.langchain.writing import LangChainAnswerWriter
 from penstock.workflows.hosting import Host, HostSupport
 from penstock.workflows.hosting.without_await import each, wait_for
 
@@ -119,9 +119,9 @@ class GuardedChatModel(BaseChatModel):
 
     def _inner(
         self, stop: list[str] | None, options: Mapping[str, Any], *, streams: bool = False, awaits: bool = True
-    ) -> InnerModel:
+    ) -> InnerChatModel:
         given = {**self.bound_options, **options}
-        return InnerModel(self.inner, self.bound_tools, stop, given, streams=streams, awaits=awaits)
+        return InnerChatModel(self.inner, self.bound_tools, stop, given, streams=streams, awaits=awaits)
 
     async def _agenerate(
         self,
@@ -166,17 +166,19 @@ class GuardedChatModel(BaseChatModel):
                 run_manager.on_llm_new_token(piece.text, chunk=piece)
             yield piece
 
-    async def _whole(self, inner: InnerModel, messages: Sequence[BaseMessage]) -> ChatResult:
+    async def _whole(self, inner: InnerChatModel, messages: Sequence[BaseMessage]) -> ChatResult:
         [piece] = [piece async for piece in self._pieces(inner, messages)]
         chunk = cast("AIMessageChunk", piece.message)
         told = {name: getattr(chunk, name) for name in AIMessage.model_fields if name != "type"}
         return ChatResult(generations=[ChatGeneration(message=AIMessage(**told))])
 
-    async def _pieces(self, inner: InnerModel, messages: Sequence[BaseMessage]) -> AsyncGenerator[ChatGenerationChunk]:
+    async def _pieces(
+        self, inner: InnerChatModel, messages: Sequence[BaseMessage]
+    ) -> AsyncGenerator[ChatGenerationChunk]:
         """Yield the pieces of the answer as the guards release them; a single one where nothing is streamed."""
         self.calls.append(True)
         request: HostRequest = self.request or self.host.open()
-        written = AnswerWriter(lambda: inner.reader)
+        written = LangChainAnswerWriter(lambda: inner.reader)
         try:
             async with aclosing(request.answers(inner.call(messages, request.current))) as chunks:
                 async for chunk in chunks:

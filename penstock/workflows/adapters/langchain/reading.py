@@ -17,7 +17,7 @@ from penstock.engine.values.frozen import freeze, thaw
 from penstock.engine.values.messages import DataPart, FilePart, ReasoningPart, TextPart, ToolPart
 from penstock.formats.wire import is_object, without_empty
 from penstock.workflows.adapters.langchain.blocks import (
-    TextPlace,
+    BlockPlace,
     are_counts,
     body_of,
     extras_of,
@@ -61,7 +61,7 @@ PLAIN_FACTS = frozenset(
 """What providers report that repeats nothing of an answer; logprobs, for example, do."""
 
 
-class AnswerReader:
+class LangChainAnswerReader:
     """Reads one answer of the inner model.
 
     Attributes:
@@ -71,7 +71,7 @@ class AnswerReader:
 
     def __init__(self) -> None:
         self.whole: AIMessageChunk | None = None
-        self.places: dict[str, TextPlace] = {}
+        self.places: dict[str, BlockPlace] = {}
         self._begun: dict[str, str] = {}
 
     def read(self, generation: ChatGeneration) -> Iterator[Chunk]:
@@ -139,7 +139,7 @@ def parts_of(message: AIMessage) -> list[Part]:
     return [*texts, *_files(message), *data, *_calls(message)]
 
 
-def texts_in(message: AIMessage) -> Iterator[tuple[str, str, TextPlace | None, str]]:
+def texts_in(message: AIMessage) -> Iterator[tuple[str, str, BlockPlace | None, str]]:
     """Yield the kind, the id of the chunks, the place and the text of each text."""
     reasoning = message.additional_kwargs.get(REASONING_FIELD)
     if isinstance(reasoning, str) and reasoning:

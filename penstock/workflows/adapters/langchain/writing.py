@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.frozen import Value
-    from penstock.workflows.adapters.langchain.reading import AnswerReader
+    from penstock.workflows.adapters.langchain.reading import LangChainAnswerReader
     from penstock.workflows.hosting import HostRequest
 
 
-class AnswerWriter:
+class LangChainAnswerWriter:
     """Writes the answer as the guards release it: pieces of text, and behind them the rest.
 
     Args:
         reader: returns the reader of the model's answer.
     """
 
-    def __init__(self, reader: Callable[[], AnswerReader]) -> None:
+    def __init__(self, reader: Callable[[], LangChainAnswerReader]) -> None:
         self._reader = reader
         self._shown = False
 

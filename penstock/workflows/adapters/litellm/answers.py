@@ -51,7 +51,7 @@ _REPEATED = {"content": "text", "refusal": "text", "reasoning_content": "reasoni
 """The fields of a message that its provider's fields repeat, and the kind of their text."""
 
 
-class AnswerReader:
+class LiteLLMAnswerReader:
     """Reads one answer, whole or in pieces.
 
     Attributes:
@@ -251,19 +251,19 @@ def _in_fields(item: Json) -> Json:
     return {**item, "content": text or None, **({"images": images} if images else {})}
 
 
-def finish_reason(answer: Message, reader: AnswerReader, request: HostRequest) -> str:
+def finish_reason(answer: Message, reader: LiteLLMAnswerReader, request: HostRequest) -> str:
     """Return why an answer ended, in OpenAI's words."""
     called = any(isinstance(part, ToolPart) for part in answer.parts)
     given = reader.finish_reason or FINISH_REASONS.get(request.finish_reason, "stop")
     return "stop" if given == "tool_calls" and not called else given
 
 
-def usage_of(reader: AnswerReader, request: HostRequest, attempts: int) -> Json | None:
+def usage_of(reader: LiteLLMAnswerReader, request: HostRequest, attempts: int) -> Json | None:
     """Return the tokens of all attempts, rejected ones included."""
     return reader.usage if attempts <= 1 else write_usage(request.usage)
 
 
-def response_of(answer: Message, reader: AnswerReader, request: HostRequest, attempts: int) -> tuple[Any, Json]:
+def response_of(answer: Message, reader: LiteLLMAnswerReader, request: HostRequest, attempts: int) -> tuple[Any, Json]:
     """Return LiteLLM's response with an answer as the guards left it, and the message in it.
 
     It is the response of the model, if it says the same.
@@ -281,7 +281,7 @@ def response_of(answer: Message, reader: AnswerReader, request: HostRequest, att
     return made, message
 
 
-class StreamWriter:
+class LiteLLMStreamWriter:
     """Writes an answer as the guards release it: pieces of text, then the calls and what stands beside, and the finish.
 
     Args:
@@ -293,7 +293,7 @@ class StreamWriter:
         self._begun = False
         self._refusals: set[str] = set()
 
-    def pieces(self, chunk: Chunk, reader: AnswerReader) -> Iterator[Any]:
+    def pieces(self, chunk: Chunk, reader: LiteLLMAnswerReader) -> Iterator[Any]:
         """Yield the piece for a chunk of text; nothing for others."""
         if chunk.type == "text-start" and chunk.payload.get("refusal"):
             self._refusals.add(chunk.id)
@@ -303,7 +303,7 @@ class StreamWriter:
         yield self._piece({text if chunk.type == "text-delta" else "reasoning_content": chunk.text}, reader)
 
     def rest(
-        self, answer: Message, reader: AnswerReader, request: HostRequest, attempts: int
+        self, answer: Message, reader: LiteLLMAnswerReader, request: HostRequest, attempts: int
     ) -> tuple[list[Any], Json]:
         """Return the pieces after the text, and the whole message."""
         message = reader.message(answer)
@@ -319,7 +319,9 @@ class StreamWriter:
             made.append(self._piece({}, reader, {"usage": usage}))
         return made, message
 
-    def _piece(self, delta: Json, reader: AnswerReader, more: Json | None = None, choice: Json | None = None) -> Any:
+    def _piece(
+        self, delta: Json, reader: LiteLLMAnswerReader, more: Json | None = None, choice: Json | None = None
+    ) -> Any:
         if not self._begun:
             self._begun = True
             delta = {"role": "assistant", **delta}

@@ -15,7 +15,7 @@ from penstock.formats.wire import has_text, is_array, is_object
 from penstock.models.openai.providers import ANY
 from penstock.models.openai.requests import body_of
 from penstock.models.openai.wire import object_of, strict_json
-from penstock.workflows.adapters.litellm.messages import PARAMETERS, Forms, data_of, plain, readable, restored
+from penstock.workflows.adapters.litellm.messages import PARAMETERS, LiteLLMMessages, data_of, plain, readable, restored
 from penstock.workflows.hosting import PLAIN_SETTINGS, ModelCall
 from penstock.workflows.web.client_request import read_response_format, read_tool_choice
 
@@ -45,7 +45,7 @@ class Called:
         UsageError: the arguments ask for what guards cannot read.
     """
 
-    def __init__(self, given: Mapping[str, Any], forms: Forms, *, from_client: bool = False) -> None:
+    def __init__(self, given: Mapping[str, Any], forms: LiteLLMMessages, *, from_client: bool = False) -> None:
         self.given = given
         self.model = str(given.get("model") or "")
         self.streams = bool(given.get("stream"))
@@ -226,7 +226,7 @@ async def with_checked_results(request: HostRequest, messages: Any, known: froze
     start = max((at + 1 for at, role in enumerate(roles) if role == "assistant"), default=len(items))
     if not any(role == "tool" for role in roles[start:]):
         return messages
-    Forms().read(messages, from_client=False)  # so that the lines below need not ask what they find
+    LiteLLMMessages().read(messages, from_client=False)  # so that the lines below need not ask what they find
     calls: dict[Any, Json] = {call.get("id"): call for call in items[start - 1].get("tool_calls") or ()}
     left = list(messages)
     for at in range(start, len(items)):

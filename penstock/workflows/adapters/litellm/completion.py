@@ -12,9 +12,9 @@ import anyio.to_thread
 
 from penstock.engine.values.frozen import freeze, thaw
 from penstock.engine.values.messages import Message, ToolPart
-from penstock.workflows.adapters.litellm.answers import AnswerReader, StreamWriter, response_of
+from penstock.workflows.adapters.litellm.answers import LiteLLMAnswerReader, LiteLLMStreamWriter, response_of
 from penstock.workflows.adapters.litellm.call import Called, arguments_of, content_of, with_checked_results
-from penstock.workflows.adapters.litellm.messages import Forms, plain
+from penstock.workflows.adapters.litellm.messages import LiteLLMMessages, plain
 from penstock.workflows.adapters.litellm.theirs import litellm, types
 from penstock.workflows.adapters.litellm.verdicts import GuardBlockedError
 from penstock.workflows.hosting import Host, HostRequest, HostSupport, raised_as
@@ -125,7 +125,7 @@ class GuardedRequest:
         self._target = target
         self._runs_tools = runs_tools
         self._request: HostRequest = host.open()
-        self._forms = Forms()
+        self._forms = LiteLLMMessages()
         self._asked: frozenset[str] = frozenset()
         self.run = self._request.run
 
@@ -142,7 +142,7 @@ class GuardedRequest:
         return wait_for(self._response(given, awaits=False))
 
     async def _response(self, given: Json, awaits: bool) -> Any:  # noqa: FBT001
-        called = _Inner(self._target, given, self._forms, awaits)
+        called = _InnerCompletion(self._target, given, self._forms, awaits)
         with raised_as(GuardBlockedError):
             await self._check_results(called)
             answer = await self._request.whole_answer(called.call(called))
@@ -152,8 +152,8 @@ class GuardedRequest:
 
     async def pieces(self, given: Json, awaits: bool) -> AsyncGenerator[Any]:  # noqa: FBT001
         """Yield the pieces of an answer as the guards release them."""
-        called = _Inner(self._target, given, self._forms, awaits)
-        writer = StreamWriter(called.model)
+        called = _InnerCompletion(self._target, given, self._forms, awaits)
+        writer = LiteLLMStreamWriter(called.model)
         with raised_as(GuardBlockedError):
             await self._check_results(called)
             async with aclosing(self._request.answers(called.call(called))) as chunks:
@@ -167,12 +167,12 @@ class GuardedRequest:
         for piece in pieces:
             yield piece
 
-    async def _check_results(self, called: _Inner) -> None:
+    async def _check_results(self, called: _InnerCompletion) -> None:
         given = called.given
         messages = await with_checked_results(self._request, given["messages"], self._asked)
         called.given = {**given, "messages": messages}
 
-    def _note(self, answer: Message, message: Json, called: _Inner) -> None:
+    def _note(self, answer: Message, message: Json, called: _InnerCompletion) -> None:
         if not self._runs_tools:
             called.refuse_answered(answer)
         if answer.id:
@@ -240,7 +240,7 @@ class GuardedRequest:
         wait_for(self._request.close(error))
 
 
-class _Inner(Called):
+class _InnerCompletion(Called):
     """A completion of LiteLLM as the stages call it; it may be called several times.
 
     Attributes:
@@ -248,9 +248,9 @@ class _Inner(Called):
         attempts: how often the model was called.
     """
 
-    def __init__(self, target: Any, given: Json, forms: Forms, awaits: bool) -> None:  # noqa: FBT001
+    def __init__(self, target: Any, given: Json, forms: LiteLLMMessages, awaits: bool) -> None:  # noqa: FBT001
         super().__init__(given, forms)
-        self.reader = AnswerReader()
+        self.reader = LiteLLMAnswerReader()
         self.attempts = 0
         self._target = target
         self._awaits = awaits
@@ -263,7 +263,7 @@ class _Inner(Called):
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk]:
         """Yield the answer of the model."""
         self.attempts += 1
-        reader = self.reader = AnswerReader()
+        reader = self.reader = LiteLLMAnswerReader()
         async with self._answer(self.left(request)) as pieces:
             async for piece in pieces:
                 for chunk in reader.read(piece):

@@ -1,4 +1,4 @@
-"""`Exchange`: one chat completion of LiteLLM's proxy, in two halves: its request, and its answer.
+"""`ProxyExchange`: one chat completion of LiteLLM's proxy, in two halves: its request, and its answer.
 
 Also check requests whose answers hold no text: `check_input`.
 """
@@ -15,9 +15,9 @@ from penstock.engine.values.errors import MessageError, UsageError, without_text
 from penstock.engine.values.messages import Message
 from penstock.engine.values.tripwire import BlockedError
 from penstock.formats.wire import is_array
-from penstock.workflows.adapters.litellm.answers import AnswerReader, StreamWriter, response_of
+from penstock.workflows.adapters.litellm.answers import LiteLLMAnswerReader, LiteLLMStreamWriter, response_of
 from penstock.workflows.adapters.litellm.call import Called, with_checked_results
-from penstock.workflows.adapters.litellm.messages import Forms
+from penstock.workflows.adapters.litellm.messages import LiteLLMMessages
 from penstock.workflows.adapters.litellm.verdicts import RefusalError, blocked, failed
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from penstock.workflows.hosting import Host, OutsideCall
 
 
-class Exchange:
+class ProxyExchange:
     """One chat completion of the proxy: a request, and its answer.
 
     Raises:
@@ -41,11 +41,11 @@ class Exchange:
     def __init__(self, host: Host, data: Json) -> None:
         self._data = data
         try:
-            self._called = Called(data, Forms(), from_client=True)
+            self._called = Called(data, LiteLLMMessages(), from_client=True)
         except UsageError as error:
             raise RefusalError(str(error), code="unguarded_call") from error
         self._request = host.open()
-        self._reader = AnswerReader()
+        self._reader = LiteLLMAnswerReader()
         self._failure: BaseException | None = None
         self._outside: OutsideCall | None = None
         self._answered = False
@@ -104,7 +104,7 @@ class Exchange:
         Raises:
             RefusalError: a guard stopped the request.
         """
-        writer = StreamWriter(self._called.model)
+        writer = LiteLLMStreamWriter(self._called.model)
         with self._refusals():
             try:
                 async with aclosing(self._answers(response)) as chunks:

@@ -10,7 +10,7 @@ from uuid import uuid4
 from penstock.engine.execution.boundary import log
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.formats.wire import is_array, is_object
-from penstock.workflows.adapters.litellm.exchange import Exchange, check_input
+from penstock.workflows.adapters.litellm.exchange import ProxyExchange, check_input
 from penstock.workflows.adapters.litellm.theirs import PRE_CALL, CustomGuardrail, types
 from penstock.workflows.adapters.litellm.verdicts import (
     RefusalError,
@@ -120,7 +120,7 @@ class GuardrailOfProxy(CustomGuardrail):
             guardrail_name=guardrail_name or self.host.name, event_hook=modes, default_on=default_on, **kwargs
         )
         self._key = f"penstock_{uuid4().hex}"
-        self._open: dict[str, Exchange | None] = {}
+        self._open: dict[str, ProxyExchange | None] = {}
         self._begun: set[str] = set()
         """The tokens of requests that were checked, until their tasks end: LiteLLM may call a model again."""
 
@@ -136,10 +136,10 @@ class GuardrailOfProxy(CustomGuardrail):
             await self._note(data, await self._checked(data, call_type))
         return data
 
-    async def _checked(self, data: Json, call_type: str) -> Exchange | None:
+    async def _checked(self, data: Json, call_type: str) -> ProxyExchange | None:
         """Check a request; return what waits for its answer, None if that holds no text."""
         if call_type in _COMPLETIONS:
-            exchange = Exchange(self.host, data)
+            exchange = ProxyExchange(self.host, data)
             await exchange.begin()
             return exchange
         if call_type in self.unguarded:
@@ -208,7 +208,7 @@ class GuardrailOfProxy(CustomGuardrail):
 
     # The requests that wait for their answers
 
-    async def _note(self, data: Json, exchange: Exchange | None) -> None:
+    async def _note(self, data: Json, exchange: ProxyExchange | None) -> None:
         before = self._open.pop(self._token(data), None)
         if before is not None:  # LiteLLM tries the request again, for another model
             await before.close()
@@ -235,7 +235,7 @@ class GuardrailOfProxy(CustomGuardrail):
                 return str(found[self._key])
         return ""
 
-    def _take(self, data: Json) -> Exchange | None:
+    def _take(self, data: Json) -> ProxyExchange | None:
         """Return the exchange of a request; None for one whose answer holds no text.
 
         Raises:

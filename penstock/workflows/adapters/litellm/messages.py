@@ -151,7 +151,7 @@ def written(message: Message) -> list[Json]:
     return openai_chat.write([message.with_parts(parts)])
 
 
-class Forms:
+class LiteLLMMessages:
     """The messages of one request, both ways. What nobody has changed is written as it was given."""
 
     def __init__(self) -> None:

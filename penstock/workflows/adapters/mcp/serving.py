@@ -175,7 +175,7 @@ class GuardProxy:
         self._headers: HeaderMaps = {}
         self._tools: dict[str, bool] = {}  # shared, since requests without a session have no other place
         self._group: TaskGroup | None = None
-        self._sessions: dict[str, _Session] = {}
+        self._sessions: dict[str, _ProxySession] = {}
         self._shared: SharedConnection | None = None
         self._starting = anyio.Lock()
 
@@ -350,7 +350,7 @@ class GuardProxy:
             await problem("Bad Request: Missing session ID", 400)(request.scope, receive, send)
             return
         transport = StreamableHTTPServerTransport(uuid4().hex, idle_timeout=self._idle_seconds)
-        session = _Session(transport, request.scope.get("user"))
+        session = _ProxySession(transport, request.scope.get("user"))
         self._sessions[transport.mcp_session_id or ""] = session
         status = 500
 
@@ -366,7 +366,7 @@ class GuardProxy:
             if status >= HTTPStatus.BAD_REQUEST:
                 await self._end_session(session)
 
-    async def _run_session(self, session: _Session, *, task_status: TaskStatus[None]) -> None:
+    async def _run_session(self, session: _ProxySession, *, task_status: TaskStatus[None]) -> None:
         transport = session.transport
         try:
             async with transport.connect() as streams:
@@ -379,7 +379,7 @@ class GuardProxy:
         finally:
             await self._end_session(session)
 
-    async def _end_session(self, session: _Session) -> None:
+    async def _end_session(self, session: _ProxySession) -> None:
         self._sessions.pop(session.transport.mcp_session_id or "", None)
         if not session.transport.is_terminated:
             with anyio.CancelScope(shield=True):
@@ -432,7 +432,7 @@ class GuardProxy:
 
 
 @dataclass(eq=False)
-class _Session:
+class _ProxySession:
     """A session of an HTTP client. Only who opened it may use it."""
 
     transport: StreamableHTTPServerTransport

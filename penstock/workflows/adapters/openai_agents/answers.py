@@ -84,7 +84,7 @@ def _entry_rest(entry: Any) -> Any:
     }
 
 
-class AnswerReader:
+class AgentsAnswerReader:
     """Reads one answer: the events as they come, then what of its items they have not said.
 
     Attributes:

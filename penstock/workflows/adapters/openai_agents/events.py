@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from agents import Usage
 
     from penstock.engine.values.chunks import Chunk
-    from penstock.workflows.adapters.openai_agents.answers import AnswerReader
+    from penstock.workflows.adapters.openai_agents.answers import AgentsAnswerReader
 
 
 class EventWriter:
@@ -50,7 +50,7 @@ class EventWriter:
         self._key = ("", "")
         self._text = ""
 
-    def events(self, chunk: Chunk, reader: AnswerReader) -> Iterator[Any]:
+    def events(self, chunk: Chunk, reader: AgentsAnswerReader) -> Iterator[Any]:
         """Yield the events of a piece of text; nothing for other chunks."""
         if chunk.type not in ("text-delta", "reasoning-delta") or not chunk.text:
             return

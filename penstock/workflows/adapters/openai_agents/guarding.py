@@ -13,7 +13,7 @@ from agents import Agent, GuardrailFunctionOutput, Handoff, Model, OutputGuardra
 from agents.run_config import ModelInputData
 
 from penstock.engine.values.errors import UsageError
-from penstock.workflows.adapters.openai_agents.model import GuardedModel, GuardedProvider, guarded
+from penstock.workflows.adapters.openai_agents.model import GuardedAgentsModel, GuardedProvider, guarded
 from penstock.workflows.adapters.openai_agents.running import guarding_now, running_now
 from penstock.workflows.adapters.openai_agents.tools import guard_computer, guard_tool
 
@@ -36,7 +36,7 @@ def _guarded_class(kind: Any) -> Any:
 
         @model.setter
         def model(self, value: Any) -> None:
-            self.__dict__["model"] = value.inner if isinstance(value, GuardedModel) else value
+            self.__dict__["model"] = value.inner if isinstance(value, GuardedAgentsModel) else value
 
         async def get_all_tools(self, run_context: RunContextWrapper[Any]) -> list[Tool]:
             """Return the tools, guarded. The SDK asks for them at the beginning of each turn."""

@@ -1,4 +1,4 @@
-"""`GuardedModel`: a model of the SDK whose answers pass the guards. Outside of a guarded run it passes all on."""
+"""`GuardedAgentsModel`: a model of the SDK whose answers pass the guards. Outside of a guarded run it passes all on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import freeze, thaw
 from penstock.engine.values.messages import Message
 from penstock.engine.values.model import ToolSpec
-from penstock.workflows.adapters.openai_agents.answers import AnswerReader, as_output, items_of
+from penstock.workflows.adapters.openai_agents.answers import AgentsAnswerReader, as_output, items_of
 from penstock.workflows.adapters.openai_agents.events import EventWriter
 from penstock.workflows.adapters.openai_agents.items import plain
 from penstock.workflows.adapters.openai_agents.prompts import PromptVariables
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from penstock.workflows.adapters.openai_agents.running import Guarding
 
 
-class GuardedModel(Model):
+class GuardedAgentsModel(Model):
     """A model whose answers pass the guards of the run that calls it.
 
     Attributes:
@@ -125,7 +125,7 @@ class _Called:
     guarding: Guarding
     streams: bool
     usage: Usage = field(default_factory=Usage)
-    reader: AnswerReader = field(default_factory=AnswerReader)
+    reader: AgentsAnswerReader = field(default_factory=AgentsAnswerReader)
     variables: PromptVariables = field(default_factory=PromptVariables)
     id: str | None = None
     request_id: str | None = None
@@ -178,7 +178,7 @@ class _Called:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk]:
         asked = self._asked(request)
-        self.reader = AnswerReader()
+        self.reader = AgentsAnswerReader()
         used = Usage()
         if self.streams:
             objects: list[Any] = []
@@ -269,6 +269,6 @@ class GuardedProvider(ModelProvider):
         await self.inner.aclose()
 
 
-def guarded(model: Model) -> GuardedModel:
+def guarded(model: Model) -> GuardedAgentsModel:
     """Return a model, guarded; it is guarded once."""
-    return model if isinstance(model, GuardedModel) else GuardedModel(model)
+    return model if isinstance(model, GuardedAgentsModel) else GuardedAgentsModel(model)

@@ -141,7 +141,7 @@ async def _before(data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
         return ToolGuardrailFunctionOutput.allow()
     context = data.context
     given, _ = read_arguments(context.tool_arguments)
-    call = _Call(context.tool_name, context.tool_call_id, given)
+    call = _GuardedToolCall(context.tool_name, context.tool_call_id, given)
     answer = await call.answered(guarding)
     return ToolGuardrailFunctionOutput.allow() if answer is None else ToolGuardrailFunctionOutput.reject_content(answer)
 
@@ -160,7 +160,7 @@ async def _after(data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:
 async def _result_left(guarding: Guarding, data: ToolInputGuardrailData, said: Any) -> Any:
     context = data.context
     given, _ = read_arguments(context.tool_arguments)
-    return await _Call(context.tool_name, context.tool_call_id, given).result_left(guarding, said)
+    return await _GuardedToolCall(context.tool_name, context.tool_call_id, given).result_left(guarding, said)
 
 
 _BEFORE = ToolInputGuardrail[Any](_before, name="penstock")
@@ -175,7 +175,7 @@ def _text(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class _Call:
+class _GuardedToolCall:
     """A call of a tool.
 
     Attributes:
@@ -238,7 +238,7 @@ class _Wrapped:
         return getattr(self.inner, name)
 
 
-async def _passed(call: _Call, work: Callable[[], Any], write: Callable[[Any], T]) -> T:
+async def _passed(call: _GuardedToolCall, work: Callable[[], Any], write: Callable[[Any], T]) -> T:
     """Do the work of a call, and return its result as the guards left it.
 
     Args:
@@ -295,7 +295,7 @@ class _CustomWork(_Wrapped):
     """What a custom tool calls."""
 
     async def __call__(self, context: ToolContext[Any], given: str) -> Any:
-        call = _Call(self.tool.name, context.tool_call_id, given)
+        call = _GuardedToolCall(self.tool.name, context.tool_call_id, given)
         return await _told_later(_passed(call, partial(self._said, context, given), _text))
 
     async def _said(self, context: ToolContext[Any], given: str) -> str:
@@ -310,7 +310,7 @@ class _ShellWork(_Wrapped):
     """What a shell tool calls."""
 
     async def __call__(self, request: ShellCommandRequest) -> str | ShellResult:
-        call = _Call(self.tool.name, request.data.call_id, to_jsonable_python(asdict(request.data.action)))
+        call = _GuardedToolCall(self.tool.name, request.data.call_id, to_jsonable_python(asdict(request.data.action)))
         return await _told_later(_passed(call, partial(self.inner, request), _shell_result))
 
 
@@ -328,7 +328,7 @@ class _LocalShellWork(_Wrapped):
 
     async def __call__(self, request: LocalShellCommandRequest) -> str:
         action = to_jsonable_python(request.data.action, fallback=str)
-        call = _Call(self.tool.name, request.data.call_id, action)
+        call = _GuardedToolCall(self.tool.name, request.data.call_id, action)
         return await _passed(call, partial(self.inner, request), _text)
 
 
@@ -350,7 +350,7 @@ class _GuardedEditor(_Wrapped):
     async def _edited(self, operation: ApplyPatchOperation, work: Callable[[Any], Any]) -> Any:
         said = {name: getattr(operation, name) for name in ("type", "path", "diff", "move_to")}
         arguments = {name: value for name, value in said.items() if value is not None}
-        call = _Call(self.tool.name, f"patch_{uuid.uuid4().hex}", arguments)
+        call = _GuardedToolCall(self.tool.name, f"patch_{uuid.uuid4().hex}", arguments)
         return await _told_later(_passed(call, partial(work, operation), _patch_result))
 
 
@@ -375,7 +375,7 @@ class _Action(_Wrapped):
     async def __call__(self, *args: Any, **kwargs: Any) -> None:
         given = self.__signature__.bind(*args, **kwargs).arguments
         said = to_jsonable_python({"type": self.inner.__name__, **given}, fallback=str)
-        call = _Call(self.tool.name, f"action_{uuid.uuid4().hex}", said)
+        call = _GuardedToolCall(self.tool.name, f"action_{uuid.uuid4().hex}", said)
         await _passed(call, partial(self.inner, *args, **kwargs), _nothing)
 
 
@@ -387,7 +387,7 @@ class _Screenshots(_Wrapped):
     """What a computer makes screenshots with. Errors end the run."""
 
     async def __call__(self) -> str:
-        call = _Call(self.tool.name, f"screenshot_{uuid.uuid4().hex}", {"type": "screenshot"})
+        call = _GuardedToolCall(self.tool.name, f"screenshot_{uuid.uuid4().hex}", {"type": "screenshot"})
         image = await _passed(call, self._said, _image)
         return image["image_url"].removeprefix(_IMAGE)
 
