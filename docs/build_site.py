@@ -58,9 +58,19 @@ def nav_problems() -> list[str]:
     """What is wrong with the nav of zensical.toml: pages of docs/ it lacks, names twice, or names and there is none."""
     named = list(listed(tomllib.loads(CONFIG.read_text("utf-8"))["project"]["nav"]))
     there = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
-    problems = [f"docs/{page} is missing in the nav of zensical.toml" for page in sorted(there - {*named})]
-    problems += [f"the nav of zensical.toml names {page}, which does not exist" for page in sorted({*named} - there)]
-    return problems + [f"the nav of zensical.toml names {page} twice" for page in {*named} if named.count(page) > 1]
+    problems = [
+        f"docs/{page} is missing in the nav of zensical.toml"
+        for page in sorted(there - {*named})
+    ]
+    problems += [
+        f"the nav of zensical.toml names {page}, which does not exist"
+        for page in sorted({*named} - there)
+    ]
+    return problems + [
+        f"the nav of zensical.toml names {page} twice"
+        for page in {*named}
+        if named.count(page) > 1
+    ]
 
 
 # ----------------------------------------------------------------------------------------------------------- the pages
@@ -69,10 +79,17 @@ def nav_problems() -> list[str]:
 def copy_pages() -> None:
     """Copy docs/ without its scripts; links to files outside it become links to pages that show those files."""
     shown: set[Path] = set()
-    shutil.copytree(DOCS, PAGES, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    shutil.copytree(
+        DOCS, PAGES, ignore=shutil.ignore_patterns("*.py", "__pycache__")
+    )
     for target in sorted(PAGES.rglob("*.md")):
         source = DOCS / target.relative_to(PAGES)
-        target.write_text(links_into_site(source.read_text("utf-8"), source.parent, target.parent, shown), "utf-8")
+        target.write_text(
+            links_into_site(
+                source.read_text("utf-8"), source.parent, target.parent, shown
+            ),
+            "utf-8",
+        )
     for path in shown:
         show_file(path)
 
@@ -83,7 +100,11 @@ def links_into_site(text: str, source: Path, target: Path, shown: set[Path]) -> 
     def changed(match: re.Match[str]) -> str:
         url = match["target"]
         linked = (source / url).resolve()
-        if urlsplit(url).scheme or linked.is_relative_to(DOCS) or not linked.exists():
+        if (
+            urlsplit(url).scheme
+            or linked.is_relative_to(DOCS)
+            or not linked.exists()
+        ):
             return url  # if there is no such file, Zensical says so
         shown.add(linked)
         return posixpath.relpath(page_of(linked).as_posix(), target.as_posix())
@@ -98,7 +119,15 @@ def links_into_site(text: str, source: Path, target: Path, shown: set[Path]) -> 
 def page_of(path: Path) -> Path:
     """The page that shows a file or folder of the repository."""
     name = path.relative_to(ROOT)
-    return PAGES / "source" / (name / "index.md" if path.is_dir() else name.with_name(name.name + ".md"))
+    return (
+        PAGES
+        / "source"
+        / (
+            name / "index.md"
+            if path.is_dir()
+            else name.with_name(name.name + ".md")
+        )
+    )
 
 
 def show_file(path: Path) -> None:
@@ -106,14 +135,24 @@ def show_file(path: Path) -> None:
     page, name = page_of(path), path.relative_to(ROOT).as_posix()
     page.parent.mkdir(parents=True, exist_ok=True)
     if path.is_dir():
-        files = [file for file in sorted(path.iterdir()) if file.suffix in LANGUAGES]
-        folders = [inner for inner in sorted(path.iterdir()) if inner.is_dir() and inner.name[0] not in "._"]
+        files = [
+            file for file in sorted(path.iterdir()) if file.suffix in LANGUAGES
+        ]
+        folders = [
+            inner
+            for inner in sorted(path.iterdir())
+            if inner.is_dir() and inner.name[0] not in "._"
+        ]
         lines = [f"- `{folder.name}/`" for folder in folders]
         lines += [f"- [{file.name}]({file.name}.md)" for file in files]
         for file in files:
             show_file(file)
     else:
-        lines = [f"~~~~~{LANGUAGES.get(path.suffix, 'text')}", path.read_text("utf-8").rstrip(), "~~~~~"]
+        lines = [
+            f"~~~~~{LANGUAGES.get(path.suffix, 'text')}",
+            path.read_text("utf-8").rstrip(),
+            "~~~~~",
+        ]
     page.write_text("\n".join([NOT_SEARCHED, f"# {name}", "", *lines, ""]), "utf-8")
 
 
@@ -142,13 +181,21 @@ def public_names(tree: Any) -> list[Name]:
     They are read from the sources: an adapter can only be imported where its framework is installed.
     """
     names: dict[str, Name] = {}
-    for package in sorted(packages(tree), key=lambda package: (package.path.count("."), package.path)):
+    for package in sorted(
+        packages(tree), key=lambda package: (package.path.count("."), package.path)
+    ):
         stub = package.filepath.with_suffix(".pyi")
-        for name in sorted(names_in(str(stub)) if stub.exists() else map(str, package.exports or ())):
+        for name in sorted(
+            names_in(str(stub))
+            if stub.exists()
+            else map(str, package.exports or ())
+        ):
             found = at(tree, f"{package.path}.{name}")
             if found is not None and found.kind.value != "module":
                 defined = found.canonical_path
-                names.setdefault(defined, Name(f"{package.path}.{name}", defined, summary(found)))
+                names.setdefault(
+                    defined, Name(f"{package.path}.{name}", defined, summary(found))
+                )
     return sorted(names.values(), key=lambda name: name.last.lower())
 
 
@@ -179,8 +226,13 @@ def summary(found: Any) -> str:
 
 def family_of(defined: str) -> str:
     """The family of a name, by where it is defined: a room of the engine, a family of processors, or a package."""
-    parts = defined.replace("penstock.engine.testing", "penstock.testing").split(".")
-    deep = parts[1] in {"engine", "processors"} or parts[1:3] == ["workflows", "presets"]
+    parts = defined.replace("penstock.engine.testing", "penstock.testing").split(
+        "."
+    )
+    deep = parts[1] in {"engine", "processors"} or parts[1:3] == [
+        "workflows",
+        "presets",
+    ]
     return ".".join(parts[: 3 if deep else 2])
 
 
@@ -195,25 +247,45 @@ def write_reference() -> list[Any]:
     folder = PAGES / "reference"
     folder.mkdir(parents=True, exist_ok=True)
     for family, names in families.items():
-        text = [f"# {family}", summary(at(tree, family)), *(f"::: {name.path}" for name in names)]
+        text = [
+            f"# {family}",
+            summary(at(tree, family)),
+            *(f"::: {name.path}" for name in names),
+        ]
         (folder / f"{family}.md").write_text("\n\n".join(text) + "\n", "utf-8")
     (folder / "index.md").write_text(index(families), "utf-8")
     groups: dict[str, list[Any]] = {}
     for family in sorted(families):
         title = family.split(".")[1].capitalize()
-        groups.setdefault(title, []).append({family.removeprefix("penstock."): f"reference/{family}.md"})
-    return ["reference/index.md", *({title: pages} for title, pages in sorted(groups.items()))]
+        groups.setdefault(title, []).append(
+            {family.removeprefix("penstock."): f"reference/{family}.md"}
+        )
+    return [
+        "reference/index.md",
+        *({title: pages} for title, pages in sorted(groups.items())),
+    ]
 
 
 def index(families: dict[str, list[Name]]) -> str:
     """The first page of the reference: all public names, and where each is described."""
-    lines = [(DOCS / "reference" / "index.md").read_text("utf-8").partition("\n\n`make docs`")[0]]
+    lines = [
+        (DOCS / "reference" / "index.md")
+        .read_text("utf-8")
+        .partition("\n\n`make docs`")[0]
+    ]
     packages = {name.package for names in families.values() for name in names}
     for package in sorted(packages, key=lambda name: (name.count("."), name)):
-        rows = [(name, family) for family, names in families.items() for name in names if name.package == package]
+        rows = [
+            (name, family)
+            for family, names in families.items()
+            for name in names
+            if name.package == package
+        ]
         lines += ["", f"## {package}", "", "| name | |", "|---|---|"]
         for name, family in sorted(rows, key=lambda row: row[0].last.lower()):
-            lines.append(f"| [`{name.last}`]({family}.md#{name.path}) | {name.summary} |")
+            lines.append(
+                f"| [`{name.last}`]({family}.md#{name.path}) | {name.summary} |"
+            )
     return "\n".join([*lines, ""])
 
 
@@ -225,7 +297,9 @@ def write_config(reference: list[Any]) -> Path:
     config = CONFIG.read_text("utf-8")
     given = '["reference/index.md"]'
     if config.count(given) != 1:
-        sys.exit(f"{CONFIG.name} must name {given} once: the pages of the reference go there")
+        sys.exit(
+            f"{CONFIG.name} must name {given} once: the pages of the reference go there"
+        )
     path = CONFIG.with_name(".zensical-build.toml")
     path.write_text(config.replace(given, toml(reference)), "utf-8")
     return path
@@ -236,11 +310,24 @@ def toml(value: object) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(map(toml, value)) + "]"
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{json.dumps(key)} = {toml(item)}" for key, item in value.items()) + " }"
+        return (
+            "{ "
+            + ", ".join(
+                f"{json.dumps(key)} = {toml(item)}" for key, item in value.items()
+            )
+            + " }"
+        )
     return json.dumps(value)
 
 
-LOADS = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src", "use": "href"}
+LOADS = {
+    "script": "src",
+    "link": "href",
+    "img": "src",
+    "iframe": "src",
+    "source": "src",
+    "use": "href",
+}
 
 
 class Page(HTMLParser):
@@ -250,21 +337,31 @@ class Page(HTMLParser):
         super().__init__()
         self.anchors: set[str] = {""}
         self.links: list[str] = []
-        self.loaded: list[str] = re.findall(r"(?:@import\s+|url\()['\"]?((?:https?:)?//[^'\")\s]+)", html)
+        self.loaded: list[str] = re.findall(
+            r"(?:@import\s+|url\()['\"]?((?:https?:)?//[^'\")\s]+)", html
+        )
         self.feed(html)
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(
+        self, tag: str, attrs: list[tuple[str, str | None]]
+    ) -> None:
         found = {name: value or "" for name, value in attrs}
         self.anchors |= {found[name] for name in ("id", "name") if name in found}
         if tag == "a" and "href" in found:
             self.links.append(found["href"])
-        if (url := found.get(LOADS.get(tag, ""))) and found.get("rel") not in {"canonical", "next", "prev"}:
+        if (url := found.get(LOADS.get(tag, ""))) and found.get("rel") not in {
+            "canonical",
+            "next",
+            "prev",
+        }:
             self.loaded.append(url)
 
 
 def site_problems(site: Path) -> list[str]:
     """What is wrong with a built site: links and anchors that lead nowhere, and what a browser loads from the web."""
-    pages = {path: Page(path.read_text("utf-8")) for path in sorted(site.rglob("*.html"))}
+    pages = {
+        path: Page(path.read_text("utf-8")) for path in sorted(site.rglob("*.html"))
+    }
     problems: list[str] = []
     for path, page in pages.items():
         where = path.relative_to(site).as_posix()
@@ -275,16 +372,28 @@ def site_problems(site: Path) -> list[str]:
             target = urlsplit(url)
             if target.scheme or target.netloc:
                 continue
-            linked = Path(os.path.normpath(path.parent / unquote(target.path))) if target.path else path
+            linked = (
+                Path(os.path.normpath(path.parent / unquote(target.path)))
+                if target.path
+                else path
+            )
             if linked.is_dir():
                 linked /= "index.html"
             if not linked.exists():
                 problems.append(f"{where} links to {url}, which does not exist")
-            elif linked in pages and unquote(target.fragment) not in pages[linked].anchors:
+            elif (
+                linked in pages
+                and unquote(target.fragment) not in pages[linked].anchors
+            ):
                 problems.append(f"{where} links to {url}, which has no such anchor")
     for path in sorted(site.rglob("*.css")):
-        urls = re.findall(r"(?:@import\s*|url\()['\"]?((?:https?:)?//[^'\")\s]+)", path.read_text("utf-8"))
-        problems += [f"{path.relative_to(site).as_posix()} loads {url}" for url in urls]
+        urls = re.findall(
+            r"(?:@import\s*|url\()['\"]?((?:https?:)?//[^'\")\s]+)",
+            path.read_text("utf-8"),
+        )
+        problems += [
+            f"{path.relative_to(site).as_posix()} loads {url}" for url in urls
+        ]
     return problems
 
 
@@ -307,10 +416,24 @@ def main() -> None:
     copy_pages()
     config = write_config(write_reference())
     try:
-        command = [sys.executable, "-m", "zensical", "build", "--clean", "--strict", "--config-file", str(config)]
-        built = subprocess.run(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False)
+        command = [
+            sys.executable,
+            "-m",
+            "zensical",
+            "build",
+            "--clean",
+            "--strict",
+            "--config-file",
+            str(config),
+        ]
+        built = subprocess.run(
+            command, cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False
+        )
         if built.returncode:
-            sys.exit(built.stderr.partition("Traceback (most recent call last)")[0] + "Zensical found problems")
+            sys.exit(
+                built.stderr.partition("Traceback (most recent call last)")[0]
+                + "Zensical found problems"
+            )
     finally:
         config.unlink()
     stop_at(site_problems(SITE))

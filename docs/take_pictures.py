@@ -39,15 +39,27 @@ QUESTION = "Where is my parcel A-1042?"
 def main() -> None:
     """Take all pictures."""
     PICTURES.mkdir(exist_ok=True)
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    chromium = next(
+        filter(
+            None,
+            map(shutil.which, ("chromium", "chromium-browser", "google-chrome")),
+        ),
+        None,
+    )
     if chromium is None:
-        sys.exit("there is no chromium, chromium-browser or google-chrome on the PATH")
-    folder = Path(tempfile.gettempdir(), "penstock-pictures")  # a name that is the same each time: pictures show it
+        sys.exit(
+            "there is no chromium, chromium-browser or google-chrome on the PATH"
+        )
+    folder = Path(
+        tempfile.gettempdir(), "penstock-pictures"
+    )  # a name that is the same each time: pictures show it
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(SAMPLES, folder)
     shutil.copy(MESSAGES, folder)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox"]
+        )
         with serving(folder) as url:
             take_studio(browser, url, folder)
         take_pages(browser, folder)
@@ -62,11 +74,31 @@ def main() -> None:
 @contextlib.contextmanager
 def serving(folder: Path) -> Iterator[str]:
     """Serve the samples, and yield the address."""
-    references = ("support.py:guard", "support.py:agent", "support.py:long", "changing.py:flow")
-    command = [sys.executable, "-m", "penstock", "studio", *references, "--port", "0", "--history", "runs.db"]
+    references = (
+        "support.py:guard",
+        "support.py:agent",
+        "support.py:long",
+        "changing.py:flow",
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "penstock",
+        "studio",
+        *references,
+        "--port",
+        "0",
+        "--history",
+        "runs.db",
+    ]
     told = folder / "told.txt"
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with told.open("w") as out, subprocess.Popen(command, cwd=folder, env=env, stdout=out, stderr=out) as process:
+    with (
+        told.open("w") as out,
+        subprocess.Popen(
+            command, cwd=folder, env=env, stdout=out, stderr=out
+        ) as process,
+    ):
         try:
             yield address(told)
         finally:
@@ -82,7 +114,14 @@ def address(told: Path) -> str:
     sys.exit(told.read_text("utf-8") or "the studio does not start")
 
 
-def opened(browser: Browser, url: str, *, dark: bool = False, width: int = 1280, height: int = 800) -> Page:
+def opened(
+    browser: Browser,
+    url: str,
+    *,
+    dark: bool = False,
+    width: int = 1280,
+    height: int = 800,
+) -> Page:
     """Open a page in a fresh browser."""
     page = browser.new_page(
         viewport={"width": width, "height": height},
@@ -116,7 +155,9 @@ def take_studio(browser: Browser, url: str, folder: Path) -> None:
     page.get_by_role("tab", name="Text").click()
     page.get_by_role("textbox", name="Text", exact=True).fill(ORDER)
     file = folder / "changing.py"
-    file.write_text(file.read_text("utf-8").replace("Workflow(", "Werkflow("), "utf-8")
+    file.write_text(
+        file.read_text("utf-8").replace("Workflow(", "Werkflow("), "utf-8"
+    )
     page.get_by_role("alert").filter(has_text="does not load").wait_for()
     take(page, "studio-error")
     page.close()
@@ -130,7 +171,9 @@ def take_studio(browser: Browser, url: str, folder: Path) -> None:
 
 def choose(page: Page, name: str) -> None:
     """Open a workflow."""
-    page.get_by_role("navigation").get_by_role("link", name=re.compile(rf"^\s*{name}(\s|$)")).first.click()
+    page.get_by_role("navigation").get_by_role(
+        "link", name=re.compile(rf"^\s*{name}(\s|$)")
+    ).first.click()
     page.get_by_role("heading", level=1, name=name).wait_for()
 
 
@@ -145,8 +188,12 @@ def run(page: Page, text: str) -> None:
 
 def finished(page: Page) -> None:
     """Wait for the end of a run."""
-    page.locator('.verdict:not([data-tone="running"])').first.wait_for(timeout=60_000)
-    page.locator('.verdict[data-tone="running"]').first.wait_for(state="detached", timeout=60_000)
+    page.locator('.verdict:not([data-tone="running"])').first.wait_for(
+        timeout=60_000
+    )
+    page.locator('.verdict[data-tone="running"]').first.wait_for(
+        state="detached", timeout=60_000
+    )
 
 
 def take_compared(page: Page) -> None:
@@ -183,11 +230,26 @@ def take_pages(browser: Browser, folder: Path) -> None:
     """Take the pictures of what is written to a file: a diagram, and a report."""
     penstock(folder, "draw", "support.py:guard", "-o", "guard.svg")
     svg = (folder / "guard.svg").read_text("utf-8")
-    size = [int(float(each)) for each in re.findall(r'(?<=(?:width|eight)=")[\d.]+', svg)[:2]]
-    page = opened(browser, (folder / "guard.svg").as_uri(), width=size[0], height=size[1])
+    size = [
+        int(float(each))
+        for each in re.findall(r'(?<=(?:width|eight)=")[\d.]+', svg)[:2]
+    ]
+    page = opened(
+        browser, (folder / "guard.svg").as_uri(), width=size[0], height=size[1]
+    )
     take(page, "diagram")
     page.close()
-    penstock(folder, "run", "support.py:guard", "--input", MESSAGES.name, "-o", "out.jsonl", "--report", "report.html")
+    penstock(
+        folder,
+        "run",
+        "support.py:guard",
+        "--input",
+        MESSAGES.name,
+        "-o",
+        "out.jsonl",
+        "--report",
+        "report.html",
+    )
     page = opened(browser, (folder / "report.html").as_uri())
     take(page, "report")
     page.close()
@@ -196,7 +258,13 @@ def take_pages(browser: Browser, folder: Path) -> None:
 def penstock(folder: Path, *argv: str) -> None:
     """Run the command."""
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, "-m", "penstock", *argv], cwd=folder, env=env, check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "penstock", *argv],
+        cwd=folder,
+        env=env,
+        check=True,
+        capture_output=True,
+    )
 
 
 if __name__ == "__main__":

@@ -1,19 +1,29 @@
-"""A branch on a fact: add a system message that depends on the language of the user's message.
+"""A branch on a fact: a system message in the language of the user's message.
 
-Needs the extra `language` (pip install 'penstock[language]'), but no model and no key.
+Needs the extra `language` (pip install 'penstock[language]'), no model and no key.
 """
 
-from penstock import InputContext, LanguageDetector, Message, MessageList, Workflow, processor
+from penstock import (
+    InputContext,
+    LanguageDetector,
+    Message,
+    MessageList,
+    Workflow,
+    processor,
+)
 from penstock.engine import View
 
-SYSTEM_MESSAGES = {"de": "Antworte auf Deutsch und duze niemanden.", "fr": "Réponds en français et vouvoie."}
+SYSTEM_MESSAGES = {
+    "de": "Antworte auf Deutsch und duze niemanden.",
+    "fr": "Réponds en français et vouvoie.",
+}
 
 
 detector = LanguageDetector()
 
 
 def is_known(view: View) -> bool:
-    """Return whether there is a system message for the language of the last message."""
+    """Return whether there is a system message for the last message's language."""
     return (view.get(detector.language) or "") in SYSTEM_MESSAGES
 
 
@@ -21,7 +31,8 @@ def is_known(view: View) -> bool:
 def address(ctx: InputContext) -> MessageList:
     """Tell the model how to address people who write in this language."""
     return ctx.message_list.replace_system(
-        Message.system(SYSTEM_MESSAGES[ctx.get(detector.language) or ""]), tag="address"
+        Message.system(SYSTEM_MESSAGES[ctx.get(detector.language) or ""]),
+        tag="address",
     )
 
 
@@ -38,7 +49,7 @@ def main() -> None:
     ):
         outcome = guard.check_sync(text)
         language = outcome.fact(detector.language)
-        print(f"{language}: {[message.text for message in outcome.message_list.system]}")
+        print(f"{language}: {[one.text for one in outcome.message_list.system]}")
 
 
 if __name__ == "__main__":

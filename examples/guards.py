@@ -1,4 +1,7 @@
-"""Your own workflow on the command line: ``penstock run examples/guards.py:guard --input FILE``."""
+"""Your own workflow on the command line.
+
+``penstock run examples/guards.py:guard --input FILE``
+"""
 
 from penstock import RegexFilterProcessor, UnicodeNormalizer, Workflow
 

@@ -1,6 +1,9 @@
-"""A chat whose model never sees personal data: it gets tokens, and the client gets the original values back.
+"""A chat whose model never sees personal data.
 
-A `ScriptedModel` replaces a real one here, such as `penstock.model("openai/gpt-5-mini")`.
+The model gets tokens, and the client gets the original values back.
+
+A `ScriptedModel` replaces a real one here, such as
+`penstock.model("openai/gpt-5-mini")`.
 """
 
 import anyio
@@ -13,10 +16,17 @@ ANSWER = "I have written to [EMAIL_1] and [EMAIL_2]. No card is needed."
 
 chat = (
     Workflow("private-chat")
-    .then(PIIDetector(redaction_method={"credit-card": "mask", "*": "token"}, phase="input"))
+    .then(
+        PIIDetector(
+            redaction_method={"credit-card": "mask", "*": "token"}, phase="input"
+        )
+    )
     .then(Restore())
 )
-"""Addresses become tokens for the model, and are restored in its answers; card numbers are masked."""
+"""Addresses become tokens for the model, and are restored in its answers.
+
+Card numbers are masked.
+"""
 
 
 async def main() -> None:
@@ -24,12 +34,22 @@ async def main() -> None:
     model = ScriptedModel([ANSWER])
     async with chat.start() as run:
         asked = await run.process_input(
-            "Write to ann@example.com and bob@example.com that 4111 1111 1111 1111 is charged."
+            "Write to ann@example.com and bob@example.com "
+            "that 4111 1111 1111 1111 is charged."
         )
         print("the model reads: ", asked.text)
         answer = model.stream(ModelRequest(asked.messages))
         async with run.process_output_stream(answer) as chunks:
-            print("the client reads:", "".join([chunk.text async for chunk in chunks if chunk.type == "text-delta"]))
+            print(
+                "the client reads:",
+                "".join(
+                    [
+                        chunk.text
+                        async for chunk in chunks
+                        if chunk.type == "text-delta"
+                    ]
+                ),
+            )
 
 
 if __name__ == "__main__":

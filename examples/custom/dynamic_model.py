@@ -7,7 +7,10 @@ from penstock.testing import ScriptedModel
 
 
 class DynamicModel(Processor):
-    """Switches to another model as soon as tools have returned results. That model calls no tools."""
+    """Switches to another model as soon as tools have returned results.
+
+    That model calls no tools.
+    """
 
     role = "transform"
 
@@ -17,7 +20,9 @@ class DynamicModel(Processor):
     def process_input_step(self, ctx: InputStepContext) -> Overrides | None:
         if not any(step.tool_results for step in ctx.steps or ()):
             return None
-        return Overrides(model=self.then, tool_choice="none", model_settings={"temperature": 0.2})
+        return Overrides(
+            model=self.then, tool_choice="none", model_settings={"temperature": 0.2}
+        )
 
 
 def population(city: str) -> int:
@@ -26,9 +31,16 @@ def population(city: str) -> int:
 
 
 if __name__ == "__main__":
-    small = ScriptedModel([{"tool_calls": [{"name": "population", "args": {"city": "Lima"}}]}], name="small")
+    small = ScriptedModel(
+        [{"tool_calls": [{"name": "population", "args": {"city": "Lima"}}]}],
+        name="small",
+    )
     large = ScriptedModel(["Ten million people live in Lima."], name="large")
-    result = Agent(small, tools=[population], processors=[DynamicModel(large)]).generate_sync("How big is Lima?")
+    result = Agent(
+        small, tools=[population], processors=[DynamicModel(large)]
+    ).generate_sync("How big is Lima?")
     for step in result.steps:
-        print(f"{step.model}: {step.text or [call.name for call in step.tool_calls]}")
+        print(
+            f"{step.model}: {step.text or [call.name for call in step.tool_calls]}"
+        )
     print("the large one was offered:", large.requests[0].tools)

@@ -1,4 +1,4 @@
-"""Ensure final response: make an agent answer in its last step instead of calling another tool."""
+"""Ensure final response: make an agent answer in its last step without tools."""
 
 from penstock import Agent, InputStepContext, Message, Processor
 from penstock.engine import Overrides
@@ -6,7 +6,10 @@ from penstock.testing import ScriptedModel
 
 
 class EnsureFinalResponse(Processor):
-    """Disables the tools in the last step, and tells the model so. Pass the agent's ``max_steps``."""
+    """Disables the tools in the last step, and tells the model so.
+
+    Pass the agent's ``max_steps``.
+    """
 
     role = "transform"
 
@@ -14,10 +17,14 @@ class EnsureFinalResponse(Processor):
         self.max_steps = max_steps
 
     def process_input_step(self, ctx: InputStepContext) -> Overrides | None:
-        accepted = sum(step.finish_reason != "retry" for step in ctx.steps or ())  # as the agent counts them
+        # as the agent counts them
+        accepted = sum(step.finish_reason != "retry" for step in ctx.steps or ())
         if accepted < self.max_steps - 1:
             return None
-        notice = Message.system("No tools are left. Answer now with what you know, and say what is missing.")
+        notice = Message.system(
+            "No tools are left. Answer now with what you know, "
+            "and say what is missing."
+        )
         return Overrides(tool_choice="none", messages=ctx.message_list.add(notice))
 
 
@@ -29,8 +36,16 @@ def search(query: str) -> str:
 if __name__ == "__main__":
     looks = {"tool_calls": [{"name": "search", "args": {"query": "Atlantis"}}]}
     model = ScriptedModel([looks, looks, "I found nothing about it."])
-    agent = Agent(model, tools=[search], processors=[EnsureFinalResponse(3)], max_steps=3)
+    agent = Agent(
+        model, tools=[search], processors=[EnsureFinalResponse(3)], max_steps=3
+    )
     result = agent.generate_sync("Where is Atlantis?")
     print(result.text)
     print([[tool.name for tool in request.tools] for request in model.requests])
-    print([message.text for message in model.requests[-1].messages if message.role == "system"])
+    print(
+        [
+            message.text
+            for message in model.requests[-1].messages
+            if message.role == "system"
+        ]
+    )

@@ -5,11 +5,15 @@ from penstock.testing import ScriptedModel
 
 
 class Lowercase(Processor):
-    """Converts the texts of user messages to lower case. Attachments, ids and order do not change."""
+    """Converts the texts of user messages to lower case.
+
+    Attachments, ids and order do not change.
+    """
 
     role = "transform"  # it improves the text
     edits = "spans"  # it changes stretches of text, and nothing else
-    on_error = "allow"  # it protects nothing, so a failure need not stop the request
+    # it protects nothing, so a failure need not stop the request
+    on_error = "allow"
 
     def process_input(self, ctx: InputContext) -> MessageList:
         written = [message for message in ctx.messages if message.role == "user"]
@@ -18,6 +22,8 @@ class Lowercase(Processor):
 
 if __name__ == "__main__":
     model = ScriptedModel(["No need to shout."])
-    result = Agent(model, processors=[Lowercase()]).generate_sync("WHERE IS MY PARCEL?")
+    result = Agent(model, processors=[Lowercase()]).generate_sync(
+        "WHERE IS MY PARCEL?"
+    )
     print("the model reads:", model.requests[0].messages[-1].text)
     print("it answers:     ", result.text)

@@ -5,7 +5,10 @@ from penstock.testing import ScriptedModel
 
 
 class Metadata(Processor):
-    """Adds the channel to incoming messages, and length and tokens to answers. The model does not see metadata."""
+    """Adds the channel to incoming messages, and length and tokens to answers.
+
+    The model does not see metadata.
+    """
 
     role = "transform"
     edits = "spans"  # this includes metadata of messages
@@ -17,12 +20,19 @@ class Metadata(Processor):
 
     def process_output_result(self, ctx: OutputResultContext) -> list[Message]:
         tokens = ctx.usage and ctx.usage.total_tokens
-        return [message.with_metadata(words=len(message.text.split()), tokens=tokens) for message in ctx.messages]
+        return [
+            message.with_metadata(words=len(message.text.split()), tokens=tokens)
+            for message in ctx.messages
+        ]
 
 
 if __name__ == "__main__":
-    model = ScriptedModel([{"text": "On Monday.", "usage": {"input_tokens": 20, "output_tokens": 3}}])
+    model = ScriptedModel(
+        [{"text": "On Monday.", "usage": {"input_tokens": 20, "output_tokens": 3}}]
+    )
     agent = Agent(model, processors=[Metadata()])
-    result = agent.generate_sync("When do you open?", request_context={"channel": "web"})
+    result = agent.generate_sync(
+        "When do you open?", request_context={"channel": "web"}
+    )
     for message in result.messages:
         print(message.role, dict(message.metadata))

@@ -1,4 +1,4 @@
-"""Quality gate: reject answers that are not good enough, and let the model try again."""
+"""Quality gate: reject answers that are not good enough; the model tries again."""
 
 from collections.abc import Callable
 
@@ -7,9 +7,10 @@ from penstock.testing import ScriptedModel
 
 
 class QualityGate(Processor):
-    """Rejects answers in which a function finds a problem. The model sees the problem in the next attempt only.
+    """Rejects answers in which a function finds a problem.
 
-    The agent's ``max_processor_retries`` limits the retries. After that, the request is blocked.
+    The model sees the problem in the next attempt only. The agent's
+    ``max_processor_retries`` limits the retries. Then the request is blocked.
     """
 
     edits = "nothing"
@@ -21,7 +22,9 @@ class QualityGate(Processor):
         if ctx.tool_calls:  # this is not the final answer
             return
         if problem := self.wrong(ctx.text):
-            ctx.abort(problem, retry=True, metadata={"attempt": ctx.retry_count + 1})
+            ctx.abort(
+                problem, retry=True, metadata={"attempt": ctx.retry_count + 1}
+            )
 
 
 def without_source(text: str) -> str | None:
@@ -30,9 +33,20 @@ def without_source(text: str) -> str | None:
 
 
 if __name__ == "__main__":
-    model = ScriptedModel(["It has 195 countries.", "It has 193 member states: https://un.org/members"])
-    agent = Agent(model, processors=[QualityGate(without_source)], max_processor_retries=2)
+    model = ScriptedModel(
+        [
+            "It has 195 countries.",
+            "It has 193 member states: https://un.org/members",
+        ]
+    )
+    agent = Agent(
+        model, processors=[QualityGate(without_source)], max_processor_retries=2
+    )
     result = agent.generate_sync("How many states are in the UN?")
     for step in result.steps:
-        print(f"{step.finish_reason}: {step.text or (step.tripwire and step.tripwire.reason)}")
-    print("the rejected attempt is in the result:", "195 countries" in str(result.messages))
+        said = step.text or (step.tripwire and step.tripwire.reason)
+        print(f"{step.finish_reason}: {said}")
+    print(
+        "the rejected attempt is in the result:",
+        "195 countries" in str(result.messages),
+    )

@@ -5,7 +5,10 @@ from penstock.testing import ScriptedModel
 
 
 class SystemTrimmer(Processor):
-    """Cuts long system messages at the end of a line. It leaves messages alone that belong to another processor."""
+    """Cuts long system messages at the end of a line.
+
+    It leaves messages alone that belong to another processor.
+    """
 
     role = "transform"
     on_error = "allow"
@@ -15,7 +18,10 @@ class SystemTrimmer(Processor):
 
     def process_input(self, ctx: InputContext) -> MessageList:
         return ctx.message_list.replace_system(
-            [message.with_parts([TextPart(self._cut(message.text))]) for message in ctx.system_messages]
+            [
+                message.with_parts([TextPart(self._cut(message.text))])
+                for message in ctx.system_messages
+            ]
         )
 
     def _cut(self, text: str) -> str:
@@ -27,7 +33,11 @@ class SystemTrimmer(Processor):
 
 if __name__ == "__main__":
     model = ScriptedModel(["Hello!"])
-    rules = "Be brief.\nBe kind.\nNever mention the weather, the traffic or the news."
-    Agent(model, instructions=rules, processors=[SystemTrimmer(30)]).generate_sync("Hi")
+    rules = (
+        "Be brief.\nBe kind.\nNever mention the weather, the traffic or the news."
+    )
+    Agent(model, instructions=rules, processors=[SystemTrimmer(30)]).generate_sync(
+        "Hi"
+    )
     for message in model.requests[0].messages:
         print(f"{message.role}: {message.text!r}")

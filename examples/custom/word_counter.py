@@ -1,10 +1,16 @@
-"""Word counter: count the words of a streamed answer, and send the count to the client."""
+"""Word counter: count the words of a streamed answer, and tell the client."""
 
 from dataclasses import dataclass, field
 
 import anyio
 
-from penstock import Agent, Chunk, OutputResultContext, OutputStreamContext, Processor
+from penstock import (
+    Agent,
+    Chunk,
+    OutputResultContext,
+    OutputStreamContext,
+    Processor,
+)
 from penstock.testing import ScriptedModel
 
 
@@ -24,7 +30,9 @@ class WordCounter(Processor[Count]):
     def new_state(self) -> Count:
         return Count()
 
-    def process_output_stream(self, chunk: Chunk, ctx: OutputStreamContext[Count]) -> None:
+    def process_output_stream(
+        self, chunk: Chunk, ctx: OutputStreamContext[Count]
+    ) -> None:
         count, step = ctx.state, ctx.step_number
         if chunk.type == "step-start":  # a retry begins with one, too
             count.words[step] = 0
@@ -36,15 +44,16 @@ class WordCounter(Processor[Count]):
             count.in_word = False
 
     def process_output_result(self, ctx: OutputResultContext[Count]) -> None:
-        kept = [step.number for step in ctx.steps or () if step.finish_reason != "retry"]
-        words = sum(ctx.state.words[number] for number in kept)
-        ctx.writer.write(Chunk("data-words", payload={"words": words}, transient=True))
+        kept = [s.number for s in ctx.steps or () if s.finish_reason != "retry"]
+        words = {"words": sum(ctx.state.words[number] for number in kept)}
+        ctx.writer.write(Chunk("data-words", payload=words, transient=True))
 
 
 async def main() -> None:
     """Show what a client sees."""
     model = ScriptedModel([{"deltas": ["Two wo", "rds and ", "three more."]}])
-    async with Agent(model, processors=[WordCounter()]).stream("Say something.") as stream:
+    agent = Agent(model, processors=[WordCounter()])
+    async with agent.stream("Say something.") as stream:
         async for chunk in stream:
             if chunk.text:
                 print(repr(chunk.text))

@@ -21,7 +21,7 @@ from tests.hosts.plugin import LEFT
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 CONTINUES = "# Continues the example above.\n"
-BLOCK = re.compile(r"^```(?P<kind>\w+)[^\n]*\n(?P<body>.*?)^```\n(?P<gap>\s*)", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(?P<kind>\w*)[^\n]*\n(?P<body>.*?)^```\n(?P<gap>\s*)", re.MULTILINE | re.DOTALL)
 
 
 ALONE = {"litellm.md": "litellm", "coming-from-litellm.md": "litellm", "many-machines.md": "ray"}
@@ -101,6 +101,19 @@ def test_a_block_sees_the_one_before_it_only_if_it_says_so(tmp_path: Path) -> No
     run_page(f"{first}Then:\n```python\n{CONTINUES}{second}", tmp_path)
     with pytest.raises(NameError):
         run_page(f"{first}Then:\n```python\n{second}", tmp_path)
+
+
+def test_code_fits_the_column_of_the_site() -> None:
+    """A line of more than 84 characters gets a scroll bar; what programs print is as long as it is."""
+    wide = [
+        f"{page.relative_to(ROOT)}: {line}"
+        for page in PAGES[1:]
+        for block in BLOCK.finditer(page.read_text("utf-8"))
+        if block["kind"] != "text"
+        for line in block["body"].splitlines()
+        if len(line) > 84
+    ]
+    assert wide == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

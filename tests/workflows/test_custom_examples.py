@@ -70,9 +70,9 @@ def test_there_is_an_example_for_each_of_the_references() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_an_example_is_short_and_is_on_the_page_as_it_stands(path: Path) -> None:
-    """A screenful; its classes are those that readers of the docs copy."""
+    """A screenful of narrow lines; its classes are those that readers of the docs copy."""
     source, page = path.read_text("utf-8"), PAGE.read_text("utf-8")
-    assert len(source.splitlines()) <= 60
+    assert len(source.splitlines()) <= 70
     for node in ast.parse(source).body:
         if isinstance(node, ast.ClassDef):
             assert ast.get_source_segment(source, node) in page, node.name
