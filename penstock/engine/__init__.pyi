@@ -38,7 +38,6 @@ from penstock.engine.tracing.span import (
     SpanText as SpanText,
 )
 from penstock.engine.tracing.trace import Trace as Trace
-from penstock.engine.tracing.trace_diff import SpanDiff as SpanDiff, TraceChange as TraceChange, TraceDiff as TraceDiff
 from penstock.engine.values.answer_builder import collected as collected
 from penstock.engine.values.chunks import Chunk as Chunk
 from penstock.engine.values.edits import Edit as Edit
@@ -118,4 +117,5 @@ from penstock.formats import (
     parse_messages as parse_messages,
 )
 from penstock.pictures.diff.difference import WorkflowChange as WorkflowChange, WorkflowDiff as WorkflowDiff
-from penstock.pictures.diff.union import FieldChange as FieldChange
+from penstock.pictures.diff.fields import FieldChange as FieldChange
+from penstock.pictures.diff.trace_diff import SpanDiff as SpanDiff, TraceDiff as TraceDiff

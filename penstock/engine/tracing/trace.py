@@ -18,11 +18,12 @@ from penstock.engine.tracing.span import (
 from penstock.engine.values.errors import MessageError, TraceError
 from penstock.engine.values.frozen import EMPTY
 from penstock.engine.values.tripwire import Tripwire
+from penstock.lazy import by_name
 
 if TYPE_CHECKING:
-    from penstock.engine.tracing.trace_diff import TraceDiff
     from penstock.engine.tracing.trace_json import SpanJson, TraceJson
     from penstock.engine.values.frozen import Values
+    from penstock.pictures.diff.trace_diff import TraceDiff
 
 __all__ = ["Span", "SpanArm", "SpanChunk", "SpanEdit", "SpanText", "Trace", "TraceStatus"]
 
@@ -79,9 +80,8 @@ class Trace:
         Args:
             other: the trace of the other run, for example of a newer version of the workflow.
         """
-        from penstock.engine.tracing.trace_diff import TraceDiff
-
-        return TraceDiff(self, other)
+        diff: type[TraceDiff] = by_name("penstock.pictures.diff.trace_diff", "TraceDiff")
+        return diff(self, other)
 
     def to_json(self) -> TraceJson:
         """Return it as a mapping of JSON values, for ``json.dumps``."""

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Literal
 
 from penstock.engine.graph.nodes import steps_of
 from penstock.engine.processor.processor import one_of
+from penstock.pictures.diff.fields import FieldChange
 from penstock.pictures.diff.text import every_line, text_of
-from penstock.pictures.diff.union import FieldChange, union_of
+from penstock.pictures.diff.union import union_of
 
 if TYPE_CHECKING:
     from penstock.engine.graph.nodes import Sequence
+    from penstock.pictures.diff.fields import Json
     from penstock.pictures.diff.union import Line
-    from penstock.pictures.diff.values import Json
 
 VERSION = 1
 FORMATS = ("text", "json", "svg")

@@ -14,7 +14,8 @@ from penstock.engine.processor.processor import CLAIMS, FunctionProcessor, is_pr
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.tracing.display import short
 from penstock.engine.values.facts import is_key
-from penstock.pictures.diff.values import Leaf, class_code, code_of, flat
+from penstock.pictures.diff.fields import Leaf
+from penstock.pictures.diff.values import class_code, code_of, flat
 from penstock.pictures.labels import last
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from penstock.pictures.diff.entries import Entry
-    from penstock.pictures.diff.union import FieldChange, Line, What
-    from penstock.pictures.diff.values import Json
+    from penstock.pictures.diff.fields import FieldChange, Json
+    from penstock.pictures.diff.union import Line, What
 
 SIGNS: dict[What, str] = {"same": " ", "added": "+", "removed": "-", "changed": "~"}
 _LONGEST = 100

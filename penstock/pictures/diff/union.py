@@ -9,44 +9,15 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from penstock.engine.graph.condition_words import condition_label
 from penstock.engine.tracing.display import short
 from penstock.pictures.diff.entries import entries_of
+from penstock.pictures.diff.fields import FieldChange, differing
 from penstock.pictures.diff.matching import Matches, last_part
 from penstock.pictures.labels import last
 
 if TYPE_CHECKING:
     from penstock.engine.graph.nodes import Sequence
     from penstock.pictures.diff.entries import Entry
-    from penstock.pictures.diff.values import Json
 
 What: TypeAlias = Literal["same", "added", "removed", "changed"]
-
-
-@dataclass(frozen=True, slots=True)
-class FieldChange:
-    """One property that differs.
-
-    Attributes:
-        name: ``place`` (of something that was moved), ``policy.timeout``, ``options.strategy``, ``condition``,
-            ``merge``, ``after`` (the edges to a member of a dag) and others.
-        before: the value in the old workflow, as a JSON value.
-        after: the value in the new workflow.
-        only: ``before`` or ``after`` if only that one has the property; else empty.
-        hidden: whether the values differ although both are shown alike: secrets, or the code of a function.
-    """
-
-    name: str
-    before: Json = None
-    after: Json = None
-    only: Literal["", "before", "after"] = ""
-    hidden: bool = False
-
-    def to_json(self) -> dict[str, Json]:
-        """Return it as JSON values; without the value of a workflow that has no such property."""
-        made: dict[str, Json] = {"name": self.name}
-        if self.only != "after":
-            made["before"] = self.before
-        if self.only != "before":
-            made["after"] = self.after
-        return {**made, "hidden": True} if self.hidden else made
 
 
 @dataclass(eq=False)
@@ -82,7 +53,10 @@ class _Union:
         old = self._matches.old(new)
         if old is None:
             return Line("added", new, None, _only(new, "after"), [self.line(one) for one in new.inside])
-        fields = (*self._moved(old, new), *_differing(old, new))
+        fields = (
+            *self._moved(old, new),
+            *(() if old.otherwise or new.otherwise else differing(old.leaves, new.leaves)),
+        )
         inside = [self.line(one) for one in new.inside]
         made = Line("changed" if fields else "same", new, old, fields, inside)
         self._insert_removed(made, old)
@@ -143,21 +117,6 @@ def _increasing(numbers: list[int]) -> set[int]:
         kept.add(at)
         at = before[at]
     return kept
-
-
-def _differing(old: Entry, new: Entry) -> list[FieldChange]:
-    if old.otherwise or new.otherwise:
-        return []
-    found: list[FieldChange] = []
-    for name in dict.fromkeys((*old.leaves, *new.leaves)):
-        before, after = old.leaves.get(name), new.leaves.get(name)
-        if before is None:
-            found.append(FieldChange(name, after=after.shown if after else None, only="after"))
-        elif after is None:
-            found.append(FieldChange(name, before=before.shown, only="before"))
-        elif not before.same(after):
-            found.append(FieldChange(name, before.shown, after.shown, hidden=before.shown == after.shown))
-    return found
 
 
 def _only(entry: Entry, side: Literal["before", "after"]) -> tuple[FieldChange, ...]:

@@ -17,19 +17,18 @@ import re
 import types
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, cast
 
 from penstock.engine.graph.condition_words import condition_label
-from penstock.engine.processor.processor import is_same
 from penstock.engine.values.model import Usage
 from penstock.engine.values.secret_names import HIDDEN, is_secret, without_password
+from penstock.pictures.diff.fields import Leaf
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import CodeType
 
-Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
+    from penstock.pictures.diff.fields import Json
 
 _DEEPEST = 5
 _WHOLE = (
@@ -51,18 +50,6 @@ _PRINTED = (
     type(...),
 )
 """The classes whose values are shown as they print."""
-
-
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """A value without parts: what is shown of it, and what it is compared by, which may be a secret."""
-
-    shown: Json
-    compared: object = field(repr=False)
-
-    def same(self, other: Leaf) -> bool:
-        """Return whether both are the same value; one whose comparison raises is not."""
-        return is_same(self.compared, other.compared)
 
 
 def flat(name: str, value: object) -> dict[str, Leaf]:

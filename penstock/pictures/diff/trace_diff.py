@@ -1,62 +1,37 @@
-"""`TraceDiff`: what differs between two runs of one input.
+"""`TraceDiff`: the differences between two runs of one input.
 
 Spans are the same part of both runs if they have the same kind, stage and path (or name) in the same stage, attempt
-and model step, and are there for the same time: the second search of a model step is compared with the second.
+and model step, and come for the same time: the second search of a model step is compared with the second.
 Ids of runs and messages, which every run makes anew, are not compared.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from penstock.engine.tracing.display import at_difference
-from penstock.engine.tracing.span import json_mapping, tripwire_json
 from penstock.engine.tracing.timeline import LONGEST, duration, one_line
-from penstock.engine.values.frozen import is_items, is_mapping
+from penstock.pictures.diff.fields import FieldChange, Leaf, differing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
-    from penstock.engine.tracing.span import Span, SpanEdit, SpanText
-    from penstock.engine.tracing.timeline import TraceView
-    from penstock.engine.values.frozen import Values
-    from penstock.engine.values.tripwire import Tripwire
-
-T = TypeVar("T")
+    from penstock.engine.tracing.trace import Span, Trace
+    from penstock.pictures.diff.fields import Json
 
 VERSION = 1
 """The version of a diff as JSON."""
 
 NOTABLE_SECONDS = 0.001
-"""By how much a part must be slower or faster to be listed, in seconds: less is noise."""
+"""By how many seconds a part must be slower or faster to be listed: less is noise."""
 
 NOTABLE_SHARE = 0.2
-"""By which share it must be."""
-
+"""By which share it must be slower or faster."""
 
 NOTED_SHARE = 0.01
 """From which share a difference in time is given in per cent."""
-
-
-@dataclass(frozen=True, slots=True)
-class TraceChange:
-    """Something that differs, of a run or of one of its parts.
-
-    Attributes:
-        name: what it is: ``status``, ``arms``, ``edits``, ``texts``, ``tripwire`` …
-        before: its value in the first run, as JSON; of edits and texts those that only the first run has.
-        after: its value in the other run.
-    """
-
-    name: str
-    before: object
-    after: object
-
-    def to_json(self) -> dict[str, object]:
-        """Return it as a mapping of JSON values."""
-        return {"name": self.name, "before": self.before, "after": self.after}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +48,7 @@ class SpanDiff:
     place: str
     before: Span
     after: Span
-    changes: tuple[TraceChange, ...] = ()
+    changes: tuple[FieldChange, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -113,27 +88,31 @@ class TraceDiff:
 
     __slots__ = ("added", "changes", "matched", "removed", "seconds", "with_texts", "workflow")
 
-    def __init__(self, before: TraceView, after: TraceView) -> None:
+    def __init__(self, before: Trace, after: Trace) -> None:
         self.workflow = after.workflow
         self.with_texts = before.texts and after.texts
         self.seconds = (before.seconds, after.seconds)
         old, new = _placed(before.spans), _placed(after.spans)
-        messages = _messages(before) & _messages(after)
-        self.changes = tuple(_differing(before, after, _RUN, messages))
+        shared = _message_ids(before) & _message_ids(after)
+        self.changes = tuple(differing(_run_leaves(before, shared), _run_leaves(after, shared)))
         self.removed = tuple((one.place, one.span) for key, one in old.items() if key not in new)
         self.added = tuple((one.place, one.span) for key, one in new.items() if key not in old)
         self.matched = tuple(
-            SpanDiff(one.place, one.span, new[key].span, tuple(self._changes(one.span, new[key].span, messages)))
+            SpanDiff(one.place, one.span, new[key].span, tuple(self._changes(one.span, new[key].span, shared)))
             for key, one in old.items()
             if key in new
         )
 
-    def _changes(self, before: Span, after: Span, messages: frozenset[str]) -> Iterator[TraceChange]:
-        yield from _differing(before, after, _SPAN, messages)
-        yield from _only("edits", before.edits, after.edits, lambda edit: _edit_key(edit, messages))
-        if self.with_texts:
-            yield from _only("texts", before.texts, after.texts, _text_key)
-            yield from _differing(before, after, _STREAM, messages)
+    def _changes(self, before: Span, after: Span, shared: frozenset[str]) -> Iterator[FieldChange]:
+        """Yield the differences between two spans; of their edits and texts only those that one of both has."""
+        old, new = (_span_leaves(span, shared, with_texts=self.with_texts) for span in (before, after))
+        for change in differing(old, new):
+            if change.name in _LISTED:
+                items, others = _items(change.before), _items(change.after)
+                kept, fresh = _without(items, others, shared), _without(others, items, shared)
+                yield replace(change, before=kept, after=fresh)
+            else:
+                yield change
 
     @property
     def changed(self) -> tuple[SpanDiff, ...]:
@@ -227,129 +206,92 @@ def _words(span: Span, times: int) -> str:
     return one_line(" ".join(filter(None, (kind, number, name, again))))
 
 
-def _messages(trace: TraceView) -> frozenset[str]:
-    """Return the ids of the messages that a trace names."""
-    found: set[str] = set()
-    for span in trace.spans:
-        found.update(edit.message for edit in span.edits)
-        found.update(text.message for text in span.texts)
-        found.update(_told(span.details))
-        found.update(_told(None if span.tripwire is None else span.tripwire.metadata))
-    found.update(_told(None if trace.tripwire is None else trace.tripwire.metadata))
-    return frozenset(found)
-
-
-def _told(value: object) -> Iterator[str]:
-    """Yield the ids of messages that guards tell in metadata."""
-    if is_mapping(value):
-        for key, item in value.items():
-            if key == _ID and isinstance(item, str):
-                yield item
-            else:
-                yield from _told(item)
-    elif is_items(value):
-        for item in value:
-            yield from _told(item)
-
-
-def _unnamed(value: object, messages: frozenset[str]) -> object:
-    """Return a value without the ids of messages that only one of the runs has."""
-    if is_mapping(value):
-        return {key: _unnamed(item, messages) for key, item in value.items() if key != _ID or item in messages}
-    return [_unnamed(item, messages) for item in value] if is_items(value) else value
-
-
-_ID = "message_id"
-"""The key in metadata whose value is the id of a message."""
-
-
 # What differs
 
 
-def _tripwire(tripwire: Tripwire | None) -> object:
-    return None if tripwire is None else tripwire_json(tripwire)
+_IDS = frozenset({"message", "message_id"})
+"""The keys whose values are ids of messages: of edits and texts, and in metadata."""
 
-
-def _usage(usage: Values | None) -> object:
-    return None if usage is None else json_mapping(usage)
-
-
-_RUN: Mapping[str, Callable[[TraceView], object]] = {
-    "workflow": lambda trace: trace.workflow,
-    "status": lambda trace: trace.status,
-    "tripwire": lambda trace: _tripwire(trace.tripwire),
-    "error": lambda trace: next((span.error for span in trace.spans if span.kind == "run"), None),
-    "usage": lambda trace: _usage(trace.usage),
+_SPAN: Mapping[str, Json] = {
+    "name": "",
+    "processor": "",
+    "shadow": False,
+    "status": "passed",
+    "tripwire": None,
+    "error": None,
+    "arms": [],
+    "flagged": [],
+    "details": {},
+    "finish_reason": None,
+    "usage": None,
 }
-
-_SPAN: Mapping[str, Callable[[Span], object]] = {
-    "name": lambda span: span.name,
-    "processor": lambda span: span.processor,
-    "shadow": lambda span: span.shadow,
-    "status": lambda span: span.status,
-    "tripwire": lambda span: _tripwire(span.tripwire),
-    "error": lambda span: span.error,
-    "arms": lambda span: [arm.label for arm in span.arms if arm.taken],
-    "flagged": lambda span: list(span.flagged),
-    "details": lambda span: json_mapping(span.details),
-    "finish_reason": lambda span: span.finish_reason,
-    "usage": lambda span: _usage(span.usage),
-}
-
-_STREAM: Mapping[str, Callable[[Span], object]] = {
-    "stream in": lambda span: "".join(chunk.came_in for chunk in span.chunks),
-    "stream out": lambda span: "".join(chunk.went_out for chunk in span.chunks),
-}
+"""The compared properties of a span, and their values where its JSON leaves them out."""
 
 
-def _differing(
-    before: T, after: T, getters: Mapping[str, Callable[[T], object]], messages: frozenset[str]
-) -> Iterator[TraceChange]:
-    for name, get in getters.items():
-        old, new = get(before), get(after)
-        if old != new and _unnamed(old, messages) != _unnamed(new, messages):
-            yield TraceChange(name, old, new)
+def _run_leaves(trace: Trace, shared: frozenset[str]) -> dict[str, Leaf]:
+    data = cast("dict[str, Json]", trace.to_json())
+    data["error"] = next((span.error for span in trace.spans if span.kind == "run"), None)
+    return {name: _leaf(data[name], shared) for name in ("workflow", "status", "tripwire", "error", "usage")}
 
 
-class _Item(Protocol):
-    """An edit or a text."""
-
-    def to_json(self) -> Mapping[str, object]: ...
-
-
-Item = TypeVar("Item", bound=_Item)
-
-
-def _only(
-    name: str, before: Sequence[Item], after: Sequence[Item], key: Callable[[Item], Hashable]
-) -> Iterator[TraceChange]:
-    """Yield a change with the items that only one of both has."""
-    old = _without(before, after, key)
-    new = _without(after, before, key)
-    if old or new:
-        yield TraceChange(name, old, new)
-
-
-def _without(
-    items: Sequence[Item], other: Sequence[Item], key: Callable[[Item], Hashable]
-) -> list[Mapping[str, object]]:
-    left = Counter(map(key, other))
-    found: list[Mapping[str, object]] = []
-    for item in items:
-        if left[key(item)]:
-            left[key(item)] -= 1
-        else:
-            found.append(item.to_json())
+def _span_leaves(span: Span, shared: frozenset[str], *, with_texts: bool) -> dict[str, Leaf]:
+    data = cast("dict[str, Json]", span.to_json())
+    data["arms"] = [arm.label for arm in span.arms if arm.taken]
+    found = {name: _leaf(data.get(name, unset), shared) for name, unset in _SPAN.items()}
+    lists = {name: _items(data.get(name, [])) for name in (("edits", "texts") if with_texts else ("edits",))}
+    found.update({name: Leaf([*items], sorted(_key(item, shared) for item in items)) for name, items in lists.items()})
+    if with_texts:
+        came_in, went_out = ("".join(getattr(one, way) for one in span.chunks) for way in ("came_in", "went_out"))
+        found.update({"stream in": Leaf(came_in, came_in), "stream out": Leaf(went_out, went_out)})
     return found
 
 
-def _edit_key(edit: SpanEdit, messages: frozenset[str]) -> Hashable:
-    message = edit.message if edit.message in messages else None
-    return (message, edit.part, edit.field, edit.start, edit.end, edit.kind, edit.replacement)
+def _items(value: Json) -> list[dict[str, Json]]:
+    """Return the edits or texts of a span, which are mappings."""
+    return cast("list[dict[str, Json]]", value)
 
 
-def _text_key(text: SpanText) -> Hashable:
-    return (text.part, text.role, text.before, text.after)
+def _key(item: Mapping[str, Json], shared: frozenset[str]) -> str:
+    """Return what an edit or a text is compared by: its message only counts if both runs have it."""
+    return repr({**item, "message": item["message"] in shared and item["message"]})
+
+
+def _without(items: list[dict[str, Json]], other: list[dict[str, Json]], shared: frozenset[str]) -> list[Json]:
+    """Return the items that another list does not have; each of its items stands for one."""
+    left = Counter(_key(item, shared) for item in other)
+    found: list[Json] = []
+    for item in items:
+        key = _key(item, shared)
+        if left[key]:
+            left[key] -= 1
+        else:
+            found.append(item)
+    return found
+
+
+def _leaf(value: Json, shared: frozenset[str]) -> Leaf:
+    return Leaf(value, _comparable(value, shared))
+
+
+def _comparable(value: Json, shared: frozenset[str]) -> Json:
+    """Return a value without the ids of messages that only one of the runs has."""
+    if isinstance(value, dict):
+        kept = {key: item for key, item in value.items() if key != "message_id" or item in shared}
+        return {key: _comparable(item, shared) for key, item in kept.items()}
+    return [_comparable(item, shared) for item in value] if isinstance(value, list) else value
+
+
+def _message_ids(trace: Trace) -> frozenset[str]:
+    """Return the ids of the messages that a trace names."""
+    return frozenset(_ids_in(cast("Json", trace.to_json())))
+
+
+def _ids_in(value: Json) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from (item for key, item in value.items() if key in _IDS and isinstance(item, str))
+    if isinstance(value, (dict, list)):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _ids_in(item)
 
 
 # For people
@@ -384,43 +326,37 @@ def _times(before: float, after: float) -> str:
     return f"{duration(before)} → {duration(after)}{words}"
 
 
-def _change(change: TraceChange, indent: str) -> Iterator[str]:
-    if change.name in _LISTED and is_items(change.before) and is_items(change.after):
+def _change(change: FieldChange, indent: str) -> Iterator[str]:
+    before, after = change.before, change.after
+    if change.name in _LISTED:
         yield f"{indent}{change.name}:"
-        for sign, items in (("-", change.before), ("+", change.after)):
-            yield from (f"{indent}  {sign} {one_line(_LISTED[change.name](item))}" for item in items)
-    elif is_mapping(change.before) and is_mapping(change.after) and change.name != "tripwire":
-        yield from _by_key(change.name, change.before, change.after, indent)
+        for sign, items in (("-", before), ("+", after)):
+            yield from (f"{indent}  {sign} {one_line(_LISTED[change.name](item))}" for item in _items(items))
+    elif isinstance(before, dict) and isinstance(after, dict) and change.name != "tripwire":
+        for key in dict.fromkeys([*before, *after]):
+            old, new = before.get(key), after.get(key)
+            if old != new:
+                yield f"{indent}{one_line(f'{change.name}.{key}')}: {_shown(old)} → {_shown(new)}"
     else:
-        yield f"{indent}{change.name}: {_shown(change.before)} → {_shown(change.after)}"
+        yield f"{indent}{change.name}: {_shown(before)} → {_shown(after)}"
 
 
-def _by_key(name: str, before: Values, after: Values, indent: str) -> Iterator[str]:
-    """Yield a line for each key whose value differs."""
-    for key in dict.fromkeys([*before, *after]):
-        old, new = before.get(key), after.get(key)
-        if old != new:
-            yield f"{indent}{one_line(f'{name}.{key}')}: {_shown(old)} → {_shown(new)}"
-
-
-def _edit_words(edit: Mapping[str, object]) -> str:
+def _edit_words(edit: Mapping[str, Json]) -> str:
     field = "" if edit["field"] == "text" else f" of {edit['field']}"
     return f"{edit['start']}–{edit['end']}{field}: {edit['kind']} {edit['replacement']}".rstrip()
 
 
-def _text_words(text: Mapping[str, object]) -> str:
+def _text_words(text: Mapping[str, Json]) -> str:
     before, after = at_difference(str(text["before"]), str(text["after"]), LONGEST // 2)
     return f"{text['role']}: {before}" + ("" if text["before"] == text["after"] else f" → {after}")
 
 
-_LISTED: Mapping[str, Callable[[Mapping[str, object]], str]] = {"edits": _edit_words, "texts": _text_words}
+_LISTED: Mapping[str, Callable[[Mapping[str, Json]], str]] = {"edits": _edit_words, "texts": _text_words}
 
 
-def _shown(value: object) -> str:
+def _shown(value: Json) -> str:
     if value is None or value in ([], {}, ""):
         return "none"
-    if is_mapping(value) and "reason" in value:
+    if isinstance(value, dict) and "reason" in value:
         return one_line(f"{value['processor_id']}: {value['reason']}")
-    if is_items(value):
-        return one_line(", ".join(map(str, value)))
-    return one_line(str(value))
+    return one_line(", ".join(map(str, value)) if isinstance(value, list) else str(value))
