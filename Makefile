@@ -72,8 +72,8 @@ page-checks: $(NPM)/.installed
 check: lint ## Run all that must hold before a change lands: `make lint`, the tests, and their coverage
 	$(BIN)/pytest $(CORES) --cov $(ARGS)
 
-house: $(VENV)/.test ## Show how the house stands: files, floors, names, the rooms that a request enters
-	$(BIN)/python benchmarks/house.py
+house: $(VENV)/.test ## Show the structure in figures, beside the last recorded ones: lines, names, words, files of a request
+	$(BIN)/python benchmarks/house.py $(ARGS)
 
 docs: $(DOCS)/.docs ## Build the documentation as a site, build/site/index.html; a dead link is an error
 	$(DOCS)/bin/python docs/build_site.py

@@ -1,15 +1,19 @@
-"""How the house stands: files, floors, rooms that a request enters, names for one thing. A mirror, not a gate.
+"""The structure of the package in figures: lines, floors, files that a request enters, names for one thing, words.
 
-`make house` prints each figure beside the ones that the project started this wave with (commit bbc816b) and those of
-libraries that it learns from, all measured by the same rules. What should only shrink: floors, rooms that a trip
-enters, names that stand twice, modules with one importer, import lines.
+`make house` prints each figure beside the last recorded one (`house.json` in this folder) and those of libraries that
+the project learns from, measured by the same rules. The figures marked with ↓ may only shrink: tests/test_house.py
+fails if one grows. `make house ARGS=--record` records the figures of today.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import asyncio
+import io
+import json
 import sys
+import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -17,6 +21,7 @@ from statistics import mean, median
 from types import FrameType
 from typing import NamedTuple
 
+from prose import Documented, Prose, counted, docstrings, of_first_lines, of_pages
 from rich.console import Console
 from rich.table import Table
 
@@ -34,25 +39,32 @@ from penstock import (
 from penstock.testing import ScriptedModel
 
 PACKAGE = Path(penstock.__file__).parent
+DOCS = PACKAGE.parent / "docs"
+RECORD = Path(__file__).with_name("house.json")
 TEXT = "Write to ada@example.com, please."
-BEFORE = "bbc816b"
 
 
 class Module(NamedTuple):
     """A module of the package, parsed."""
 
     name: str
+    text: str
     tree: ast.Module
     lines: int
 
 
 class Figure(NamedTuple):
-    """A figure of today, the same one before, and what others have."""
+    """A figure of today.
 
-    what: str
-    now: str
-    before: str
-    others: str
+    Attributes:
+        name: what is counted.
+        now: the figure.
+        others: the figures of other libraries, in words.
+    """
+
+    name: str
+    now: float
+    others: str = ""
 
 
 # The package, read as text ------------------------------------------------------------------------------------------
@@ -65,7 +77,7 @@ def modules(folder: Path) -> dict[str, Module]:
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         text = path.read_text("utf-8")
-        found[name] = Module(name, ast.parse(text), len(text.splitlines()))
+        found[name] = Module(name, text, ast.parse(text), len(text.splitlines()))
     return found
 
 
@@ -145,65 +157,98 @@ def named_twice(known: dict[str, Module]) -> dict[str, list[str]]:
     return {name: places for name, places in sorted(homes.items()) if len(places) > 1}
 
 
-def of_the_package() -> list[Figure]:
-    """Return the figures that are read off the source."""
-    known = modules(PACKAGE)
+def code_lines(module: Module) -> int:
+    """Return how many lines of a module hold code: no comment, no docstring, not blank."""
+    held: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(module.text).readline):
+        if token.type not in _NO_CODE:
+            held.update(range(token.start[0], token.end[0] + 1))
+    return len(held) - sum(
+        (node.body[0].end_lineno or 0) - node.body[0].lineno + 1
+        for node in ast.walk(module.tree)
+        if isinstance(node, Documented) and ast.get_docstring(node) is not None
+    )
+
+
+_NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+
+
+def untyped(module: Module) -> int:
+    """Return how often a module says ``Any``; importing it is free."""
+    nodes = ast.walk(module.tree)
+    return sum(isinstance(node, ast.Name) and node.id == "Any" for node in nodes)
+
+
+def tenth(prose: Prose) -> float:
+    """Return the rate of clauses to a tenth."""
+    return round(prose.rate, 1)
+
+
+def that_only_shrink(known: dict[str, Module]) -> list[Figure]:
+    """Return the figures of names, types and words, which may only shrink."""
+    words = docstrings(module.tree for module in known.values())
+    return [
+        Figure("names of classes in several modules", len(named_twice(known)), others="0 to 17"),
+        Figure("uses of Any", sum(map(untyped, known.values())), others="langgraph 920, haystack 1,264"),
+        Figure("what-clauses: docs, in 100 sentences", tenth(of_pages(DOCS)), others="0 to .8"),
+        Figure("what-clauses: docstrings, in 100 sentences", tenth(counted(words)), others="0 to .8"),
+        Figure("what-clauses: docstrings, in 100 first lines", tenth(of_first_lines(words))),
+    ]
+
+
+def of_the_package(known: dict[str, Module]) -> list[Figure]:
+    """Return the other figures that are read off the source."""
     engine = {name: module for name, module in known.items() if name.startswith("penstock.engine")}
     rooms = arrows_between(engine, depth=3)
     rooms.pop("penstock.engine", None)
     packages = {name for name in known if (PACKAGE.parent / name.replace(".", "/")).is_dir()}
     single = with_one_importer(known, packages)
-    alone = len(single) / (len(known) - len(packages))
     lengths = [(node.end_lineno or 0) - node.lineno + 1 for module in known.values() for node in functions(module)]
     lines = sum(module.lines for module in known.values())
-    middle = median(module.lines for module in known.values())
-    once = used_once(known)
-    share = sum(map(import_lines, known.values())) / lines
     return [
-        Figure("files", f"{len(known)}", "530", "structlog 21, anyio 46, langgraph 79"),
-        Figure("lines", f"{lines:,}", "65,901", "langgraph 29,098"),
-        Figure("files of the engine", f"{len(engine)}", "125", "pydantic_graph 14"),
-        Figure("floors that they stand on", f"{floors(arrows_between(engine))}", "31", ""),
-        Figure("rooms of the engine", f"{len(rooms)}", "125", ""),
-        Figure("floors that those stand on", f"{floors(rooms)}", "31", ""),
-        Figure("median lines of a file", f"{middle:.0f}", "109", "142 to 245"),
-        Figure("mean lines of a function", f"{mean(lengths):.1f}", "8", "10 to 23"),
-        Figure("import lines", f"{share:.1%}", "8.7 %", "4 to 6 %"),
-        Figure("modules with one importer", f"{len(single)} ({alone:.0%})", "170 (35 %)", "15 to 35 %"),
-        Figure("private functions used once", f"{once} ({once / len(lengths):.0%} of all)", "1237 (28 %)", "2 to 16 %"),
-        Figure("names of classes in several modules", f"{len(named_twice(known))}", "48", ""),
-        Figure("public names at the top", f"{len(penstock.__all__)}", "177", "structlog 31, pydantic_graph 32"),
+        Figure("files", len(known), others="structlog 21, anyio 46, langgraph 79"),
+        Figure("lines", lines, others="langgraph 29,110, haystack 57,567"),
+        Figure("files of the engine", len(engine), others="pydantic_graph 14"),
+        Figure("lines of the engine", sum(module.lines for module in engine.values())),
+        Figure("code lines of the engine", sum(map(code_lines, engine.values()))),
+        Figure("floors that its files stand on", floors(arrows_between(engine))),
+        Figure("rooms of the engine", len(rooms)),
+        Figure("floors that those stand on", floors(rooms)),
+        Figure("median lines of a file", median(module.lines for module in known.values()), others="137 to 245"),
+        Figure("mean lines of a function", round(mean(lengths), 1), others="8 to 20"),
+        Figure("import lines, %", round(100 * sum(map(import_lines, known.values())) / lines, 1), others="4 to 6"),
+        Figure("modules with one importer", len(single), others="13 to 35 % of the modules"),
+        Figure("private functions used once", used_once(known), others="2 to 15 % of the functions"),
+        Figure("public names at the top", len(penstock.__all__), others="structlog 31, pydantic_graph 32"),
     ]
 
 
 # Trips through it, traced -------------------------------------------------------------------------------------------
 
 
-class Trace:
-    """Counts the calls of a trip, and the rooms (modules) that it enters."""
+class Trip:
+    """Counts the calls of a trip, the files that it enters, and how deep its calls are nested."""
 
     def __init__(self) -> None:
-        self.rooms: Counter[str] = Counter()
+        self.files: set[str] = set()
         self.calls = 0
-        self._at = ""
+        self.depth = 0
 
     def __call__(self, frame: FrameType, event: str, _argument: object) -> None:
-        """Note a call or a return; what `sys.setprofile` calls."""
-        if event == "call" and self._is_ours(frame):
-            self.calls += 1
-            self._enter(frame)
-        elif event == "return" and frame.f_back is not None and self._is_ours(frame.f_back):
-            self._enter(frame.f_back)
+        """Note a call; what `sys.setprofile` calls."""
+        if event != "call" or not self._is_ours(frame):
+            return
+        self.calls += 1
+        self.files.add(frame.f_code.co_filename)
+        depth, outer = 0, frame
+        while outer is not None:
+            depth += self._is_ours(outer)
+            outer = outer.f_back
+        self.depth = max(self.depth, depth)
 
     @staticmethod
     def _is_ours(frame: FrameType) -> bool:
         return frame.f_code.co_filename.startswith(str(PACKAGE))
-
-    def _enter(self, frame: FrameType) -> None:
-        room = frame.f_code.co_filename
-        if room != self._at:
-            self.rooms[room] += 1
-            self._at = room
 
 
 class Idle(Processor):
@@ -237,7 +282,7 @@ def guard() -> Graph:
     )
 
 
-async def chunk(workflow: Graph) -> Trace:
+async def chunk(workflow: Graph) -> Trip:
     """Trace a chunk on its way through a stream that is open."""
     source = [Chunk("text-delta", text, "1") for text in ("Write ", "to ", "ada@example.com, ", "please.")]
     async with workflow.start().process_output_stream(source) as chunks:
@@ -246,49 +291,76 @@ async def chunk(workflow: Graph) -> Trace:
         return await traced(lambda: anext(pulled))
 
 
-async def traced(work: Callable[[], Awaitable[object]]) -> Trace:
+async def traced(work: Callable[[], Awaitable[object]]) -> Trip:
     """Trace a trip."""
-    trace = Trace()
-    sys.setprofile(trace)
+    trip = Trip()
+    sys.setprofile(trip)
     try:
         await work()
     finally:
         sys.setprofile(None)
-    return trace
+    return trip
 
 
 async def of_trips() -> list[Figure]:
     """Return the figures of the trips, each taken after three that load and compile what it needs."""
     idle, full, plain = Graph("idle").then(Idle()), guard(), Graph("plain").then(Pass())
 
-    async def request() -> object:
-        return await Agent(ScriptedModel(["Hello there."]), processors=[full]).generate(TEXT)
-
-    trips: list[tuple[str, str, Callable[[], Awaitable[Trace]]]] = [
-        ("check, a step that does nothing", "82 calls, 18 rooms", lambda: traced(lambda: idle.check(TEXT))),
-        ("check, a guard of three", "413 calls, 48 rooms", lambda: traced(lambda: full.check(TEXT))),
-        ("a chunk through a plain hook", "6 calls, 5 rooms", lambda: chunk(plain)),
-        ("a chunk through a guard of three", "81 calls, 18 rooms", lambda: chunk(full)),
-        ("a request of an agent, guarded", "5,082 calls, 97 rooms", lambda: traced(request)),
+    agent = Agent(ScriptedModel(["Hello there."] * 4), processors=[full])
+    trips: list[tuple[str, Callable[[], Awaitable[Trip]]]] = [
+        ("check, a step that does nothing", lambda: traced(lambda: idle.check(TEXT))),
+        ("check, a guard of three", lambda: traced(lambda: full.check(TEXT))),
+        ("a chunk through a plain hook", lambda: chunk(plain)),
+        ("a chunk through a guard of three", lambda: chunk(full)),
+        ("a request of an agent, guarded", lambda: traced(lambda: agent.generate(TEXT))),
     ]
     figures = []
-    for name, before, take in trips:
+    for name, take in trips:
         for _ in range(3):
             await take()
-        trace = await take()
-        figures.append(Figure(name, f"{trace.calls:,} calls, {len(trace.rooms)} rooms", before, ""))
+        trip = await take()
+        figures += [
+            Figure(f"{name}: files", len(trip.files)),
+            Figure(f"{name}: calls", trip.calls),
+            Figure(f"{name}: depth", trip.depth),
+        ]
     return figures
 
 
+def recorded() -> dict[str, float]:
+    """Return the last recorded figures by name."""
+    found: dict[str, float] = json.loads(RECORD.read_text("utf-8"))
+    return found
+
+
+def grown() -> list[str]:
+    """Return the figures that may only shrink and are larger than the recorded ones, in words."""
+    last = recorded()
+    return [
+        f"{figure.name}: {last[figure.name]:,g}, now {figure.now:,g}"
+        for figure in that_only_shrink(modules(PACKAGE))
+        if figure.now > last[figure.name]
+    ]
+
+
 def main() -> None:
-    """Print the figures."""
-    table = Table("", "now", f"before ({BEFORE})", "others")
-    for figure in [*of_the_package(), *asyncio.run(of_trips())]:
-        table.add_row(*figure)
+    """Print the figures, or record them."""
+    parser = argparse.ArgumentParser(prog="make house", description=__doc__)
+    parser.add_argument("--record", action="store_true", help="record the figures of today as the last ones")
+    given = parser.parse_args()
+    known, last = modules(PACKAGE), recorded()
+    shrinking = that_only_shrink(known)
+    found = [*shrinking, *of_the_package(known), *asyncio.run(of_trips())]
+    table = Table("", "", "now", "last", "others")
+    for figure in found:
+        before = f"{last[figure.name]:,g}" if figure.name in last else ""
+        table.add_row("↓" if figure in shrinking else "", figure.name, f"{figure.now:,g}", before, figure.others)
     console = Console()
     console.print(table)
-    for name, places in named_twice(modules(PACKAGE)).items():
+    for name, places in named_twice(known).items():
         console.print(f"{name}: {', '.join(places)}", style="dim")
+    if given.record:
+        RECORD.write_text(json.dumps({figure.name: figure.now for figure in found}, indent=2) + "\n", "utf-8")
 
 
 if __name__ == "__main__":
