@@ -1,6 +1,7 @@
 """Whether what is built is what is in the repository: complete, typed, and claiming one top-level name."""
 
 import ast
+import json
 import os
 import re
 import subprocess
@@ -9,10 +10,13 @@ import tarfile
 import tomllib
 from collections.abc import Iterator
 from configparser import ConfigParser
+from email import message_from_bytes
+from email.message import Message
 from pathlib import Path, PurePosixPath
 from zipfile import ZipFile
 
 import pytest
+from packaging.licenses import canonicalize_license_expression
 
 ROOT = Path(__file__).parents[1]
 LINKS = {"engine", "processors", "workflows"}
@@ -36,6 +40,12 @@ def wheel(dist: Path) -> Iterator[ZipFile]:
         yield archive
 
 
+@pytest.fixture
+def metadata(wheel: ZipFile) -> Message:
+    """What the wheel says of itself."""
+    return message_from_bytes(wheel.read(next(name for name in wheel.namelist() if name.endswith("/METADATA"))))
+
+
 def files_of_the_package() -> set[str]:
     """Every file under penstock/ that is not a by-product of running it."""
     files = (path for path in (ROOT / "penstock").rglob("*") if path.is_file())
@@ -51,6 +61,42 @@ def test_the_wheel_installs_one_top_level_name(wheel: ZipFile) -> None:
     """`workflows` is the import name of another distribution, whose files a second owner would overwrite."""
     names = {PurePosixPath(name).parts[0] for name in wheel.namelist()}
     assert {name for name in names if not name.endswith(".dist-info")} == {"penstock"}
+
+
+def test_the_licences_of_all_that_is_in_the_wheel_are_in_it(wheel: ZipFile, metadata: Message) -> None:
+    """Those of files that others wrote, too; the expression is one that a package index takes."""
+    expression = metadata["License-Expression"]
+    assert canonicalize_license_expression(expression) == expression
+    licences = {path.relative_to(ROOT).as_posix() for path in (ROOT / "penstock").rglob("LICENSE*")}
+    assert {*metadata.get_all("License-File", [])} == {"LICENSE", "NOTICE", *licences}
+    shipped = {name.partition(".dist-info/licenses/")[2] for name in wheel.namelist()}
+    assert {"LICENSE", "NOTICE", *licences} <= shipped
+
+
+@pytest.mark.parametrize("weights", sorted((ROOT / "penstock" / "detection" / "weights").glob("*.bin")))
+def test_the_notice_names_each_source_of_the_weights(weights: Path) -> None:
+    """With its licence, as the file itself states it in its first line."""
+    with weights.open("rb") as file:
+        sources = json.loads(file.readline())["sources"]
+    notice = (ROOT / "NOTICE").read_text("utf-8")
+    entries = {entry.partition(":")[0]: entry for entry in notice.split("\n    - ")[1:]}
+    for source in sources:
+        assert f"\n      {source['licence']}\n" in entries[source["set"]]
+        assert weights.name in entries[source["set"]]
+
+
+def test_the_metadata_names_no_address(metadata: Message) -> None:
+    """There is none until the owner names one."""
+    assert metadata.get_all("Project-URL") is None
+    assert metadata["Home-page"] is None
+
+
+def test_the_documentation_is_in_the_sdist(dist: Path) -> None:
+    """With what builds it, and the pages beside the README."""
+    with tarfile.open(next(dist.glob("*.tar.gz"))) as sdist:
+        names = {name.partition("/")[2] for name in sdist.getnames()}
+    pages = {path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))}
+    assert pages | {"docs/build_site.py", "docs/pictures/diagram.png", "zensical.toml", "Makefile"} <= names
 
 
 def test_the_links_are_not_in_the_sdist(dist: Path) -> None:

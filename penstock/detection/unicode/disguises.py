@@ -8,8 +8,7 @@ copy in confusable_homoglyphs 3.3.1. They hold the letters of the scripts below 
 capital whose skeleton is ``l`` stands for ``I``; skeletons that are digits are left out. Each row has the letters and,
 below, what they look like, in the same order.
 
-Unicode data is under the Unicode License V3 (SPDX ``Unicode-3.0``); its notice stands in
-``docs/processors/unicode-normalizer.md``.
+Unicode data is under the Unicode License V3 (SPDX ``Unicode-3.0``); its notice is in ``NOTICE``.
 """
 
 from __future__ import annotations
