@@ -11,9 +11,6 @@ import logging
 import sys
 import traceback
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import partial
-from time import perf_counter, time
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from penstock.engine.graph.plan import TO_POLICY, plan_steps
@@ -21,13 +18,13 @@ from penstock.engine.merging.changes import followed_by
 from penstock.engine.merging.diff import diff, edits_to_record, only_removes
 from penstock.engine.processor.payload import NO_CHANGES, Gone, Overrides, Payload, Retry
 from penstock.engine.processor.stages import STAGES, WrongReturnError, known_edits
-from penstock.engine.tracing.span_log import OpenSpan, StepSpan
+from penstock.engine.tracing.span_log import LoggedSpan, masked
 from penstock.engine.values.errors import DetectorError, EditError, StepFailedError, UsageError
-from penstock.engine.values.frozen import EMPTY, FrozenDict, equal
+from penstock.engine.values.frozen import FrozenDict, equal
 from penstock.engine.values.message_list import MessageList
 from penstock.engine.values.model import JudgeError
 from penstock.engine.values.tripwire import BlockedError, Tripwire, TripwireSignal
-from penstock.engine.workers import AbandonedError, TimeLimitError, call_back
+from penstock.engine.workers import AbandonedError, TimeLimitError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -38,8 +35,7 @@ if TYPE_CHECKING:
     from penstock.engine.processor.payload import Changes, PayloadPath
     from penstock.engine.processor.state import StageCall
     from penstock.engine.tracing.span_log import PlacedEdits, SpanLog
-    from penstock.engine.values.edits import Edit
-    from penstock.engine.values.texts import KnownEdits, TextPlace
+    from penstock.engine.values.texts import KnownEdits
     from penstock.engine.values.tripwire import Status
 
 log = logging.getLogger("penstock")
@@ -49,22 +45,22 @@ _QUOTABLE = (WrongReturnError, StepFailedError, DetectorError, EditError, UsageE
 
 
 def apply_result(
-    call: StageCall, step: PlanStep, ctx: AnyContext, payload: Payload, result: object, started: float
+    call: StageCall, step: PlanStep, ctx: AnyContext, payload: Payload, result: object, span: LoggedSpan | None
 ) -> Payload:
-    """Return the payload after a hook that returned; ``started`` is 0 where no records are wanted."""
+    """Return the payload after a hook that returned; ``span`` is None where nobody listens."""
     effects = ctx.effects
     if effects is not None and effects.tripwire is not None:
-        return _tripped(call, step, payload, effects, effects.tripwire, started)
+        return _tripped(call, step, payload, effects, effects.tripwire, span)
     after, changes = payload, NO_CHANGES
     if result is not None or effects is not None:
         try:
             after = _applied(step, payload, effects, result)
-            changes = _changes(step, payload, after, effects, result, listening=started > 0)
+            changes = _changes(step, payload, after, effects, result, listening=span is not None)
         except Exception as error:  # noqa: BLE001 - a result that cannot be applied is the step's failure
-            return fail(call, step, payload, error, started, effects)
+            return fail(call, step, payload, error, span, effects)
         if payload.changes is not None:
             after.changes = followed_by(payload.changes, changes)
-    if started:
+    if span is not None:
         status: Status = "passed"
         edits: PlacedEdits = ()
         if after is not payload:
@@ -72,12 +68,12 @@ def apply_result(
             status = "edited" if edited else "passed"
             texts = edits_to_record(payload, changes, step.path)
             edits = [(place, edit) for place, made in texts.items() for edit in made]
-        record(call, step, status, started, effects, edits=edits, texts=(payload, after))
+        record(call, step, status, span, effects, edits=edits, texts=(payload, after))
     return after
 
 
 def apply_error(
-    call: StageCall, step: PlanStep, ctx: AnyContext, payload: Payload, error: BaseException, started: float
+    call: StageCall, step: PlanStep, ctx: AnyContext, payload: Payload, error: BaseException, span: LoggedSpan | None
 ) -> Payload:
     """Return the payload after a hook that raised; raise the error again if it is neither verdict nor failure."""
     effects = ctx.effects
@@ -86,11 +82,11 @@ def apply_error(
             call.run.verdicts[step.path] = effects.tripwire  # in case a timeout is about to end this step
         raise error
     if effects is not None and effects.tripwire is not None:
-        return _tripped(call, step, payload, effects, effects.tripwire, started)
+        return _tripped(call, step, payload, effects, effects.tripwire, span)
     foreign = verdict_in(error)
     if foreign is not None:  # a verdict of a run inside the hook
-        return _tripped(call, step, payload, effects, foreign, started)
-    return fail(call, step, payload, error, started, effects)
+        return _tripped(call, step, payload, effects, foreign, span)
+    return fail(call, step, payload, error, span, effects)
 
 
 def verdict_in(error: BaseException) -> Tripwire | None:
@@ -108,14 +104,14 @@ def fail(
     step: PlanStep,
     payload: Payload,
     error: BaseException,
-    started: float,
+    span: LoggedSpan | None,
     effects: Effects | None = None,
 ) -> Payload:
     """Return the payload after a failure, according to the step's policy, or raise a `StepFailedError`."""
     failure = as_failure(step.path, step.processor_id, call.stage.name, error)
     verdict = failure_verdict(failure) if step.on_error == "block" else None
-    if started:
-        record(call, step, "failed", started, effects, tripwire=verdict, error=type(error).__name__)
+    if span is not None:
+        record(call, step, "failed", span, effects, tripwire=verdict, error=type(error).__name__)
     return after_failure(step.on_error, payload, failure, verdict, step)
 
 
@@ -233,15 +229,16 @@ def record(
     call: StageCall,
     step: PlanStep | RecordTarget,
     status: Status,
-    started: float,
+    span: LoggedSpan | None = None,
     effects: Effects | None = None,
     *,
     edits: PlacedEdits = (),
     texts: tuple[Payload, Payload] | None = None,
     tripwire: Tripwire | None = None,
     error: str | None = None,
+    started: float = 0.0,
 ) -> None:
-    """Add a record of what a step did, and pass it to the observers.
+    """Put on record what a step did: end its part of the run, which observers are told of.
 
     A step that let a text pass unjudged has failed.
 
@@ -249,54 +246,47 @@ def record(
         call: the call of the stage.
         step: the step, or what else the record is about.
         status: how it ended.
-        started: when it began, by the monotonic clock; 0 if it never did.
+        span: the part of the run that it is; None if it has not begun one. A step in a stream that failed, and goes on,
+            may be recorded again.
         effects: what its hook did through its context.
         edits: its edits with their texts, which the record does not quote.
         texts: the payloads before and after.
         tripwire: its verdict.
         error: the name of the type of its error.
+        started: when it began, by the monotonic clock, if there is no span; 0 if it never did.
     """
-    if effects is not None and effects.failure is not None and status in ("passed", "edited"):
-        status, error = "failed", effects.failure
-    run = call.run
-    spans = run.spans
+    spans = call.run.spans
     if spans is None:
         return
-    notes = EMPTY if effects is None or effects.notes is None else FrozenDict(effects.notes)
-    ended = perf_counter()
-    at = started or ended
-    seconds = ended - at
-    flagged = () if effects is None or effects.flagged is None else tuple(effects.flagged)
-    fields = (
-        step.path,
-        step.processor_id,
-        call.stage.name,
-        status,
-        run.shadow,
-        seconds,
-        tuple([masked(place, edit) for place, edit in edits]) if edits else (),
-        tripwire,
-        error,
-        notes,
-        flagged,
-        run.run_id,
-        run.request_context.get("thread_id"),
-        time() - seconds,
-    )
-    made = StepSpan(fields, call.span, at, ended, run.usage_log.count)
+    if span is None or span.ended is not None:
+        began = started if span is None else span.at
+        span = call.begin("step", step.path, step.processor_id)
+        if began:
+            span.at = began
+        else:
+            span.ended = span.at
+    span.status, span.tripwire, span.error = status, tripwire, error
+    if effects is not None:
+        if effects.failure is not None and status in ("passed", "edited"):
+            span.status, span.error = "failed", effects.failure
+        if effects.notes is not None:
+            span.details = FrozenDict(effects.notes)
+        if effects.flagged is not None:
+            span.flagged = tuple(effects.flagged)
     if spans.with_texts:
-        made.edits, made.texts = edits, texts
-    publish(call, made)
+        span.edits, span.texts = edits, texts
+    elif edits:
+        span.edits = [masked(place, edit) for place, edit in edits]
+    spans.end(span)
 
 
 @contextmanager
 def open_span(
     call: StageCall, kind: Literal["branch", "attempt"], path: str, number: int | None = None
-) -> Generator[tuple[OpenSpan, StageCall]]:
+) -> Generator[tuple[LoggedSpan, StageCall]]:
     """Open a part of the run, and end it at the end of the block; yield it, and the call for the steps in it."""
     spans = cast("SpanLog", call.run.spans)
-    span = OpenSpan(kind, path.rpartition("/")[2], call.span, path=path, stage=call.stage.name)
-    span.shadow, span.number = call.run.shadow, number
+    span = call.begin(kind, path, path.rpartition("/")[2], number)
     spans.announce(span)
     try:
         yield span, call.within(span)
@@ -307,24 +297,13 @@ def open_span(
         spans.end(span)
 
 
-def publish(call: StageCall, made: StepSpan) -> None:
-    """Add a step to the log of the run, and pass its record to the observers."""
-    run = call.run
-    if run.spans is not None:
-        run.spans.add_step(made)
-    for observer in run.observers:
-        try:
-            call_back(partial(observer.on_record, made.record))
-        except Exception:
-            log.exception("an observer failed; the run goes on")
-
-
 def record_failure(call: StageCall, failure: StepFailedError, on_error: str | None, started: float = 0.0) -> None:
     """Record the failure of something other than a hook."""
     if call.run.spans is not None:
         verdict = failure_verdict(failure) if on_error == "block" else None
         kind = type(failure.__cause__ or failure).__name__
-        record(call, RecordTarget(failure.step, failure.processor_id), "failed", started, tripwire=verdict, error=kind)
+        target = RecordTarget(failure.step, failure.processor_id)
+        record(call, target, "failed", tripwire=verdict, error=kind, started=started)
 
 
 def cut_off_verdict(block: Block, call: StageCall) -> Tripwire | None:
@@ -343,32 +322,16 @@ def timed_out(block: PlanPolicy, call: StageCall, started: float, on_error: str 
     return failure
 
 
-_MOST_DOTS = 80
-"""How many dots stand for a text at most: a step may reword megabytes."""
-
-
-def masked(place: TextPlace, edit: Edit) -> tuple[TextPlace, Edit]:
-    """Return an edit and its place for a record, which quotes no text.
-
-    The replacement of a redaction may be shown. Other replacements become dots, because a later guard may refuse them.
-    Keys of a JSON value become stars, because they may contain data that must stay hidden.
-    """
-    field, *rest = place.path
-    if rest:
-        place = place._replace(path=(field, *[key if isinstance(key, int) else "*" for key in rest]))
-    return place, edit if edit.kind == "redact" else replace(edit, text="·" * min(len(edit.text), _MOST_DOTS))
-
-
 def _tripped(
     call: StageCall,
     step: PlanStep,
     payload: Payload,
     effects: Effects | None,
     tripwire: Tripwire,
-    started: float,
+    span: LoggedSpan | None,
 ) -> Payload:
-    if started:
-        record(call, step, "tripped", started, effects, tripwire=tripwire)
+    if span is not None:
+        record(call, step, "tripped", span, effects, tripwire=tripwire)
     return payload.stopped(tripwire)
 
 

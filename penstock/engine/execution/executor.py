@@ -52,7 +52,7 @@ from penstock.engine.workers import TimeLimitError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
-    from penstock.engine.graph.plan import Block, Call
+    from penstock.engine.graph.plan import Block
     from penstock.engine.processor.context import Effects
     from penstock.engine.processor.state import StageCall
 
@@ -82,37 +82,30 @@ async def _run_apart(block: PlanSteps, call: StageCall, payload: Payload) -> Pay
 async def _run_steps(block: PlanSteps, call: StageCall, payload: Payload) -> Payload:
     if call.limited and not block.sync and not all(awaits for _, _, awaits, _ in block.calls):
         return await _run_apart(block, call, payload)
-    quiet = call.run.spans is None
-    started = 0.0 if quiet else perf_counter()
-    for step, hook, awaits, context in block.calls if quiet or not call.run.enclosers else _enclosed(block, call):
+    spans, span = call.run.spans, None
+    for step, hook, awaits, context in block.calls:
+        enclosed = None
+        if spans is not None:
+            span = call.begin("step", step.path, step.processor_id)
+            enclosed = spans.enclosed(span)
         ctx = _new(context)  # and what its `__init__` does, without the cost of calling the class
         ctx._call = call  # pyright: ignore[reportPrivateUsage]
         ctx._step = step  # pyright: ignore[reportPrivateUsage]
         ctx._payload = payload  # pyright: ignore[reportPrivateUsage]
         ctx.effects = _NO_EFFECTS  # a plain None would tell type checkers that there are never any
         try:
-            result = hook(ctx)
+            result = hook(ctx) if enclosed is None else enclosed.around(hook, awaits=awaits)(ctx)
             if awaits:
                 result = await result
         except BaseException as error:  # noqa: BLE001 - handled by `apply_error`, which lets interrupts pass
-            payload = apply_error(call, step, ctx, payload, error, started)
+            payload = apply_error(call, step, ctx, payload, error, span)
         else:
-            if result is None and ctx.effects is None and quiet:
+            if result is None and ctx.effects is None and span is None:
                 continue
-            payload = apply_result(call, step, ctx, payload, result, started)
+            payload = apply_result(call, step, ctx, payload, result, span)
         if payload.finished:
             break
-        if started:
-            started = perf_counter()
     return payload
-
-
-def _enclosed(block: PlanSteps, call: StageCall) -> list[Call]:
-    """Return the steps with hooks that are called within the scopes of observers."""
-    return [
-        (step, call.enclosed(step).around(hook, awaits=awaits), awaits, context)
-        for step, hook, awaits, context in block.calls
-    ]
 
 
 async def _run_sequence(block: PlanSequence, call: StageCall, payload: Payload) -> Payload:

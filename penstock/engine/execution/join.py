@@ -114,4 +114,4 @@ def skip(arms: Sequence[PlanArm], call: StageCall) -> None:
     if call.run.spans is not None:
         for arm in arms:
             for step in plan_steps(arm.block):
-                record(call, step, "skipped", 0.0)
+                record(call, step, "skipped")

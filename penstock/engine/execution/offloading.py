@@ -9,7 +9,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from penstock.engine.execution.boundary import publish
 from penstock.engine.tasks import run_without_loop, runs_without_loop
 from penstock.engine.values.frozen import is_items, is_mapping
 from penstock.engine.values.messages import TextPart
@@ -127,4 +126,4 @@ def within(seconds: float, work: Callable[[StageCall], T], call: StageCall) -> T
 
 def _put_on_record(call: StageCall, beside: StageCall) -> None:
     if call.run.spans is not None and beside.run.spans is not None:
-        call.run.spans.take_in(beside.run.spans, partial(publish, call))
+        call.run.spans.take_in(beside.run.spans)

@@ -7,21 +7,20 @@ from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from penstock.engine.tracing.enclosing import CallSite, EnclosedCall, enclosers_of
+from penstock.engine.tracing.span_log import LoggedSpan
 from penstock.engine.values.usage import UsageLog
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable
 
     from penstock.engine.processor.payload import Payload
     from penstock.engine.tasks import BackgroundTasks
-    from penstock.engine.tracing.enclosing import Enclose
-    from penstock.engine.tracing.span_log import OpenSpan, SpanLog
+    from penstock.engine.tracing.span import SpanKind
+    from penstock.engine.tracing.span_log import SpanLog
     from penstock.engine.values.facts import AnyKey
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message
-    from penstock.engine.values.protocols import Observer
     from penstock.engine.values.tripwire import Tripwire
 
 States: TypeAlias = "dict[str, Value]"
@@ -116,8 +115,6 @@ class RunState:
         states: one object for each step, by path.
         retry_count: how often the model's answer was rejected since the last accepted one.
         step_number: the attempts of the model so far, from 0.
-        observers: they get the record of each step when it has ended.
-        enclosers: the methods ``enclose`` of the observers.
         spans: the log of its parts and steps; None unless it keeps records or has observers.
         shadow: whether this is the copy of the state that shadow steps use.
         background: runs async shadow steps; None outside of the run's ``async with``.
@@ -131,9 +128,7 @@ class RunState:
 
     __slots__ = (
         "background",
-        "enclosers",
         "error_retries",
-        "observers",
         "on_end",
         "pending",
         "request_context",
@@ -148,19 +143,12 @@ class RunState:
         "verdicts",
     )
 
-    def __init__(
-        self,
-        run_id: str,
-        request_context: dict[str, Value],
-        observers: Sequence[Observer] = (),
-    ) -> None:
+    def __init__(self, run_id: str, request_context: dict[str, Value]) -> None:
         self.run_id = run_id
         self.request_context = request_context
         self.states: States = {}
         self.retry_count = 0
         self.step_number = 0
-        self.observers = observers
-        self.enclosers: tuple[Enclose, ...] = enclosers_of(observers) if observers else ()
         self.spans: SpanLog | None = None
         self.shadow = False
         self.verdicts: dict[str, Tripwire] = {}
@@ -179,24 +167,23 @@ class RunState:
 
     def shadowed(self) -> RunState:
         """Return a copy for shadow steps: what they write to the request context does not reach the run."""
-        beside = RunState(self.run_id, dict(self.request_context), self.observers)
-        beside.states, beside.enclosers, beside.spans = self.states, self.enclosers, self.spans
+        beside = RunState(self.run_id, dict(self.request_context))
+        beside.states, beside.spans = self.states, self.spans
         beside.usage_log, beside.on_end = self.usage_log, self.on_end  # what shadow steps spend is spent, too
         beside.retry_count, beside.step_number = self.retry_count, self.step_number
         beside.shadow = True
         return beside
 
     def for_worker(self) -> RunState:
-        """Return a copy for steps in a worker thread: the same, but for its records, which nobody gets yet."""
+        """Return a copy for steps in a worker thread: the same, but for its log, which nobody gets yet."""
         beside = copy(self)
-        beside.observers = ()
         beside.spans = None if self.spans is None else self.spans.apart()
         return beside
 
     def without_log(self) -> RunState:
-        """Return a copy without the log of its parts and without observers, for what outlives the run."""
+        """Return a copy without the log of its parts, for what outlives the run."""
         beside = copy(self)
-        beside.spans, beside.observers, beside.enclosers = None, (), ()
+        beside.spans = None
         return beside
 
 
@@ -215,7 +202,7 @@ class StageCall:
     __slots__ = ("fresh", "info", "limited", "run", "span", "stage")
 
     def __init__(
-        self, run: RunState, stage: StageLike, info: Values, fresh: frozenset[str], span: OpenSpan | None = None
+        self, run: RunState, stage: StageLike, info: Values, fresh: frozenset[str], span: LoggedSpan | None = None
     ) -> None:
         self.run = run
         self.stage = stage
@@ -224,7 +211,7 @@ class StageCall:
         self.limited = False
         self.span = span
 
-    def within(self, span: OpenSpan) -> StageCall:
+    def within(self, span: LoggedSpan) -> StageCall:
         """Return a copy of the call for the steps of a part of the run."""
         made = StageCall(self.run, self.stage, self.info, self.fresh, span)
         made.limited = self.limited
@@ -250,17 +237,9 @@ class StageCall:
         made.span = None
         return made
 
-    def enclosed(self, step: StepLike) -> EnclosedCall:
-        """Return what encloses the calls of a step's hooks, for observers that want that."""
-
-        def site() -> CallSite:
-            part = self.span
-            while part is not None and not part.event_path:  # one that began in a worker is told later
-                part = part.parent
-            around = "" if part is None else part.event_path
-            return CallSite("hook", step.path, step.processor_id, self.stage.name, around, self.run.shadow)
-
-        return EnclosedCall(self.run.enclosers, site)
+    def begin(self, kind: SpanKind, path: str, name: str, number: int | None = None) -> LoggedSpan:
+        """Begin a part of the run in this call: a step, a branch, or an attempt."""
+        return LoggedSpan(kind, name, self.span, path, self.stage.name, shadow=self.run.shadow, number=number)
 
     def _with(self, run: RunState) -> StageCall:
         made = StageCall(run, self.stage, self.info, self.fresh, self.span)

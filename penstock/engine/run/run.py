@@ -23,7 +23,8 @@ from penstock.engine.run.conversation import MAX_ERROR_RETRIES, NO_IDS, Conversa
 from penstock.engine.run.held_answers import HeldAnswers, Release, edited_chunks, info_of, open_calls, texts_of
 from penstock.engine.run.tracing import LazyTrace, known_log, open_log
 from penstock.engine.tasks import BackgroundTasks, must_take_turn, runs_without_loop, take_turn
-from penstock.engine.tracing.enclosing import CallSite, Scope, scope_of
+from penstock.engine.tracing.observers import PublicObserver
+from penstock.engine.tracing.span_log import SpanObserver
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, Value, Values, freeze, json_value
 from penstock.engine.values.message_list import MessageList
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from penstock.engine.streams.sources import Source
     from penstock.engine.streams.stream import OutputStream
     from penstock.engine.tracing.chunk_log import HeldMeter
-    from penstock.engine.tracing.span_log import OpenSpan, SpanLog
+    from penstock.engine.tracing.span_log import LoggedSpan, SpanLog
     from penstock.engine.tracing.trace import Trace
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.facts import Facts
@@ -89,20 +90,20 @@ class Run:
         self.tripwire: Tripwire | None = None
         self._plans = plans
         self._agent = agent
-        observers = [one for one in map(self._observer, observers) if one is not None] if observers else ()
         retries = self._retries = 0 if max_processor_retries is None else max_processor_retries
         usual = ids is RANDOM_IDS and clock is SYSTEM_CLOCK
         begin = _NOTHING_SAID if usual else Payload(MessageList(ids=ids, clock=clock))
         self._conversation = Conversation(begin, retries, max_error_retries)
         self._answers = HeldAnswers()
         self._bare_calls: dict[str, StageCall] = {}
-        self._state = RunState(run_id or ids.next(), {} if request_context is None else request_context, observers)
+        self._state = RunState(run_id or ids.next(), {} if request_context is None else request_context)
         self._state.pending = [] if overlap else None
         if states is not None:
             self._state.states = states  # the caller shares them among its runs
         self._abandoned = False
         if records or observers or texts:
-            self._state.spans = open_log(self._state, plans.name, keeps=records, texts=texts)
+            watching = self._observers(observers) if observers else ()
+            self._state.spans = open_log(self._state, plans.name, watching, keeps=records, texts=texts)
 
     @property
     def name(self) -> str:
@@ -184,40 +185,37 @@ class Run:
         self._state.usage_log.enter(UsageEntry(model, usage, attempts=attempts))
 
     def span(
-        self, kind: Literal["model_step", "model", "tool"], path: str, name: str = ""
-    ) -> AbstractContextManager[dict[str, object] | None]:
+        self, kind: Literal["model_step", "model", "tool"], path: str, name: str = "", **called: Value
+    ) -> AbstractContextManager[LoggedSpan | None]:
         """Open a part of the request for traces and observers, and end it at the end of the block.
 
-        The dict that it gives becomes the details of the end; None if nobody asks for them.
+        It gives the part, to which details can be added; None if nobody asks for them.
 
         Args:
             kind: what it is about.
             path: its path in events, for example ``step-0/model``; see `RunEvent`.
             name: the name of the model or the tool.
+            called: what a `CallSite` says about a call: ``request``, or ``call_id`` and ``arguments``.
         """
         spans = self._state.spans
-        return _UNTOLD if spans is None else _part_of(spans, kind, path, name)
+        return _UNTOLD if spans is None else _part_of(spans, kind, path, name, called)
 
     def note_end(self, **details: object) -> None:
         """Add details to the end of the run for traces and observers: ``status``, ``finish_reason``, ``usage``."""
         if self._state.spans is not None:
-            self._state.spans.root.details.update(details)
+            self._state.spans.root.note(**details)
 
-    def _observer(self, given: Observer) -> Observer | None:
-        """Return the observer of this run: the given one, or the one that its ``for_run`` returns."""
-        for_run: Callable[[Run], Observer] | None = getattr(given, "for_run", None)
-        if for_run is None:
-            return given
-        try:
-            return for_run(self)
-        except Exception:  # noqa: BLE001 - an observer changes nothing
-            log.exception("an observer failed; the run goes on without it")
-            return None
-
-    def enclose(self, site: Callable[[], CallSite]) -> Scope | None:
-        """Return what observers put around calls to a model or a tool; None if none of them wants that."""
-        enclosers = self._state.enclosers
-        return scope_of(enclosers, site()) if enclosers else None
+    def _observers(self, given: Iterable[Observer]) -> list[SpanObserver]:
+        """Return the observers of this run: the given ones, or those that their ``for_run`` returns."""
+        found: list[SpanObserver] = []
+        for one in given:
+            for_run: Callable[[Run], Observer | SpanObserver] | None = getattr(one, "for_run", None)
+            try:
+                own = one if for_run is None else for_run(self)
+                found.append(own if isinstance(own, SpanObserver) else PublicObserver(own))
+            except Exception:  # noqa: BLE001 - an observer changes nothing
+                log.exception("an observer failed; the run goes on without it")
+        return found
 
     def serves(self, stage: str) -> bool:
         """Return whether any step has that stage."""
@@ -251,7 +249,7 @@ class Run:
     async def __aenter__(self) -> Self:
         """Start a task group for shadow steps."""
         if self._state.spans is not None:
-            self._state.spans.open_run()
+            self._state.spans.start(self._state.spans.root)
         if self._plans.shadowed:
             self._state.background = BackgroundTasks()
             await self._state.background.open()
@@ -288,7 +286,7 @@ class Run:
         return stepping if spans is None else self._tell_around(spans, stepping)
 
     async def _tell_around(self, spans: SpanLog, stepping: Stepping) -> Outcome:
-        spans.open_run()
+        spans.start(spans.root)
         try:
             outcome = await stepping
         except BaseException as error:
@@ -298,11 +296,11 @@ class Run:
         return outcome
 
     def _close_log(self, spans: SpanLog, error: BaseException | None) -> None:
-        details = spans.root.details
-        if error is not None:
-            details.setdefault("error", type(error).__name__)
         ends = "blocked" if self.tripwire is not None else "failed" if error is not None else "passed"
-        details.setdefault("status", "cancelled" if self._abandoned and error is None else ends)
+        status = "cancelled" if self._abandoned and error is None else ends
+        if error is not None:
+            spans.root.note_default(error=type(error).__name__)
+        spans.root.note_default(status=status)
         spans.end(spans.root)
 
     def abandon(self) -> None:
@@ -503,7 +501,7 @@ class Run:
             start = Payload(current, before.facts, fields)
         spans = self._state.spans
         if spans is not None and block is not None:
-            span = spans.begin("stage", None, stage.name, stage=stage.name)
+            span = spans.begin_stage(stage.name, EMPTY)
             call = StageCall(self._state, stage, info, fresh, span)
             return await self._run_in_span(spans, span, block, call, before, start)
         bare = info is EMPTY and fresh is NO_IDS
@@ -512,7 +510,7 @@ class Run:
         return self._ended(stage, call, before, end)
 
     async def _run_in_span(
-        self, spans: SpanLog, span: OpenSpan, block: Block, call: StageCall, before: Payload, start: Payload
+        self, spans: SpanLog, span: LoggedSpan, block: Block, call: StageCall, before: Payload, start: Payload
     ) -> Outcome:
         """Run a stage as a part of the run that observers are told of and traces contain, within what they put around.
 
@@ -525,12 +523,8 @@ class Run:
             start: the payload with them.
         """
         stage = STAGES[call.stage.name]
-        enclosers = self._state.enclosers
         try:
-            if enclosers:
-                with scope_of(enclosers, CallSite("stage", span.event_path, span.name))():
-                    end = await execute(block, call, start)
-            else:
+            with nullcontext() if span.scope is None else span.scope():
                 end = await execute(block, call, start)
             outcome = self._ended(stage, call, before, end)
             if spans.with_texts:
@@ -666,12 +660,12 @@ class Run:
         if spans is None:
             yield pending
             return
-        opened: dict[str, OpenSpan] = {}
+        opened: dict[str, LoggedSpan] = {}
         for _, call, start in pending:
             name = call.stage.name
             if name not in opened:
-                opened[name] = spans.begin("stage", None, name, stage=name)
-                opened[name].details["overlap"] = True
+                opened[name] = spans.begin_stage(name)
+                opened[name].note(overlap=True)
                 opened[name].texts = (start, start) if spans.with_texts else None
         try:
             yield [(block, call.within(opened[call.stage.name]), start) for block, call, start in pending]
@@ -742,7 +736,7 @@ class Run:
 
         _call: StageCall
         _before: Payload
-        _span: OpenSpan | None
+        _span: LoggedSpan | None
 
         def __init__(self, run: Run, info: dict[str, Value], *, last: bool, sync: bool, answers: bool) -> None:
             self._run = run
@@ -769,7 +763,7 @@ class Run:
             self._call = StageCall(run._state, STREAM, EMPTY, NO_IDS)
             spans = run._state.spans
             if spans is not None and (run.serves(STREAM.name) or spans.with_texts):
-                self._span = spans.begin("stage", None, STREAM.name, stage=STREAM.name)
+                self._span = spans.begin_stage(STREAM.name)
                 self._call = self._call.within(self._span)
             self._before = run._conversation.begin(STREAM, run._state)
             if self._answers:
@@ -798,7 +792,7 @@ class Run:
 
         def chunk_log(self) -> HeldMeter | None:
             spans = self._run._state.spans
-            if spans is None or not (spans.with_texts or spans.tells):
+            if spans is None or not (spans.with_texts or spans.observed):
                 return None
             from penstock.engine.streams.builder import plain_hooks  # loaded where an answer is streamed
             from penstock.engine.tracing.chunk_log import ChunkLog, HeldMeter  # loaded where somebody asks
@@ -813,15 +807,15 @@ class Run:
                 return
             from penstock.engine.tracing.chunk_log import ChunkLog  # loaded where somebody asks
 
-            if log is not None and spans.tells:
-                span.details["held"] = log.most
+            if log is not None and spans.observed:
+                span.note(held=log.most)
             if isinstance(log, ChunkLog):
                 span.chunks = log.entries
             if error is not None and not isinstance(error, (GeneratorExit, AbandonedError)):
                 span.failed(error)
             elif "status" not in span.details:  # nobody read it to its end
                 span.status = "failed"
-                span.details.update(status="failed", abandoned=True)
+                span.note(status="failed", abandoned=True)
             spans.end(span)
 
         async def judge(
@@ -869,17 +863,17 @@ _UNTOLD = nullcontext()
 
 @contextmanager
 def _part_of(
-    spans: SpanLog, kind: Literal["model_step", "model", "tool"], path: str, name: str
-) -> Generator[dict[str, object]]:
-    """Open a part of a run in its log, and end it at the end of the block; the dict becomes the details of the end."""
-    span = spans.part(kind, path, name)
+    spans: SpanLog, kind: Literal["model_step", "model", "tool"], path: str, name: str, called: Values
+) -> Generator[LoggedSpan]:
+    """Open a part of a run in its log, and end it at the end of the block."""
+    span = spans.part(kind, path, name, called)
     try:
-        yield span.details
+        yield span
     except (GeneratorExit, AbandonedError):  # what the part was made for is not wanted any more
-        span.details.setdefault("abandoned", True)
+        span.note_default(abandoned=True)
         raise
     except BaseException as error:
-        span.details.setdefault("error", type(error).__name__)
+        span.note_default(error=type(error).__name__)
         raise
     finally:
         spans.end(span)

@@ -6,10 +6,10 @@ inside, the tokens of each step, and the texts that a step changed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Required, TypeAlias, TypedDict, cast
+from typing import TYPE_CHECKING, cast
 
 from penstock.engine.processor.stages import STAGES
-from penstock.engine.tracing.span_log import OpenSpan, SpanLog, StepSpan, is_within
+from penstock.engine.tracing.span_log import LoggedSpan, SpanLog
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import EMPTY, freeze
 from penstock.engine.values.texts import KeyText, leaves, part_texts
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from penstock.engine.processor.state import RunState
-    from penstock.engine.tracing.span import Span, SpanArm, SpanChunk, SpanEdit, SpanKind, SpanText
-    from penstock.engine.tracing.span_log import PlacedEdits, Snapshot
+    from penstock.engine.tracing.span import Span, SpanArm, SpanEdit, SpanText
+    from penstock.engine.tracing.span_log import PlacedEdits, Snapshot, SpanObserver
     from penstock.engine.tracing.trace import Trace, TraceStatus
     from penstock.engine.values.frozen import Values
     from penstock.engine.values.message_list import MessageList
@@ -29,27 +29,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.usage import UsageEntry
 
 
-class SpanFields(TypedDict, total=False):
-    """The fields of a `Span` that depend on its kind."""
-
-    kind: Required[SpanKind]
-    name: Required[str]
-    path: str
-    stage: str
-    processor: str
-    edits: tuple[SpanEdit, ...]
-    tripwire: Tripwire | None
-    error: str | None
-    details: Values
-    flagged: tuple[str, ...]
-    arms: tuple[SpanArm, ...]
-    number: int | None
-    finish_reason: str | None
-    usage: Values | None
-    chunks: tuple[SpanChunk, ...]
-
-
-def open_log(state: RunState, name: str, *, keeps: bool, texts: bool) -> SpanLog:
+def open_log(state: RunState, name: str, observers: Sequence[SpanObserver], *, keeps: bool, texts: bool) -> SpanLog:
     """Return a log for the run of a workflow with that name, which keeps records, or tells observers only.
 
     Raises:
@@ -57,22 +37,12 @@ def open_log(state: RunState, name: str, *, keeps: bool, texts: bool) -> SpanLog
     """
     if texts and not keeps:
         raise UsageError("texts=True adds the texts to the trace, and there is none without records=True; pass both")
-    observers = state.observers
-    on_event = [told for one in observers if (told := getattr(one, "on_event", None)) is not None] if observers else ()
     # The log does not hold the state, which holds the log: a cycle would wait for the garbage collector.
-    return SpanLog(
-        state.run_id,
-        name,
-        state.request_context,
-        state.usage_log,
-        on_event,
-        _made_trace,
-        keeps=keeps,
-        with_texts=texts,
-    )
+    context, usage = state.request_context, state.usage_log
+    return SpanLog(state.run_id, name, context, usage, observers, _made_trace, keeps=keeps, with_texts=texts)
 
 
-def _made_trace(log: SpanLog, span: OpenSpan | None, tripwire: Tripwire | None) -> Trace:
+def _made_trace(log: SpanLog, span: LoggedSpan | None, tripwire: Tripwire | None) -> Trace:
     """Return the trace of a part of a run, or of the whole run."""
     return _TraceMaker(log, span).trace(tripwire)
 
@@ -117,33 +87,6 @@ def known_log(log: SpanLog | None) -> SpanLog:
     return log
 
 
-class _ModelCallSpan:
-    """A request to a model that a step made, such as that of a judge: one usage entry.
-
-    Attributes:
-        entry: the entry.
-        parent: the step.
-        at: when the first request began; not before the step, whatever the entry says.
-        ended: when the last one ended.
-    """
-
-    __slots__ = ("at", "ended", "entry", "parent")
-
-    def __init__(self, entry: UsageEntry, step: StepSpan) -> None:
-        self.entry = entry
-        self.parent = step
-        self.ended = min(entry.ended, step.ended)
-        self.at = max(entry.ended - entry.seconds, step.at)
-
-    @property
-    def shadow(self) -> bool:
-        """Whether the step ran in shadow."""
-        return self.parent.shadow
-
-
-_Part: TypeAlias = "OpenSpan | StepSpan | _ModelCallSpan"
-
-
 NO_TRACE = LazyTrace(None)
 """The trace of a run that has none."""
 
@@ -151,24 +94,24 @@ NO_TRACE = LazyTrace(None)
 class _TraceMaker:
     """Makes one trace: of the whole run, or of the run and one part of it with all that is inside."""
 
-    def __init__(self, log: SpanLog, only: OpenSpan | None) -> None:
+    def __init__(self, log: SpanLog, only: LoggedSpan | None) -> None:
         self._log = log
         begun = log.root.at
         self._spent = _spent(log)
-        calls = [_ModelCallSpan(entry, step) for step, entries in self._spent.items() for entry in entries]
-        parts: list[_Part] = [*log.spans, *calls]
-        self._spans = sorted(parts, key=lambda span: max(span.at, begun))  # stable: a parent was begun before
+        calls = [_judge_call(entry, step) for step, entries in self._spent.items() for entry in entries]
+        # The sort is stable: a parent was begun before.
+        self._spans = sorted([*log.spans, *calls], key=lambda span: max(span.at, begun))
         self._whole = only is None
         if only is not None:
             inside = [] if only is log.root else [only]  # everything is in the run, so nothing is in this part of it
-            self._spans = [span for span in self._spans if span is log.root or is_within(span, inside)]
-        self._inside: dict[_Part, list[_Part]] = {span: [] for span in self._spans}
+            self._spans = [span for span in self._spans if span is log.root or span.is_within(inside)]
+        self._inside: dict[LoggedSpan, list[LoggedSpan]] = {span: [] for span in self._spans}
         for span in self._spans:
             if span.parent in self._inside:
                 self._inside[span.parent].append(span)
         self._named: dict[str, str] | None = None
-        self._ends: dict[_Part, float] = {}
-        self._statuses: dict[_Part, Status] = {}
+        self._ends: dict[LoggedSpan, float] = {}
+        self._statuses: dict[LoggedSpan, Status] = {}
         for span in reversed(self._spans):  # what is inside before what is around it
             self._ends[span] = self._end(span)
             self._statuses[span] = self._status(span)
@@ -184,15 +127,13 @@ class _TraceMaker:
         numbers = {span: number for number, span in enumerate(self._spans)}
         own = [entry for step, entries in self._spent.items() if step in self._inside for entry in entries]
         total = log.usage_log.spent if self._whole else own
-        seconds = self._ends[root] - root.at
-        spans = tuple([self._made(span, numbers) for span in self._spans])
         return Trace(
             run_id=log.run_id,
             workflow=log.name,
             status=_ENDS[self._statuses[root]],
-            spans=spans,
+            spans=tuple([self._made(span, numbers) for span in self._spans]),
             started=log.started,
-            seconds=seconds,
+            seconds=self._ends[root] - root.at,
             thread_id=_text(log.thread_id),  # the caller may name it by a number
             texts=log.with_texts,
             tripwire=tripwire,
@@ -201,19 +142,15 @@ class _TraceMaker:
 
     # How a part ended, and when
 
-    def _end(self, span: _Part) -> float:
+    def _end(self, span: LoggedSpan) -> float:
         """Return when a part ended: not before what is in it, but a shadow may outlast the stage that it stands in."""
         all_inside = span.ended is None or span.parent is None or span.shadow
         ends = [self._ends[one] for one in self._inside[span] if all_inside or not one.shadow]
         ended = None if span is self._log.root and not self._whole else span.ended  # the run goes on after a stage
         return max([span.at if ended is None else ended, *ends])
 
-    def _status(self, span: _Part) -> Status:
+    def _status(self, span: LoggedSpan) -> Status:
         """Return how a part ended; where nothing says so, as the parts in it did."""
-        if isinstance(span, StepSpan):
-            return span.record.status
-        if isinstance(span, _ModelCallSpan):
-            return "passed" if span.entry.error is None else "failed"
         if span.status is not None:
             return span.status
         inside = {self._statuses[one] for one in self._inside[span] if span.shadow or not one.shadow}
@@ -224,7 +161,7 @@ class _TraceMaker:
             return "failed"
         return "edited" if "edited" in inside else "passed"
 
-    def _details(self, span: OpenSpan) -> Mapping[str, object]:
+    def _details(self, span: LoggedSpan) -> Mapping[str, object]:
         """Return the details of a part; of a run none in the trace of a stage, which they are not about."""
         return span.details if self._whole or span is not self._log.root else EMPTY
 
@@ -242,71 +179,52 @@ class _TraceMaker:
 
     # One part
 
-    def _made(self, span: _Part, numbers: Mapping[_Part, int]) -> Span:
-        from penstock.engine.tracing.span import Span  # loaded where somebody asks for a trace
+    def _made(self, span: LoggedSpan, numbers: Mapping[LoggedSpan, int]) -> Span:
+        from penstock.engine.tracing.span import Span, SpanChunk  # loaded where somebody asks for a trace
 
         root = self._log.root
         parent = None if span is root else numbers.get(span.parent or root, 0)
         at = max(span.at, root.at if parent is None else self._spans[parent].at)
-        own = self._fields(span)
+        step, details = span.kind == "step", self._details(span)
         return Span(
-            **own,
             id=numbers[span],
             parent=parent,
+            kind=span.kind,
+            name=self._log.name if span is root else span.name,
+            path=span.path,
+            stage=span.stage,
             at=at - root.at,
             seconds=max(self._ends[span] - at, 0.0),
             status=self._statuses[span],
+            processor=span.name if step else "",
             shadow=span.shadow,
+            edits=tuple(_edits(span.edits, self._named)) if span.edits else (),
+            tripwire=self._tripwire(span),
+            error=span.error if step else _text(details.get("error")),
+            details=freeze(details if step else _shown(details)),
+            flagged=span.flagged,
+            arms=_arms(span),
+            number=span.number,
+            finish_reason=None if step else _text(details.get("finish_reason")),
+            usage=self._usage(span),
             texts=_texts(span),
+            chunks=tuple([SpanChunk(when - root.at, came, held, went) for when, came, held, went in span.chunks]),
         )
 
-    def _fields(self, span: _Part) -> SpanFields:
-        if isinstance(span, StepSpan):
-            return _of_step(span, self._spent.get(span, ()), self._named)
-        return _of_call(span) if isinstance(span, _ModelCallSpan) else self._of_part(span)
-
-    def _of_part(self, span: OpenSpan) -> SpanFields:
-        """Return the fields of a span that the log has, and that is no step."""
-        details = self._details(span)
-        error = details.get("error")
-        return {
-            "kind": span.kind,
-            "name": self._log.name if span is self._log.root else span.name,
-            "path": span.path,
-            "stage": span.stage,
-            "tripwire": self._tripwire(span),
-            "error": None if error is None else str(error),
-            "details": _shown(details),
-            "arms": _arms(span),
-            "number": span.number,
-            "finish_reason": _text(details.get("finish_reason")),
-            "usage": self._usage(span),
-            "chunks": self._chunks(span),
-        }
-
-    def _tripwire(self, span: _Part) -> Tripwire | None:
+    def _tripwire(self, span: LoggedSpan) -> Tripwire | None:
         """Return the verdict that ended a part; where that follows from the parts inside, the first of those."""
-        if isinstance(span, _ModelCallSpan):
-            return None
-        if isinstance(span, StepSpan):
-            return span.record.tripwire
         if span.tripwire is not None or self._statuses[span] != "tripped":
             return span.tripwire
         inside = (self._tripwire(one) for one in self._inside[span] if span.shadow or not one.shadow)
         return next((tripwire for tripwire in inside if tripwire is not None), None)
 
-    def _usage(self, span: OpenSpan) -> Values | None:
-        """Return the tokens of a model call, or of the call in a model step."""
+    def _usage(self, span: LoggedSpan) -> Values | None:
+        """Return the tokens of a step, of a model call, or of the agent's call in a model step."""
+        if span.kind == "step":
+            return _tokens(self._spent.get(span, ()))
         if span.kind == "model_step":
-            calls = (one for one in self._inside[span] if isinstance(one, OpenSpan) and one.kind == "model")
-            return next((self._usage(call) for call in calls), None)
+            return next((self._usage(one) for one in self._inside[span] if one.kind == "model"), None)
         return cast("Values | None", span.details.get("usage")) if span.kind == "model" else None
-
-    def _chunks(self, span: OpenSpan) -> tuple[SpanChunk, ...]:
-        from penstock.engine.tracing.span import SpanChunk
-
-        begun = self._log.root.at
-        return tuple([SpanChunk(at - begun, came, held, went) for at, came, held, went in span.chunks or ()])
 
 
 _ENDS: Mapping[Status, TraceStatus] = {
@@ -320,29 +238,27 @@ _FIELDS = frozenset({"status", "processor", "error", "usage", "finish_reason"})
 """The details that a span has a field for."""
 
 
-def _shown(details: Mapping[str, object]) -> Values:
+def _shown(details: Mapping[str, object]) -> Mapping[str, object]:
     """Return the details of a part for which a span has no field of its own."""
     shown = {name: value for name, value in details.items() if name not in _FIELDS}
-    if details.get("status") in ("cancelled", "suspended"):
-        shown["status"] = details["status"]
-    return freeze(shown) if shown else EMPTY
+    return {**shown, "status": details["status"]} if details.get("status") in ("cancelled", "suspended") else shown
 
 
 def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def _spent(log: SpanLog) -> dict[StepSpan, list[UsageEntry]]:
+def _spent(log: SpanLog) -> dict[LoggedSpan, list[UsageEntry]]:
     """Return what each step spent: the entries under its path since the step ended before."""
     entries: dict[str, list[tuple[int, UsageEntry]]] = {}
     for number, entry in enumerate(log.usage_log.spent):
         if entry.by:
             entries.setdefault(entry.by, []).append((number, entry))
-    found: dict[StepSpan, list[UsageEntry]] = {}
+    found: dict[LoggedSpan, list[UsageEntry]] = {}
     for span in log.spans if entries else ():
-        if not isinstance(span, StepSpan) or span.record.step not in entries:
+        if span.kind != "step" or span.path not in entries:
             continue
-        left = entries[span.record.step]
+        left = entries[span.path]
         own = [entry for number, entry in left if number < span.spent]
         del left[: len(own)]
         if own:
@@ -350,17 +266,18 @@ def _spent(log: SpanLog) -> dict[StepSpan, list[UsageEntry]]:
     return found
 
 
-def _of_call(span: _ModelCallSpan) -> SpanFields:
-    entry = span.entry
-    details = freeze({"attempts": entry.attempts}) if entry.attempts > 1 else EMPTY
-    return {
-        "kind": "model",
-        "name": entry.model,
-        "stage": span.parent.record.stage,
-        "error": entry.error,
-        "usage": _tokens([entry]),
-        "details": details,
-    }
+def _judge_call(entry: UsageEntry, step: LoggedSpan) -> LoggedSpan:
+    """Return the part that a request of a step to a model is, such as that of a judge; it lies within the step."""
+    made = LoggedSpan("model", entry.model, step, stage=step.stage, shadow=step.shadow)
+    made.ended = entry.ended if step.ended is None else min(entry.ended, step.ended)
+    made.at = max(entry.ended - entry.seconds, step.at)
+    made.status = "passed" if entry.error is None else "failed"
+    if entry.error is not None:
+        made.note(error=entry.error)
+    if entry.attempts > 1:
+        made.note(attempts=entry.attempts)
+    made.note(usage=_tokens([entry]))
+    return made
 
 
 def _tokens(entries: Sequence[UsageEntry]) -> Values | None:
@@ -369,26 +286,7 @@ def _tokens(entries: Sequence[UsageEntry]) -> Values | None:
     return usage_payload(total_usage(known)) if known else None
 
 
-def _of_step(span: StepSpan, spent: Sequence[UsageEntry], named: dict[str, str] | None) -> SpanFields:
-    """Return the fields of the span of a step, which its record has; ``named``: the numbers of messages, if wanted."""
-    record = span.record
-    placed = record.edits if span.edits is None else span.edits
-    return {
-        "kind": "step",
-        "name": record.processor_id,
-        "path": record.step,
-        "stage": record.stage,
-        "processor": record.processor_id,
-        "edits": tuple(_edits(placed, named)) if placed else (),
-        "tripwire": record.tripwire,
-        "error": record.error,
-        "details": record.details,
-        "flagged": record.flagged,
-        "usage": _tokens(spent),
-    }
-
-
-def _arms(span: OpenSpan) -> tuple[SpanArm, ...]:
+def _arms(span: LoggedSpan) -> tuple[SpanArm, ...]:
     """Return the arms of a branch with the labels that the diagram has."""
     if span.conditions is None:
         return ()
@@ -414,15 +312,14 @@ def _edits(placed: PlacedEdits, named: dict[str, str] | None) -> Iterator[SpanEd
 # Texts, in traces that have them
 
 
-def _texts(span: _Part) -> tuple[SpanText, ...]:
+def _texts(span: LoggedSpan) -> tuple[SpanText, ...]:
     """Return the texts of a part: of a stage all that it was given, of a step those that it changed."""
-    if isinstance(span, _ModelCallSpan) or span.texts is None:
+    if span.texts is None:
         return ()
     from penstock.engine.tracing.span import SpanText
 
-    stage = STAGES[span.record.stage if isinstance(span, StepSpan) else span.stage]
+    stage, whole = STAGES[span.stage], span.kind != "step"
     before, after = span.texts
-    whole = isinstance(span, OpenSpan)
     shows: Callable[[MessageList], Sequence[Message]] = stage.shows if whole else _every
     was = dict(_texts_of(before, shows, stage.value))
     now = {} if after is None else dict(_texts_of(after, _every, stage.value))

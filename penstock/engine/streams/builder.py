@@ -199,8 +199,9 @@ class Builder:
         spans, call = self._call.run.spans, self._call
         if spans is None:
             return self
-        span = spans.begin("branch", call.span, block.path.rpartition("/")[2], path=block.path, stage=call.stage.name)
-        span.conditions, span.shadow = block.conditions, call.run.shadow
+        span = call.begin("branch", block.path, block.path.rpartition("/")[2])
+        span.conditions = block.conditions
+        spans.announce(span)
         made = copy(self)
         made._call = call.within(span)
         self._shared.closing.append(functools.partial(spans.end, span))

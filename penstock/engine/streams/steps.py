@@ -6,7 +6,7 @@ A verdict leaves the graph as `Stopped`, which only this package raises and catc
 from __future__ import annotations
 
 import math
-from time import monotonic, perf_counter
+from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
 from penstock.engine.execution.boundary import (
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from penstock.engine.graph.plan import HookCall, PlanPolicy, PlanStep
     from penstock.engine.processor.state import StageCall
     from penstock.engine.streams.sources import TaskReader
-    from penstock.engine.tracing.enclosing import EnclosedCall
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.edits import Edit, Edits
     from penstock.engine.values.facts import AnyKey
@@ -158,7 +157,7 @@ class StreamStep:
         since: when the stream began to wait for the step, in seconds of `time.monotonic`; infinity while it does not.
     """
 
-    __slots__ = ("_call", "_done", "_edits", "_shared", "_started", "changed", "ctx", "enclosing", "since", "step")
+    __slots__ = ("_call", "_done", "_edits", "_shared", "_span", "changed", "ctx", "enclosing", "since", "step")
 
     def __init__(self, step: PlanStep, shared: StreamCall, call: StageCall) -> None:
         self.step = step
@@ -169,8 +168,9 @@ class StreamStep:
         self.since = math.inf
         self._edits: tuple[tuple[TextPlace, Edit], ...] = ()
         self._done = False
-        self._started = perf_counter() if call.run.spans is not None else 0.0
-        self.enclosing: EnclosedCall | None = call.enclosed(step) if call.run.enclosers else None
+        spans = call.run.spans
+        self._span = None if spans is None else call.begin("step", step.path, step.processor_id)
+        self.enclosing = None if spans is None or self._span is None else spans.enclosed(self._span)
 
     def enclosed(self, hook: HookCall, *, awaits: bool = False) -> HookCall:
         """Return one of the step's functions as observers want it called."""
@@ -279,7 +279,7 @@ class StreamStep:
     def note_edits(self, place: TextPlace, edits: Edits) -> None:
         """Keep edits for the record."""
         self.changed = True
-        if self._call.run.spans is not None and len(self._edits) < _MOST_EDITS:
+        if self._span is not None and len(self._edits) < _MOST_EDITS:
             self._edits += tuple([(place, edit) for edit in edits])
 
     def cut_off(self, *, told: bool) -> None:
@@ -297,15 +297,7 @@ class StreamStep:
 
     def _record(self, status: Value, tripwire: Tripwire | None = None, error: str | None = None) -> None:
         self._done = True
-        if self._started:
+        if self._span is not None:
             edits, self._edits = self._edits, ()
-            record(
-                self._call,
-                self.step,
-                status,
-                self._started,
-                self.ctx.effects,
-                edits=edits,
-                tripwire=tripwire,
-                error=error,
-            )
+            effects = self.ctx.effects
+            record(self._call, self.step, status, self._span, effects, edits=edits, tripwire=tripwire, error=error)

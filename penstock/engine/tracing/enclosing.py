@@ -57,31 +57,17 @@ class CallSite:
 Scope: TypeAlias = "Callable[[], AbstractContextManager[object]]"
 """Makes a context manager for one call. A hook in a stream, and a model, are called many times."""
 
-Enclose: TypeAlias = "Callable[[CallSite], Scope | None]"
-"""The method ``enclose`` of an observer: returns the scope of a call site, or None if it has none for it."""
+
+def guarded(call: Callable[[Callable[[], T]], T], function: Callable[[], T]) -> T | None:
+    """Return what ``call(function)`` gives; None if it raises, which is only logged: an observer changes nothing."""
+    try:
+        return call(function)
+    except Exception:
+        log.exception(_FAILED)
+        return None
 
 
-def enclosers_of(observers: Sequence[object]) -> tuple[Enclose, ...]:
-    """Return the methods ``enclose`` of the observers that have one."""
-    found = (getattr(observer, "enclose", None) for observer in observers)
-    return tuple([cast("Enclose", enclose) for enclose in found if enclose is not None])
-
-
-def scope_of(enclosers: Sequence[Enclose], site: CallSite) -> Scope:
-    """Return a function that makes one context manager of those of all observers; their errors are only logged."""
-    scopes: list[Scope] = []
-    for enclose in enclosers:
-        try:
-            scope = enclose(site)
-        except Exception:
-            log.exception(_FAILED)
-        else:
-            if scope is not None:
-                scopes.append(scope)
-    return partial(_Entry, scopes)
-
-
-class _Entry:
+class CallScopes:
     """The context managers of one call. An error of one of them is logged, and changes nothing."""
 
     __slots__ = ("_entered", "_scopes")
@@ -136,7 +122,7 @@ def model_call(name: str) -> Generator[dict[str, object]]:
     if calls is None:
         yield details
         return
-    with _Entry([partial(calls, name, details)]):
+    with CallScopes([partial(calls, name, details)]):
         yield details
 
 
@@ -144,26 +130,27 @@ Function: TypeAlias = "Callable[..., object]"
 """A function of other code: a hook, for example."""
 
 
+F = TypeVar("F", bound="Function")
+
+
 class EnclosedCall:
-    """Calls a function of other code within the scope of its site, which is made at the first call.
+    """Calls functions of other code within one scope, which is made at the first call.
 
     Args:
-        enclosers: the methods of the observers.
-        site: makes the site.
+        make: makes the scope.
     """
 
-    __slots__ = ("_enclosers", "_scope", "_site")
+    __slots__ = ("_make", "_scope")
 
-    def __init__(self, enclosers: Sequence[Enclose], site: Callable[[], CallSite]) -> None:
-        self._enclosers = enclosers
-        self._site = site
+    def __init__(self, make: Callable[[], Scope]) -> None:
+        self._make = make
         self._scope: Scope | None = None
 
     def _made_scope(self) -> Scope:
-        scope = self._scope = scope_of(self._enclosers, self._site())
+        scope = self._scope = self._make()
         return scope
 
-    def around(self, function: Function, *, awaits: bool) -> Function:
+    def around(self, function: F, *, awaits: bool) -> F:
         """Return the function as it is called within the scope.
 
         Args:
@@ -171,8 +158,8 @@ class EnclosedCall:
             awaits: whether it is async.
         """
         if awaits:
-            return partial(self._awaited, cast("Callable[..., Awaitable[object]]", function))
-        return partial(self._called, function)
+            return cast("F", partial(self._awaited, cast("Callable[..., Awaitable[object]]", function)))
+        return cast("F", partial(self._called, function))
 
     def around_either(self, function: Function) -> Function:
         """Return a function that may return an awaitable, as it is called within the scope; so is the awaitable."""

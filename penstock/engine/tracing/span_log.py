@@ -1,16 +1,20 @@
-"""`SpanLog`: collects what happens in a run while it runs, and tells observers of its starts and ends.
+"""`LoggedSpan`: one part of a run; and `SpanLog`, which collects the parts of a run and tells observers of them.
 
-A run has one only if it keeps records or has observers. Nothing is worked out here that can be worked out later: a
-step's `Record` is made when somebody asks for it, and `penstock.engine.run.tracing` then makes a `Trace` of the log.
+A run has a log only if it keeps records or has observers. Nothing is worked out here that can be worked out later: a
+`Record` and a `RunEvent` are made when somebody asks for them, and `penstock.engine.run.tracing` makes a `Trace` of
+the log.
 """
 
 from __future__ import annotations
 
-import logging
+from abc import ABC, abstractmethod
+from copy import copy
+from dataclasses import replace
 from functools import partial
 from time import perf_counter, time
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar, cast
 
+from penstock.engine.tracing.enclosing import CallScopes, CallSite, EnclosedCall, guarded
 from penstock.engine.tracing.events import RunEvent
 from penstock.engine.values.frozen import EMPTY, FrozenDict, freeze
 from penstock.engine.values.tripwire import Record
@@ -19,7 +23,7 @@ from penstock.engine.workers import call_back
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from penstock.engine.tracing.events import EventKind
+    from penstock.engine.tracing.enclosing import Scope
     from penstock.engine.tracing.span import SpanKind
     from penstock.engine.tracing.trace import Trace
     from penstock.engine.values.edits import Edit
@@ -29,36 +33,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.tripwire import Status, Tripwire
     from penstock.engine.values.usage import UsageLog
 
-    RecordFields: TypeAlias = tuple[
-        str,
-        str,
-        str,
-        Status,
-        bool,
-        float,
-        tuple[tuple[TextPlace, Edit], ...],
-        Tripwire | None,
-        str | None,
-        Values,
-        tuple[str, ...],
-        str,
-        str | None,
-        float,
-    ]
-    """The fields of a `Record`, in order."""
-
-_LOG = logging.getLogger("penstock")
-
-_TOLD: Mapping[SpanKind, EventKind] = {
-    "run": "run",
-    "model_step": "step",
-    "model": "model",
-    "tool": "tool",
-    "stage": "stage",
-    "branch": "branch",
-    "attempt": "attempt",
-}
-"""What observers are told of, by the kind of the span. Of steps they get the records."""
+T = TypeVar("T")
 
 PlacedEdits: TypeAlias = "Sequence[tuple[TextPlace, Edit]]"
 
@@ -77,138 +52,133 @@ class Snapshot(Protocol):
         ...
 
 
-class OpenSpan:
-    """One part of a run, other than a step, while it is collected.
+class LoggedSpan:
+    """One part of a run: begun, and later ended. Records, events and the spans of traces are views of it.
+
+    What a part rarely has stands at the class, so that the many spans of steps are small.
 
     Attributes:
         kind: what it is about.
-        name: the stage, the last id of the path, the model or the tool.
+        name: the stage, the last id of the path, the processor, the model or the tool.
         parent: the part around it; None for the run.
-        path: the path of the branch, or of what is attempted, in the workflow.
+        path: the path of the step, the branch, or of what is attempted, in the workflow.
         stage: the name of the stage.
+        shadow: whether it ran in shadow.
+        number: the number of a model step or an attempt.
         at: when it began, by the monotonic clock.
         ended: when it ended; None while it lasts.
         event_path: the path in events.
         status: how it ended; None where that follows from the parts in it.
         tripwire: the verdict, if there was one.
-        details: what observers are told at the end.
-        shadow: whether it ran in shadow.
-        number: the number of a model step or an attempt.
+        error: the name of the type of a step's error.
+        details: the notes of a step; of another part, what observers are told at its end.
+        flagged: the names of what a step found and let pass.
+        edits: the edits of a step; with their texts only in a log with ``texts``.
+        spent: how many usage entries the run had when a step ended.
         conditions: the conditions of a branch, for the labels of its arms.
         taken: the numbers of the arms that were taken; that of the last arm plus one is ``otherwise``.
         texts: the payloads before and after; the second is None where nothing was let through. Only with ``texts``.
         chunks: what came in, was held and went out; only with ``texts``.
+        called: if it is a call into other code, what a `CallSite` says about it beside its place; else None.
+        scope: makes the context manager for one call; None if no observer encloses calls.
+        made: the record of a step, once somebody has asked for it.
     """
 
-    __slots__ = (
-        "at",
-        "chunks",
-        "conditions",
-        "details",
-        "ended",
-        "event_path",
-        "kind",
-        "name",
-        "number",
-        "parent",
-        "path",
-        "shadow",
-        "stage",
-        "status",
-        "taken",
-        "texts",
-        "tripwire",
-    )
+    kind: SpanKind
+    ended: float | None = None
+    event_path = ""
+    status: Status | None = None
+    tripwire: Tripwire | None = None
+    error: str | None = None
+    details: Mapping[str, object] = EMPTY
+    flagged: tuple[str, ...] = ()
+    edits: PlacedEdits = ()
+    spent = 0
+    conditions: Sequence[object] | None = None
+    taken: tuple[int, ...] | None = None
+    texts: tuple[Snapshot, Snapshot | None] | None = None
+    chunks: Sequence[tuple[float, str, int, str]] = ()
+    called: Values | None = None
+    scope: Scope | None = None
+    made: Record | None = None
 
-    def __init__(self, kind: SpanKind, name: str, parent: OpenSpan | None, *, path: str = "", stage: str = "") -> None:
-        self.kind: SpanKind = kind
+    def __init__(
+        self,
+        kind: SpanKind,
+        name: str,
+        parent: LoggedSpan | None,
+        path: str = "",
+        stage: str = "",
+        *,
+        shadow: bool = False,
+        number: int | None = None,
+    ) -> None:
+        """Begin a part of a run."""
+        self.kind = kind
         self.name = name
         self.parent = parent
         self.path = path
         self.stage = stage
+        self.shadow = shadow
+        self.number = number
         self.at = perf_counter()
-        self.ended: float | None = None
-        self.event_path = ""
-        self.status: Status | None = None
-        self.tripwire: Tripwire | None = None
-        self.details: dict[str, object] = {}
-        self.shadow = False
-        self.number: int | None = None
-        self.conditions: Sequence[object] | None = None
-        self.taken: tuple[int, ...] | None = None
-        self.texts: tuple[Snapshot, Snapshot | None] | None = None
-        self.chunks: list[tuple[float, str, int, str]] | None = None
+
+    def note(self, **details: object) -> None:
+        """Add details, which observers get when the part ends."""
+        self.details = {**self.details, **details}
+
+    def note_default(self, **details: object) -> None:
+        """Add those of the details that it has not got yet."""
+        self.details = {**self.details, **details, **self.details}
 
     def judged(self, tripwire: Tripwire | None) -> None:
         """Note that it ended with a verdict, or with none: then its status follows from the parts in it."""
         self.tripwire = tripwire
-        if tripwire is not None:
-            self.status = "tripped"
-            self.details.update(status="tripped", processor=tripwire.processor_id)
+        if tripwire is None:
+            self.note(status="passed")
         else:
-            self.details["status"] = "passed"
+            self.status = "tripped"
+            self.note(status="tripped", processor=tripwire.processor_id)
 
     def failed(self, error: BaseException) -> None:
         """Note the error that ended it. Where an error wraps another, the name is that of the inner one."""
         self.status = "failed"
-        self.details.update(status="failed", error=type(error.__cause__ or error).__name__)
+        self.note(status="failed", error=type(error.__cause__ or error).__name__)
+
+    @property
+    def announced(self) -> LoggedSpan | None:
+        """The nearest part around it that observers know by its path; those that begin in a worker are told later."""
+        part = self.parent
+        while part is not None and not part.event_path:
+            part = part.parent
+        return part
+
+    def is_within(self, around: Collection[LoggedSpan]) -> bool:
+        """Return whether it is one of some parts, or in one of them."""
+        span: LoggedSpan | None = self
+        while span is not None and span not in around:
+            span = span.parent
+        return span is not None
 
 
-class StepSpan:
-    """One step that has ended. Small, since there are many; its record is made when it is first asked for.
+class SpanObserver(ABC):
+    """Follows the parts of one run: each has a start and an end. An error that it raises is logged and changes nothing.
+
+    A step whose calls nobody encloses has an end only, and so has one that calls no hook, such as a skipped one.
 
     Attributes:
-        parent: the part of the run that it stands in.
-        at: when it began, by the monotonic clock.
-        ended: when it ended.
-        spent: how many usage entries the run had then.
-        edits: its edits with their texts; only with ``texts``.
-        texts: the payloads before and after; only with ``texts``.
+        encloses: whether it encloses calls.
     """
 
-    __slots__ = ("_fields", "_record", "at", "edits", "ended", "parent", "spent", "texts")
+    encloses = True
 
-    def __init__(self, fields: RecordFields, parent: OpenSpan | None, at: float, ended: float, spent: int) -> None:
-        """Describe a step; ``fields`` are those of its record."""
-        self._fields = fields
-        self._record: Record | None = None
-        self.parent = parent
-        self.at = at
-        self.ended = ended
-        self.spent = spent
-        self.edits: PlacedEdits | None = None
-        self.texts: tuple[Snapshot, Snapshot] | None = None
+    @abstractmethod
+    def start(self, log: SpanLog, span: LoggedSpan) -> Scope | None:
+        """Handle the start of a part; return what makes a context manager for each call within it, if it wants one."""
 
-    @property
-    def record(self) -> Record:
-        """What it did."""
-        if self._record is None:
-            self._record = Record(*self._fields)
-        return self._record
-
-    @property
-    def shadow(self) -> bool:
-        """Whether it ran in shadow."""
-        return self.record.shadow
-
-
-AnySpan: TypeAlias = OpenSpan | StepSpan
-
-
-class HasParent(Protocol):
-    """A part of a run, of whatever kind."""
-
-    @property
-    def parent(self) -> HasParent | None:
-        """The part around it."""
-        ...
-
-
-def is_within(span: HasParent | None, around: Collection[HasParent]) -> bool:
-    """Return whether a part is one of some others, or in one of them."""
-    while span is not None and span not in around:
-        span = span.parent
-    return span is not None
+    @abstractmethod
+    def end(self, log: SpanLog, span: LoggedSpan) -> None:
+        """Handle the end of a part."""
 
 
 class SpanLog:
@@ -218,6 +188,7 @@ class SpanLog:
         name: the name of the workflow.
         keeps: whether parts are kept for a trace, or only told to observers.
         with_texts: whether texts of the client are kept, too.
+        encloses: whether an observer encloses calls.
         root: the run.
         current: the part that stages belong to: the run, or a model step.
         spans: the parts so far.
@@ -234,6 +205,7 @@ class SpanLog:
         "_parts",
         "_request_context",
         "current",
+        "encloses",
         "keeps",
         "name",
         "root",
@@ -250,8 +222,8 @@ class SpanLog:
         name: str,
         request_context: Mapping[str, Value],
         usage_log: UsageLog,
-        observers: Sequence[Callable[[RunEvent], None]],
-        make: Callable[[SpanLog, OpenSpan | None, Tripwire | None], Trace],
+        observers: Sequence[SpanObserver],
+        make: Callable[[SpanLog, LoggedSpan | None, Tripwire | None], Trace],
         *,
         keeps: bool,
         with_texts: bool,
@@ -261,20 +233,21 @@ class SpanLog:
         self.name = name
         self.keeps = keeps
         self.with_texts = with_texts
+        self.encloses = any(one.encloses for one in observers)
         self.usage_log = usage_log
         self.started = time()
-        self.root = self.current = OpenSpan("run", "", None)
-        self.spans: list[AnySpan] = [self.root]
+        self.root = self.current = LoggedSpan("run", "", None)
+        self.spans: list[LoggedSpan] = [self.root]
         self._request_context = request_context
         self._observers = observers
         self._make = make
-        self._parts: dict[str, OpenSpan] = {"": self.root}
+        self._parts: dict[str, LoggedSpan] = {"": self.root}
         self._counts: dict[str, int] = {}  # by path in events, how often it was given
-        self._apart: list[tuple[AnySpan, Literal["start", "end"]]] | None = None
+        self._apart: list[tuple[Callable[[SpanLog, LoggedSpan], None], LoggedSpan]] | None = None
 
     @property
-    def tells(self) -> bool:
-        """Whether an observer wants events."""
+    def observed(self) -> bool:
+        """Whether there are observers."""
         return bool(self._observers)
 
     @property
@@ -283,56 +256,43 @@ class SpanLog:
         thread_id: str | None = self._request_context.get("thread_id")
         return thread_id
 
-    def trace(self, span: OpenSpan | None = None, tripwire: Tripwire | None = None) -> Trace:
+    def trace(self, span: LoggedSpan | None = None, tripwire: Tripwire | None = None) -> Trace:
         """Return the trace of the whole run, or of one part; ``tripwire`` is the verdict that ended it."""
         return self._make(self, span, tripwire)
 
-    def records(self) -> tuple[Record, ...]:
-        """Return the records of all steps so far, in the order in which the steps ended."""
-        return tuple([span.record for span in self.spans if isinstance(span, StepSpan)])
+    # The parts of the run
 
-    def records_in(self, around: Collection[OpenSpan], before: int) -> tuple[Record, ...]:
-        """Return those of the steps in these parts of the run, among the first ``before`` spans of the log."""
-        steps = (span for span in self.spans[:before] if isinstance(span, StepSpan))
-        return tuple([span.record for span in steps if is_within(span, around)])
-
-    # Parts of the run
-
-    def open_run(self) -> None:
-        """Tell observers that the run has begun."""
-        if self._observers:
-            self._tell(self.root, "start")
-
-    def part(self, kind: SpanKind, path: str, name: str) -> OpenSpan:
+    def part(self, kind: SpanKind, path: str, name: str, called: Values | None = None) -> LoggedSpan:
         """Begin a part whose path in events is known: a model step, a model call, or a tool call."""
-        span = OpenSpan(kind, name, self._parts.get(path.rpartition("/")[0], self.root))
-        span.event_path = path
+        span = LoggedSpan(kind, name, self._parts.get(path.rpartition("/")[0], self.root))
+        span.event_path, span.called = path, called
         if kind == "model_step":
             span.number = int(path.rpartition("-")[2])
             span.name = path
             self.current = self._parts[path] = span
         self.spans.append(span)
-        if self._observers:
-            self._tell(span, "start")
+        self.start(span)
         return span
 
-    def begin(self, kind: SpanKind, parent: OpenSpan | None, name: str, *, path: str = "", stage: str = "") -> OpenSpan:
-        """Begin a stage, a branch, or an attempt; ``parent``: the part around it, None for the one at hand."""
-        return self.announce(OpenSpan(kind, name, parent or self.current, path=path, stage=stage))
+    def begin_stage(self, name: str, called: Values | None = None) -> LoggedSpan:
+        """Begin a stage; ``called`` if its hooks are called at once, so that observers may enclose them."""
+        span = LoggedSpan("stage", name, self.current, stage=name)
+        span.called = called
+        self.announce(span)
+        return span
 
-    def announce(self, span: OpenSpan) -> OpenSpan:
-        """Take in a part that has begun."""
+    def announce(self, span: LoggedSpan) -> None:
+        """Take in a stage, a branch or an attempt that has begun."""
         if self._apart is not None:
-            self._apart.append((span, "start"))
-            return span
+            self._apart.append((SpanLog.announce, span))
+            return
         if self.keeps:
             self.spans.append(span)
         if self._observers:
             span.event_path = self._free_path(span)
-            self._tell(span, "start")
-        return span
+            self.start(span)
 
-    def _free_path(self, span: OpenSpan) -> str:
+    def _free_path(self, span: LoggedSpan) -> str:
         """Return a path in events that no other part of the run has."""
         above = "" if span.parent is None else span.parent.event_path
         own = span.name if span.number is None else f"{span.name}-{span.number}"
@@ -345,70 +305,140 @@ class SpanLog:
         self._counts.setdefault(free, 1)
         return free
 
-    def end(self, span: OpenSpan) -> None:
-        """End a part."""
-        span.ended = perf_counter()
-        self.tell_end(span)
+    def end(self, span: LoggedSpan) -> None:
+        """End a part or a step."""
+        if span.ended is None:
+            span.ended = perf_counter()
+        span.spent = self.usage_log.count
         if self.current is span:
             self.current = self.root
+        self._take_in_end(span)
 
-    def tell_end(self, span: OpenSpan) -> None:
-        """Tell observers of the end of a part."""
+    def _take_in_end(self, span: LoggedSpan) -> None:
         if self._apart is not None:
-            self._apart.append((span, "end"))
-        elif self._observers:
-            self._tell(span, "end")
+            self._apart.append((SpanLog._take_in_end, span))
+            return
+        if self.keeps and span.kind == "step":
+            self.spans.append(span)
+        for observer in self._observers:
+            guarded(call_back, partial(observer.end, self, span))
+        if span.scope is not None:
+            span.scope = span.called = None  # neither a request nor an observer lives as long as the trace
 
-    def add_step(self, made: StepSpan) -> None:
-        """Take in the span of a step that has ended."""
-        if self._apart is not None:
-            self._apart.append((made, "end"))
-        elif self.keeps:
-            self.spans.append(made)
+    # Observers
+
+    def start(self, span: LoggedSpan) -> None:
+        """Tell observers that a part or a step has begun, and keep the scopes that they return.
+
+        They are told of a step in the thread that calls its hook, and of other parts on the event loop.
+        """
+        if not self._observers:
+            return
+        tell = _call if span.kind == "step" else call_back
+        told = [guarded(tell, partial(one.start, self, span)) for one in self._observers]
+        if self.encloses:
+            span.scope = partial(CallScopes, [scope for scope in told if scope is not None])
+
+    def enclosed(self, span: LoggedSpan) -> EnclosedCall | None:
+        """Return what encloses the calls of a step's hooks; None if no observer wants that."""
+        return EnclosedCall(partial(self._step_scope, span)) if self.encloses else None
+
+    def _step_scope(self, span: LoggedSpan) -> Scope:
+        span.called = EMPTY
+        self.start(span)
+        return span.scope or partial(CallScopes, ())
+
+    # Views of a part
+
+    def record(self, span: LoggedSpan) -> Record:
+        """Return the record of a step that has ended. It quotes no text."""
+        if span.made is None:
+            ended = span.at if span.ended is None else span.ended
+            edits = [masked(place, edit) for place, edit in span.edits] if self.with_texts else span.edits
+            span.made = Record(
+                span.path,
+                span.name,
+                span.stage,
+                span.status or "passed",
+                span.shadow,
+                ended - span.at,
+                tuple(edits),
+                span.tripwire,
+                span.error,
+                span.details,
+                span.flagged,
+                self.run_id,
+                self.thread_id,
+                self.started + span.at - self.root.at,
+            )
+        return span.made
+
+    def records(self) -> tuple[Record, ...]:
+        """Return the records of all steps so far, in the order in which the steps ended."""
+        return tuple([self.record(span) for span in self.spans if span.kind == "step"])
+
+    def records_in(self, around: Collection[LoggedSpan], before: int) -> tuple[Record, ...]:
+        """Return those of the steps in these parts of the run, among the first ``before`` spans of the log."""
+        steps = [span for span in self.spans[:before] if span.kind == "step" and span.is_within(around)]
+        return tuple(map(self.record, steps))
+
+    def event(self, span: LoggedSpan, phase: Literal["start", "end"]) -> RunEvent:
+        """Return the event of a part that has begun or ended."""
+        ended = span.at if phase == "start" or span.ended is None else span.ended
+        kind = span.kind
+        details: Values = EMPTY if phase == "start" else freeze(span.details)
+        if span.taken is not None and phase == "end":
+            details = FrozenDict({**details, "taken": span.taken})
+        return RunEvent(
+            "step" if kind == "model_step" else kind,
+            phase,
+            span.event_path,
+            self.run_id,
+            self.thread_id,
+            self.started + ended - self.root.at,
+            ended - span.at,
+            "" if kind in ("run", "model_step") else span.path or span.name,
+            details,
+        )
+
+    def call_site(self, span: LoggedSpan) -> CallSite:
+        """Return what is about to be called: a stage, a model or a tool, or the hook of a step."""
+        if span.kind == "step":
+            around = span.announced
+            parent = "" if around is None else around.event_path
+            return CallSite("hook", span.path, span.name, span.stage, parent, span.shadow)
+        what = cast('Literal["stage", "model", "tool"]', span.kind)
+        return CallSite(what, span.event_path, span.name, **(span.called or {}))
 
     # Worker threads
 
     def apart(self) -> SpanLog:
         """Return a log for steps in a worker thread; `take_in` adds what it holds, unless the worker was left."""
-        made = SpanLog(
-            self.run_id,
-            self.name,
-            self._request_context,
-            self.usage_log,
-            (),
-            self._make,
-            keeps=self.keeps,
-            with_texts=self.with_texts,
-        )
-        made.root, made.current, made._apart = self.root, self.current, []
+        made = copy(self)
+        made._apart = []
         return made
 
-    def take_in(self, apart: SpanLog, publish: Callable[[StepSpan], None]) -> None:
-        """Add what a log of a worker holds, in order; ``publish`` is called for each step."""
-        for span, what in apart._apart or ():
-            if isinstance(span, StepSpan):
-                publish(span)
-            elif what == "start":
-                self.announce(span)
-            else:
-                self.tell_end(span)
+    def take_in(self, apart: SpanLog) -> None:
+        """Add what a log of a worker holds, in order."""
+        for take, span in apart._apart or ():
+            take(self, span)
 
-    # Observers
 
-    def _tell(self, span: OpenSpan, phase: Literal["start", "end"]) -> None:
-        seconds = 0.0 if span.ended is None else span.ended - span.at
-        details: Values = EMPTY if phase == "start" else freeze(dict(span.details))
-        if span.taken is not None and phase == "end":
-            details = FrozenDict({**details, "taken": span.taken})
-        at = self.started + (span.at if span.ended is None else span.ended) - self.root.at
-        name = span.path or span.name
-        if span.kind in ("run", "model_step"):
-            name = ""
-        event = RunEvent(
-            _TOLD[span.kind], phase, span.event_path, self.run_id, self.thread_id, at, seconds, name, details
-        )
-        for on_event in self._observers:
-            try:
-                call_back(partial(on_event, event))
-            except Exception:  # noqa: BLE001 - an observer changes nothing
-                _LOG.exception("an observer failed; the run goes on")
+def _call(function: Callable[[], T]) -> T:
+    return function()
+
+
+_MOST_DOTS = 80
+"""How many dots stand for a text at most: a step may reword megabytes."""
+
+
+def masked(place: TextPlace, edit: Edit) -> tuple[TextPlace, Edit]:
+    """Return an edit and its place for a record, which quotes no text.
+
+    The replacement of a redaction may be shown. Other replacements become dots, because a later guard may refuse them.
+    Keys of a JSON value become stars, because they may contain data that must stay hidden.
+    """
+    field, *rest = place.path
+    if rest:
+        place = place._replace(path=(field, *[key if isinstance(key, int) else "*" for key in rest]))
+    return place, edit if edit.kind == "redact" else replace(edit, text="·" * min(len(edit.text), _MOST_DOTS))

@@ -114,10 +114,10 @@ class Loop:
         goes_on = self._started and run.tripwire is None
         while goes_on:
             step = ModelStep(run, self._task, self.progress, self._group)
-            with run.span("model_step", step.path) as told:
+            with run.span("model_step", step.path) as span:
                 await step.emit_chunks(out)
-                if told is not None:
-                    told["finish_reason"] = self.progress.last_reason
+                if span is not None:
+                    span.note(finish_reason=self.progress.last_reason)
             if step.accepted and not step.held:
                 await self._report(len(self.progress.steps) - 1)
             elif step.accepted:

@@ -9,7 +9,7 @@ import anyio
 
 from penstock.engine.streams.chunk_texts import sent
 from penstock.engine.streams.sources import as_chunk, close_source, failure_of
-from penstock.engine.tracing.enclosing import CallSite, EnclosedIterator
+from penstock.engine.tracing.enclosing import EnclosedIterator
 from penstock.engine.values.answer_builder import usage_of
 from penstock.engine.values.call_ids import OF_CALLS, CallIds, call_ids_of
 from penstock.engine.values.chunks import Chunk, retract_chunk
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.run.run import Run
     from penstock.engine.tasks import BackgroundTasks
+    from penstock.engine.tracing.enclosing import Scope
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.model import ModelRequest, Usage
     from penstock.engine.values.protocols import Model
@@ -86,8 +87,8 @@ class ModelAttempt:
                     keep(chunk)
                     yield chunk
             else:
-                with self._run.span("model", self._path, self.model.name) as told:
-                    stream: AsyncIterator[object] = self._opened()
+                with self._run.span("model", self._path, self.model.name, request=self.request) as span:
+                    stream: AsyncIterator[object] = self._opened(None if span is None else span.scope)
                     failed: BaseException | None = None
                     try:
                         async for sent in stream:
@@ -99,8 +100,8 @@ class ModelAttempt:
                         raise
                     finally:
                         await self._end_call(stream, failed)
-                    if told is not None:
-                        told.update(self._details(stream))
+                    if span is not None:
+                        span.note(**self._details(stream))
             if not self.end:
                 yield Chunk("finish", payload={"reason": "other"})
         except BaseException as error:
@@ -115,9 +116,8 @@ class ModelAttempt:
             self._call_ids = CallIds(lambda: call_ids_of(self._run.message_list.conversation))
         return self._call_ids.own(chunk)
 
-    def _opened(self) -> AsyncIterator[Chunk]:
+    def _opened(self, scope: Scope | None) -> AsyncIterator[Chunk]:
         """Return the stream of the model, within what observers put around its calls."""
-        scope = self._run.enclose(lambda: CallSite("model", self._path, self.model.name, request=self.request))
         if scope is None:
             return self.model.stream(self.request)
         with scope():

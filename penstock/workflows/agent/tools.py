@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import anyio
 
-from penstock.engine.tracing.enclosing import CallSite
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.frozen import freeze
 from penstock.tools.context import ToolContext, ToolError
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.run.run import Run
     from penstock.engine.tasks import BackgroundTasks
-    from penstock.engine.tracing.enclosing import Scope
+    from penstock.engine.tracing.span_log import LoggedSpan
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.messages import Message, ToolPart
     from penstock.tools.tool import Tool
@@ -68,20 +67,17 @@ class ToolRunner:
         group: the task group to run in; it must outlive the runner.
         context: makes the context of a call, given the call and a function that sends a chunk.
         span: tells observers of a call while it lasts.
-        enclose: returns what observers put around a call; None if they want nothing.
     """
 
     def __init__(
         self,
         group: BackgroundTasks,
         context: Callable[[ToolPart, Callable[[Chunk], None]], ToolContext],
-        span: Callable[[ToolPart], AbstractContextManager[dict[str, object] | None]],
-        enclose: Callable[[PlannedCall], Scope | None],
+        span: Callable[[PlannedCall], AbstractContextManager[LoggedSpan | None]],
     ) -> None:
         self._group = group
         self._context = context
         self._span = span
-        self._enclose = enclose
         self._events: deque[Chunk | FinishedCall] = deque()
         self._arrived = anyio.Event()
         self._scopes: list[anyio.CancelScope] = []
@@ -121,12 +117,11 @@ class ToolRunner:
     async def _run(self, plan: PlannedCall, tool: Tool, scope: anyio.CancelScope) -> None:
         done: FinishedCall | None = None
         try:
-            with scope, self._span(plan.call) as told:
-                enclosing = self._enclose(plan)
-                with nullcontext() if enclosing is None else enclosing():
+            with scope, self._span(plan) as span:
+                with nullcontext() if span is None or span.scope is None else span.scope():
                     done = await _run_tool(plan, tool, self._context(plan.call, self._put))
-                if done.error is not None and told is not None:
-                    told["error"] = done.error.kind
+                if done.error is not None and span is not None:
+                    span.note(error=done.error.kind)
         finally:
             self._put(done or FinishedCall(plan, error=ToolError(tool.name, "failed", "it was cancelled")))
 
@@ -294,7 +289,7 @@ class ToolStep:
         return planned
 
     async def _run_calls(self, answer: Message, planned: Sequence[PlannedCall], out: Emitter[Chunk]) -> None:
-        runner = ToolRunner(self._group, self._context, self._span, self._enclose)
+        runner = ToolRunner(self._group, self._context, self._span)
         async with aclosing(runner.events(planned)) as events:
             async for event in events:
                 if isinstance(event, FinishedCall):
@@ -351,16 +346,10 @@ class ToolStep:
             keep_data(self._run, answer.id, sent.accepted)
         return sent.chunks
 
-    def _span(self, call: ToolPart) -> AbstractContextManager[dict[str, object] | None]:
-        return self._run.span("tool", f"{self._path}/tool-{call.call_id}", call.name)
-
-    def _enclose(self, plan: PlannedCall) -> Scope | None:
-        def site() -> CallSite:
-            call = plan.call
-            path = f"{self._path}/tool-{call.call_id}"
-            return CallSite("tool", path, call.name, call_id=call.call_id, arguments=plan.arguments)
-
-        return self._run.enclose(site)
+    def _span(self, plan: PlannedCall) -> AbstractContextManager[LoggedSpan | None]:
+        call = plan.call
+        path = f"{self._path}/tool-{call.call_id}"
+        return self._run.span("tool", path, call.name, call_id=call.call_id, arguments=plan.arguments)
 
     def _steps(self) -> tuple[StepResult, ...]:
         return self._progress.current(self._run.message_list)

@@ -264,7 +264,7 @@ class HostRequest:
         goes_on = True
         while goes_on:
             step = ModelStep(run, task, progress, BackgroundTasks())  # no tool of ours runs, so it stays closed
-            with run.span("model_step", step.path) as told:
+            with run.span("model_step", step.path) as span:
                 async with aclosing(Emitter(step.emit_chunks)) as chunks:
                     async for chunk in chunks:
                         if call.live and chunk.type == "retract" and run.tripwire is None:
@@ -272,8 +272,8 @@ class HostRequest:
                             return
                         if chunk.type not in OF_CALLS:
                             yield chunk
-                if told is not None:
-                    told["finish_reason"] = progress.last_reason
+                if span is not None:
+                    span.note(finish_reason=progress.last_reason)
             self._accepted = step.accepted
             goes_on = step.goes_on and not step.accepted
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from opentelemetry.trace import StatusCode
 
 from penstock.engine.values.frozen import is_items
-from penstock.engine.values.model import Usage
+from penstock.engine.values.model import ModelRequest, Usage
 from penstock.workflows.telemetry import names
-from penstock.workflows.telemetry.content import instructions_json, messages_json
+from penstock.workflows.telemetry.content import instructions_json, json_of, messages_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from opentelemetry.util.types import AttributeValue
 
     from penstock.engine.tracing.events import RunEvent
-    from penstock.engine.values.frozen import Value
-    from penstock.engine.values.model import ModelRequest
+    from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.tripwire import Record, Tripwire
 
 MOST_EDIT_EVENTS = 32
@@ -111,7 +110,18 @@ def usage_attributes(usage: Mapping[str, Value] | None) -> dict[str, AttributeVa
     return {name: usage[count] for count, name in names.USAGE.items() if isinstance(usage.get(count), int)}
 
 
-def request_attributes(request: ModelRequest, *, content: bool) -> dict[str, AttributeValue]:
+def call_attributes(called: Values, *, content: bool) -> dict[str, AttributeValue]:
+    """Return the attributes of a call: of a request to a model, or of the id and the arguments for a tool."""
+    request: object = called.get("request")
+    if isinstance(request, ModelRequest):
+        return _request_attributes(request, content=content)
+    if "call_id" not in called:
+        return {}
+    made: dict[str, AttributeValue] = {names.TOOL_CALL_ID: str(called["call_id"])}
+    return {**made, names.TOOL_ARGUMENTS: json_of(called["arguments"])} if content else made
+
+
+def _request_attributes(request: ModelRequest, *, content: bool) -> dict[str, AttributeValue]:
     """Return the attributes of a request to a model."""
     made: dict[str, AttributeValue] = {names.REQUEST_STREAM: True}
     for setting, (name, kind) in names.SETTINGS.items():

@@ -63,4 +63,4 @@ class OpenTelemetryObserver:
 
     def on_record(self, record: Record) -> None:
         """Make a span of a record whose run has ended, as a child of the current span, and count what it says."""
-        self._spans(self._tracer, self._metrics, None, content=False).on_record(record)
+        self._spans(self._tracer, self._metrics, None, content=False).add_record(record)

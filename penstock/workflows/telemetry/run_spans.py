@@ -1,36 +1,36 @@
-"""`RunSpans`: the spans of one run, made of its events, its records, and the calls that it makes.
+"""`RunSpans`: makes OpenTelemetry spans of the parts of one run.
 
-Parts of the run (request, model step, stage, branch, attempt, model call, tool call) begin and end with their
-`RunEvent`s. The span of a step begins when its first hook is called and ends with its `Record`.
+A request, a model step, a stage, a branch, an attempt, a model call and a tool call begin and end with their part. The
+span of a step begins when its first hook is called, and ends with the step.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections import deque
 from contextlib import contextmanager
-from time import perf_counter, time_ns
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from opentelemetry.context import attach, detach, get_current
 from opentelemetry.trace import SpanKind, StatusCode, get_current_span, set_span_in_context
 
 from penstock.engine.tracing.enclosing import MODEL_CALLS
+from penstock.engine.tracing.span_log import SpanObserver
 from penstock.engine.values.tripwire import TripwireSignal
 from penstock.workflows.telemetry import names
 from penstock.workflows.telemetry.attributes import (
     about_step,
+    call_attributes,
     counts_of,
     describe,
     end_attributes,
-    request_attributes,
     usage_attributes,
     verdict_attributes,
 )
-from penstock.workflows.telemetry.content import json_of, messages_json
+from penstock.workflows.telemetry.content import messages_json
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Generator
     from contextvars import Token
     from types import TracebackType
     from typing import Self
@@ -40,33 +40,11 @@ if TYPE_CHECKING:
     from opentelemetry.util.types import AttributeValue
 
     from penstock.engine.run.run import Run
-    from penstock.engine.tracing.enclosing import CallSite, ModelCalls, Scope
+    from penstock.engine.tracing.enclosing import ModelCalls, Scope
     from penstock.engine.tracing.events import RunEvent
+    from penstock.engine.tracing.span_log import LoggedSpan, SpanLog
     from penstock.engine.values.tripwire import Record
     from penstock.workflows.telemetry.metrics import Metrics
-
-
-class _Part:
-    """A part of the run that has begun and not ended, and the open spans of its steps."""
-
-    __slots__ = ("about", "hooks", "span")
-
-    def __init__(self, span: Span, about: Mapping[str, AttributeValue]) -> None:
-        self.span = span
-        self.about = about
-        self.hooks: dict[int, _Hook] = {}
-
-
-class _Hook:
-    """The span of a step that has begun and not ended."""
-
-    __slots__ = ("begun", "part", "shadow", "span")
-
-    def __init__(self, span: Span, part: _Part | None, *, shadow: bool, begun: int) -> None:
-        self.span = span
-        self.part = part
-        self.shadow = shadow
-        self.begun = begun
 
 
 class _Current:
@@ -115,7 +93,7 @@ class _SpanScope:
         return last[1]
 
 
-class RunSpans:
+class RunSpans(SpanObserver):
     """The observer of one run.
 
     Args:
@@ -132,77 +110,116 @@ class RunSpans:
         self._workflow = "" if run is None else run.name
         self._agent = "" if run is None else run.agent
         self._content = content
-        self._parts: dict[str, _Part] = {}
+        self._open: dict[LoggedSpan, Span] = {}  # those that have begun and not ended
         self._stages: dict[str, Span] = {}  # by name, the span of the last one
-        self._hooks: dict[tuple[str, str, bool], deque[_Hook]] = {}
 
-    # Parts of the run
+    def start(self, log: SpanLog, span: LoggedSpan) -> Scope | None:
+        """Begin the span of a part or a step; return what makes it the current one.
 
-    def on_event(self, event: RunEvent) -> None:
-        """Begin or end the span of a part."""
-        if event.phase == "start":
-            self._begin(event)
+        A step has none in a worker thread that was left: the part around it has ended.
+        """
+        if span.kind == "step":
+            above = self._open.get(span.announced or log.root)
+            if above is None and not span.shadow:
+                return None
+            began = self._start_step(log, span, above or self._stages.get(span.stage))
         else:
-            self._end(event)
+            began = self._start_part(log, span)
+        self._open[span] = began
+        if span.called is None:
+            return None
+        if began.is_recording():
+            began.set_attributes(call_attributes(span.called, content=self._content))
+        return _SpanScope(began, self.model_call)
 
-    def _begin(self, event: RunEvent) -> None:
-        name, about, kind = self._described(event)
-        above = None if event.parent is None else self._part_of(event.parent)
-        more: dict[str, AttributeValue] = {names.RUN_ID: event.run_id} if above is None else {}
-        if event.thread_id is not None and (above is None or event.what == "model"):
-            more[names.CONVERSATION_ID] = str(event.thread_id)
-        span = self._tracer.start_span(
+    def _start_step(self, log: SpanLog, span: LoggedSpan, above: Span | None) -> Span:
+        return self._tracer.start_span(
+            f"{names.STEP_SPAN} {span.path}",
+            None if above is None else set_span_in_context(above),
+            attributes=about_step(span.path, span.name, span.stage, shadow=span.shadow),
+            start_time=_nanoseconds(log, perf_counter()),  # of its first call; in a stream it may have waited for that
+        )
+
+    def _start_part(self, log: SpanLog, span: LoggedSpan) -> Span:
+        around = span.parent
+        while around is not None and around not in self._open:
+            around = around.parent
+        above = None if around is None else self._open[around]
+        name, about, kind = self._described(span)
+        more: dict[str, AttributeValue] = {names.RUN_ID: log.run_id} if above is None else {}
+        if log.thread_id is not None and (above is None or span.kind == "model"):
+            more[names.CONVERSATION_ID] = str(log.thread_id)
+        began = self._tracer.start_span(
             name,
-            None if above is None else set_span_in_context(above.span),
+            None if above is None else set_span_in_context(above),
             kind,
             {**about, **more},
-            start_time=_nanoseconds(event.at),
+            start_time=_nanoseconds(log, span.at),
         )
-        self._parts[event.path] = _Part(span, about)
-        if event.what == "stage":
-            self._stages[event.name] = span
+        if span.kind == "stage":
+            self._stages[span.name] = began
+        return began
 
-    def _described(self, event: RunEvent) -> tuple[str, dict[str, AttributeValue], SpanKind]:
+    def _described(self, span: LoggedSpan) -> tuple[str, dict[str, AttributeValue], SpanKind]:
         """Return the name, the attributes and the kind of the span of a part."""
         about: dict[str, AttributeValue]
-        number = event.path.rpartition("-")[2].partition("#")[0]  # a path that is there already is numbered
-        match event.what:
+        match span.kind:
             case "run":
                 operation = names.INVOKE_AGENT if self._agent else names.INVOKE_WORKFLOW
                 own = self._agent or self._workflow
                 about = {names.OPERATION: operation, names.AGENT_NAME if self._agent else names.WORKFLOW_NAME: own}
                 return f"{operation} {own}", about, SpanKind.INTERNAL
             case "model":
-                about = {names.OPERATION: names.CHAT, **names.model_attributes(event.name)}
+                about = {names.OPERATION: names.CHAT, **names.model_attributes(span.name)}
                 return f"{names.CHAT} {about[names.REQUEST_MODEL]!s}", about, SpanKind.CLIENT
             case "tool":
-                about = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: event.name, names.TOOL_TYPE: "function"}
-                return f"{names.EXECUTE_TOOL} {event.name}", about, SpanKind.INTERNAL
-            case "step":
-                return names.MODEL_STEP, {names.NUMBER: int(number)}, SpanKind.INTERNAL
+                about = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: span.name, names.TOOL_TYPE: "function"}
+                return f"{names.EXECUTE_TOOL} {span.name}", about, SpanKind.INTERNAL
+            case "model_step":
+                return names.MODEL_STEP, {names.NUMBER: span.number or 0}, SpanKind.INTERNAL
             case "stage":
-                return f"{names.STAGE_SPAN} {event.name}", {names.STAGE: event.name}, SpanKind.INTERNAL
+                return f"{names.STAGE_SPAN} {span.name}", {names.STAGE: span.name}, SpanKind.INTERNAL
             case "branch":
-                return f"{names.BRANCH_SPAN} {event.name}", {names.STEP: event.name}, SpanKind.INTERNAL
+                return f"{names.BRANCH_SPAN} {span.path}", {names.STEP: span.path}, SpanKind.INTERNAL
             case _:
-                about = {names.STEP: event.name, names.NUMBER: int(number)}
-                return f"{names.ATTEMPT_SPAN} {event.name}", about, SpanKind.INTERNAL
+                about = {names.STEP: span.path, names.NUMBER: span.number or 0}
+                return f"{names.ATTEMPT_SPAN} {span.path}", about, SpanKind.INTERNAL
 
-    def _end(self, event: RunEvent) -> None:
-        part = self._parts.pop(event.path, None)
-        if part is None:
-            return
-        try:
-            for hook in list(part.hooks.values()):
-                if not hook.shadow:
-                    self._end_unrecorded(hook)
-            self._describe_end(event, part.span)
-            self._measure(event, part)
-        finally:
-            part.span.end(_nanoseconds(event.at))
+    def end(self, log: SpanLog, span: LoggedSpan) -> None:
+        """End the span of a part or a step, and measure it."""
+        began = self._open.pop(self._begun(span), None)
+        ended = _nanoseconds(log, span.at if span.ended is None else span.ended)
+        if span.kind == "step":
+            self._end_step(log.record(span), began, ended)
+        elif began is not None:
+            event = log.event(span, "end")
+            try:
+                self._end_cancelled(span)
+                self._describe_end(event, began)
+                self._measure(event, span)
+            finally:
+                began.end(ended)
 
-    def _measure(self, event: RunEvent, part: _Part) -> None:
-        about = {key: value for key, value in part.about.items() if isinstance(value, (str, bool, int, float))}
+    def _begun(self, span: LoggedSpan) -> LoggedSpan:
+        """Return the part as it began: a step that was cut off has another one that says how it ended."""
+        if span.kind != "step" or span in self._open:
+            return span
+        key = (span.path, span.stage, span.shadow)
+        steps = (one for one in list(self._open) if one.kind == "step")
+        return next((one for one in steps if (one.path, one.stage, one.shadow) == key), span)
+
+    def _end_cancelled(self, around: LoggedSpan) -> None:
+        """End the spans of the steps of a part that were cancelled, so that they have no records."""
+        for step in [one for one in list(self._open) if one.kind == "step" and not one.shadow]:
+            if step.announced is around:
+                began = self._open.pop(step)
+                began.set_attribute(names.STATUS, "cancelled")
+                began.end()
+
+    def _measure(self, event: RunEvent, span: LoggedSpan) -> None:
+        about = {
+            key: value for key, value in self._described(span)[1].items() if isinstance(value, (str, bool, int, float))
+        }
         error = event.details.get("error")
         failed = {} if error is None else {names.ERROR_TYPE: str(error)}
         if event.what == "model":
@@ -245,84 +262,31 @@ class RunSpans:
             span.set_attribute(names.INPUT_MESSAGES, messages_json(given))
             span.set_attribute(names.OUTPUT_MESSAGES, messages_json(messages.response))
 
-    def _part_of(self, path: str) -> _Part | None:
-        """Return the open part with that path, or the nearest one around it."""
-        while path and path not in self._parts:
-            path = path.rpartition("/")[0]
-        return self._parts.get(path)
+    def add_record(self, record: Record) -> None:
+        """Make a span of a record whose run has ended, as a child of the current span, and count what it says."""
+        self._end_step(record, None, int((record.started + record.seconds) * _SECOND))
 
-    # Steps
-
-    def on_record(self, record: Record) -> None:
-        """End the span of a step, and count what it did. What has no span yet, such as a join, gets one."""
-        waiting = self._hooks.get((record.step, record.stage, record.shadow))
-        hook = waiting.popleft() if waiting else None
-        if record.status == "skipped" and hook is None:
-            span = self._stages.get(record.stage) or get_current_span()
-            if span.is_recording():
-                span.add_event(names.SKIPPED_EVENT, {names.STEP: record.step})
+    def _end_step(self, record: Record, began: Span | None, ended: int) -> None:
+        """End the span of a step, and count what it did. A step that called no hook, such as a join, gets one now."""
+        if record.status == "skipped" and began is None:
+            around = self._stages.get(record.stage) or get_current_span()
+            if around.is_recording():
+                around.add_event(names.SKIPPED_EVENT, {names.STEP: record.step})
             return
-        span = hook.span if hook is not None else self._span_of(record)
-        if hook is not None and hook.part is not None:
-            hook.part.hooks.pop(id(hook), None)
-        end = _nanoseconds(record.started + record.seconds)
+        span = began or self._span_of(record)
         try:
             if span.is_recording():
                 describe(span, record)
             self._metrics.add_record(record, self._workflow)
         finally:
-            span.end(end if hook is None else max(end, hook.begun))
+            span.end(ended)
 
     def _span_of(self, record: Record) -> Span:
         stage = self._stages.get(record.stage) or get_current_span()
         about = about_step(record.step, record.processor_id, record.stage, shadow=record.shadow)
         name = f"{names.STEP_SPAN} {record.step}"
-        start = _nanoseconds(record.started)
+        start = int(record.started * _SECOND)
         return self._tracer.start_span(name, set_span_in_context(stage), attributes=about, start_time=start)
-
-    def enclose(self, site: CallSite) -> Scope | None:
-        """Return what makes the span of a hook, a model call or a tool call the current one."""
-        if site.what == "hook":
-            hook = self._begin_hook(site)
-            return None if hook is None else _SpanScope(hook.span, self.model_call)
-        part = self._parts.get(site.path)
-        if part is None:
-            return None
-        if part.span.is_recording():
-            if site.request is not None:
-                part.span.set_attributes(request_attributes(site.request, content=self._content))
-            if site.what == "tool":
-                part.span.set_attribute(names.TOOL_CALL_ID, site.call_id)
-                if self._content:
-                    part.span.set_attribute(names.TOOL_ARGUMENTS, json_of(site.arguments))
-        return _SpanScope(part.span, self.model_call)
-
-    def _begin_hook(self, site: CallSite) -> _Hook | None:
-        """Begin the span of a step; None in a worker thread that was left: its step has ended."""
-        part = self._parts.get(site.parent)
-        if part is None and not site.shadow:
-            return None
-        above = self._stages.get(site.stage) if part is None else part.span
-        begun = time_ns()
-        span = self._tracer.start_span(
-            f"{names.STEP_SPAN} {site.path}",
-            None if above is None else set_span_in_context(above),
-            attributes=about_step(site.path, site.name, site.stage, shadow=site.shadow),
-            start_time=begun,
-        )
-        hook = _Hook(span, part, shadow=site.shadow, begun=begun)
-        if part is not None:
-            part.hooks[id(hook)] = hook
-        self._hooks.setdefault((site.path, site.stage, site.shadow), deque()).append(hook)
-        return hook
-
-    def _end_unrecorded(self, hook: _Hook) -> None:
-        """End the span of a step that was cancelled, so that it has no record."""
-        for waiting in self._hooks.values():
-            if hook in waiting:
-                waiting.remove(hook)
-        hook.span.set_attribute(names.STATUS, "cancelled")
-        hook.span.end()
 
     # Model calls of hooks
 
@@ -351,12 +315,14 @@ class RunSpans:
 
     def __del__(self) -> None:
         """End what is still open: the run was abandoned without an end."""
-        for waiting in self._hooks.values():
-            for hook in waiting:
-                hook.span.end()
-        for part in self._parts.values():
-            part.span.end()
+        for began in self._open.values():
+            began.end()
 
 
-def _nanoseconds(seconds: float) -> int:
-    return int(seconds * 1_000_000_000)
+_SECOND = 1_000_000_000
+"""The nanoseconds of a second."""
+
+
+def _nanoseconds(log: SpanLog, at: float) -> int:
+    """Return a time of the monotonic clock in nanoseconds since 1970; a later one is never earlier."""
+    return int(log.started * _SECOND) + int((at - log.root.at) * _SECOND)

@@ -16,10 +16,12 @@ from opentelemetry.trace import get_current_span
 
 from penstock import Agent, InputContext, PIIDetector, Processor, UnicodeNormalizer, Workflow, processor, tool
 from penstock.engine import Record
-from penstock.engine.tracing.enclosing import CallSite
+from penstock.engine.tracing.span_log import LoggedSpan, SpanLog
 from penstock.engine.values.errors import MissingExtraError
+from penstock.engine.values.frozen import EMPTY
 from penstock.testing import ScriptedModel
 from penstock.workflows.telemetry import OpenTelemetryObserver, names
+from penstock.workflows.telemetry.run_spans import RunSpans
 from tests.waiting import cancelled_when_all_wait
 from tests.workflows.telemetry.collected import Collected
 
@@ -304,24 +306,31 @@ def test_without_the_library_the_error_names_the_extra(monkeypatch: pytest.Monke
         OpenTelemetryObserver()
 
 
-def test_an_event_without_a_beginning_ends_nothing(collected: Collected) -> None:
-    """Its start may have failed."""
-    from penstock.engine.tracing.events import RunEvent
+def watched(collected: Collected) -> tuple[RunSpans, SpanLog]:
+    """The observer of a run, and the log of that run, which does not know of it."""
+    run = Workflow("w").then(UnicodeNormalizer()).start(records=True)
+    log = run._state.spans
+    assert log is not None
+    return collected.observer.for_run(run), log
 
-    run = Workflow("w").then(UnicodeNormalizer()).start()
-    spans = collected.observer.for_run(run)
-    spans.on_event(RunEvent("stage", "end", "process_input", "r", None, 0.0))
-    assert spans.enclose(CallSite("model", "step-0/model", "m")) is None
+
+def test_the_end_of_a_part_without_a_beginning_ends_nothing(collected: Collected) -> None:
+    """Its start may have failed; a step in it then has no span."""
+    spans, log = watched(collected)
+    stage = LoggedSpan("stage", "process_input", log.root, stage="process_input")
+    spans.end(log, stage)
+    assert spans.start(log, LoggedSpan("step", "a", stage, "a", "process_input")) is None
     assert collected.spans == []
 
 
 def test_what_a_lost_run_was_doing_ends_with_it(collected: Collected) -> None:
     """The step that was running, and the stage around it."""
-    from penstock.engine.tracing.events import RunEvent
-
-    spans = collected.observer.for_run(Workflow("w").then(UnicodeNormalizer()).start())
-    spans.on_event(RunEvent("stage", "start", "process_input", "r", None, 0.0, name="process_input"))
-    assert spans.enclose(CallSite("hook", "a", "a", "process_input", "process_input")) is not None
+    spans, log = watched(collected)
+    stage = LoggedSpan("stage", "process_input", log.root, stage="process_input")
+    step = LoggedSpan("step", "a", stage, "a", "process_input")
+    stage.event_path, step.called = "process_input", EMPTY
+    assert spans.start(log, stage) is None
+    assert spans.start(log, step) is not None
     del spans
     assert collected.still_open == []
     assert collected.parents("step a") == ["stage process_input"]
@@ -329,12 +338,13 @@ def test_what_a_lost_run_was_doing_ends_with_it(collected: Collected) -> None:
 
 def test_the_end_of_a_run_that_is_gone_ends_its_span(collected: Collected) -> None:
     """Without what only the run knows."""
-    from penstock.engine.tracing.events import RunEvent
-
-    spans = collected.observer.for_run(Workflow("w").then(UnicodeNormalizer()).start())
-    spans.on_event(RunEvent("run", "start", "", "r", None, 0.0))
-    spans.on_event(RunEvent("run", "end", "", "r", None, 1.0))
-    assert collected.span("invoke_workflow w").end_time == 1_000_000_000
+    spans, log = watched(collected)
+    spans.start(log, log.root)
+    log.root.ended = log.root.at + 1
+    spans.end(log, log.root)
+    span = collected.span("invoke_workflow w")
+    assert span.start_time is not None
+    assert span.end_time == span.start_time + 1_000_000_000
 
 
 def test_a_skipped_step_without_a_span_around_is_not_mentioned(collected: Collected) -> None:
