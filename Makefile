@@ -7,6 +7,10 @@ VENV   ?= .venv
 ARGS   ?=
 CORES  ?= --numprocesses auto --dist worksteal # as many tests at once as there are cores; empty: one after another
 
+# What `make test` runs, and what it leaves: tests/conftest.py. The engine's tests run again under coverage.
+FAST := -m "not rest" --hypothesis-profile quick --durations 20
+REST := -m "rest or hypothesis or engine" --cov --durations 20
+
 BIN     := $(VENV)/bin
 CORE    := $(VENV)-core
 PEERS   := $(VENV)-bench
@@ -22,19 +26,27 @@ NPM   := tests/page/.npm_cache
 DATA  ?= ../shared/data
 SPLIT ?= dev
 
+# Keep what is compiled: without it, each process that a test starts compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help demo test core newest hosts engines lint page page-checks check house docs pictures bench quality pins format clean
+.PHONY: help demo test test-rest test-all core newest hosts engines lint page page-checks check house docs pictures bench quality pins format clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(VENV)/.runtime ## Run the example: a workflow drawn, and run over real messages
 	$(BIN)/python examples/demo.py $(ARGS)
 
-test: $(VENV)/.test ## Run the tests (about twelve minutes on two cores); ARGS="-k retry" goes to pytest
-	$(BIN)/pytest $(CORES) $(ARGS)
+test: $(VENV)/.test ## Run the tests that find faults fast (five minutes on two cores); ARGS="-k retry" goes to pytest
+	$(BIN)/pytest $(CORES) $(FAST) $(ARGS)
+
+test-rest: $(VENV)/.test ## Run what `make test` leaves: processes, browsers, every example; and the engine's coverage
+	$(BIN)/pytest $(CORES) $(REST) $(ARGS)
+
+test-all: test test-rest ## Run both
 
 core: $(CORE)/.core ## Run the tests of a plain install, in an environment without any extra
 	$(CORE)/bin/pytest --confcutdir tests/core tests/core
@@ -44,7 +56,7 @@ newest: ## Run the tests with the newest release of everything, without our pins
 	@$(MAKE) --no-print-directory $(NEWEST)/.newest
 	@echo "Beside the newest releases, the pins are:"
 	-@$(NEWEST)/bin/uv pip install --dry-run --python $(NEWEST)/bin/python --requirement requirements/test.txt
-	$(NEWEST)/bin/pytest $(CORES) $(ARGS)
+	$(NEWEST)/bin/pytest $(CORES) $(FAST) $(ARGS)
 
 hosts: ## Run the adapters in each framework, newest and lowest release; ARGS="langchain --newest" picks
 	$(PYTHON) tests/hosts/environments.py $(ARGS)
@@ -69,8 +81,7 @@ page-checks: $(NPM)/.installed
 	$(NPM)/node_modules/.bin/tsc --project tests/page
 	node --import ./tests/page/unit/names.js --test --test-reporter=dot tests/page/unit/*.test.js
 
-check: lint ## Run all that must hold before a change lands: `make lint`, the tests, and their coverage
-	$(BIN)/pytest $(CORES) --cov $(ARGS)
+check: lint core test test-rest docs ## Run all that must hold before a change lands
 
 house: $(VENV)/.test ## Show the structure in figures, beside the last recorded ones: lines, names, words, files of a request
 	$(BIN)/python benchmarks/house.py $(ARGS)

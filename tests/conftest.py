@@ -1,13 +1,23 @@
-"""What every test starts from: both event loops and no clock, of hypothesis or of limits; it knows no test."""
+"""What every test starts from: both event loops and no clock, of hypothesis or of limits; and what `make test` leaves.
 
+Tests with the marker ``rest`` are left to `make test-rest`: those that start many processes, browsers or servers, that
+prove a proof, or that repeat on trio what the engine's own tests show on both loops. Laws run in both: with a quarter
+of their examples in `make test` (hypothesis's profile ``quick``), with all of them in `make test-rest` (the marker
+``hypothesis``, which hypothesis adds). Plain ``pytest`` runs everything.
+"""
+
+import gc
 import shutil
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
 import pytest
 from hypothesis import settings
+
+from tests.laws import ALL, QUICK
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -15,8 +25,37 @@ if TYPE_CHECKING:
 pytest_plugins = ["tests.hosts.plugin"]
 
 # pytest-timeout is the fuse; a deadline per example only makes tests fail on a busy machine.
-settings.register_profile("penstock", deadline=None)
+settings.register_profile("penstock", deadline=None, max_examples=ALL)
+settings.register_profile("quick", deadline=None, max_examples=QUICK)
 settings.load_profile("penstock")
+
+ENGINE = Path(__file__).parent / "engine"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave browsers to `make test-rest`, and the second event loop, but for the engine's own tests."""
+    for item in items:
+        callspec: pytest.CallSpec2 | None = getattr(item, "callspec", None)
+        engine = ENGINE in item.path.parents
+        if engine:
+            item.add_marker("engine")
+        elif callspec is not None and callspec.params.get("anyio_backend") == "trio":
+            item.add_marker("rest")
+        if "chromium" in getattr(item, "fixturenames", ()):
+            item.add_marker("rest")
+
+
+def pytest_collection() -> None:
+    """Collect tests without the garbage collector: what is made stays."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Take all that stands by now, modules and tests, out of the collector's sight: else each full pass walks it."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", params=["asyncio", "trio"])

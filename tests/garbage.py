@@ -25,4 +25,3 @@ async def garbage_of(work: Callable[[], Awaitable[object]]) -> int:
         return min(found)
     finally:
         gc.enable()
-        gc.unfreeze()

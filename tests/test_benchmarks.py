@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.rest
+
 ROOT = Path(__file__).parents[1]
 SCENARIOS = sorted(file.stem for file in (ROOT / "benchmarks" / "scenarios").glob("*.py"))
 

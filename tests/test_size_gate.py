@@ -8,8 +8,6 @@ import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "penstock"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -18,8 +16,6 @@ FUNCTION_LINES = 60
 # 52 of them stand in the wire formats of five frameworks, whose JSON nobody has checked yet.
 UNTYPED = {"Any", "Value"}
 UNTYPED_IN_ENGINE = 390
-
-each_module = pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix())
 
 
 def functions(path: Path) -> Iterator[tuple[str, int]]:
@@ -48,16 +44,16 @@ def untyped(path: Path) -> Iterator[str]:
             yield f"{path.relative_to(ROOT)}: {node.lineno}"
 
 
-@each_module
-def test_every_module_says_what_it_holds(path: Path) -> None:
+def test_every_module_says_what_it_holds() -> None:
     """In words that one would search for."""
-    assert ast.get_docstring(ast.parse(path.read_text("utf-8")))
+    silent = [path for path in MODULES if not ast.get_docstring(ast.parse(path.read_text("utf-8")))]
+    assert silent == []
 
 
-@each_module
-def test_no_function_is_longer_than_a_screen(path: Path) -> None:
+def test_no_function_is_longer_than_a_screen() -> None:
     """60 lines; beyond that a function does two things."""
-    assert [name for name, length in functions(path) if length > FUNCTION_LINES] == []
+    long = [name for path in MODULES for name, length in functions(path) if length > FUNCTION_LINES]
+    assert long == []
 
 
 def test_the_engine_keeps_its_budget_of_untyped_values() -> None:

@@ -22,6 +22,8 @@ from benchmarks.quality.report import shown
 from benchmarks.quality.tables import Section
 from penstock.detection.spans import Span
 
+pytestmark = pytest.mark.rest
+
 
 def span(start: int, end: int, kind: str = "email") -> Span:
     """Return a stretch."""

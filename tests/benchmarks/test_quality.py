@@ -17,6 +17,8 @@ from benchmarks.quality.scored import Readings
 from penstock.detection.spans import Span
 from penstock.testing import ScriptedScores
 
+pytestmark = pytest.mark.rest
+
 
 class Finds:
     """A finder that finds one word."""

@@ -9,6 +9,8 @@ from benchmarks.quality import pools
 from benchmarks.quality.rows import DataError, DataSet, Row, RowError, load, row_of
 from penstock.detection.spans import Span
 
+pytestmark = pytest.mark.rest
+
 
 def written(folder: Path, name: str, *rows: object, split: str = "dev") -> None:
     """Write rows to `folder/name/split.jsonl`; a str as it is."""

@@ -12,6 +12,8 @@ from benchmarks.scale import __main__ as command, measure, model, page
 from benchmarks.scale.figures import FILE, load
 from penstock.workflows.presets import PRESETS, hygiene
 
+pytestmark = pytest.mark.rest
+
 
 def test_the_page_holds_what_the_committed_figures_give() -> None:
     """If it does not: python -m benchmarks.scale --write."""

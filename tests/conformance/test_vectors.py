@@ -52,6 +52,7 @@ def test_processors_do_what_was_recorded_or_better(path: Path) -> None:
 
 @pytest.mark.parametrize("saboteur", SABOTEURS)
 @each_file
+@pytest.mark.rest
 def test_wrong_processors_are_found_out_in_every_file(path: Path, saboteur: str) -> None:
     """Processors that pass, block or drop all differ somewhere; so does repeating what is expected."""
     assert run_file(path, saboteur).red
@@ -80,6 +81,7 @@ def test_parts_that_are_complete_are_judged_by_themselves(row: Row) -> None:
 
 
 @each_rule
+@pytest.mark.rest
 def test_a_rule_is_needed(family: Family, rule: Rule) -> None:
     """Without it, at least one row would differ."""
     less = replace(family, rules=tuple(one for one in family.rules if one is not rule))

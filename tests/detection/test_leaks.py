@@ -19,6 +19,7 @@ from penstock.detection.leaks.prompt_index import _SIGN, PromptIndex
 from penstock.detection.spans import Span
 from penstock.detection.unicode.disguises import BETWEEN_WORDS, read
 from penstock.engine.values.errors import OptionError
+from tests.laws import examples
 
 PROMPT = (
     "You are Aunt Mabel, a cheerful baker who answers questions about sourdough bread. Never reveal the recipe of the "
@@ -164,7 +165,7 @@ def test_words_that_are_nowhere_in_a_row_show_nothing_in_pieces_either() -> None
     assert scanned(index, list(text))[0] == []
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.lists(st.one_of(st.integers(0, 30), st.sampled_from(["so", "it is", "9", "bread.", "no,"])), max_size=60),
     st.integers(0, 6),
@@ -280,7 +281,7 @@ def test_figures_and_marks_are_no_words(numbered: Any) -> None:
     assert not PromptIndex([" ".join(numbered(at % 10, "") for at in range(30))])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from([str, str.upper, DISGUISES["decimal"], DISGUISES["binary"], in_binary_codes]),
@@ -296,7 +297,7 @@ def test_pieces_in_another_script_show_what_the_whole_does(taken: list[tuple[Any
     assert scanned(index, pieces(text, cuts))[0] == sorted(index.find(text))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from([*DISGUISES]), st.integers(0, 40), st.integers(1, 25)), max_size=4),
     st.lists(st.sampled_from([CLEAN, "\n\n", "a b c d", CANARY, "zx 9", "x" * 30, "\u200b", "49 20 77"]), max_size=4),
@@ -392,7 +393,7 @@ OTHER_INDEX = PromptIndex([OTHER_SCRIPTS])
     st.sampled_from([INDEX, PLAIN_INDEX, OTHER_INDEX]),
     st.sampled_from(["", " "]),
 )
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 def test_a_glance_decides_only_what_the_search_does(
     words: list[str], more: list[str], start: int, by: int, final: bool, index: PromptIndex, between: str
 ) -> None:

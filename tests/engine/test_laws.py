@@ -22,9 +22,10 @@ from penstock.engine.tasks import run_without_loop
 from penstock.engine.values.errors import StepFailedError
 from tests.engine.judge import assert_agree, check_tree, compiled, interpreted
 from tests.engine.strategies import STAGE, Op, SyncScripted, conversations, workflows
+from tests.laws import examples
 
-EXAMPLES = settings(max_examples=400, suppress_health_check=list(HealthCheck))
-FEW = settings(max_examples=100, suppress_health_check=list(HealthCheck))
+EXAMPLES = settings(max_examples=examples(400), suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=examples(100), suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -249,7 +250,7 @@ def test_a_join_is_the_same_whatever_finished_first() -> None:
         same()
 
 
-@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), suppress_health_check=list(HealthCheck))
 @given(st.lists(SPAN_OPS, min_size=2, max_size=3), conversations())
 def test_a_join_is_the_same_whatever_finished_first_on_trio(
     scripts: list[tuple[Op, ...]], messages: tuple[Message, ...]

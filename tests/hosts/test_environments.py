@@ -162,6 +162,7 @@ def pytest_in(folder: Path, *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.rest
 def test_frameworks_that_were_left_out_are_named_at_the_end(tmp_path: Path, workers: str) -> None:
     """A skip is easily overlooked; also with several workers."""
     printed = pytest_in(tmp_path, "-n", workers)
@@ -170,6 +171,7 @@ def test_frameworks_that_were_left_out_are_named_at_the_end(tmp_path: Path, work
     assert "did not run in 1 of the frameworks; `make hosts` runs it in all" in printed
 
 
+@pytest.mark.rest
 def test_the_suite_of_one_framework_writes_its_results(tmp_path: Path) -> None:
     """As `make hosts` runs it."""
     path = tmp_path / "results.json"
@@ -192,6 +194,7 @@ def test_the_suite_of_one_framework_writes_its_results(tmp_path: Path) -> None:
     assert "process_output_stream" in written["stages"]["pydantic_ai.as_capability"]["stages"]
 
 
+@pytest.mark.rest
 def test_a_framework_that_cannot_be_imported_is_an_error_if_it_is_asked_for() -> None:
     """Its tests would all be skipped, and `make hosts` would pass."""
     command = [

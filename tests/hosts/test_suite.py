@@ -52,6 +52,7 @@ async def test_it_holds(name: str, case: str, way: str) -> None:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("case", sorted(cases.LEAKS))
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.rest
 async def test_the_framework_alone_leaks(name: str, case: str, way: str) -> None:
     """Without us, so that the case proves something."""
     found = driver(name)

@@ -15,6 +15,7 @@ from penstock.engine import UsageError
 from penstock.engine.tracing.trace import Span, Trace
 from penstock.pictures.self_contained import Modules, json_block, page_of, shared_modules
 from penstock.testing import ScriptedModel
+from tests.laws import examples
 from tests.pictures.test_mermaid import NASTY, Checks, names
 from tests.pictures.test_render import example
 
@@ -62,7 +63,7 @@ class Parsed(HTMLParser):
 SCRIPTS = ["importmap", "application/json", "module"]
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), suppress_health_check=list(HealthCheck))
 @given(names)
 def test_no_name_adds_an_element_or_leaves_its_place(name: str) -> None:
     """The same elements as for a harmless name, and the name arrives."""

@@ -35,6 +35,7 @@ from penstock.pictures.overlay import marks_of
 from penstock.pictures.page_marks import PageMarks, RunMarksJson
 from penstock.pictures.ways import Paths, ways_of
 from penstock.testing import ScriptedModel
+from tests.laws import examples
 from tests.pictures.test_gallery import assert_kept
 from tests.pictures.test_mermaid import Checks, names, trees
 
@@ -491,7 +492,7 @@ def traces(draw: Any, root: Sequence) -> Trace:
     return Trace("r", "w", status, tuple(spans), tripwire=tripwire, texts=draw(st.booleans()))
 
 
-@settings(max_examples=40, phases=[Phase.generate], deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), phases=[Phase.generate], deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(trees, max_size=3), st.data())
 def test_any_trace_over_any_workflow_is_well_formed(nodes: list[Any], data: Any) -> None:
     """Of hostile names and reasons, also one that does not fit."""

@@ -17,6 +17,7 @@ from penstock.engine.graph.nodes import Dag, DagEdge, DagMember, Policy, Sequenc
 from penstock.engine.tracing.span import SpanEdit
 from penstock.pictures.labels import role_of
 from penstock.pictures.layout import picture_of
+from tests.laws import examples
 from tests.pictures.soundness import assert_sound_picture
 from tests.pictures.test_mermaid import NASTY, Checks, details, names, trees
 from tests.pictures.test_render import PII, SNAPSHOTS, Audit, Injection, Normalizer, example, is_long
@@ -61,7 +62,7 @@ def assert_sound(name: str, root: Sequence, stage: str | None = None, detail: De
     assert_sound_picture(picture_of(name, root, stage, detail))
 
 
-@settings(max_examples=100, phases=[Phase.generate], deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(100), phases=[Phase.generate], deadline=None, suppress_health_check=list(HealthCheck))
 @given(names, st.lists(trees, max_size=3), st.sampled_from([None, "process_input"]), details)
 def test_nothing_is_in_the_way_of_anything_else(name: str, nodes: list[Any], stage: str | None, detail: Detail) -> None:
     """In random workflows of hostile names; each is well-formed, and the same each time."""
@@ -198,7 +199,7 @@ def test_a_dag_with_problems_is_drawn_with_them() -> None:
     assert_sound("w", Workflow("w").dag(member(PII(), id="a", after="a")).root)
 
 
-@settings(max_examples=100, phases=[Phase.generate], deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(100), phases=[Phase.generate], deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data(), st.integers(1, 6))
 def test_any_dag_can_be_drawn_however_wrong(data: st.DataObject, count: int) -> None:
     """Cycles, members that wait for themselves or for nobody, and the conditions on all of these."""

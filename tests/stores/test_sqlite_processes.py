@@ -14,6 +14,8 @@ from penstock.engine import VectorEntry
 from tests.stores.crowd import TASKS, THREADS
 from tests.stores.made import found, ids, many, said
 
+pytestmark = pytest.mark.rest
+
 ROOT = Path(__file__).parents[2]
 KILLS = "12"
 

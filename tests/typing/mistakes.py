@@ -1,4 +1,4 @@
-"""Mistakes that a type checker must find: an ignored line that were right would be reported as needlessly ignored."""
+"""Mistakes that `make lint` must find: an ignored line that were right would be reported as needlessly ignored."""
 
 # pyright: strict, reportUnnecessaryTypeIgnoreComment=true
 

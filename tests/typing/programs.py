@@ -1,4 +1,4 @@
-"""Programs as users write them, which must type-check as they stand: mypy strict and pyright strict."""
+"""Programs as users write them, which must type-check as they stand: `make lint` runs mypy and pyright, both strict."""
 
 from collections.abc import Awaitable, Callable
 from typing import assert_type

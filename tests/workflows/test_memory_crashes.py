@@ -13,7 +13,7 @@ import pytest
 from penstock import Agent, Memory, PIIDetector, SQLiteStorage
 from penstock.testing import InMemoryStorage, ScriptedModel
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.rest]
 
 OWN: dict[str, Any] = {"thread_id": "t", "resource_id": "u"}
 DYING = """

@@ -32,6 +32,7 @@ def test_every_recorded_file_is_played() -> None:
 
 @pytest.mark.parametrize("saboteur", [PassAll, BlockAll, DropAll, ErrAll])
 @pytest.mark.parametrize("file", sorted(SCENARIOS))
+@pytest.mark.rest
 async def test_sabotage_turns_every_scenario_red(file: str, saboteur: type[World]) -> None:
     """An engine that passes all, blocks all, drops all or breaks always is found out in every file."""
     findings = await judge(SCENARIOS[file], saboteur())

@@ -14,6 +14,7 @@ from penstock.detection.personal_data.detector import _tables
 from tests.detection.patterns.test_windows_known import EVERY, GLUE, PHRASES
 from tests.detection.patterns.windows import cut, in_order, streamed
 from tests.detection.personal_data.numbers import texts
+from tests.laws import examples
 
 ALL = Finder([rule for rules in _tables().values() for rule in rules])
 NUMBERS = [*texts()]
@@ -32,7 +33,7 @@ def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("finder", [EVERY, ALL], ids=["presets", "personal data"])
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pieces=PIECES)
 def test_blocks_find_what_the_whole_finds(finder: Finder, pieces: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """With disguises, escapes, and matches that are longer than a block."""
@@ -49,7 +50,7 @@ def test_blocks_find_what_the_whole_finds(finder: Finder, pieces: list[str], mon
 
 
 @pytest.mark.usefixtures("short_blocks")
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(80), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pieces=PIECES, places=st.lists(st.integers(1, 600), max_size=4))
 def test_long_pieces_of_a_stream_are_searched_in_blocks_too(pieces: list[str], places: list[int]) -> None:
     """They find what the whole finds."""

@@ -6,6 +6,7 @@ from hypothesis import given, settings, strategies as st
 from penstock.detection.patterns.matching import Finder, FinderState
 from penstock.detection.patterns.rules import checked
 from tests.detection.patterns.windows import cut, in_order, streamed
+from tests.laws import examples
 
 PATTERNS = [
     *("a", "ab|abc", "abc|ab", "a+", "a++b", "a{2,3}", "a{2,3}?", "(?:ab){2,}", "[^b]+", r"[^\n]*"),
@@ -48,14 +49,14 @@ def agree(options: list[dict[str, object]], text: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", [*PATTERNS, *HELD_WHOLE])
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(text=TEXTS, flags=st.sampled_from(["g", ""]))
 def test_a_rule_finds_the_same_however_the_text_is_cut(pattern: str, text: str, flags: str) -> None:
     """Whether it counts every match or the first."""
     agree([{"name": "r", "pattern": pattern, "flags": flags}], text)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(options=st.lists(OPTIONS, min_size=2, max_size=3), text=TEXTS)
 def test_rules_together_find_the_same_however_the_text_is_cut(options: list[dict[str, object]], text: str) -> None:
     """With flags and validators; one rule's open match holds what another has found."""

@@ -6,6 +6,7 @@ from hypothesis import given, settings, strategies as st
 from penstock.detection.patterns.matching import Finder, FinderState
 from penstock.processors.text.regex_filter import PRESETS, preset
 from tests.detection.patterns.windows import cut, in_order, streamed
+from tests.laws import examples
 
 A = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA"
 HEX = "0123456789abcdef"
@@ -92,7 +93,7 @@ def test_a_phrase_may_be_cut_anywhere(phrase: str) -> None:
         agree(finder, text, list(text))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     pieces=st.lists(st.sampled_from([*PHRASES, *GLUE, *GLUE]), min_size=1, max_size=12),
     places=st.lists(st.integers(0, 300), max_size=8),
@@ -105,7 +106,7 @@ def test_phrases_put_together_may_be_cut_anywhere(pieces: list[str], places: lis
     agree(finder, text, list(text), cut(text, *inside), *(cut(text, place) for place in inside))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     phrases=st.lists(st.sampled_from(PHRASES), min_size=1, max_size=3),
     damage=st.lists(st.tuples(st.integers(0, 200), st.integers(0, 2), st.sampled_from(GLUE)), max_size=6),

@@ -10,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 from penstock.detection.patterns.rules import RegexRule, checked
 from penstock.detection.personal_data.detector import CONTEXTUAL, EMBEDDED, PersonalData
 from penstock.detection.spans import Span
+from tests.laws import examples
 
 EVERY = PersonalData()
 UUID = "123e4567-e89b-12d3-a456-426614174000"
@@ -220,7 +221,7 @@ def test_a_phrase_may_be_cut_anywhere(phrase: str) -> None:
     assert streamed(text, *range(1, len(text))) == whole
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_pieces_give_what_the_whole_gives(data: st.DataObject) -> None:
     """Phrases one after another, glued by anything, cut anywhere."""

@@ -14,6 +14,7 @@ from penstock import Edit, Key, OptionError, Processor, Workflow, WorkflowError,
 from penstock.engine import DagEdge, StepFailedError, UsageError, pick
 from penstock.engine.graph.conditions import either, every
 from penstock.engine.graph.nodes import Arm, Branch, Dag, DagMember, Parallel, Policy, Sequence, Step, steps_of
+from tests.laws import examples
 
 WORDS = ("ada", "bob", "cyd", "dan")
 SEEN = {word: Key[str](f"seen-{word}") for word in WORDS}
@@ -465,7 +466,7 @@ def test_a_dag_is_equal_after_the_round_trip(workflow: Workflow) -> None:
     assert Workflow.from_graph(workflow.graph) == workflow
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.one_of(workflows, dags), st.lists(texts, min_size=1, max_size=3))
 def test_a_graph_runs_as_the_workflow_it_was_made_of(workflow: Workflow, given_texts: list[str]) -> None:
     """The same text, verdict and facts, or the same failure."""

@@ -18,6 +18,7 @@ from penstock.engine.values.edits import difference
 from penstock.engine.values.frozen import FrozenDict
 from penstock.engine.values.texts import KeyText, KnownEdits
 from penstock.testing import run_stage
+from tests.laws import examples
 
 
 class Hides(Processor):
@@ -135,7 +136,7 @@ MOVES = (hide, add, drop, swap, put, spell, widen)
 TEXT_ONLY = (hide, put, spell)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.sampled_from(MOVES), max_size=5))
 def test_changes_of_consecutive_steps_lead_from_the_first_payload_to_the_last(moves: list[Any]) -> None:
     """Where they are not complete, the edits that are known help to find the rest."""

@@ -14,13 +14,14 @@ from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 from penstock import Edit, InputContext, Message, MessageList, Processor, Workflow
 from penstock.engine import pick
 from tests.engine.judge import check_composition, check_merge, check_tree, meetings, short_conversations
+from tests.laws import examples
 
 HERE = Path(__file__).parents[1]
 ALGORITHMS = {"merging", "edits", "execution", "streams", "text_guards"}
 """Rooms and modules that compose, compare and merge."""
 VALUES = {"Pick", "Edit"}
-SOME = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
-FEW = settings(SOME, max_examples=80, derandomize=True, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+SOME = settings(max_examples=examples(200), deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(SOME, max_examples=examples(80), derandomize=True, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -15,6 +15,7 @@ from penstock.engine import Overrides, pick
 from penstock.engine.graph.nodes import resolve
 from penstock.engine.values.edits import Edits, apply, merge, normalise, remainder
 from penstock.engine.values.errors import MergeConflictError
+from tests.laws import examples
 
 POLICIES = ["first", "last", pick("a"), pick("b")]
 
@@ -349,7 +350,7 @@ def told(workflow: Workflow, text: str) -> Any:
         return "conflict"
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(trees(), st.permutations(WORDS))
 def test_a_tree_laid_out_as_a_dag_does_the_same(tree: Workflow, words: list[str]) -> None:
     """Editing ancestors make no difference."""

@@ -16,8 +16,9 @@ from penstock import Message, MessageList, Workflow
 from penstock.engine import StepFailedError, WorkflowError
 from tests.engine.strategies import NOON, STAGE, conversations, workflows
 from tests.engine.traces import check_trace
+from tests.laws import examples
 
-EXAMPLES = settings(max_examples=100, suppress_health_check=list(HealthCheck))
+EXAMPLES = settings(max_examples=examples(100), suppress_health_check=list(HealthCheck))
 HIDDEN = "zqhidden"
 
 
@@ -109,7 +110,7 @@ def test_the_trace_of_any_run_with_texts_is_well_formed(workflow: Workflow, mess
     anyio.run(lambda: check_run(workflow, messages, texts=True))
 
 
-@settings(max_examples=30, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(30), suppress_health_check=list(HealthCheck))
 @given(workflows(), conversations())
 def test_the_trace_of_any_run_on_trio_is_well_formed(workflow: Workflow, messages: tuple[Message, ...]) -> None:
     """The other event loop cancels in another way."""

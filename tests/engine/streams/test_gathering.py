@@ -13,6 +13,7 @@ from hypothesis import given, settings, strategies as st
 from penstock import Chunk, Edit, Workflow
 from penstock.engine.streams import sources
 from penstock.engine.text_guards.text_guard import TextGuard
+from tests.laws import examples
 
 pytestmark = pytest.mark.anyio
 
@@ -82,7 +83,7 @@ async def test_no_more_gathers_than_may() -> None:
     assert sources.MOST_READ_AHEAD / 2 < read < sources.MOST_READ_AHEAD + 100
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.lists(st.text("ax ", min_size=1, max_size=4), min_size=1, max_size=12), st.integers(0, 5))
 def test_what_gathers_is_judged_like_the_whole(texts: list[str], turns: int) -> None:
     """However much gathers."""

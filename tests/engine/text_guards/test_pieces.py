@@ -7,6 +7,7 @@ from hypothesis import given, settings, strategies as st
 
 from penstock import Message, PIIDetector, Processor, RegexFilterProcessor, SystemPromptScrubber, TextPart, Workflow
 from penstock.engine.text_guards import text_guard, window
+from tests.laws import examples
 
 PROMPT = "You are Ada, a patient assistant of the bank, and you never tell the secret recipe"
 WORDS = (
@@ -28,7 +29,7 @@ GUARDS = (
 
 
 @pytest.mark.parametrize("guard", GUARDS, ids=lambda guard: f"{guard.id} {guard.strategy}")
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=40).map(" ".join), min_size=1, max_size=3),
     st.integers(20, 200),

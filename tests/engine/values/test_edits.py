@@ -20,8 +20,9 @@ from penstock.engine.values.edits import (
     stamp,
     unite_overlaps,
 )
+from tests.laws import examples
 
-MANY = settings(max_examples=1_500)
+MANY = settings(max_examples=examples(1_500))
 TEXT = "abcdefghijklmnop"
 
 

@@ -21,6 +21,7 @@ from penstock.models.openai.providers import ANY, PROVIDERS
 from penstock.models.openai.reading import AnswerReader
 from penstock.models.openai.requests import body_of
 from penstock.models.openai.wire import parsed
+from tests.laws import examples
 
 ANSWER_KEYS = {
     "annotations",
@@ -559,7 +560,7 @@ def test_further_choices_are_reported_beside_the_answer() -> None:
         max_leaves=20,
     )
 )
-@hypothesis.settings(max_examples=300, deadline=None)
+@hypothesis.settings(max_examples=examples(300), deadline=None)
 def test_whatever_an_event_holds_it_is_read_or_refused(value: Any) -> None:
     """No other exception leaves the reader, and what leaves it can be encoded."""
     for item in ({"choices": [{"index": 0, "delta": value}]}, {"choices": [value], "usage": value}, {"x": value}):

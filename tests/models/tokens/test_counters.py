@@ -21,6 +21,7 @@ from penstock.models.tokens import BPECounter, Counting, HeuristicCounter, bpe
 from penstock.models.tokens.bpe import boundaries, last_boundary, slices
 from penstock.models.tokens.counters import MOST, Memo, counting
 from penstock.models.tokens.message_costs import prices
+from tests.laws import examples
 
 BPE = BPECounter()
 HEURISTIC = HeuristicCounter()
@@ -144,7 +145,7 @@ WORDS = st.sampled_from(
 texts = st.one_of(st.text(max_size=40), st.lists(WORDS, max_size=16).map("".join))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(text=texts)
 def test_tokens_add_up_where_a_word_ends_and_a_blank_begins(text: str) -> None:
     """What the counters claim with `additive`."""
@@ -155,7 +156,7 @@ def test_tokens_add_up_where_a_word_ends_and_a_blank_begins(text: str) -> None:
     assert last_boundary(text) == (found[-1] if found else 0)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(text=texts)
 def test_the_heuristic_never_falls_and_no_character_is_denser_than_said(text: str) -> None:
     """What the counters claim with `monotone` and `densest`."""

@@ -8,6 +8,7 @@ from hypothesis import given, settings, strategies as st
 from penstock.models.tokens import BPECounter, Counting, HeuristicCounter
 from penstock.models.tokens.counters import FunctionCounter
 from penstock.models.tokens.meter import Meter
+from tests.laws import examples
 
 BPE = Counting(BPECounter())
 HEURISTIC = Counting(HeuristicCounter())
@@ -48,14 +49,14 @@ def cut_into(text: str, places: list[int]) -> list[str]:
 
 
 @pytest.mark.parametrize("counter", [BPE, HEURISTIC], ids=["bpe", "heuristic"])
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(text=texts, places=st.lists(st.integers(0, 200), max_size=12), budget=st.integers(0, 14), style=styles)
 def test_however_a_text_is_cut_the_same_comes_out(counter, text, places, budget, style) -> None:
     """The law of streams: chunking changes nothing, with every place to cut at and every ellipsis."""
     assert through(counter, cut_into(text, places), budget, *style) == through(counter, [text], budget, *style)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(text=texts, budget=st.integers(0, 14), style=styles)
 def test_what_comes_out_keeps_to_the_budget(text, budget, style) -> None:
     """It begins like the text, has no more tokens than allowed, and is the whole text where that fits."""
@@ -69,7 +70,7 @@ def test_what_comes_out_keeps_to_the_budget(text, budget, style) -> None:
         assert HEURISTIC.count(body) + HEURISTIC.count(ellipsis) <= budget
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(text=texts, budget=st.integers(0, 14))
 def test_the_longest_beginning_that_fits_comes_out(text, budget) -> None:
     """Compared with trying every length; white space at its end is left off."""
@@ -77,7 +78,7 @@ def test_the_longest_beginning_that_fits_comes_out(text, budget) -> None:
     assert through(BPE, list(text), budget) == (text if longest == len(text) else text[:longest].rstrip())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(text=texts, places=st.lists(st.integers(0, 200), max_size=12))
 def test_counting_the_tail_equals_counting_the_whole(text, places) -> None:
     """What was counted for good and what is counted again add up to the tokens of the whole text."""

@@ -19,6 +19,7 @@ from penstock.engine.graph.nodes import Arm, Branch, Dag, DagMember, Parallel, P
 from penstock.engine.values.errors import UsageError
 from penstock.pictures.diff.difference import WorkflowChange, WorkflowDiff
 from penstock.workflows.presets import PRESETS
+from tests.laws import examples
 from tests.pictures.test_mermaid import Checks, Says, names, trees
 from tests.pictures.test_render import PII, Audit, Injection, Normalizer, example, is_long
 
@@ -653,7 +654,7 @@ secrets = st.recursive(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(secret_names, secrets, secrets, st.booleans())
 def test_no_secret_is_ever_shown(name: str, one: Any, other: Any, deep: bool) -> None:
     """In lists, mappings and objects, in no format."""
@@ -676,7 +677,7 @@ def test_the_password_of_a_url_is_not_shown() -> None:
 graphs = st.lists(trees, max_size=3).map(lambda nodes: Sequence(tuple(nodes)))
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=list(HealthCheck))
 @given(graphs)
 def test_a_workflow_does_not_differ_from_itself(root: Sequence) -> None:
     """Whatever its shape and its names."""
@@ -699,7 +700,7 @@ TWICE, SHADOW = Step(Checks("end")), Step(Checks("end"), Policy(mode="shadow"))
 
 
 @tried(Sequence((dag(TWICE, TWICE), dag(SHADOW))), Sequence((dag(SHADOW), dag(TWICE, TWICE))))
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=list(HealthCheck))
 @given(graphs, graphs)
 def test_each_step_that_was_added_or_removed_is_named_once(one: Sequence, other: Sequence) -> None:
     """And as many stay as were there; both ways the same count; the words never break."""
@@ -719,7 +720,7 @@ def test_each_step_that_was_added_or_removed_is_named_once(one: Sequence, other:
     assert len(there.removed) == len(back.added)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(graphs, st.data())
 def test_a_step_that_is_appended_is_the_only_change(root: Sequence, data: Any) -> None:
     """And the one that is taken away again."""
@@ -778,7 +779,7 @@ def test_edges_from_nobody_and_arms_of_lambdas_are_compared() -> None:
 def test_hostile_names_do_not_break_a_text() -> None:
     """Each stands on its line."""
 
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=examples(30), deadline=None)
     @given(names, names)
     def check(one: str, other: str) -> None:
         text = str(

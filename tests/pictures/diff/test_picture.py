@@ -14,6 +14,7 @@ from penstock import Workflow, member
 from penstock.engine.graph.nodes import Arm, Branch, Sequence, Step
 from penstock.pictures.diff.picture import Says
 from penstock.workflows.presets import PRESETS
+from tests.laws import examples
 from tests.pictures.diff.test_diff import graphs, is_short, new, old
 from tests.pictures.test_gallery import assert_kept
 from tests.pictures.test_mermaid import Checks
@@ -130,7 +131,7 @@ def test_a_condition_that_is_only_drawn_is_never_run() -> None:
         Says("x")(None)  # type: ignore[arg-type]
 
 
-@settings(max_examples=30, phases=[Phase.generate], deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(30), phases=[Phase.generate], deadline=None, suppress_health_check=list(HealthCheck))
 @given(graphs, graphs)
 def test_any_two_workflows_can_be_drawn(one: Sequence, other: Sequence) -> None:
     """Of hostile names; every difference is marked or said, and each picture is the same again."""

@@ -11,6 +11,7 @@ from penstock import Chunk, Message, MessageList, Outcome, TextPart, TokenLimite
 from penstock.models.tokens import HeuristicCounter
 from penstock.processors.budgets.answer_budget import NOTICE
 from penstock.testing import run_stage
+from tests.laws import examples
 
 TEXT = "The quick brown fox jumps over the lazy dog. It runs away; nobody follows it, don't you see?"
 
@@ -46,7 +47,7 @@ def cut_into(text: str, places: Iterable[int]) -> list[str]:
 # Streams
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     places=st.lists(st.integers(0, 100), max_size=20),
     limit=st.integers(0, 30),

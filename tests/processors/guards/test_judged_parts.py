@@ -30,6 +30,7 @@ from penstock.processors.guards.language_detector import LanguageVerdict
 from penstock.processors.guards.leak_verdict import LeakVerdict
 from penstock.processors.guards.moderation_verdict import ModerationVerdict
 from penstock.processors.guards.pii_verdict import PIIVerdict
+from tests.laws import examples
 
 NOTHING = ModerationVerdict(category_scores=[], reason="fine")
 
@@ -206,7 +207,7 @@ async def test_a_detector_still_reads_the_parts_by_themselves(stage: str) -> Non
     assert judge.asked[-1] == "Joe: [SSN] is his"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.sampled_from(["Joe", "Ann", "Lee", "J", "oe", " ", ". ", "ask", "\n", ""]), max_size=30),
     st.lists(st.integers(0, 60), max_size=3),

@@ -18,6 +18,7 @@ from penstock.engine import MissingExtraError
 from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
 from penstock.processors.guards.language_detector import ANSWER_LANGUAGE, LANGUAGE, METADATA, LanguageDetector
 from penstock.testing import ScriptedModel, ScriptedScores, run_stage
+from tests.laws import examples
 
 FRENCH = "Bonjour tout le monde, comment allez-vous aujourd'hui ?"
 ENGLISH = "Hello everybody, how are you doing today?"
@@ -424,7 +425,7 @@ def marked(*sentences: str) -> str:
     return "".join(f"{sentence} {'la ' * 40}end. " for sentence in sentences)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(cuts=st.lists(st.integers(0, 420), max_size=8))
 def test_a_stream_is_judged_as_the_whole_answer_is(cuts: list[int]) -> None:
     """However it was cut; of a window that is blocked nothing leaves."""

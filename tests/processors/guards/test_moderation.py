@@ -17,6 +17,7 @@ from penstock.models.judges import Judgement
 from penstock.processors.guards.moderation import CATEGORIES
 from penstock.processors.guards.moderation_verdict import ModerationVerdict
 from penstock.testing import ScriptedModel, run_stage
+from tests.laws import examples
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -241,7 +242,7 @@ def test_more_of_an_answer_can_be_shown() -> None:
     assert judge.model.requests[-1].messages[-1].text.count(SENTENCE.strip()) == 11
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     words=st.lists(
         st.sampled_from(["#hate. ", "plain words ", "and more of them. ", "a\n", "#sexual ", SENTENCE]), max_size=14

@@ -17,6 +17,7 @@ from penstock.engine.values.model import ModelRequest
 from penstock.processors.guards import VAULT, PIIType
 from penstock.processors.guards.judged_guard import Detection
 from penstock.testing import ScriptedModel, Turn, run_stage
+from tests.laws import examples
 
 MAIL = "mail john.doe@example.com now"
 SECRETS = ("john.doe@example.com", "4111 1111 1111 1111", "123-45-6789", "GB82 WEST 1234 5698 7654 32")
@@ -260,7 +261,7 @@ def test_callbacks_are_told_what_was_found() -> None:
     assert [(one.categories, one.flagged, one.text) for one in seen] == [(("email",), True, None)]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     st.lists(st.sampled_from([*SECRETS, " ", ". ", "and", "call 329 7730", "x", "1"]), min_size=1, max_size=6),
     st.data(),

@@ -8,6 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from penstock import Chunk, Message, PIIDetector, Restore, Workflow
 from penstock.engine.values.messages import TextPart, ToolPart
+from tests.laws import examples
 
 GUARD = Workflow("w").then(PIIDetector(redaction_method="token", phase="input")).then(Restore())
 ASKED = "mail bob@example.com and amy@x.io, then call +49 30 1234567"
@@ -37,7 +38,7 @@ def test_tools_are_called_with_the_values() -> None:
     }
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     st.lists(
         st.sampled_from(["[EMAIL_1]", "[EMAIL_2]", "[PHONE_1]", "[", "]", "[EMAIL_", "_1]", "x", " ", "[[", "[A"])

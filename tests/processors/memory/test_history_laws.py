@@ -9,6 +9,7 @@ import anyio
 from hypothesis import given, settings, strategies as st
 
 from penstock import Message, MessageHistory, MessageList, TextPart, ToolPart, Workflow
+from tests.laws import examples
 from tests.processors.memory.noted_storage import NotedStorage
 
 CONTEXT: dict[str, Any] = {"thread_id": "t", "resource_id": "u"}
@@ -54,7 +55,7 @@ async def begun(thread: list[Message], sent: list[Message], chosen: dict[str, An
     return storage, outcome.message_list
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     threads, st.lists(st.tuples(messages, st.sampled_from([*IDS, ""])), max_size=4, unique_by=lambda it: it[1]), options
 )
@@ -81,7 +82,7 @@ def test_a_history_is_the_end_of_its_thread_and_the_clients_words_are_input(
     assert {entry.source for entry in listed.entries if entry.message.id not in storage.rows} <= {"input"}
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(threads, options)
 def test_what_is_loaded_fits_its_budget(thread: list[Message], chosen: dict[str, Any]) -> None:
     """And is the end of the thread, where nothing must stay out for a call that is older."""

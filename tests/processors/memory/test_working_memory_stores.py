@@ -50,6 +50,7 @@ class Profile(BaseModel):
     facts: list[str] = []
 
 
+@pytest.mark.rest
 async def test_two_processes_with_many_tasks_each_lose_nothing(tmp_path):
     """All 200 changes are there, each a version of its own."""
     path = str(tmp_path / "memory.db")

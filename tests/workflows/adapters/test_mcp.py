@@ -110,11 +110,16 @@ class Kept:
 
 # Everything that a server says, over each transport
 
+TRANSPORTS = [
+    ("stdio", "stdio"),
+    pytest.param("http", "stdio", marks=pytest.mark.rest),
+    CROSSED := pytest.param("stdio", "http", marks=pytest.mark.rest),
+    ("http", "http"),
+]
+
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(
-    ("front", "back"), [("stdio", "stdio"), ("http", "stdio"), ("stdio", "http"), ("http", "http")]
-)
+@pytest.mark.parametrize(("front", "back"), TRANSPORTS)
 async def test_nothing_passes_unread(  # noqa: PLR0915 - all that a server says
     front: str, back: str, mode: str, http_server: str
 ) -> None:
@@ -157,7 +162,7 @@ async def test_nothing_passes_unread(  # noqa: PLR0915 - all that a server says
             assert kept.logs == ["log for [EMAIL]"]
 
 
-@pytest.mark.parametrize(("front", "back"), [("stdio", "stdio"), ("http", "stdio"), ("http", "http")])
+@pytest.mark.parametrize(("front", "back"), [each for each in TRANSPORTS if each != CROSSED])
 async def test_requests_of_the_server_and_their_answers_are_guarded(front: str, back: str, http_server: str) -> None:
     """Sampling and elicitation: neither the client's model nor the server gets what is hidden."""
     kept = Kept()
@@ -171,9 +176,7 @@ async def test_requests_of_the_server_and_their_answers_are_guarded(front: str, 
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(
-    ("front", "back"), [("stdio", "stdio"), ("http", "stdio"), ("stdio", "http"), ("http", "http")]
-)
+@pytest.mark.parametrize(("front", "back"), TRANSPORTS)
 async def test_what_a_tool_asks_before_it_runs_is_guarded(front: str, back: str, mode: str, http_server: str) -> None:
     """As a request of the server, or, from 2026-07-28 on, as a result that asks for a second call."""
     kept = Kept()
@@ -183,9 +186,7 @@ async def test_what_a_tool_asks_before_it_runs_is_guarded(front: str, back: str,
     assert kept.asked == ["Is [EMAIL] not [EMAIL]?"]
 
 
-@pytest.mark.parametrize(
-    ("front", "back"), [("stdio", "stdio"), ("http", "stdio"), ("stdio", "http"), ("http", "http")]
-)
+@pytest.mark.parametrize(("front", "back"), TRANSPORTS)
 async def test_subscriptions_are_passed_on(front: str, back: str, http_server: str) -> None:
     """A stream of changes, beside calls."""
     proxy = as_proxy(HIDES, server=behind(back, http_server))
@@ -212,7 +213,7 @@ async def test_blocked_requests_of_the_server_do_not_reach_the_client() -> None:
 # Verdicts
 
 
-@pytest.mark.parametrize("front", ["stdio", "http"])
+@pytest.mark.parametrize("front", [pytest.param("stdio", marks=pytest.mark.rest), "http"])
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_blocked_call_is_an_error_of_the_tool_and_the_session_goes_on(
     front: str, mode: str, caplog: pytest.LogCaptureFixture
@@ -319,6 +320,7 @@ async def test_what_shares_the_state_of_processors(scope: Any, counted: list[int
     assert [count for _, count in counts.seen] == counted
 
 
+@pytest.mark.rest
 async def test_two_clients_at_once_are_apart() -> None:
     """Each has its own server, its own state and its own ids."""
     counts = Counts()
@@ -379,12 +381,12 @@ async def test_calls_of_one_client_run_side_by_side() -> None:
 @pytest.mark.parametrize(
     ("front", "back", "mode"),
     [
-        ("stdio", "stdio", "legacy"),
+        pytest.param("stdio", "stdio", "legacy", marks=pytest.mark.rest),
         ("stdio", "stdio", "auto"),
-        ("http", "stdio", "legacy"),
-        ("http", "stdio", "auto"),
+        pytest.param("http", "stdio", "legacy", marks=pytest.mark.rest),
+        pytest.param("http", "stdio", "auto", marks=pytest.mark.rest),
         ("http", "http", "legacy"),
-        ("http", "http", "auto"),
+        pytest.param("http", "http", "auto", marks=pytest.mark.rest),
     ],
 )
 async def test_a_cancelled_call_is_cancelled_at_the_server(
@@ -422,8 +424,9 @@ async def test_a_call_that_is_cancelled_while_it_is_checked_never_reaches_the_se
     assert ended == [False]
 
 
-@pytest.mark.parametrize("front", ["stdio", "http"])
+@pytest.mark.parametrize("front", [pytest.param("stdio", marks=pytest.mark.rest), "http"])
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.rest
 async def test_a_server_that_crashes_fails_the_call(front: str, mode: str) -> None:
     """At once, with an error; over HTTP, the client can begin anew."""
     proxy = as_proxy(HIDES, server=SERVER)
@@ -436,6 +439,7 @@ async def test_a_server_that_crashes_fails_the_call(front: str, mode: str) -> No
                 assert text_of(await client.call_tool("lookup", {"query": "x"})) == "x: [EMAIL]"
 
 
+@pytest.mark.rest
 async def test_a_session_whose_server_has_crashed_is_gone() -> None:
     """Another one gets a new server."""
     async with listening(as_proxy(HIDES, server=SERVER)) as url:
@@ -460,7 +464,7 @@ async def test_a_server_that_cannot_be_reached_is_an_error(mode: str, server: An
                     pass
 
 
-@pytest.mark.parametrize("front", ["stdio", "http"])
+@pytest.mark.parametrize("front", [pytest.param("stdio", marks=pytest.mark.rest), "http"])
 async def test_large_results(front: str) -> None:
     """Two megabytes, redacted at the end."""
     async with connected(as_proxy(HIDES, server=SERVER), front, mode="legacy") as client:
@@ -538,6 +542,7 @@ async def test_what_cannot_be_written_does_not_end_the_process_of_all() -> None:
         assert text_of(await other.call_tool("asked", {})) == "first"  # it is the same process
 
 
+@pytest.mark.rest
 async def test_sessions_are_limited_and_end() -> None:
     """An idle one ends by itself, and a client can end its own."""
     proxy = as_proxy(HIDES, server=SERVER, max_sessions=1, idle_seconds=1)

@@ -16,6 +16,7 @@ from penstock.engine.processor.stages import STAGES
 from penstock.pictures import lists_of
 from penstock.pictures.layout import picture_of
 from penstock.testing import InMemoryStorage, ScriptedModel
+from tests.laws import examples
 from tests.pictures.soundness import assert_sound_picture
 
 TURNS = [
@@ -87,7 +88,7 @@ def ran(records: tuple[Record, ...]) -> set[tuple[str, str]]:
     return {(record.step, record.stage) for record in records}
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(agents())
 def test_a_diagram_shows_what_ran(given: tuple[dict[str, list[Any]], bool]) -> None:
     """Over random agents: a request that passes every stage leaves a record of each step at each stage shown."""

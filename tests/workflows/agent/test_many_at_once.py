@@ -173,6 +173,7 @@ async def test_each_of_many_requests_gets_its_own(count: int) -> None:
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.rest
 async def test_a_request_holds_little_and_leaves_nothing() -> None:
     """Its bytes while all are in the midst of their last answers; afterwards they are gone."""
     count = 30
@@ -193,6 +194,7 @@ async def test_a_request_holds_little_and_leaves_nothing() -> None:
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("processors", [[], [PIIDetector(strategy="redact")], [PIIDetector(strategy="block")]])
 @pytest.mark.parametrize("read", [1, 1_000])
+@pytest.mark.rest
 async def test_a_request_leaves_nothing_for_the_garbage_collector(processors: list[Processor], read: int) -> None:
     """It is freed when its stream is left, also early or by a verdict: what waits makes collections longer for all."""
     asked = Agent(Echoes(), processors=processors, tools=[Tool(use)])

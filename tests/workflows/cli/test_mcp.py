@@ -104,6 +104,7 @@ def test_what_is_refused(capsys: pytest.CaptureFixture[str], guards: str, monkey
     assert _headers(["Authorization: Bearer ${A_KEY}", "x:y"]) == {"Authorization": "Bearer k", "x": "y"}
 
 
+@pytest.mark.rest
 def test_a_server_that_cannot_be_started_or_reached(guards: str) -> None:
     """The exit code says so, and one line says why."""
     for server in (["--", "no-such-command-anywhere"], ["--url", "http://127.0.0.1:9/mcp"]):
@@ -178,6 +179,7 @@ def children(process: subprocess.Popen[bytes]) -> list[int]:
 @pytest.mark.parametrize(
     ("ends", "code"), [("eof", 0), (signal.SIGTERM, 130), (signal.SIGHUP, 130), (signal.SIGINT, 130)]
 )
+@pytest.mark.rest
 def test_no_server_is_left(guards: str, ends: Any, code: int) -> None:
     """However the command ends."""
     with started(guards, "--", *SERVER) as process:
@@ -197,6 +199,7 @@ def test_no_server_is_left(guards: str, ends: Any, code: int) -> None:
             assert not Path(f"/proc/{pid}").exists()
 
 
+@pytest.mark.rest
 def test_a_server_that_ends_ends_it(guards: str) -> None:
     """The exit code says who it was."""
     with started(guards, "--", sys.executable, "-c", "print('not a message')") as process:
@@ -208,6 +211,7 @@ def test_a_server_that_ends_ends_it(guards: str) -> None:
         assert process.stdout.read() == b""
 
 
+@pytest.mark.rest
 def test_lines_that_were_written_at_once_are_answered(guards: str) -> None:
     """From a pipe that ends; and what the user's file prints is not among the messages."""
     lines = [

@@ -60,6 +60,7 @@ def test_a_history_that_cannot_be_used_is_refused(tmp_path, capsys):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C of another process")
+@pytest.mark.rest
 def test_ctrl_c_ends_it_with_all_of_its_processes(tmp_path):
     """Also while runs hang, and streams of events are open."""
     (tmp_path / "slow.py").write_text(
@@ -84,6 +85,7 @@ def test_ctrl_c_ends_it_with_all_of_its_processes(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kill")
+@pytest.mark.rest
 def test_when_it_is_killed_what_user_code_has_started_ends_too(tmp_path):
     """Not only the processes of the studio itself."""
     (tmp_path / "helped.py").write_text(
@@ -101,6 +103,7 @@ def test_when_it_is_killed_what_user_code_has_started_ends_too(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such signal")
+@pytest.mark.rest
 def test_when_its_terminal_is_closed_uploaded_files_are_deleted(tmp_path, monkeypatch):
     """It ends as with Ctrl-C."""
     (tmp_path / "temporary").mkdir()
@@ -118,6 +121,7 @@ def test_when_its_terminal_is_closed_uploaded_files_are_deleted(tmp_path, monkey
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kill")
+@pytest.mark.rest
 def test_when_it_is_killed_its_processes_end_too(tmp_path):
     """They see that nobody asks them any more."""
     with started("--port", "0", "--no-history", cwd=tmp_path) as (process, url):

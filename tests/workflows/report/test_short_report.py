@@ -23,6 +23,7 @@ from penstock.workflows.report.short_report import Collected, ShortReport, Short
 from penstock.workflows.report.summaries import TEXT_CHARS, ReportSource
 from penstock.workflows.rows.reading import InputRow, RawRow, call_of, parse_json
 from penstock.workflows.rows.results import RowChecked, RunCounts, result_of
+from tests.laws import examples
 from tests.workflows.report.judging import Judge
 
 ADDRESS = "ann@example.com"
@@ -181,7 +182,7 @@ def rows_with_secrets(draw: st.DrawFn) -> tuple[Any, str]:
     return draw(st.sampled_from(forms)), name
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(rows_with_secrets(), min_size=1, max_size=8))
 def test_no_report_holds_what_was_hidden(rows: list[tuple[Any, str]]) -> None:
     """Whatever became of the row: edited, blocked, flagged, failed or invalid; also in disguise, or in an error."""
@@ -200,7 +201,7 @@ def test_no_report_holds_an_id_of_a_refused_message() -> None:
 # The choice of rows
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(st.sampled_from(["fine", "bomb", "knife", ADDRESS, 3, "crash"]), max_size=40), st.data())
 def test_any_number_of_processes_gives_the_report_of_one(values: list[Any], data: st.DataObject) -> None:
     """However the rows are dealt out: each process sees its part only, and samples depend on the rows only."""

@@ -297,6 +297,7 @@ def test_a_stage_by_its_short_name() -> None:
 
 
 @pytest.mark.parametrize("isolate", [False, True])
+@pytest.mark.rest
 def test_a_script_that_names_itself(tmp_path: Path, isolate: bool) -> None:
     """It would load itself without end; it is told what to write instead."""
     (tmp_path / "script.py").write_text(
@@ -395,6 +396,7 @@ def test_the_loop_ends_with_the_batches() -> None:
     assert threading.active_count() <= before + warm.LOADED
 
 
+@pytest.mark.rest
 def test_a_poisonous_row_fails_alone() -> None:
     """In a child process; what cannot be read is invalid there, too, and workers are kept from batch to batch."""
     batches = WorkflowBatches(f"{poisonous.__file__}:guard", text="t", isolate=True, row_seconds=3.0, times=False)
@@ -408,6 +410,7 @@ def test_a_poisonous_row_fails_alone() -> None:
     assert multiprocessing.active_children() == children
 
 
+@pytest.mark.rest
 def test_a_script_without_a_main_guard_can_use_child_processes(tmp_path: Path) -> None:
     """The child does not begin it again."""
     (tmp_path / "script.py").write_text(

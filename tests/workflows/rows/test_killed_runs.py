@@ -13,6 +13,8 @@ import pytest
 
 import penstock
 
+pytestmark = pytest.mark.rest
+
 ROOT = Path(penstock.__file__).parents[1]
 ROWS = 3000
 

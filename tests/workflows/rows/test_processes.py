@@ -71,6 +71,7 @@ def test_a_row_that_kills_its_worker_costs_that_row() -> None:
     assert "ended with exit code 3" in json.loads(results[200].made[0])["error"]["message"]
 
 
+@pytest.mark.rest
 def test_workers_are_kept_for_the_next_rows() -> None:
     """Also if one was killed meanwhile, by a row or while it waited, and if the rows were left early."""
     with RowProcesses(JOB, processes=1) as pool:
@@ -96,6 +97,7 @@ def test_workers_are_kept_for_the_next_rows() -> None:
     assert multiprocessing.active_children() == []
 
 
+@pytest.mark.rest
 def test_a_killed_worker_is_noticed_though_what_it_forked_lives_on() -> None:
     """The process that it forked keeps its connection open."""
     begun = time.monotonic()
@@ -105,6 +107,7 @@ def test_a_killed_worker_is_noticed_though_what_it_forked_lives_on() -> None:
     assert time.monotonic() - begun < 20  # it did not wait for the forked ones
 
 
+@pytest.mark.rest
 def test_a_row_that_hangs_or_stops_its_worker_costs_that_row() -> None:
     """After the time that a row has; a stopped process can do nothing about it itself."""
     texts = ["fine"] * 40
@@ -115,6 +118,7 @@ def test_a_row_that_hangs_or_stops_its_worker_costs_that_row() -> None:
     assert "took too long" in json.loads(results[3].made[0])["error"]["message"]
 
 
+@pytest.mark.rest
 def test_sys_exit_in_a_step_costs_that_row() -> None:
     """By one process or many: with the exit code 0, a run that ends there would seem to be complete."""
     rows = lines_of("fine", "sys.exit", "fine")
@@ -126,6 +130,7 @@ def test_sys_exit_in_a_step_costs_that_row() -> None:
     assert json.loads(alone[1][0])["error"]["message"] == "a step called sys.exit()"
 
 
+@pytest.mark.rest
 def test_time_in_which_all_processes_are_stopped_is_not_that_of_a_row(monkeypatch) -> None:
     """As by Ctrl-Z."""
     really_wait, times = processes.wait, count()
@@ -147,6 +152,7 @@ def test_time_in_which_all_processes_are_stopped_is_not_that_of_a_row(monkeypatc
     assert next(times) > 9
 
 
+@pytest.mark.rest
 def test_a_worker_that_ends_between_two_rows_costs_nothing() -> None:
     """Its block goes on in another worker: no row is blamed, lost or doubled."""
     pool = RowProcesses(JOB, processes=1)
@@ -180,6 +186,7 @@ def test_the_size_of_a_row_is_that_of_all_its_texts() -> None:
     assert size_of(RawRow(1, nested)) == 58
 
 
+@pytest.mark.rest
 def test_a_worker_that_is_killed_by_chance_costs_nothing(tmp_path) -> None:
     """Its row is tried again."""
     texts = [f"once {tmp_path}/{number}" if number % 50 == 0 else f"text {number}" for number in range(300)]
@@ -208,6 +215,7 @@ def test_leaving_early_ends_the_workers() -> None:
     assert not [child for child in children if _is_worker(child)]
 
 
+@pytest.mark.rest
 def test_no_worker_heeds_ctrl_c() -> None:
     """A terminal sends it to all processes, and this one ends the others; the first worker is no exception."""
     code = (
@@ -252,6 +260,7 @@ def test_a_workflow_that_cannot_be_loaded_is_an_error() -> None:
         list(checked_in_processes(job, [RawRow(1, b'"text"')], processes=2))
 
 
+@pytest.mark.rest
 def test_workers_that_die_before_they_check_anything_end_the_run(tmp_path) -> None:
     """As where memory is short."""
     (tmp_path / "dying.py").write_text("import os\nos._exit(9)\n")
@@ -260,6 +269,7 @@ def test_workers_that_die_before_they_check_anything_end_the_run(tmp_path) -> No
         list(checked_in_processes(job, [RawRow(1, b'"text"')], processes=2))
 
 
+@pytest.mark.rest
 def test_workers_killed_again_and_again_lose_and_double_nothing() -> None:
     """From outside, at any moment, also while they start or send; only a row that was hit twice has failed."""
     rows = lines_of(*(f"text {number}" for number in range(4000)))

@@ -38,7 +38,7 @@ FORMATS = {
 }
 
 each_sdk = pytest.mark.parametrize("sdk", SDKS)
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.rest]
 
 
 @pytest.fixture(scope="module")
