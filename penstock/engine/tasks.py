@@ -50,7 +50,7 @@ def run_without_loop(stepping: Coroutine[object, None, T], what: str) -> T:
 
     Args:
         stepping: the coroutine.
-        what: what it does, for the error.
+        what: the name of the work, for the error.
 
     Raises:
         UsageError: it suspends.
@@ -249,7 +249,7 @@ def _nothing() -> None:
 
 
 def close_in(scope: anyio.CancelScope, seconds: float) -> None:
-    """Let what follows in a scope run to its end, also if the task is cancelled, but for these seconds at most.
+    """Let the rest of a scope run to its end, also if the task is cancelled, but for these seconds at most.
 
     The scope was opened before the things that are now closed, so that theirs stand within it.
     """
@@ -267,8 +267,8 @@ def new_task_group() -> AsyncioTaskGroup | TrioTaskGroup:
 class AsyncioTaskGroup:
     """Tasks on asyncio that start, end and are cancelled together. A task must handle its own errors.
 
-    What a task raises all the same cancels the others, but not the body, and is raised when all have ended; a task
-    that somebody cancels has just ended. `asyncio.TaskGroup` does the same, but calls back for each task. Here the
+    An error that a task raises all the same cancels the others, but not the body, and is raised when all have ended; a
+    task that somebody cancels has just ended. `asyncio.TaskGroup` does the same, but calls back for each task. Here the
     group waits for one task after the other, and most have ended when their turn comes.
     """
 
@@ -496,7 +496,7 @@ class BackgroundTasks:
     def shielded(self) -> Generator[None]:
         """Let no cancellation from outside reach the current task, which must be the one that has opened the group.
 
-        What is closed here may hold scopes that were opened since: they stand within the group's, as they have to.
+        The closed objects may hold scopes that were opened since: they stand within the group's, as they have to.
         """
         self._scope.shield = True
         try:

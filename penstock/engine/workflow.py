@@ -211,7 +211,7 @@ class Workflow:
         """Return what differs between this workflow and a newer one.
 
         Args:
-            other: the newer workflow. What only it has was added; what only this one has was removed.
+            other: the newer workflow. Steps that only it has were added; steps that only this one has were removed.
 
         Raises:
             UsageError: ``other`` is not a workflow.
@@ -293,7 +293,7 @@ class Workflow:
                 value.
             stage: the stage to run.
             request_context: the caller's mapping, which hooks can read.
-            records: whether the outcome has a record of what each step did, and a trace.
+            records: whether the outcome has a record of each step, and a trace.
             texts: whether the trace has the texts, also those that steps have hidden.
             observers: objects with ``on_record``, called with the record of each step; see `Observer`.
             details: details of the call for its hooks, for example ``tool_name``.
@@ -384,7 +384,7 @@ class Workflow:
         return self.draw("text")
 
     def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
-        """Return what a notebook shows: the picture, or the text where it shows none."""
+        """Return the forms that a notebook can show: the picture, or the text."""
         return {"image/svg+xml": self.draw("svg"), "text/plain": str(self)}
 
 

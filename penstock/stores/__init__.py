@@ -1,6 +1,6 @@
 """Storages for threads, messages, working memories and vectors, and a cache in memory.
 
-`SQLiteStorage` keeps them in a file, `InMemoryStorage` in memory, `PostgresStorage` in a server. What they share:
+`SQLiteStorage` keeps them in a file, `InMemoryStorage` in memory, `PostgresStorage` in a server. They share
 `checks` of arguments, `encoding` of messages and vectors, `matrices` for vector search. Nothing here imports a
 processor.
 """

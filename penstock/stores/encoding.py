@@ -1,7 +1,7 @@
 """Messages and mappings as JSON text, times as ISO text, vectors as bytes: the forms in which stores keep them.
 
 Messages have Penstock's own format (`penstock.formats.native`). A stored message is built without pydantic's
-validation, in a fifth of the time; if it does not fit, the format's reader says what is wrong.
+validation, in a fifth of the time; if it does not fit, the format's reader names the fault.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`ScriptedScores` and `ScriptedSpans`: detectors that answer by a script, and keep what they were asked about.
+"""`ScriptedScores` and `ScriptedSpans`: detectors that answer by a script, and keep the texts of their calls.
 
 Both go by the text and not by the order of the calls: guards collect the texts of concurrent requests.
 """

@@ -326,11 +326,11 @@ MOST_TOLD = 8
 
 
 class ArgumentsError(Exception):
-    """Arguments that do not fit. The text tells the model what is wrong, and may quote what it wrote."""
+    """Arguments that do not fit. The text tells the model the fault, and may quote the arguments."""
 
 
 class Arguments(Protocol):
-    """What a tool accepts. It lives as long as its tool."""
+    """The parameters of a tool. Lives as long as the tool."""
 
     schema: Values
 
@@ -415,6 +415,6 @@ def plain_arguments(given: Value) -> dict[str, Value]:
 
 
 def unknown_name(known: Iterable[str]) -> str:
-    """Return what a model is told about an argument that the tool does not have."""
+    """Return the message to a model about an argument that the tool does not have."""
     names = ", ".join(known)
     return f"there is no such argument; there are {names}" if names else "there is no such argument; there are none"

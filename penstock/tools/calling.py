@@ -55,12 +55,12 @@ class ToolCallOptions:
     """How a tool is called.
 
     Attributes:
-        approval: whether a call needs approval: always, never, or what a function of its arguments returns.
+        approval: whether a call needs approval: always, never, or as a function of its arguments decides.
         concurrent: whether it may run beside other calls of the same answer.
         timeout: the seconds that a call may take, above 0. ``default``: `DEFAULT_SECONDS` without a sign of life: each
             chunk that the tool sends starts them anew. None: without a limit; nothing else ends a tool that hangs.
         offload: whether the function runs in a worker thread; None: if it is sync.
-        errors: what the model gets when the function raises.
+        errors: the form of the result when the function raises.
         max_result_characters: the longest result, in characters of its JSON text, 1 or more; None: any.
 
     Raises:
@@ -269,7 +269,7 @@ class _ThreadCall:
 
 
 class _Begun(NamedTuple):
-    """What a function returned: a result, or an awaitable (which trio does not let a thread return directly)."""
+    """The return value of a function: a result, or an awaitable (which trio does not let a thread return directly)."""
 
     result: Value
     awaited: Awaitable[object] | None = None

@@ -63,7 +63,7 @@ class Tool:
     Args:
         function: the function: sync or async, a method, a partial, or a callable object.
         name: the name for the model, 1 to 64 of ``A-Za-z0-9_-``; None: the function's own.
-        description: what it does, for the model; None: the docstring without its sections.
+        description: its purpose, for the model; None: the docstring without its sections.
         parameters: the JSON Schema for the model; None: the one made of the types. Arguments are validated by the types
             in both cases.
         strict: whether the provider enforces the schema. It is then in the form that OpenAI requires, in which fields
@@ -73,7 +73,7 @@ class Tool:
         timeout: the seconds that a call may take, above 0. ``default``: 300, which start anew with each chunk that the
             tool sends. None: without a limit.
         offload: whether the function runs in a worker thread; None: if it is sync.
-        errors: what the model gets when the function raises: ``message`` (the exception's type and message) or
+        errors: the form of the result when the function raises: ``message`` (the exception's type and message) or
             ``type`` (its type alone).
         max_result_characters: the longest result, in characters of its JSON text, 1 or more; a longer one is an error.
             None: any.
@@ -209,7 +209,7 @@ class Tool:
 
     @property
     def description(self) -> str:
-        """What the tool does, for the model."""
+        """The purpose of the tool, for the model."""
         return self.spec.description
 
     @property
@@ -249,7 +249,7 @@ class Tool:
         """Return a call's arguments in the types that the function takes; `call` does so itself.
 
         Args:
-            arguments: what the model wrote, a mapping of JSON values; None and an empty str count as an empty mapping.
+            arguments: the model's arguments, a mapping of JSON values; None and an empty str count as an empty mapping.
                 Values are converted if nothing is lost: ``"3"`` becomes the int 3, a text in ISO 8601 a date.
 
         Raises:

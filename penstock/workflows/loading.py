@@ -31,8 +31,8 @@ class LoadingError(PenstockError):
 
     Attributes:
         reference: the name that was given.
-        problem: what is wrong, and what to do.
-        file: the file that was read and does not hold what was asked for; None for other problems.
+        problem: the fault and its cure.
+        file: the file that was read and lacks the named object; None for other problems.
     """
 
     def __init__(self, reference: str, problem: str) -> None:
@@ -233,7 +233,7 @@ def _raised_at(error: Exception, where: str) -> str:
 
 @contextlib.contextmanager
 def _placed(module: ModuleType) -> Generator[None]:
-    """Name the module's file in errors that say that it does not hold what was asked for."""
+    """Name the module's file in errors that say that it lacks the named object."""
     try:
         yield
     except LoadingError as error:
@@ -268,7 +268,7 @@ def _candidates(module: ModuleType) -> str:
 
 
 def _made(reference: str, name: str, found: Any) -> Any:
-    """Return the value itself, or what it returns if it is a function that can be called without arguments."""
+    """Return the value itself, or its result if it is a function that can be called without arguments."""
     if not _is_factory(found):
         return found
     with _explained(reference, f"{name}()"):

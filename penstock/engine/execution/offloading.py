@@ -1,7 +1,7 @@
 """Moves steps that read long texts into a worker thread, and steps under a time limit, which must be left when it ends.
 
 A block of sync hooks runs there as it would without an event loop. It is given a copy of the call whose records are
-kept apart: what a worker does after its caller has left reaches nobody.
+kept apart: the work of a worker whose caller has left is dropped.
 """
 
 from __future__ import annotations

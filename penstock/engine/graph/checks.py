@@ -385,7 +385,7 @@ def _step_policy(step: Step) -> Iterator[str]:
 
 
 def _idle_retries(node: Step | Sequence) -> Iterator[str]:
-    """Find retries of what runs in streams only."""
+    """Find retries of steps that run in streams only."""
     stages = {stage for step in steps_of(node) for stage in step.claims.hooks}
     if node.policy.retries and stages == {STREAM.name}:
         yield (

@@ -31,7 +31,7 @@ class Policy:
             where they can be left: one that takes longer ends by itself, and its result is not used. Without an event
             loop, too (`Workflow.check_sync`).
         on_error: what happens if the step fails: ``block``, ``raise``, ``allow``, or a processor that runs in its
-            place. None: what the processor declares. On a nested workflow that contains a guard, ``allow`` is refused:
+            place. None: as the processor declares. On a nested workflow that contains a guard, ``allow`` is refused:
             it would put back the payload from before the workflow, without the redactions of its earlier steps. If the
             fallback of a guard fails too, it blocks (or raises), whatever it declares.
         mode: ``enforce``; or ``shadow``: the step runs beside the run, and only its record counts.
@@ -91,7 +91,7 @@ DEFAULT = Policy()
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A processor in a graph. `resolve` sets ``path``, and reads what the processor declares."""
+    """A processor in a graph. `resolve` sets ``path``, and reads the processor's claims."""
 
     processor: AnyProcessor
     policy: Policy = DEFAULT
@@ -101,7 +101,7 @@ class Step:
 
     @property
     def claims(self) -> Claims:
-        """What the processor declares: as read when the graph was resolved; before that, as it is now."""
+        """The processor's claims: as read when the graph was resolved; before that, as they are now."""
         return self.declared or claims_of(self.processor)
 
     @property

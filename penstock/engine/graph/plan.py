@@ -105,7 +105,7 @@ class PlanSequence:
 
 @dataclass(slots=True, eq=False, repr=False)
 class PlanPolicy:
-    """A block under a policy: a timeout, retries, or an ``on_error`` that replaces what the steps inside declare."""
+    """A block under a policy: a timeout, retries, or an ``on_error`` that replaces those of the steps inside."""
 
     block: Block
     path: str

@@ -64,7 +64,7 @@ def holds_texts(path: PayloadPath) -> bool:
 
 
 def value_at(base: Payload, path: PayloadPath) -> Value:
-    """Return what stands at a path in a payload, or None; where a key is edited, the key."""
+    """Return the value at a path in a payload, or None; where a key is edited, the key."""
     if isinstance(path[-1], KeyText):
         return path[-1].key
     if path[0] == "facts":
@@ -132,8 +132,8 @@ def followed_by(first: Changes, second: Changes) -> Changes:
     """Return the changes of two consecutive steps as one, from the payload before both.
 
     They are complete where the steps touched different parts of the payload, or edited texts only. Else the result
-    holds what is known: the edits, where text was hidden, and where parts may have moved. The rest has to be found by
-    comparing.
+    holds the known changes: the edits, where text was hidden, and where parts may have moved. The rest has to be found
+    by comparing.
     """
     if not first:
         return second

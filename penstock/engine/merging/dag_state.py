@@ -85,7 +85,7 @@ class DagState:
         """Return the payload behind a set of members.
 
         Raises:
-            StepFailedError: what they changed cannot be merged.
+            StepFailedError: their changes cannot be merged.
         """
         return self._state(members).payload
 
@@ -119,7 +119,7 @@ class DagState:
         return hops
 
     def _rest(self, low: int, high: int, common: int) -> Changes:
-        """Return what the larger set changed and the smaller one did not, from what each changed since ``common``.
+        """Return the changes of the larger set that the smaller one lacks, from the changes of each since ``common``.
 
         Incomplete where keys were renamed, or messages or parts came or went, since that moves the places of others;
         and where a change was undone.

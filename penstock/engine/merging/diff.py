@@ -225,7 +225,7 @@ class _Diff:
                 self.others[*path, index] = Gone(hides=self._hides(path))
 
     def _moved(self, old: Message, new: Message) -> bool:
-        """Tell whether a part stands where another one stood, and no known edits made it what it is."""
+        """Return whether a part stands where another one stood, and not by known edits."""
         pairs = enumerate(zip(old.parts, new.parts, strict=True))
         changed = [(index, was, now) for index, (was, now) in pairs if was is not now and was != now]
         if len(changed) == 1:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Something that parallel branches changed differently; what a merge function is called with.
+    """Something that parallel branches changed differently; the argument of a merge function.
 
     Attributes:
         place: where it stands, as a path from the payload down: ``("messages", id, "parts", 0, "text")``.
@@ -66,7 +66,7 @@ def pick(branch: str) -> Pick:
 
 
 class BranchChanges(NamedTuple):
-    """What one branch changed.
+    """The changes of one branch.
 
     Attributes:
         id: the id by which a policy refers to the branch.
@@ -238,7 +238,7 @@ class _Merge:
         return self._compared(place, value, hides=hides)
 
     def _compared(self, place: PayloadPath, value: Value, *, hides: bool) -> ChangeNode:
-        """Return what a merge function changed, compared with what stood there as the changes of a step are."""
+        """Return the changes of a merge function, found by comparison as the changes of a step are."""
         after = rebuild(self.base, Changes({}, {place: Put(value)}))
         may_move = {(*place[:2], *MOVED): Gone()} if place[2:] == MOVED[:1] else {}
         node: ChangeNode = as_tree(credited(diff(self.base, after, "merge", hides=hides, noted=may_move), "merge"))
@@ -289,7 +289,7 @@ def _chosen_edits(cluster: edit_ops.Edits, chosen: edit_ops.Edits) -> list[edit_
 
 
 def _may_show_another(cluster: edit_ops.Edits, branches: Sequence[Sequence[edit_ops.Edit]]) -> bool:
-    """Tell whether several branches hid text there, none of them by a redaction: what one wrote may repeat the rest."""
+    """Return whether several branches hid text there, none by a redaction: the text of one may repeat the rest."""
     hiding = [edit for edit in cluster if edit.hidden]
     if not hiding or any(edit.kind == "redact" for edit in cluster):
         return False
@@ -297,7 +297,7 @@ def _may_show_another(cluster: edit_ops.Edits, branches: Sequence[Sequence[edit_
 
 
 def _among(edits: Sequence[edit_ops.Edit], others: Sequence[edit_ops.Edit]) -> list[edit_ops.Edit]:
-    """Return those edits that replace what some of the others replace, with the same text."""
+    """Return those edits that replace the same text as others, with the same replacement."""
     known = {(edit.start, edit.end, edit.text) for edit in others}
     return [edit for edit in edits if (edit.start, edit.end, edit.text) in known]
 

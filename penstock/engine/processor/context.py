@@ -35,7 +35,7 @@ log = logging.getLogger("penstock")
 
 
 class Effects:
-    """What a hook did through its context, besides its result."""
+    """The effects of a hook through its context, besides its result."""
 
     __slots__ = ("data", "facts", "failure", "flagged", "notes", "return_check", "tripwire")
 
@@ -74,7 +74,7 @@ T = TypeVar("T")
 
 
 class View:
-    """What a condition gets: the current payload, read-only."""
+    """The argument of a condition: the current payload, read-only."""
 
     __slots__ = ("_call", "_payload")
 
@@ -160,7 +160,7 @@ S = TypeVar("S", default=dict[str, Any])
 
 
 class Context(View, Generic[S]):
-    """What a hook gets. ``S`` is the type of the processor's state."""
+    """The argument of a hook. ``S`` is the type of the processor's state."""
 
     __slots__ = ("_step", "effects")
 
@@ -250,7 +250,7 @@ class Context(View, Generic[S]):
             )
 
     def flag(self, *names: str) -> None:
-        """Add names of what this step found and lets pass to its record (`Record.flagged`), each once.
+        """Add names of findings that this step lets pass to its record (`Record.flagged`), each once.
 
         Never add text that must stay hidden.
         """
@@ -286,7 +286,7 @@ class Context(View, Generic[S]):
             unreported: an estimate for the calls of which the provider reported nothing, in addition to ``usage``. A
                 budget of costs refuses further requests while it knows neither.
             seconds: how long the calls took; 0 if that is not known. A trace shows it.
-            error: what the call failed with; None if it did not fail. A trace shows the name of its type.
+            error: the exception that the call raised; None if it did not fail. A trace shows the name of its type.
         """
         from penstock.engine.values.usage import UsageEntry  # loaded where a hook calls a model
 

@@ -1,4 +1,4 @@
-"""`Payload`, `Changes` between two payloads, and what a hook may return besides messages.
+"""`Payload`, `Changes` between two payloads, and results that a hook may return besides messages.
 
 A payload is what flows through a stage: messages, facts, and the fields that the stage lets steps change. A step is
 given a payload and returns one; it never changes the one it was given, so parallel steps can share it.
@@ -33,7 +33,7 @@ class Put:
     """A change: a value was set.
 
     Attributes:
-        value: what stands there now.
+        value: the new value.
         step: the path of the step or branch that set it; empty as long as no branch has been named.
         hides: whether text was hidden in what stood there, so that no merge policy may undo it.
     """
@@ -96,8 +96,8 @@ class Changes:
     Attributes:
         texts: edits of texts, by the place of their text. Texts of fields have an empty message id.
         others: every other change, by its path.
-        complete: whether this is all that changed. If not, ``others`` has to be found by comparing the payloads; what
-            it holds only says where text was hidden, and where parts may have moved.
+        complete: whether this is all that changed. If not, ``others`` has to be found by comparing the payloads; its
+            entries only say where text was hidden, and where parts may have moved.
     """
 
     __slots__ = ("complete", "others", "texts")
@@ -127,12 +127,12 @@ NO_CHANGES = Changes({}, {})
 
 
 class Payload:
-    """What one step passes to the next. It is never changed once made.
+    """The data that one step passes to the next. It is never changed once made.
 
     Attributes:
         message_list: the conversation.
         facts: what steps found out, by key.
-        fields: what the stage lets steps change besides messages, by name (overrides, arguments, a result …).
+        fields: other data that steps of the stage may change, by name (overrides, arguments, a result …).
         data: data chunks that hooks wrote, in order.
         tripwire: the verdict, if one stopped the run.
         failure: the error behind the verdict, if a step's failure is what blocks.
@@ -170,7 +170,7 @@ class Payload:
         return made
 
     def tracked(self) -> Payload:
-        """Return the payload as the base of parallel branches: what they change is kept in `changes`."""
+        """Return the payload as the base of parallel branches: their changes are kept in `changes`."""
         return Payload(self.message_list, self.facts, self.fields, (), None, self.finished, NO_CHANGES)
 
     def __eq__(self, other: object) -> bool:

@@ -1,4 +1,4 @@
-"""`Processor`; `@processor`, which makes one from a function; and `Claims`, what a processor declares.
+"""`Processor`; `@processor`, which makes one from a function; and `Claims`, the declarations of a processor.
 
 A processor has an ``id`` and any of the stages' methods, sync or async. Its attributes (of the class, or set in the
 constructor) say what it may do; they are read once, when it is added to a workflow.
@@ -67,8 +67,8 @@ class Processor(Generic[S]):
 
     Attributes:
         id: the name in the graph; by default the class name in kebab-case. Default ids are numbered if they repeat.
-        edits: what the processor may change. ``nothing``; ``spans``: spans of text and metadata of messages by key, and
-            it may remove messages; ``anything``.
+        edits: the changes that the processor may make. ``nothing``; ``spans``: spans of text and metadata of messages
+            by key, and it may remove messages; ``anything``.
         role: ``guard`` protects, ``transform`` improves, ``observer`` watches and changes nothing.
         on_error: what happens if the processor itself fails: ``block``, ``raise``, or ``allow`` (go on without it). The
             step's policy may set something else.
@@ -128,7 +128,7 @@ class Processor(Generic[S]):
     def option(self, name: str) -> object:
         """Return an option of the constructor as drawings and ``repr`` may show it: the attribute of its name, or None.
 
-        Override it where the attribute does not hold what was given, or holds what must not be shown.
+        Override it where the attribute does not hold the given value, or holds a secret.
         """
         return vars(self).get(name)
 
@@ -220,7 +220,7 @@ class Hook:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Claims:
-    """What a processor declares; read once, and checked."""
+    """The declarations of a processor; read once, and checked."""
 
     id: str
     named: bool
@@ -234,7 +234,7 @@ class Claims:
 
 
 def claims_of(processor: AnyProcessor) -> Claims:
-    """Return what a processor declares.
+    """Return the declarations of a processor.
 
     Raises:
         ProcessorError: it has no hook, or its claims contradict each other.

@@ -205,7 +205,7 @@ def _text_edited(payload: Payload, result: TextEdits, field: str) -> Payload:
 
 
 def known_edits(result: object) -> KnownEdits:
-    """Return the text edits that a hook's result names; what it changed without naming edits has to be compared."""
+    """Return the text edits that a hook's result names; changes without named edits have to be compared."""
     if isinstance(result, TextEdits):
         texts = {TextPlace("", 0, path): edit_ops.in_order(edits) for path, edits in result.changes.items()}
         return KnownEdits(texts, complete=True)
@@ -326,7 +326,7 @@ class Stage:
         text: returns the text that the stage is about.
         value: the field with the JSON value that the stage is about; empty for stages about messages.
         accept: returns the payload after a hook's result; raises `WrongReturnError`.
-        returns: what a hook may return, in words, for error messages.
+        returns: the results that a hook may return, in words, for error messages.
         read_only: whether hooks may only read, put facts and abort.
         source: the source of the messages that a caller or a hook adds.
         fields: the names of what steps may change besides messages.
@@ -336,12 +336,13 @@ class Stage:
         always: whether every run passes the stage before its end, so that later stages can rely on its facts.
         opens: ``run``: its messages are the input of the run. ``step``: it begins a new attempt of the model.
         asks: whether the model is called with the conversation that the stage leaves.
-        judges: what it judges after the stream: the answer of a ``step``, or the ``result`` of the run. Chunks can be
-            held until then.
+        judges: the text that it judges after the stream: the answer of a ``step``, or the ``result`` of the run. Chunks
+            can be held until then.
         accepts: whether the answer of the step is accepted once it has passed this stage.
         retries: the budget for retries: for another ``answer`` of the model, or for repeating the failed ``call``.
             None: the stage cannot retry.
-        takes_back: what a verdict removes from the conversation: the last ``answer``, or all answers of the ``run``.
+        takes_back: the messages that a verdict removes from the conversation: the last ``answer``, or all answers of
+            the ``run``.
         retracts: whether a verdict retracts text that was sent to the client.
         outlives_failures: whether the next step runs after one that failed under ``on_error="raise"``, because the
             stage handles another failure, which must not be lost.

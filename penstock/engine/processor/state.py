@@ -1,4 +1,4 @@
-"""`RunState` and `StageCall`: what the steps of one run, and of one call of a stage, share; and how a run ended."""
+"""`RunState` and `StageCall`: state shared by the steps of one run, and of one call of a stage; and how a run ended."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class NewState(Protocol):
 
 
 class StepLike(Protocol):
-    """What a context uses of its step."""
+    """The part of a step that its context uses."""
 
     @property
     def path(self) -> str:
@@ -83,7 +83,7 @@ class StepLike(Protocol):
 
 
 class StageLike(Protocol):
-    """What a context uses of its stage."""
+    """The part of a stage that its context uses."""
 
     @property
     def name(self) -> str:
@@ -107,7 +107,7 @@ class StageLike(Protocol):
 
 
 class RunState:
-    """What all stages of one request share. Lives as long as the request.
+    """State shared by all stages of one request. Lives as long as the request.
 
     Attributes:
         run_id: the run's id.
@@ -166,7 +166,7 @@ class RunState:
         return states[path] if path in states else states.setdefault(path, step.new_state())
 
     def shadowed(self) -> RunState:
-        """Return a copy for shadow steps: what they write to the request context does not reach the run."""
+        """Return a copy for shadow steps: their writes to the request context do not reach the run."""
         beside = RunState(self.run_id, dict(self.request_context))
         beside.states, beside.spans = self.states, self.spans
         beside.usage_log, beside.on_end = self.usage_log, self.on_end  # what shadow steps spend is spent, too
@@ -188,10 +188,10 @@ class RunState:
 
 
 class StageCall:
-    """What the steps of one call of a stage share. Never changed.
+    """Facts shared by the steps of one call of a stage. Never changed.
 
     Attributes:
-        run: what the whole request shares.
+        run: the state of the whole request.
         stage: the stage's row.
         info: the details that the caller gave for this call (usage, error, tool name …), read-only.
         fresh: the ids of the messages that came with this call.
@@ -228,7 +228,7 @@ class StageCall:
         return made
 
     def for_worker(self) -> StageCall:
-        """Return a copy of the call for steps in a worker thread. What they put on record is kept apart."""
+        """Return a copy of the call for steps in a worker thread. Their records are kept apart."""
         return self._with(self.run.for_worker())
 
     def without_log(self) -> StageCall:

@@ -157,7 +157,7 @@ class Conversation:
         return True
 
     def roll_back(self, stage: Stage, before: Payload, *, ends: bool) -> None:
-        """Remove what a stage rejected.
+        """Remove the answers that a stage rejected.
 
         Args:
             stage: the stage.
@@ -171,7 +171,7 @@ class Conversation:
         self.payload = Payload(messages, kept.facts)
 
     def _without_answer(self, stage: Stage, before: Payload) -> Payload:
-        """Return the payload without what a verdict takes back; facts go with the answers that they are about."""
+        """Return the payload without the answers that a verdict takes back, and without the facts about them."""
         if not self._asked or stage.takes_back is None:
             return before
         if stage.takes_back == "answer":

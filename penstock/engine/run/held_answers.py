@@ -112,7 +112,7 @@ def open_calls(answer: Message) -> tuple[ToolPart, ...]:
 
 
 def info_of(answer: Message, chunks: Sequence[Chunk]) -> dict[str, Value]:
-    """Return what the stages that judge an answer tell their hooks: ``finish_reason``, ``usage``, ``tool_calls``."""
+    """Return the details of an answer for the hooks that judge it: ``finish_reason``, ``usage``, ``tool_calls``."""
     info: dict[str, Value] = {"finish_reason": None}
     for chunk in reversed(chunks):
         if chunk.type in ("step-finish", "finish"):

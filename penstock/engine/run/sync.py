@@ -63,7 +63,7 @@ class SyncRun:
 
     @property
     def trace(self) -> Trace:
-        """What the run did so far, as data; see `Run.trace`."""
+        """The trace of the run so far; see `Run.trace`."""
         return self.run.trace
 
     def process_input(self, messages: Messages | MessageList | None = None) -> Outcome:
@@ -83,7 +83,7 @@ class SyncRun:
         return self._drive("process_api_error", self.run.process_api_error(error, **details))
 
     def process_output_stream(self, source: Source, *, release: Release = "auto", **info: Value) -> SyncOutputStream:
-        """Run `Run.process_output_stream` on a sync source: enter what it returns, and iterate over it."""
+        """Run `Run.process_output_stream` on a sync source: enter the result, and iterate over it."""
         _check_sync(self.run, STREAM.name, f"`async with run.{STREAM.name}(source) as chunks`")
         return SyncOutputStream(self.run.process_output_stream(source, release=release, sync=True, **info))
 

@@ -136,7 +136,7 @@ class Chunk:
 
     @property
     def is_control(self) -> bool:
-        """Whether dropping it only changes what is shown."""
+        """Whether dropping it changes only the display."""
         return self.type in CONTROL
 
     @property

@@ -210,7 +210,7 @@ def shifted(edit: Edit, by: int) -> Edit:
 
 
 def _only_redacted(first: Sequence[Edit], second: Sequence[Edit], shift: int) -> bool:
-    """Tell whether redactions wrote all text of the union; other text might quote what a sibling hides."""
+    """Tell whether redactions wrote all text of the union; other text might quote text that a sibling hides."""
     if not any(edit.kind == "redact" for edit in (*first, *second)):
         return False
     for edit in first:
@@ -341,7 +341,7 @@ def _by_point(edits: Edits, seen: dict[_Mark, Edit]) -> dict[tuple[int, int], li
 
 
 def _woven(known: list[_Mark], more: list[_Mark]) -> list[_Mark]:
-    """Merge two lists: what is new stands before the next item that both have, else at the end."""
+    """Merge two lists: new items stand before the next item that both have, else at the end."""
     if not known:
         return more
     woven = list(known)

@@ -17,9 +17,9 @@
     ├── DetectorError            a detector could not be asked, or gave no valid answer
     ├── JudgeError               a judge gave no verdict (`penstock.engine.values.model`)
     ├── StorageError             a store cannot be reached, is broken, or gave up
-    │   ├── NotStoredError       it does not hold what was asked for
-    │   ├── OwnershipError       what was asked for belongs to somebody else
-    │   └── StorageConflictError what was read has been changed since
+    │   ├── NotStoredError       it does not hold the requested item
+    │   ├── OwnershipError       the requested item belongs to somebody else
+    │   └── StorageConflictError the item has changed since it was read
     ├── ToolError                a call to a tool gave no result (`penstock.tools.context`)
     └── ToolFailed               raised in a tool to report a failure (`penstock.tools.context`)
 
@@ -74,7 +74,7 @@ class ProcessorError(DefinitionError):
 
     Attributes:
         processor: the class or id of the processor.
-        problem: what is wrong, and what to do.
+        problem: the fault and its cure.
     """
 
     def __init__(self, processor: str, problem: str) -> None:
@@ -104,7 +104,7 @@ class MessageError(PenstockError):
 
     Attributes:
         place: where it stands in the input, for example ``messages[3].content[1]``.
-        problem: what is wrong there, and what is expected.
+        problem: the fault there, and the expected value.
     """
 
     def __init__(self, place: str, problem: str) -> None:
@@ -118,7 +118,7 @@ class TraceError(PenstockError):
 
     Attributes:
         place: where, for example ``spans[3].status``; empty for the trace as a whole.
-        problem: what is wrong there, and what is expected.
+        problem: the fault there, and the expected value.
     """
 
     def __init__(self, place: str, problem: str) -> None:
@@ -239,9 +239,9 @@ class DetectorError(PenstockError):
 
 
 def without_text(error: BaseException) -> str:
-    """Return what a log may say of an error: its type, that of its cause, and where it was raised.
+    """Return the facts about an error that a log may hold: its type, that of its cause, and where it was raised.
 
-    Its text is left out, and that of its cause: it may quote what guards have hidden, or what nobody has checked.
+    Its text is left out, and that of its cause: it may quote hidden or unchecked text.
     """
     import traceback  # loaded where something went wrong
 
@@ -272,15 +272,15 @@ class StorageError(PenstockError):
 
 
 class NotStoredError(StorageError):
-    """The store does not hold what was asked for."""
+    """The store does not hold the requested item."""
 
 
 class OwnershipError(StorageError):
-    """What was asked for belongs to another resource or thread than the one given. Nothing was read or changed."""
+    """The requested item belongs to another resource or thread than the one given. Nothing was read or changed."""
 
 
 class StorageConflictError(StorageError):
-    """What was read has been changed since. Read it again before changing it.
+    """The item has changed since it was read. Read it again before changing it.
 
     Attributes:
         version: its version now; 0 if it was deleted.

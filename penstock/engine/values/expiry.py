@@ -16,7 +16,7 @@ class Expiry(NamedTuple):
     Attributes:
         monotonic: by the machine's monotonic clock.
         forward: by the steps forward of the clock of the day.
-        begun: what that clock showed when the entry was stored; if it shows less, nobody knows how long ago that was.
+        begun: the time of that clock when the entry was stored; if it shows less now, the age is unknown.
     """
 
     monotonic: float
@@ -55,7 +55,7 @@ class ExpiryTimer:
         return is_over or shown < expiry.begun
 
     def _look(self) -> float:
-        """Return what the clock shows, and count its step forward since it was looked at."""
+        """Return the clock's time, and count its step forward since the last look."""
         now = self._now().timestamp()
         if self._shown is not None and now > self._shown:
             self._forward += now - self._shown
@@ -67,6 +67,6 @@ class ExpiryTimer:
         return self._now, monotonic() - self._start, self._forward, self._shown
 
     def __setstate__(self, state: tuple[Callable[[], datetime], float, float, float | None]) -> None:
-        """Go on from there; the time between is what the clock of the day says."""
+        """Go on from there; the time between is measured by the clock of the day."""
         self._now, passed, self._forward, self._shown = state
         self._start = monotonic() - passed

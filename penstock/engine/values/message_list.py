@@ -389,7 +389,7 @@ class MessageList:
         return isinstance(other, MessageList) and self.entries == other.entries
 
     def __getstate__(self) -> Value:
-        """Return what is pickled: the messages that an edit made, never the texts as they were before it."""
+        """Return the pickled state: messages after their edits, never the texts before them."""
         _ = self.entries
         return object.__getstate__(self)
 

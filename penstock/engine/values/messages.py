@@ -303,7 +303,7 @@ class Message(_Slots):
     from_client: bool = False
 
     def __post_init__(self) -> None:
-        """Check role and parts, and freeze what is inside."""
+        """Check role and parts, and freeze the contents."""
         if self.role not in ROLES:
             raise MessageError("", f"role must be one of {', '.join(ROLES)}, not {self.role!r}")
         parts = self.parts

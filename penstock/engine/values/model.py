@@ -48,7 +48,7 @@ class ToolSpec:
     Attributes:
         name: the name by which the model calls it.
         parameters: the JSON Schema of its arguments; the type is ``object``.
-        description: what the tool does, for the model.
+        description: the purpose of the tool, for the model.
         strict: whether the provider must make the arguments fit the schema; None leaves it to the provider's default.
     """
 
@@ -71,7 +71,7 @@ class ResponseFormat:
     Attributes:
         schema: the JSON Schema; None: any JSON object.
         name: the name of the schema.
-        description: what the schema is for, for the model.
+        description: the purpose of the schema, for the model.
         strict: whether the provider must make the answer fit the schema.
     """
 
@@ -185,7 +185,7 @@ class ModelAnswer:
         message: the answer as a message.
         finish_reason: why the model stopped.
         usage: the tokens it took; None if the provider did not report them.
-        metadata: what the provider reports about the answer: its id, the model that gave it …
+        metadata: the provider's report about the answer: its id, the model that gave it …
         refused: whether it is a refusal.
         chunks: the chunks that it was assembled from.
     """

@@ -116,7 +116,7 @@ class Model(Protocol):
 
 
 class Judged(Protocol[V_co]):
-    """A verdict, and what is known about how it was reached."""
+    """A verdict, and how it was reached."""
 
     @property
     def verdict(self) -> V_co:

@@ -1,4 +1,4 @@
-"""What may be a secret, by its name: values and representations of objects with ``***`` in its place."""
+"""Secrets by their names: values and representations of objects with ``***`` in place of each."""
 
 from __future__ import annotations
 

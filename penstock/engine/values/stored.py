@@ -1,4 +1,4 @@
-"""What a store keeps, as values: threads, messages with their order, working memory and vectors."""
+"""The contents of a store as values: threads, messages with their order, working memory and vectors."""
 
 from __future__ import annotations
 

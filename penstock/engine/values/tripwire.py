@@ -62,7 +62,7 @@ class BlockedError(PenstockError):
         super().__init__(f"blocked by {tripwire.processor_id!r} in {tripwire.stage}: {tripwire.reason}")
 
     def __reduce__(self) -> tuple[type[BlockedError], tuple[Tripwire]]:
-        """Return what it is made of, for pickle: the verdict, not the message."""
+        """Return the arguments for pickle: the verdict, not the message."""
         return type(self), (self.tripwire,)
 
 
@@ -71,7 +71,7 @@ Status = Literal["passed", "edited", "tripped", "failed", "skipped"]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What one step did in one stage.
+    """The report of one step in one stage.
 
     Attributes:
         step: the step's path in the workflow, ids joined by ``/``.
@@ -83,8 +83,8 @@ class Record:
         edits: its edits of texts, each with the place of its text.
         tripwire: the verdict, if it tripped, or if its failure blocks; else None.
         error: the name of the error's type, if the step failed; else None.
-        details: what the processor added with ``ctx.note``, read-only.
-        flagged: the names of what it found and let pass (``ctx.flag``), for example those of a guard with
+        details: facts that the processor added with ``ctx.note``, read-only.
+        flagged: the names of findings that it let pass (``ctx.flag``), for example those of a guard with
             ``strategy="warn"``.
         run_id: the id of the run.
         thread_id: the thread of the request (``thread_id`` of its request context), or None.
@@ -113,7 +113,7 @@ class Record:
 
     @property
     def status_text(self) -> str:
-        """The status in words for people; for a shadow, what it would have done."""
+        """The status in words for people; for a shadow, its effect if it were enforced."""
         if not self.shadow:
             return self.status
         return {"tripped": "would trip", "edited": "would edit", "failed": "failed (shadow)"}.get(

@@ -75,7 +75,7 @@ class DetectorCalls(Generic[R]):
         self._queues = PerEventLoop(make)
 
     async def ask(self, texts: Sequence[str]) -> list[R]:
-        """Return what the detector answers about each text, in order.
+        """Return the detector's answer about each text, in order.
 
         Raises:
             DetectorError: it failed, or its answer about one of these texts is not valid.
@@ -140,7 +140,7 @@ class DetectorCalls(Generic[R]):
         return [self._check(self.name, text, each) for text, each in zip(texts, listed, strict=True)]
 
     def __reduce__(self) -> tuple[Callable[..., object], tuple[object]]:
-        """Return what it is made of: a copy of the detector has calls of its own."""
+        """Return its constructor's arguments: a copy of the detector has calls of its own."""
         return (score_calls if self._scores else span_calls), (self.detector,)
 
     def __repr__(self) -> str:
@@ -436,7 +436,7 @@ def _position(given: object) -> int | None:
 
 
 def _listed(known: Iterable[str]) -> str:
-    """Return the names that a detector has announced. What it returned instead is not shown: it may be a text."""
+    """Return the names that a detector has announced. Another result is not shown: it may be a text."""
     return ", ".join(map(repr, sorted(known)))
 
 

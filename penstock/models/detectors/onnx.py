@@ -52,7 +52,7 @@ class OnnxScores:
             ``{"INJECTION": "injection"}``; None for all. Leave out a label that says that nothing is wrong.
         thresholds: the score from which a category counts: a number for all, or a mapping by category; None: 0.5.
         file: the model's file, within the folder: ``onnx/model_quantized.onnx``.
-        max_length: the most tokens of a window, 8 or more; None for what the model reads, 512 at most.
+        max_length: the most tokens of a window, 8 or more; None for the limit of the model, 512 at most.
         batch_size: the most windows that the model reads at a time, 1 or more.
         batch_seconds: how long a text waits for others of concurrent requests.
         threads: how many cores it may use, 1 or more; None: all.
@@ -63,7 +63,7 @@ class OnnxScores:
         thresholds: the thresholds by category.
 
     Raises:
-        OptionError: a file is missing or is not what it should be, or another option is not allowed.
+        OptionError: a file is missing or of another kind, or another option is not allowed.
         MissingExtraError: the extra ``onnx`` is not installed.
     """
 
@@ -109,7 +109,7 @@ class OnnxScores:
         return scores
 
     def __reduce__(self) -> tuple[Callable[..., OnnxScores], tuple[object, ...]]:
-        """Return what it is made of; the model is loaded again."""
+        """Return its constructor's arguments; the model is loaded again."""
         return _scores_again, self._given
 
     def __repr__(self) -> str:
@@ -130,7 +130,7 @@ class OnnxSpans:
             ``{"PER": "name"}``; None for all.
         threshold: the mean score of its tokens from which a span counts, 0 to 1.
         file: the model's file, within the folder: ``onnx/model_quantized.onnx``.
-        max_length: the most tokens of a window, 8 or more; None for what the model reads, 512 at most.
+        max_length: the most tokens of a window, 8 or more; None for the limit of the model, 512 at most.
         batch_size: the most windows that the model reads at a time, 1 or more.
         batch_seconds: how long a text waits for others of concurrent requests.
         threads: how many cores it may use, 1 or more; None: all.
@@ -140,7 +140,7 @@ class OnnxSpans:
         types: the types of spans.
 
     Raises:
-        OptionError: a file is missing or is not what it should be, or another option is not allowed.
+        OptionError: a file is missing or of another kind, or another option is not allowed.
         MissingExtraError: the extra ``onnx`` is not installed.
     """
 
@@ -178,7 +178,7 @@ class OnnxSpans:
         return [_united(spans) for spans in found]
 
     def __reduce__(self) -> tuple[Callable[..., OnnxSpans], tuple[object, ...]]:
-        """Return what it is made of; the model is loaded again."""
+        """Return its constructor's arguments; the model is loaded again."""
         return _spans_again, self._given
 
     def __repr__(self) -> str:
@@ -439,7 +439,7 @@ _BEGINS, _GOES_ON, _ENDS, _ALONE = "B", "IM", "LE", "US"
 
 @dataclass(frozen=True, slots=True)
 class _Tag:
-    """What a label says about a token: its type (empty for none), and whether a span begins or ends with it."""
+    """The meaning of a label for a token: its type (empty for none), and whether a span begins or ends with it."""
 
     type: str
     begins: bool = False

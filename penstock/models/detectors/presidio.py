@@ -116,7 +116,7 @@ def _type_of(entity: str) -> str:
 
 
 class _Engine(Protocol):
-    """What is used of an ``AnalyzerEngine``."""
+    """The used methods of an ``AnalyzerEngine``."""
 
     def get_supported_entities(self, language: str | None = None) -> list[str]: ...
 

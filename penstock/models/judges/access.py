@@ -69,7 +69,7 @@ class ModelAccess:
         self.max_characters = told.get("max_characters", 200_000)
 
     def identity(self, instructions: str) -> list[Value]:
-        """Return what a verdict depends on, apart from its type and the contents."""
+        """Return the settings that a verdict depends on, apart from its type and the contents."""
         options = self.caller.options
         model = self.model
         return [

@@ -1,4 +1,4 @@
-"""`Judge`: asks a model for a verdict of a type; `Judgement`: the verdict, and what it cost."""
+"""`Judge`: asks a model for a verdict of a type; `Judgement`: the verdict and its cost."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ V_co = TypeVar("V_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Judgement(Generic[V_co]):
-    """A verdict of a model, and what it cost.
+    """A verdict of a model, and its cost.
 
     Attributes:
         verdict: the verdict; each caller gets an object of its own.

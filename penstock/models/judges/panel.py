@@ -1,7 +1,7 @@
 """`JudgePanel`: several judges that ask one model about the same contents in one request.
 
-Each judge of a panel caches its verdicts and shares equal questions as any `Judge` does. What is left to be asked is
-gathered: the first question about some contents waits until no other judge is about to ask about them. Then its task
+Each judge of a panel caches its verdicts and shares equal questions as any `Judge` does. The remaining questions are
+gathered: the first one about some contents waits until no other judge is about to ask about them. Then its task
 makes the request for all of them, and the others wait for the answer, which has a field for each question.
 """
 
@@ -80,7 +80,7 @@ class JudgePanel:
         Args:
             name: the name of its question, such as the id of a guard; the model is shown it.
             verdict: the type of its verdicts.
-            instructions: what it judges, and how.
+            instructions: the question, and how to judge.
 
         Raises:
             OptionError: the verdict or the instructions are not allowed; see `Judge`.
@@ -93,7 +93,7 @@ class JudgePanel:
 
 
 class _Question(NamedTuple):
-    """The question of a judge: its name, what it judges, and the form of its answer."""
+    """The question of a judge: its name, its instructions, and the form of its answer."""
 
     name: str
     instructions: str
@@ -149,7 +149,7 @@ class _Table:
 
 
 class _Reply(NamedTuple):
-    """What the model said: to a single question, or, with their form, to several ones, by the names of their fields."""
+    """The model's answer to a single question, or, with their form, to several ones, by the names of their fields."""
 
     reply: JudgeReply
     form: SharedForm | None

@@ -76,7 +76,7 @@ class SchemaPaths:
         return max((found for found, is_entry in self._steps(data, place) if is_entry), key=len, default=None)
 
     def named(self, data: Value, place: Sequence[str | int]) -> str:
-        """Return a path as text. Keys of mappings are shown as ``*``, since they may be what must be hidden."""
+        """Return a path as text. Keys of mappings are shown as ``*``, since they may be secrets."""
         words = ""
         for found, is_entry in self._steps(data, place):
             last = found[-1]

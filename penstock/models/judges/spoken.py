@@ -77,7 +77,7 @@ def spoken_objects(text: str) -> list[dict[str, Value]]:
 
 
 def _may_follow(text: str, at: int) -> bool:
-    """Tell whether what follows a verdict leaves it one: nothing, or sentences of their own."""
+    """Return whether the text behind a verdict leaves it one: nothing, or sentences of their own."""
     behind = _BEHIND.match(text, at)
     rest = text[at if behind is None else behind.end() :]
     return not rest or (

@@ -75,7 +75,7 @@ class VerdictForm(Generic[V]):
 
         Raises:
             UnreadableError: the answer does not end with a verdict, or there are several that differ. Its text tells
-                the model what is wrong.
+                the model the fault.
         """
         return self.read_object(_last(spoken_objects(text), self._keys), count)
 
@@ -174,7 +174,7 @@ class SharedForm:
         """Return the answers as they were given, if one of them at least can be read.
 
         Raises:
-            UnreadableError: none can be read. Its text tells the model what is wrong.
+            UnreadableError: none can be read. Its text tells the model the fault.
         """
         data = _last(spoken_objects(text), frozenset(self._forms))
         read = {name: self.part(name, data, count) for name in self._forms}
@@ -184,7 +184,7 @@ class SharedForm:
         return VerdictData(data)
 
     def part(self, name: str, data: Value, count: int) -> VerdictData | UnreadableError:
-        """Return the answer to one question, or what is wrong with it."""
+        """Return the answer to one question, or its fault."""
         if name not in data:
             return UnreadableError("the field is missing")
         try:

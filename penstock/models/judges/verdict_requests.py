@@ -64,7 +64,7 @@ def prompt(
         schema: the JSON Schema of the verdict; it becomes part of the system message.
         contents: the texts to judge.
         fence: the delimiter of the contents.
-        problem: what was wrong with the last answer; empty on the first attempt.
+        problem: the fault of the last answer; empty on the first attempt.
     """
     return (
         Message.system(
@@ -211,7 +211,7 @@ class AskOptions:
 
 @dataclass(frozen=True, slots=True)
 class JudgeReply:
-    """The data of a verdict, and what it cost."""
+    """The data of a verdict, and its cost."""
 
     reading: VerdictData
     attempts: int
@@ -221,7 +221,7 @@ class JudgeReply:
 
 
 class JudgeCosts:
-    """What the attempts at one verdict have cost so far, however they ended.
+    """The cost of all attempts at one verdict so far, however they ended.
 
     Attributes:
         requests: a usage entry for each request to the model; ``by`` is empty.
@@ -271,17 +271,17 @@ class AnswerForm(Protocol):
         ...
 
     def read(self, text: str, count: int) -> VerdictData:
-        """Return what an answer says about so many contents.
+        """Return the verdicts of an answer about so many contents.
 
         Raises:
-            UnreadableError: it cannot be read. Its text tells the model what is wrong.
+            UnreadableError: it cannot be read. Its text tells the model the fault.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """What a model is asked: the instructions, the form of the answer, and the contents that it is about."""
+    """A question to a model: the instructions, the form of the answer, and the contents that it is about."""
 
     instructions: str
     form: AnswerForm
@@ -289,7 +289,7 @@ class Inquiry:
 
 
 class Caller:
-    """Asks one model. It lives as long as its judge, and remembers what the provider refuses: a schema, a setting."""
+    """Asks one model. Lives as long as its judge, and remembers settings and schemas that the provider refuses."""
 
     __slots__ = ("model", "options", "settings", "structured")
 
@@ -305,7 +305,7 @@ class Caller:
         return self.structured, self.settings
 
     def learn(self, error: ModelError) -> None:
-        """Make later requests without what an error says that the provider refuses.
+        """Make later requests without the features that, by an error, the provider refuses.
 
         Settings that the user chose stay: without them, the answers could be others.
         """
@@ -318,12 +318,12 @@ class Caller:
     async def ask(
         self, inquiry: Inquiry, limiter: anyio.CapacityLimiter, costs: JudgeCosts, *, retries: int | None = None
     ) -> JudgeReply:
-        """Return what the model says about the contents; add to the costs what it costs, also if it is cancelled.
+        """Return the model's verdicts about the contents; add their cost to the costs, also if it is cancelled.
 
         Args:
-            inquiry: what it is asked.
+            inquiry: the question.
             limiter: limits the calls at the same time.
-            costs: what the attempts cost is added to it.
+            costs: the cost of each attempt is added to it.
             retries: how many further attempts are made at most; None for the option.
 
         Raises:
@@ -390,7 +390,7 @@ class _Attempts:
             raise AttemptError("model", f"the model failed ({type(error).__name__})", hopeless=True) from error
 
     async def _answer(self) -> ModelAnswer:
-        """Return the answer to one request, and add what it cost, also if it fails or is cancelled."""
+        """Return the answer to one request, and add its cost, also if it fails or is cancelled."""
         request = self._request()
         scope = anyio.CancelScope(deadline=anyio.current_time() + self._options.timeout)
         answer: ModelAnswer | None = None
@@ -445,7 +445,7 @@ class _Attempts:
             raise self._unread(str(error)) from error
 
     def _unread(self, problem: str) -> AttemptError:
-        """Return the failure of an answer that is no verdict. The model is told what is wrong, and asked again."""
+        """Return the failure of an answer that is no verdict. The model is told the fault, and asked again."""
         self._problem = problem
         return AttemptError("unreadable", f"the answer is not a verdict: {problem}", wait=0.0)
 
@@ -458,7 +458,7 @@ class _Attempts:
         return AttemptError("model", f"the call of the model failed{self._told(error)}", wait=wait, hopeless=hopeless)
 
     def _told(self, error: ModelError) -> str:
-        """Return what an error says in words of which none can be quoted from the content."""
+        """Return the message of an error in words of which none can be quoted from the content."""
         code = error.code if error.code is not None and _CODE.fullmatch(error.code) else None
         if code is not None and any(quotes(code, content) for content in self._contents):
             code = None

@@ -1,7 +1,7 @@
 """Streamed text, reasoning and tool calls of an answer, put together from their pieces, as chunks.
 
-It reads the fields in which providers send them. What must go back to the provider with a part is noted at the part's
-end, in the same form as in messages that are read by `penstock.formats.openai_chat`.
+It reads the fields in which providers send them. Data that must go back to the provider with a part is noted at the
+part's end, in the same form as in messages that are read by `penstock.formats.openai_chat`.
 
 Pieces of a tool call belong together by their index; without an index, by their id. A piece with neither continues the
 last call, unless it names a tool and the last call has a name already. A piece that names a tool begins another call if
@@ -347,7 +347,7 @@ def _call_chunk(call: _StreamedCall) -> Chunk:
 
 
 def _odd_arguments(text: str) -> Json:
-    """Return what is noted about arguments that are not a JSON object: another value, nothing, or invalid JSON."""
+    """Return the note about arguments that are not a JSON object: another value, nothing, or invalid JSON."""
     if text.strip() in ("", "null"):
         return {"arguments": {}}
     value = strict_json(text)

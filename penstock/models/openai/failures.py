@@ -195,7 +195,7 @@ def told(value: Value) -> tuple[str, str | None]:
 
 
 def _error_of(value: Value) -> Json:
-    """Return the object of an error: the first of a list, and what is in ``errors`` or in an object ``detail``."""
+    """Return the object of an error: the first of a list, and the contents of ``errors`` or of an object ``detail``."""
     item = _first_object(value)
     detail = object_of(item.get("detail"))
     if "error" in detail:
@@ -211,7 +211,7 @@ def _first_object(value: Value) -> Json:
 
 
 def _said(value: Value) -> str:
-    """Return a message: a text, or one for each entry of a list, with the place of what is wrong."""
+    """Return a message: a text, or one for each entry of a list, with the place of the fault."""
     if isinstance(value, str):
         return value
     if is_mapping(value):

@@ -67,7 +67,7 @@ USUAL = TimeLimits()
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where requests go, and what is sent with each.
+    """Where requests go, and the headers and settings of each.
 
     Attributes:
         url: the address before the path.
@@ -463,7 +463,7 @@ def _check_proxy(what: str, proxy: str) -> None:
 
 
 def _secrets(key: str | None, headers: Mapping[str, str], query: Mapping[str, str], proxy: str | None) -> set[str]:
-    """Return what no error or log may show: the key, and every value whose name sounds like a secret."""
+    """Return the secrets that no error or log may show: the key, and every value whose name sounds like a secret."""
     named = [*headers.items(), *query.items()]
     found = {value.removeprefix("Bearer ").strip() for name, value in named if _SECRET.search(name)}
     password = urlsplit(proxy).password if proxy else None

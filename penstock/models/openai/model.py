@@ -116,12 +116,12 @@ async def _drained(pieces: AsyncIterator[bytes]) -> None:
 
 
 class _BodyReader:
-    """Reads one body. Its status and content type say what it is, or else its first characters.
+    """Reads one body. Its status and content type tell its kind, or else its first characters.
 
     Attributes:
         done: whether no more of the body is needed.
         is_failure: whether the status is an error.
-        rest: what came of a body that is not a stream of events.
+        rest: the bytes of a body that is not a stream of events.
     """
 
     __slots__ = (

@@ -1,7 +1,7 @@
 """Read a chat completion, streamed or whole, as chunks.
 
 A whole answer is read as a stream of one piece, whose message is its delta. Fields without a chunk of their own are
-kept: what a provider says about its own operation in ``provider_terms`` of the finish chunk, all others in its
+kept: a provider's terms about its own operation in ``provider_terms`` of the finish chunk, all others in its
 ``metadata``. Also here: ``<think>`` tags, sources, images and audio, usage and finish reasons.
 """
 
@@ -51,7 +51,7 @@ class ThinkTags:
         self._pieces: list[str] = []
 
     def feed(self, text: str) -> Iterator[tuple[str, str]]:
-        """Yield the field and the text of what is decided: ``think`` for reasoning, ``content`` for text."""
+        """Yield the field and the text once decided: ``think`` for reasoning, ``content`` for text."""
         text, self._held = self._held + text, ""
         if self._at == "start":
             begun = text.lstrip()
@@ -79,7 +79,7 @@ class ThinkTags:
             yield "content", text
 
     def _started(self, text: str, begun: str) -> str:
-        """Decide what the first characters begin; return the text without an opening tag."""
+        """Decide which field the first characters begin; return the text without an opening tag."""
         if begun.startswith(_OPEN):
             self._at = "thought"
             return begun.removeprefix(_OPEN)
@@ -87,7 +87,7 @@ class ThinkTags:
         return text
 
     def end(self) -> Iterator[tuple[str, str]]:
-        """Yield what was held back, at the end of the answer."""
+        """Yield the held text at the end of the answer."""
         held, self._held = "".join(self._pieces) + self._held, ""
         yield ("think" if self._at == "thought" else "content"), held
 
@@ -134,7 +134,7 @@ class Sources:
             yield from self._source({"url": item} if isinstance(item, str) else object_of(item), ())
 
     def found(self, tools: Value) -> Iterator[Chunk]:
-        """Yield what the provider's own tools have found (Groq)."""
+        """Yield the findings of the provider's own tools (Groq)."""
         for tool in objects_of(tools):
             yield from self.listed(object_of(tool.get("search_results")).get("results"))
 
@@ -523,7 +523,7 @@ class AnswerReader:
             self._made.append(Chunk("raw", payload=freeze({"provider_part": part})))
 
     def _besides(self, message: Json) -> None:
-        """Add what stands beside the text; keep what has no chunk."""
+        """Add the data beside the text; keep data without a chunk of its own."""
         self._made += self._sources.annotations(message.get("annotations"))
         self._made += self._sources.found(message.get("executed_tools"))
         for item in self._sources.images(message.get("images")):

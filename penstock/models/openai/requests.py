@@ -79,7 +79,7 @@ def body_of(
 
 
 def _noted(message: Message) -> Message:
-    """Return the message with notes on what the protocol has a place for: ``detail`` of images, results in parts."""
+    """Return the message with notes that the protocol has a place for: ``detail`` of images, results in parts."""
     parts = [_with_detail(_as_parts(part)) for part in message.parts]
     return message.with_parts(parts) if any(map(is_not, parts, message.parts)) else message
 
@@ -261,7 +261,7 @@ def _placed(part: Part, reasoning: ReasoningReturn, *, edited: bool) -> tuple[Pa
     """Return reasoning with the notes that put it into the right field; nothing if the provider has no field for it.
 
     If reasoning of a message was edited, its signatures and encrypted reasoning are not sent back: the provider would
-    refuse the signature, and could read from the encrypted form what was removed.
+    refuse the signature, and could read the removed text from the encrypted form.
     """
     notes = _notes(part)
     if reasoning in ("details", "as received") and notes.get("field") == "reasoning_details" and not edited:

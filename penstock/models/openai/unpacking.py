@@ -22,7 +22,7 @@ class UnpackingError(PenstockError):
     """A body that cannot be unpacked.
 
     Attributes:
-        problem: what is wrong with it.
+        problem: the fault.
     """
 
     def __init__(self, problem: str) -> None:
@@ -53,7 +53,7 @@ class Unpacker:
         self._begun = False
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield what a piece of the body unpacks to, at most 64 KiB at once.
+        """Yield the unpacked bytes of a piece of the body, at most 64 KiB at once.
 
         Raises:
             UnpackingError: the piece is broken.

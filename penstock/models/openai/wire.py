@@ -1,4 +1,4 @@
-"""What comes over the wire: server-sent events from bytes, and JSON values of unknown shape.
+"""Input from the wire: server-sent events from bytes, and JSON values of unknown shape.
 
 Events follow the rules of the HTML standard (WHATWG, §9.2), however the bytes are cut.
 """
@@ -92,10 +92,10 @@ _NEVER_REPEATED = frozenset({"logprobs", "tool_calls"})
 
 
 def gather(kept: Json, item: Json, besides: Container[str], *, repeats: bool = True) -> None:
-    """Merge the further keys of an item into what was collected, in time proportional to the item.
+    """Merge the further keys of an item into the collected ones, in time proportional to the item.
 
     Args:
-        kept: what was collected; it is changed, and shares no list and no object with an item.
+        kept: the collected keys; it is changed, and shares no list and no object with an item.
         item: the item.
         besides: the keys to leave out.
         repeats: whether a list may come again as a whole.
@@ -106,7 +106,7 @@ def gather(kept: Json, item: Json, besides: Container[str], *, repeats: bool = T
 
 
 def gather_one(kept: Json, key: str, value: Value, *, repeats: bool = True) -> None:
-    """Merge a value into what was collected under its key.
+    """Merge a value into the collected value of its key.
 
     Lists grow; one that begins with all entries so far is the same list again, as some providers send it with each
     event. Objects are merged, other values are replaced.
@@ -187,7 +187,7 @@ class PieceJoiner:
         return _encodable(text)
 
     def end(self) -> str:
-        """Return what stands for half a character at the end of the text."""
+        """Return the replacement for half a character at the end of the text."""
         held, self._held = self._held, ""
         return _encodable(held)
 

@@ -29,7 +29,7 @@ _REASONS = {
 
 
 class EventReader:
-    """Reads one answer. Each method yields the chunks of what it is given; a part is identified by its index."""
+    """Reads one answer. Each method yields the chunks of its argument; a part is identified by its index."""
 
     __slots__ = ("_begun", "_count", "_ended", "_ids")
 
@@ -49,7 +49,7 @@ class EventReader:
             yield from self.end(event.index, event.part)
 
     def rest(self, answer: theirs.ModelResponse) -> Iterator[Chunk]:
-        """Yield what is left of an answer (all of it, if it was not streamed), and its finish."""
+        """Yield the rest of an answer (all of it, if it was not streamed), and its finish."""
         for index, part in enumerate(answer.parts):
             if index not in self._ids:
                 yield from self._start(index, part)

@@ -150,7 +150,7 @@ class PydanticAIModel:
 
 
 async def _left(stream: StreamedResponse) -> None:
-    """Run the generators of an answer that is closed to their end, by cancelling what they wait for."""
+    """Run the generators of an answer that is closed to their end, by cancelling their awaits."""
     items = 0
     with anyio.move_on_after(0), suppress(Exception):
         async for _ in stream:
@@ -169,7 +169,7 @@ def _broke_off(said: ModelResponse) -> bool:
     """Tell whether a streamed answer lacks its end.
 
     An answer that was cut can look complete: for some models, pydantic-ai reports ``stop`` when the provider gives no
-    reason. What the provider itself says is in the details.
+    reason. The provider's own reason is in the details.
     """
     if said.state == "incomplete":
         return True

@@ -118,7 +118,7 @@ _FALLBACK = {AudioPart: "audio/wav", ImagePart: "image/png", FilePart: "applicat
 def written(messages: Iterable[Message]) -> list[theirs.ModelMessage]:
     """Return a prompt as pydantic-ai's messages. Consecutive messages of other roles than assistant become one request.
 
-    Left out is what no provider accepts: sources, data of an application, and unknown parts of other libraries.
+    Parts that no provider accepts are left out: sources, data of an application, and unknown parts of other libraries.
 
     Raises:
         MessageError: data that should be base64 are not.
@@ -182,7 +182,7 @@ def _detail(part: Part) -> dict[str, Value] | None:
 
 
 def _answer_steps(message: Message) -> Iterator[theirs.ModelMessage]:
-    """Yield an assistant message as steps: what the model said, then the results of its calls."""
+    """Yield an assistant message as steps: the model's words, then the results of its calls."""
     for step in _steps(message.parts):
         parts = [made for part in step for made in _answer_parts(part)]
         yield theirs.ModelResponse(parts=parts, **notes_of(message))

@@ -29,10 +29,10 @@ Key: TypeAlias = "tuple[int, int]"
 
 
 class Memo(Generic[V]):
-    """A bounded cache of counts, in two generations: what was not used while a whole one filled up is dropped.
+    """A bounded cache of counts, in two generations: entries not used while a whole one filled up are dropped.
 
     It holds hashes and numbers alone, 250 bytes each, so that no text outlives its request here: 8 MB at most. Several
-    threads can use it: what one drops another computes again.
+    threads can use it: a dropped entry is computed again.
     """
 
     __slots__ = ("_new", "_old")
@@ -42,7 +42,7 @@ class Memo(Generic[V]):
         self._old: dict[Key, V] = {}
 
     def get(self, key: Key) -> V | None:
-        """Return what is remembered, or None."""
+        """Return the remembered count, or None."""
         found = self._new.get(key)
         if found is None and self._old:
             found = self._old.get(key)
@@ -76,7 +76,7 @@ class _Ref(ref[K]):
 
 
 class LiveMemo(Generic[K, V]):
-    """What was computed of objects, by their identity, as long as they live elsewhere: it keeps none of them alive."""
+    """Counts of objects by their identity, as long as they live elsewhere: it keeps none of them alive."""
 
     __slots__ = ("_forget", "_found")
 
@@ -93,7 +93,7 @@ class LiveMemo(Generic[K, V]):
         self._forget = forget
 
     def get(self, item: K) -> V | None:
-        """Return what is remembered of an object, or None."""
+        """Return the remembered count of an object, or None."""
         found = self._found.get(id(item))
         return found[1] if found is not None and found[0]() is item else None
 
@@ -229,7 +229,7 @@ class Counting:
         return found
 
     async def ready(self) -> None:
-        """Load what the counter needs, in a thread. Async hooks await it before they count.
+        """Load the counter's vocabulary, in a thread. Async hooks await it before they count.
 
         Raises:
             UsageError: the vocabulary is missing and cannot be downloaded.
@@ -238,7 +238,7 @@ class Counting:
             await self.counter.ready()
 
     def prepare(self) -> None:
-        """Begin to load what the counter needs: for sync hooks, which cannot await it."""
+        """Begin to load the counter's vocabulary: for sync hooks, which cannot await it."""
         if isinstance(self.counter, BPECounter):
             self.counter.prepare()
 
@@ -261,7 +261,7 @@ class FunctionCounter:
         self.name = getattr(function, "__name__", type(function).__name__)
 
     def count(self, text: str) -> int:
-        """Return what the function returns."""
+        """Return the function's result."""
         return self.function(text)
 
     def __eq__(self, other: object) -> bool:

@@ -147,7 +147,7 @@ _MEDIA_TYPE = ("mediaType", "mimeType")
 
 
 class CountedMessage:
-    """The counts of one message: the text that is counted as one, and what is added to it."""
+    """The counts of one message: the text that is counted as one, and the tokens added to it."""
 
     def __init__(self, role: str) -> None:
         self.text = role

@@ -123,8 +123,8 @@ class Meter:
         Args:
             counter: counts the tokens.
             budget: the largest number of tokens, including the ellipsis of a cut.
-            at: where a cut may fall; ``nowhere`` if what the cut leaves is not used.
-            ellipsis: the text that replaces what was cut off.
+            at: where a cut may fall; ``nowhere`` if the rest behind the cut is not used.
+            ellipsis: the text that replaces the cut part.
         """
         self.over = False
         self._counter = counter

@@ -32,7 +32,7 @@ _WAITING = CONTENT - {
 
 
 class AnswerUsage:
-    """The state of a token limiter: how much of its budget an answer has used, and what was dropped from prompts.
+    """The state of a token limiter: how much of its budget an answer has used, and the parts dropped from prompts.
 
     Lives as long as the request.
     """

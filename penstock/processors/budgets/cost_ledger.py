@@ -1,4 +1,4 @@
-"""`CostLedger`: what was spent under a key, and what is reserved for calls under way; and the ledger in memory."""
+"""`CostLedger`: costs spent under a key, and costs reserved for calls under way; and the ledger in memory."""
 
 from __future__ import annotations
 

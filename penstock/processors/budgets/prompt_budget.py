@@ -1,6 +1,6 @@
 """Choose which messages of a prompt fit into a token budget.
 
-What must stay comes first: the newest question, what the current turn says besides its finished tool exchanges, the
+Required messages come first: the newest question, the current turn without its finished tool exchanges, the
 newest of these, and pinned messages. Then come the other tool exchanges of the turn, the newest first, up to the first
 that does not fit. The turns before it follow, by priority, then from the newest to the oldest.
 
@@ -347,7 +347,7 @@ class MessageSelection:
     def _turns(self) -> Iterator[Sequence[int]]:
         """Yield the turns before the current one, the newest first: a question with all that follows it.
 
-        Turns that tool calls link are one. What stands before the first question is no turn: each message, with those
+        Turns that tool calls link are one. Messages before the first question are no turn: each message, with those
         that tool calls link to it, is yielded alone.
         """
         messages, end = self.messages, self._turn

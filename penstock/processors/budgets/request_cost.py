@@ -150,7 +150,7 @@ class CostRecorder:
             self.release()
 
     def _priced(self, spend: UsageEntry, usage: Usage | None) -> UnrecordedCost | None:
-        """Return what a usage costs, to be recorded; None if that is nothing."""
+        """Return the cost of a usage, to be recorded; None if it is zero."""
         entry = UnrecordedCost(self.key, spend.model, usage, None, self._clock.now().astimezone(UTC), "")
         try:
             cost = self._pricing.cost_of(spend.model, usage)
@@ -177,7 +177,7 @@ class CostRecorder:
         _LOG.warning("%s", entry.problem)
 
     async def _finish_writes(self) -> None:
-        """Await what an async ledger has begun, in bounded time, also if the request is cancelled meanwhile."""
+        """Await the pending calls of an async ledger, in bounded time, also if the request is cancelled meanwhile."""
         if not self._writes:
             return
         with anyio.move_on_after(WRITE_SECONDS, shield=True):

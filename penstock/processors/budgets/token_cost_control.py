@@ -84,7 +84,7 @@ class TokenCostControl(Processor[RequestCost]):
         reserved_for: seconds after which a reservation expires if the run never ends: above 0, at most 366 days.
         token_counter: counts the prompt; see `TokenLimiterProcessor`.
         cost_unit: the name of the currency, for messages.
-        on_error: what a failure of its own does: ``block``, ``raise``, or ``allow`` (go on without counting). None:
+        on_error: the effect of a failure of its own: ``block``, ``raise``, or ``allow`` (go on without counting). None:
             ``allow`` for ``warn``, otherwise ``block``.
         clock: tells the time; None: the system's clock.
         id: the processor's name in the graph.
@@ -191,7 +191,7 @@ class TokenCostControl(Processor[RequestCost]):
         return () if outstanding is None else outstanding.entries
 
     def set_unrecorded_cost(self, key: str, cost: float | Decimal | str) -> None:
-        """Say what the usage under a key that could not be priced has cost, so that its requests are let through again.
+        """Set the cost of the usage under a key that could not be priced, so that its requests are let through again.
 
         The amount is recorded before the next request of the key. Use it where the price cannot be mended, because a
         provider has reported nonsense.

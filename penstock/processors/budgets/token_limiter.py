@@ -56,7 +56,7 @@ class TokenLimiterProcessor(Processor[AnswerUsage]):
     these do not fit, it aborts the run. It cuts an answer, or (``strategy="abort"``) aborts the run.
 
     Calls and results, and old questions and their answers, stay or go together. Place it behind processors that change
-    prompts, such as `ToolCallFilter`: it counts what they leave.
+    prompts, such as `ToolCallFilter`: it counts the messages that they leave.
 
     A failure of its own blocks the run. With ``strategy="abort"`` it is a guard, otherwise a transform.
 

@@ -1,4 +1,4 @@
-"""What of a conversation is stored: which messages and parts, and with vault tokens in place of hidden values.
+"""Select the messages and parts of a conversation to store, with vault tokens in place of hidden values.
 
 Not stored are system messages, parts and messages marked as transient, calls with incomplete arguments, and what
 belongs to the working memory, which is stored elsewhere: calls of its tool, and its elements in texts.

@@ -1,6 +1,6 @@
 """Templates of working memories: a text to fill in, or a schema of objects; and the texts that show one to the model.
 
-A memory is filled bit by bit, so missing fields are never a problem. What is there must fit the schema.
+A memory is filled bit by bit, so missing fields are never a problem. Present fields must fit the schema.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _HIDDEN = ("$schema", "$defs", "definitions", "title")
 
 
 class MemorySchema(Protocol):
-    """What an object must fit. Lives as long as its template."""
+    """The schema of an object. Lives as long as its template."""
 
     json_schema: dict[str, Value]
 
     def problems(self, document: Value) -> tuple[str, ...]:
-        """Return what does not fit, each with its path. The texts quote no value of the document."""
+        """Return each misfit with its path. The texts quote no value of the document."""
         ...
 
 
@@ -67,7 +67,7 @@ class TypeMemorySchema:
         self.json_schema: dict[str, Value] = schema
 
     def problems(self, document: Value) -> tuple[str, ...]:
-        """Return what does not fit: values must have the JSON type, and fields must be known."""
+        """Return the misfits: values must have the JSON type, and fields must be known."""
         found = [*_unknown(document, [self.json_schema], self.json_schema, "")]
         try:
             self._adapter.validate_json(json.dumps(document), strict=True)
@@ -113,7 +113,7 @@ class JSONMemorySchema:
         )
 
     def problems(self, document: Value) -> tuple[str, ...]:
-        """Return what does not fit. Nothing is required, and fields must be known, unless the schema allows others."""
+        """Return the misfits. Nothing is required, and fields must be known, unless the schema allows others."""
         try:
             unknown = _unknown(document, [self.json_schema], self.json_schema, "")
             return (*map(_problem_text, self._validator.iter_errors(document)), *unknown)
@@ -194,7 +194,7 @@ def _kinds(schema: Values) -> Iterable[Value]:
 def _unknown(value: Value, schemas: Sequence[Value], root: Values, path: str) -> Iterator[str]:
     """Yield the unknown fields of an object, where fields are named and nothing says that others are allowed.
 
-    Pydantic would ignore them, and JSON Schema would allow them. ``schemas``: what the value must fit.
+    Pydantic would ignore them, and JSON Schema would allow them. ``schemas``: the schemas that the value must fit.
     """
     pieces = [piece for schema in schemas for piece in _pieces(schema, root)]
     if is_items(value):
@@ -306,11 +306,11 @@ _ALLOWED = "a text in Markdown, a pydantic model, or the JSON Schema of an objec
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What a memory is to hold.
+    """The intended contents of a memory.
 
     Attributes:
         text: the text to fill in; for objects, their JSON Schema.
-        schema: what an object must fit; None for texts.
+        schema: the schema of an object; None for texts.
         empty: the object while nothing is known, as JSON; empty for texts.
     """
 

@@ -55,7 +55,7 @@ class Dropper(Processor):
         raise NotImplementedError
 
     def process_input(self, ctx: InputContext) -> MessageList | None:
-        """Drop from loaded messages, or from what the caller sends."""
+        """Drop from loaded messages, or from those that the caller sends."""
         listed = ctx.message_list
         return self._dropped(ctx, listed, listed.input if self.scope == "input" else listed.remembered)
 
@@ -83,7 +83,7 @@ class Dropper(Processor):
 
 
 def _others(listed: MessageList, messages: Sequence[Message], after: dict[str, Message]) -> list[Message]:
-    """Return the conversation in which those messages are replaced by what is left of them."""
+    """Return the conversation with those messages replaced by their remaining parts."""
     asked = {message.id for message in messages}
     left = [message for message in listed.conversation if message.id in after or message.id not in asked]
     return [after.get(message.id, message) for message in left]
@@ -96,7 +96,7 @@ class DropMessages(Dropper):
 
     Args:
         predicate: returns whether a message is dropped; not async.
-        scope: ``remembered`` (default; loaded messages) or ``input`` (what the caller sends), for the whole run; or
+        scope: ``remembered`` (default; loaded messages) or ``input`` (the caller's messages), for the whole run; or
             ``prompt`` (the prompt of each call, before the last user message; the conversation is not changed).
         id: the name in graphs and records. Default ``drop-messages``.
 
@@ -130,7 +130,7 @@ class DropParts(Dropper):
     Args:
         types: the types of parts: ``reasoning``, ``image``, ``tool`` …, or types that Penstock does not know
             (``redacted-reasoning``). Not empty.
-        scope: ``remembered`` (default; loaded messages) or ``input`` (what the caller sends), for the whole run; or
+        scope: ``remembered`` (default; loaded messages) or ``input`` (the caller's messages), for the whole run; or
             ``prompt`` (the prompt of each call, before the last user message; the conversation is not changed).
         id: the name in graphs and records. Default ``drop-parts``.
 

@@ -73,7 +73,7 @@ class LegacyMemoryProcessor:
             system_message: the text of the system messages without an owner (tag); None if there are none.
             memory_system_message: the text of the system messages with an owner, such as those of a memory; None if
                 there are none.
-            new_messages: what the caller sends. It must not be returned.
+            new_messages: the caller's messages. They must not be returned.
         """
         return messages
 

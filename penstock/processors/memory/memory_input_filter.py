@@ -37,8 +37,8 @@ _FORMAT_KEYS = frozenset({"stored", "ai-sdk-ui", "ai-sdk-model", "openai-chat"})
 class MemoryInputFilter(Processor):
     """Removes messages from the input that the thread has stored already: many clients send whole conversations again.
 
-    New is what the thread does not hold, what follows the last answer, and results of the client's tools for calls
-    without a result. If nothing is stored of the thread, everything is new.
+    New are messages that the thread does not hold or that follow the last answer, and results of the client's tools for
+    calls without a result. If nothing is stored of the thread, everything is new.
 
     Args:
         storage: holds the threads.
@@ -71,7 +71,7 @@ class MemoryInputFilter(Processor):
         self.on_error = checked_policy(name, on_error)
 
     async def process_input(self, ctx: InputContext) -> MessageList | None:
-        """Remove what is stored.
+        """Remove stored messages.
 
         Raises:
             OwnershipError: the thread belongs to another resource.
@@ -101,7 +101,7 @@ class MemoryInputFilter(Processor):
         return [row.message for row in sorted(page.items, key=lambda row: row.order)]
 
     async def _new_messages(self, sent: Sequence[Message], recent: Sequence[Message]) -> Sequence[Message]:
-        """Return what is new in a conversation. ``recent``: what is stored."""
+        """Return the new messages of a conversation. ``recent``: the stored ones."""
         calls = unanswered_calls(recent)
         last = max((index for index, message in enumerate(sent) if message.role != "user"), default=-1)
         if last < 0 or (sent[-1].role == "tool" and not _answers(sent, calls)):

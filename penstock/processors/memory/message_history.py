@@ -71,7 +71,7 @@ LastMessages = Literal["auto"] | int | None
 
 
 class RecentMessages(NamedTuple):
-    """What was loaded of a thread.
+    """The loaded part of a thread.
 
     Attributes:
         rows: the messages, oldest first.
@@ -196,7 +196,7 @@ def _check_count(owner: str, option: str, given: object, allowed: str) -> None:
 
 
 def _tokens_to_free(owner: str, budget: int | None, given: float | None) -> float:
-    """Return how many tokens are freed beyond what is needed."""
+    """Return how many tokens are freed beyond the need."""
     if given is None:
         return 0 if budget is None else budget * _FREED_SHARE
     allowed = "a number of tokens from 0 to max_tokens, which must be given too"
@@ -244,7 +244,7 @@ def join_history(listed: MessageList, rows: Iterable[StoredMessage]) -> JoinedHi
     """Return a conversation with stored messages before its input.
 
     System messages are left out, and so are results without their calls. For a message that is stored, the stored
-    version counts, not what the caller sent under the same id. Only results of tools that ran at the caller are taken
+    version counts, not the caller's message of the same id. Only results of tools that ran at the caller are taken
     from the input. A stored message that gets such results has the source ``input``, so guards check it again.
     """
     taken = {entry.message.id for entry in listed.entries if entry.source != "input"}
@@ -293,7 +293,7 @@ def _answers(sent: Sequence[Message], calls: set[str]) -> dict[str, ToolPart]:
 
 
 def _new_entries(entry: Entry, known: set[str], answers: Mapping[str, ToolPart]) -> list[Entry]:
-    """Return what is new in a message that the caller sent."""
+    """Return the new part of a message that the caller sent."""
     message = entry.message
     if message.id in known:
         return []
@@ -322,7 +322,7 @@ class HistoryState:
         asked: the conversation before the current model call, without changes that are made to the prompt only.
         messages: the messages that were stored or skipped, by id, as they were in the conversation.
         stored: the ids of those that are in the store.
-        early: the ids of what was stored before the model was asked, and not confirmed since.
+        early: the ids of messages that were stored before the model was asked, and not confirmed since.
         answers: the ids of the model's answers.
         owner: the resource of the thread, once known.
         redact: puts the tokens of the run's vault in place of their values.
@@ -484,7 +484,7 @@ class MessageHistory(Processor[HistoryState]):
     async def _stored_input(
         self, thread_id: str, recent: RecentMessages, sent: Sequence[Message]
     ) -> Sequence[StoredMessage]:
-        """Return the stored versions of messages that the caller sent, beyond what was loaded."""
+        """Return the stored versions of the caller's messages, beyond those loaded."""
         known = {row.message.id for row in recent.rows}
         unknown = [message.id for message in sent if message.id not in known]
         if recent.whole or not unknown:
@@ -595,7 +595,7 @@ class MessageHistory(Processor[HistoryState]):
             return  # another request has set one, or the thread is deleted
 
     def _on_end(self, ended: RunEnd, state: HistoryState, thread_id: str) -> Awaitable[None] | None:
-        """Return what is left to do at the end: delete answers that are gone, and store changed ones again.
+        """Return the remaining work at the end: delete answers that are gone, and store changed ones again.
 
         An answer is gone if a verdict rejected it, a later processor removed or did not judge it, or nobody got it.
         """

@@ -249,7 +249,7 @@ class SemanticRecall(Processor[RecallState]):
         keep_input: ``accepted`` (default): the input is indexed even if there is no answer; ``answered``: only with an
             answer.
         indexing: ``answer`` (default): before the request ends; errors count then. ``end``: after the client has
-            everything, for at most 5 seconds; errors are logged then, and `reindex` adds what is missing.
+            everything, for at most 5 seconds; errors are logged then, and `reindex` adds missing ones.
         read_only: whether nothing is indexed: a bool, or a function from the request context to a bool.
         clock: the time, for the ages of messages.
         on_error: what happens if the store or the embedder fails: ``allow`` (default; the request continues without
@@ -456,7 +456,7 @@ class SemanticRecall(Processor[RecallState]):
     def _on_end(
         self, ended: RunEnd, state: RecallState, thread_id: str, resource_id: str | None
     ) -> Awaitable[None] | None:
-        """Return what is left to do at the end of a run: index messages, or remove rejected answers from the index."""
+        """Return the remaining work at the end of a run: index messages, or remove rejected answers from the index."""
         stopped = ended.tripwire
         if state.is_indexed:
             kept = () if stopped is not None else [message.id for message in ended.message_list.response]

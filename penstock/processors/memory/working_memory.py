@@ -84,7 +84,7 @@ class WorkingMemoryState:
     """The state of one request.
 
     Attributes:
-        template: what the memory is to hold; None if the model cannot change it.
+        template: the intended contents of the memory; None if the model cannot change it.
         seen: the version that the model was shown.
         tool: the tool, once it was made.
         shown: the id of the message with the memory, until its final place is known.
@@ -110,8 +110,8 @@ class WorkingMemory(Processor[WorkingMemoryState]):
 
     Args:
         storage: holds the memory.
-        template: what the memory is to hold: a text in Markdown to fill in; a type of objects (a pydantic model, a
-            dataclass, a TypedDict); or a JSON Schema of an object. None: a text with nine fields.
+        template: the intended contents of the memory: a text in Markdown to fill in; a type of objects (a pydantic
+            model, a dataclass, a TypedDict); or a JSON Schema of an object. None: a text with nine fields.
         scope: ``resource``: one memory for all threads of a resource, such as a user; ``thread``: one for each thread.
             Default ``resource``.
         update: how the model changes it. Texts: ``replace`` (it sends the whole text; the default) or ``edit`` (it adds
@@ -317,8 +317,8 @@ class WorkingMemory(Processor[WorkingMemoryState]):
     async def forget(self, *, thread_id: str | None = None, resource_id: str | None = None) -> bool:
         """Delete the memory with its history. Return whether there was one. This cannot be undone.
 
-        A running request may still answer with what it was shown. `Storage.delete_resource` deletes everything that a
-        store has about a resource.
+        A running request may still answer with data that it has loaded. `Storage.delete_resource` deletes everything
+        that a store has about a resource.
 
         Raises:
             UsageError: the id of the scope is missing.

@@ -407,7 +407,7 @@ def working_memory_tool(
 
     Args:
         storage: holds the memory.
-        template: what the memory is to hold; see `WorkingMemory`.
+        template: the intended contents of the memory; see `WorkingMemory`.
         scope: ``resource`` (default) or ``thread``; see `WorkingMemory`.
         update: how the model changes it; see `WorkingMemory`.
         name: the name of the tool. Default ``update_working_memory``.

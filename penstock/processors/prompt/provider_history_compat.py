@@ -23,7 +23,7 @@ _SEEN = "step whose first failure was seen"
 
 
 class ProviderHistoryCompat(Processor):
-    """Repairs what a provider would refuse in a conversation.
+    """Repairs parts of a conversation that a provider would refuse.
 
     Before each call, it repairs the prompt of that call only. After a refusal, it repairs the conversation and retries
     the call, once for each call. If the processor itself fails, the prompt is sent as it is (``on_error`` is

@@ -44,7 +44,7 @@ _MARK = "penstock.mark"  # where a step's state keeps what this request's texts 
 
 
 class Spotlight(Processor[dict[str, Any]]):
-    """Marks the results of tools in the prompt, and tells the model to take what is marked as data.
+    """Marks the results of tools in the prompt, and tells the model to take marked text as data.
 
     Only the prompt of the call changes, not the conversation. A failure stops the run.
 
@@ -101,7 +101,7 @@ class Spotlight(Processor[dict[str, Any]]):
         return secrets.choice(_SIGNS) if self.method == "datamark" else secrets.token_hex(6)
 
     def _change(self, mark: str) -> tuple[Callable[[str], str], str]:
-        """Return what is done to a text, and how that is explained to the model."""
+        """Return the marking of a text, and its explanation for the model."""
         begin, end = f"<<{mark}>>", f"<</{mark}>>"
         changes: dict[str, Callable[[str], str]] = {
             "delimit": lambda text: f"{begin}{text}{end}",

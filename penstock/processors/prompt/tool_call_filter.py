@@ -295,16 +295,16 @@ _HISTORY = "history"
 
 
 class ToolCallFilter(Processor):
-    """Removes old tool calls and results from what the model is shown. Calls and results are removed together.
+    """Removes old tool calls and results from the prompt. Calls and results are removed together.
 
-    It never removes what the model is working on: results that the model has not seen yet, and (without
+    It never removes calls that the model is working on: results that the model has not seen yet, and (without
     ``filter_after_tool_steps``) the whole turn that they belong to. User and system messages are not changed. If the
     processor itself fails, the prompt is sent as it is (``on_error`` is ``allow``).
 
     Args:
         exclude: the names of the tools whose calls are removed. None: all tools; an empty list: none.
         filter_after_tool_steps: how many of the latest model steps with calls stay; 0 or more (parallel calls are one
-            step). With 0, only what the model has not seen yet stays. None: what the conversation held before the
+            step). With 0, only results that the model has not seen yet stay. None: exchanges from before the
             request is removed, and all that the request adds stays.
         preserve_model_output: leave the text of a result in place of the call: True for results with the reference
             system's mark (``metadata["mastra"]["modelOutput"]``), or the names of tools. Media are named, not quoted.
@@ -318,7 +318,7 @@ class ToolCallFilter(Processor):
             encoding, or ``"heuristic"``. None: measure in characters.
         recall: the name of a tool that this processor answers itself, together with ``max_result_size``: called with
             ``{"id": …}``, it returns the result behind a stub. Offer the model a tool of that name.
-        scope: ``prompt`` changes what each model call is shown, and leaves the conversation as it is; ``history``
+        scope: ``prompt`` changes the prompt of each model call, and leaves the conversation as it is; ``history``
             changes the conversation once, when the request comes in, memory included. Default ``prompt``.
         id: the name in graphs and records. Default ``tool-call-filter``.
 

@@ -7,7 +7,7 @@
     _migrations     the tables, version by version
     _connections    addresses, errors, pools, and attempts; the only module that imports asyncpg
 
-docs/storage.md says what is guaranteed, and on which settings of the server it depends.
+docs/storage.md lists the guarantees, and the settings of the server on which they depend.
 """
 
 from penstock.lazy import lazily

@@ -159,7 +159,7 @@ def quotes_data(error: BaseException) -> bool:
 
 
 def problem(error: BaseException, timeout: float) -> str:
-    """Return what went wrong, without stored content.
+    """Return the failure in words, without stored content.
 
     Args:
         error: the exception.
@@ -193,7 +193,7 @@ closed."""
 
 @dataclass(eq=False, slots=True)
 class LoopConnections:
-    """What a storage has in one event loop.
+    """The connections of a storage in one event loop.
 
     Attributes:
         opening: held while the pool is opened.
@@ -232,7 +232,7 @@ class ServerConnections:
         self._places: dict[asyncio.AbstractEventLoop, LoopConnections] = {}
 
     def place(self) -> LoopConnections:
-        """Return what the running event loop has; drop what closed loops had.
+        """Return the connections of the running event loop; drop those of closed loops.
 
         Raises:
             UsageError: the event loop is not asyncio's.
@@ -318,7 +318,7 @@ async def transaction(connection: Connection, timeout: float, first: str = "") -
     Args:
         connection: the connection.
         timeout: seconds for each statement.
-        first: a statement that is sent along with the beginning; what the server said about it is yielded.
+        first: a statement that is sent along with the beginning; the server's answer to it is yielded.
 
     Raises:
         InterfaceError: asyncpg's: it could not be committed.
@@ -424,7 +424,7 @@ class _Change(Generic[T]):
     Attributes:
         writer: the writer that makes it; no other change has this writer meanwhile.
         name: names the change.
-        result: what the last attempt has returned; a list of one item, or empty.
+        result: the result of the last attempt; a list of one item, or empty.
         is_in_doubt: whether the last attempt may have been committed, though nobody heard of it.
     """
 
@@ -503,7 +503,7 @@ class PostgresDatabase:
         self._writers = _Writers()
 
     async def read(self, work: Callable[[Session], Awaitable[T]]) -> T:
-        """Return what the work returns; each of its statements is a transaction.
+        """Return the result of the work; each of its statements is a transaction.
 
         Raises:
             StorageError: it failed, or could not be done in time.
@@ -511,7 +511,7 @@ class PostgresDatabase:
         return await self._tried(partial(self._read, work))
 
     async def read_in_transaction(self, work: Callable[[Session], Awaitable[T]]) -> T:
-        """Return what the work returns; its statements are one transaction, for which it may set options.
+        """Return the result of the work; its statements are one transaction, for which it may set options.
 
         Raises:
             StorageError: it failed, or could not be done in time.
@@ -519,7 +519,7 @@ class PostgresDatabase:
         return await self._tried(partial(self._read_in_transaction, work))
 
     async def write(self, work: Callable[[Session], Awaitable[T]]) -> T:
-        """Return what the work returns, once its one transaction is committed. It is committed once.
+        """Return the result of the work, once its one transaction is committed. It is committed once.
 
         Raises:
             StorageError: it failed, or could not be done in time; the message says if it may have been done.

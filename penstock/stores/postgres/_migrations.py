@@ -1,6 +1,6 @@
 """The tables of the storage, version by version, forward only.
 
-Each process that opens the storage looks which versions exist, and creates what is missing in one transaction, under a
+Each process that opens the storage looks which versions exist, and creates missing tables in one transaction, under a
 lock of the whole database. The tables of vectors are a separate part, created when vectors are first stored: a server
 without pgvector can still store messages.
 """
@@ -151,7 +151,7 @@ async def version(session: Session, part: str, label: str) -> int:
     """Return the version of a part of the tables; 0 if it does not exist.
 
     Raises:
-        StorageError: it is newer than what this Penstock knows, which must neither read nor write it.
+        StorageError: it is newer than this Penstock, which must neither read nor write it.
     """
     if await session.value("SELECT to_regclass($1)::text", f"{session.schema}.versions") is None:
         return 0

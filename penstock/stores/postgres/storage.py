@@ -47,8 +47,8 @@ class PostgresStorage:
     """A storage in a PostgreSQL server (13 or newer), for many processes: a `Storage` and a `VectorStore`.
 
     It connects, and creates its tables, at first use. Vectors need the server's extension pgvector. If the server goes
-    away, calls are tried again for a while: what a call has stored when it returns stays stored, and nothing is done
-    twice, also where the server's answer to a commit is lost.
+    away, calls are tried again for a while: rows that a call has stored when it returns stay stored, and nothing is
+    done twice, also where the server's answer to a commit is lost.
 
     It runs on asyncio only. Several event loops can use it: each has its own connections.
 

@@ -100,7 +100,7 @@ class FileConnections:
         self._idle: list[sqlite3.Connection] = []
 
     def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what the work returns, once its changes are on the disk.
+        """Return the result of the work, once its changes are on the disk.
 
         Raises:
             BusyError: others use the file; nothing has happened.
@@ -118,7 +118,7 @@ class FileConnections:
                 raise
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what the work returns. It reads from one snapshot. See `write` for the exceptions."""
+        """Return the result of the work. It reads from one snapshot. See `write` for the exceptions."""
         with self._explaining():
             idle = self._idle
             connection = _popped(idle) or self._opened()
@@ -221,11 +221,11 @@ class SQLiteDatabase(Protocol):
     """Runs work in transactions."""
 
     async def write(self, work: Callable[[Connection], T]) -> T:
-        """Return what the work returns, once its changes are on the disk."""
+        """Return the result of the work, once its changes are on the disk."""
         ...
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        """Return what the work returns; it reads from one snapshot."""
+        """Return the result of the work; it reads from one snapshot."""
         ...
 
     async def close(self) -> None:
@@ -304,7 +304,7 @@ class MemoryDatabase:
 
 
 class _LoopLocks:
-    """What the tasks of one event loop share of a database: the lock of writers, and limits of threads."""
+    """The objects that the tasks of one event loop share for a database: the lock of writers, and limits of threads."""
 
     __slots__ = ("readers", "turn", "writer")
 

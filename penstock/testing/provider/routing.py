@@ -1,4 +1,4 @@
-"""What each request to the fake provider gets: chat completions by a script, embeddings, moderations, models, errors.
+"""Answers of the fake provider to each request: chat completions by a script, embeddings, moderations, models, errors.
 
 Errors in requests are reported as OpenAI reports them.
 """
@@ -273,7 +273,7 @@ _PLAIN = Wire()
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """What the provider answers.
+    """The answer of the provider.
 
     Attributes:
         script: the answers to chat requests.

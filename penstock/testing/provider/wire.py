@@ -1,4 +1,4 @@
-"""What the fake provider sends, including faults, as values; and their bytes: events, JSON, compression."""
+"""Answers of the fake provider, including faults, as values; and their bytes: events, JSON, compression."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class Sent:
     """An item of a script that is sent in its own way.
 
     Attributes:
-        item: what is sent: a str, a turn, a `Reply`; None: the endpoint's usual answer.
+        item: the answer: a str, a turn, a `Reply`; None: the endpoint's usual answer.
         wire: how it is sent.
     """
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line, and return the exit code; see `Exit`.
 
-    While a command runs, ``sys.stdout`` is stderr: what the user's code prints does not mix with the results.
+    While a command runs, ``sys.stdout`` is stderr: output of the user's code does not mix with the results.
 
     Args:
         argv: the arguments. None: those of the process.

@@ -115,7 +115,7 @@ async def _end_on_signal(scope: anyio.CancelScope, *, task_status: TaskStatus[No
 
 
 def _reported(error: BaseException) -> BaseException:
-    """Return the error to raise for a failed connection: what it says is enough."""
+    """Return the error to raise for a failed connection, without a traceback."""
     from penstock.workflows.adapters.mcp.serving import first_of
 
     first = first_of(error)

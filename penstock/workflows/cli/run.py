@@ -127,7 +127,7 @@ class Tracebacks:
 
     @property
     def form(self) -> Self:
-        """What is made of each result."""
+        """The form of each result."""
         return self
 
     def add(self, made: str) -> None:
@@ -156,7 +156,7 @@ class UnseenColumns:
 
     @property
     def form(self) -> UnseenColumns:
-        """What is made of each result: the columns that the row has."""
+        """The form of each result: the columns that the row has."""
         return UnseenColumns(self.names)
 
     def add(self, made: tuple[str, ...]) -> None:
@@ -214,7 +214,7 @@ def _note_missing(counts: RunCounts, unseen: UnseenColumns) -> None:
 
 
 def _go_on(args: argparse.Namespace, progress: _Progress, earlier: Earlier) -> None:
-    """Begin with what an earlier run has done."""
+    """Begin with the results of an earlier run."""
     progress.counts = earlier.counts
     if args.limit is not None:
         args.limit = max(0, args.limit - earlier.counts.rows)
@@ -409,11 +409,11 @@ class _Sink(Protocol):
 
     @property
     def form(self) -> RowForm:
-        """What is made of each result."""
+        """The form of each result."""
         ...
 
     def add(self, made: Any) -> None:
-        """Take what was made of a result."""
+        """Take the form of a result."""
         ...
 
 
@@ -485,7 +485,7 @@ def _keeping_dead_letters(
 
 
 class _Progress:
-    """What a run has done so far: it counts the results, and passes them on."""
+    """The progress of a run: it counts the results, and passes them on."""
 
     def __init__(self, sinks: Sequence[_Sink], source: Source, bar: ProgressBar) -> None:
         self.counts = RunCounts()

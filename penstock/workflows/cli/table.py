@@ -58,7 +58,7 @@ class ShownRow(NamedTuple):
         line: its line in the input.
         has_id: whether it has an id of its own.
         cells: its lines in the table, each with the cells line, id, status, step, why and ms.
-        trace: what the run did, if timelines are shown.
+        trace: the trace of the run, if timelines are shown.
     """
 
     line: int
@@ -190,7 +190,7 @@ class Whole:
 
 
 class SingleText:
-    """Prints the result of one text: what each step did, how it ended, and the resulting text."""
+    """Prints the result of one text: the effect of each step, how it ended, and the resulting text."""
 
     def __init__(self, out: IO[str], *, show_input: bool = False, traced: bool = False) -> None:
         self.form = Whole()

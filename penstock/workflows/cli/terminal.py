@@ -1,4 +1,4 @@
-"""Text that cannot control the terminal, and what the command writes to stderr: lines, and log messages once each."""
+"""Text that cannot control the terminal, and the command's output to stderr: lines, and log messages once each."""
 
 from __future__ import annotations
 

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 class ResultsWriter:
-    """Writes what is made of each result, and its error to stderr, too.
+    """Writes the form of each result, and its error to stderr, too.
 
     Args:
-        form: what is made of each result.
-        out: takes what was made.
+        form: the form of each result.
+        out: takes the form.
         flush: whether a program waits for each result.
         single: whether the input is one text.
     """

@@ -99,7 +99,7 @@ class ResultTables:
     """Makes tables of results. It can be pickled.
 
     Attributes:
-        fields: what stands in the result of a row.
+        fields: the fields of a row's result.
         stage: the stage that is run: a tool stage has ``arguments`` or ``result``, any other has ``messages``.
         kept: the columns that are kept, by the names that they have in the input, with their types; None: none are.
             One whose values are of no fixed type is of the type `TEXT`: strings as they are, anything else as JSON.
@@ -123,7 +123,7 @@ class ResultTables:
         return pa.schema([*self.own_schema, *kept.values()])
 
     def plain(self, result: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what `ResultFields.of` made, with JSON texts for what has no fixed type: it can be pickled."""
+        """Return a result of `ResultFields.of` with JSON text for values without a fixed type, so it can be pickled."""
         made = dict(result)
         for name in _JSON_FIELDS:
             if made.get(name) is not None:

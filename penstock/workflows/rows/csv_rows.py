@@ -32,7 +32,7 @@ class CsvRows:
 
     Attributes:
         columns: the names of the columns.
-        unexpected: what is unexpected of the header, as a sentence; or None.
+        unexpected: a sentence about an unexpected header; or None.
         taken: the number of bytes read so far.
 
     Args:

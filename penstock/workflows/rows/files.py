@@ -220,8 +220,8 @@ class OpenedFile:
         name: its name.
         stream: its bytes, decompressed.
         size: its size as it is stored, in bytes; None if it is not known.
-        unexpected: what is unexpected of it, as a sentence with a cure; or None.
-        once: whether it can be opened only once, since what was read of it is gone: stdin, or a pipe.
+        unexpected: a sentence about anything unexpected, with a cure; or None.
+        once: whether it can be read only once: stdin, or a pipe.
     """
 
     name: str
@@ -358,7 +358,7 @@ def _open_remote(name: str, mode: str) -> IO[bytes]:
 
 
 class _Compressing(io.RawIOBase):
-    """Compresses what is written, in members that end where a write ended: each can be read by itself."""
+    """Compresses writes into members that end where a write ended, so each can be read by itself."""
 
     def __init__(self, stream: IO[bytes], compress: Callable[[bytes], bytes]) -> None:
         self._stream = stream

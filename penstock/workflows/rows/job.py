@@ -1,4 +1,4 @@
-"""`RowsJob`: what is done with each row of a run, as a value that another process can be given."""
+"""`RowsJob`: the work on each row of a run, as a value that can be sent to another process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROW_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class RowsJob:
-    """What is done with each row. It can be pickled if the workflow is a name, or can be pickled itself.
+    """The work on each row. It can be pickled if the workflow is a name, or can be pickled itself.
 
     Attributes:
         workflow: the workflow, or the name that `load_workflow` finds it by in each process.
@@ -32,7 +32,7 @@ class RowsJob:
         context: the request context of each row.
         columns: which columns of a row are used, and which are kept.
         texts: whether traces hold texts.
-        forms: what is made of each result.
+        forms: the outputs made from each result.
     """
 
     workflow: Workflow | str
@@ -86,7 +86,7 @@ class RowChecker:
         return self.result_of(Checked(row, None, error, (), 0.0))
 
     def result_of(self, checked: RowChecked) -> RowResult:
-        """Return a result as plain data, with what the forms of the job make of it."""
+        """Return a result as plain data, with the output of each form of the job."""
         return result_of(checked, tuple([make(checked) for make in self._makers]))
 
     def _call_of(self, row: InputRow) -> Call:

@@ -1,4 +1,4 @@
-"""What is written of each result, made where its row is checked: a line of JSON, a line of CSV, a row of Parquet."""
+"""Outputs of a result, made where its row is checked: a line of JSON, a line of CSV, a row of Parquet."""
 
 from __future__ import annotations
 
@@ -80,10 +80,10 @@ def kept_columns(source: RowFiles, columns: Columns) -> KeptColumns:
 
 @dataclass(frozen=True, slots=True)
 class CsvLines:
-    """Makes a line of CSV of each result. What is nested is JSON, and null is an empty field.
+    """Makes a line of CSV from each result. Nested values are JSON, and null is an empty field.
 
     Attributes:
-        fields: what stands in the result of a row.
+        fields: the fields of a row's result.
         own: the names of the columns of a result itself.
         kept: the columns that are kept.
         delimiter: what separates the columns.

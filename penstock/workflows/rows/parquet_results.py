@@ -49,7 +49,7 @@ class ParquetResults:
 
     Attributes:
         tables: makes the tables.
-        kinds: what the values of kept columns are that came as JSON, by their names in the input.
+        kinds: the types of the values in kept columns that came as JSON, by their names in the input.
         unfit: whether there is a column for kept values that do not fit.
     """
 
@@ -157,7 +157,7 @@ class ParquetWriter:
         self._end_group(whole=False)
 
     def close(self) -> None:
-        """Write what is left, and the end of the file."""
+        """Write the remaining rows and the end of the file."""
         try:
             self._end_table()
             self._end_group(whole=True)

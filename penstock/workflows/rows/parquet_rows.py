@@ -73,7 +73,7 @@ class ParquetRows:
         self._check_types(name, columns)
 
     def _check_types(self, name: str, columns: Columns) -> None:
-        """Check that what is read as a text is one: what it is made into for JSON, such as base64, is not."""
+        """Check that a column read as text holds text: a JSON form of bytes, such as base64, is none."""
         body = (columns.text,) if columns.text is not None else BODIES
         for field in self.schema:
             kind = field.type.value_type if self._pa.types.is_dictionary(field.type) else field.type

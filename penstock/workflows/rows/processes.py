@@ -5,7 +5,7 @@ results back as plain data. A worker has one block at a time, and it is handed o
 so neither side ever waits for the other to read.
 
 A worker that is killed, or that takes too long for a row, costs that row only. In shared memory each worker says which
-row it is at, so what was at work is known even if the worker cannot say anything any more.
+row it is at, so the row is known even if the worker cannot report any more.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def checked_in_processes(
     Close the iterator if you leave it early: that stops the workers.
 
     Args:
-        job: what is done with each row. It is pickled.
+        job: the work on each row. It is pickled.
         rows: the rows, read a few blocks ahead.
         processes: how many worker processes, 1 or more.
         row_seconds: how long a worker may take for a row, in seconds; a row of more than a million bytes has as much
@@ -210,7 +210,7 @@ class RowProcesses:
             raise self._error
 
     def _stop(self) -> None:
-        """End all workers at once, and forget what they had to do."""
+        """End all workers at once, and forget their tasks."""
         for worker in self._workers:
             worker.kill()
         self._workers.clear()
@@ -440,7 +440,7 @@ class _Worker:
 
 @contextmanager
 def _interrupts_blocked() -> Generator[None]:
-    """Block Ctrl-C in what is started meanwhile: a terminal sends it to all processes, and this one handles it."""
+    """Block Ctrl-C in processes started meanwhile: a terminal sends it to all processes, and this one handles it."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -482,7 +482,7 @@ _LONGEST_ALARM = 1e9  # in seconds: about what 32 bits hold
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """What a worker process is given. ``at`` is where it says which row of its block it is at."""
+    """The arguments of a worker process. ``at`` is where it stores the number of its current row."""
 
     job: RowsJob
     row_seconds: float
@@ -520,7 +520,7 @@ class _LogToParent(QueueHandler):
         self._parent = parent
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
-        """Return the record without what the caller added to it, which may not be possible to pickle."""
+        """Return the record without fields that the caller added, which may not be picklable."""
         prepared: logging.LogRecord = super().prepare(record)
         own = vars(prepared)
         return logging.makeLogRecord({name: own[name] for name in _LOG_FIELDS & own.keys()})

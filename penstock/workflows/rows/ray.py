@@ -46,7 +46,7 @@ def checked_on_ray(
     Close the iterator if you leave it early: that ends the work on the cluster.
 
     Args:
-        warm: what is done with each row. Every machine must be able to load its workflow, and to read the files.
+        warm: the work on each row. Every machine must be able to load its workflow, and to read the files.
         splits: the splits.
         address: the address of the cluster. None: that of the environment variable ``RAY_ADDRESS``, or of a cluster
             that is started on this machine, and ended afterwards. A cluster that the process is connected to is used.
@@ -73,7 +73,7 @@ def checked_on_ray(
 def _answers(
     data: Any, ray: Any, warm: WarmJob, splits: Sequence[Split], processes: int
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield what the actors made of each split, in order."""
+    """Yield the actors' results for each split, in order."""
     if not splits:
         return
     context = data.DataContext.get_current()

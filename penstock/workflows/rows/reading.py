@@ -1,4 +1,4 @@
-"""Rows: what one holds, which of its columns are checked and which are kept, and how lines become rows."""
+"""Rows: their contents, which of their columns are checked and which are kept, and how lines become rows."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _raw_row: Callable[[tuple[int, bytes, str | None]], RawRow] = partial(cast("Any"
 
 
 class Unreadable(NamedTuple):
-    """Why a row could not be read, and what was read if that is not too long."""
+    """Why a row could not be read, and its raw value if that is not too long."""
 
     problem: str
     raw: bytes | None = None
@@ -84,7 +84,7 @@ class InputRow:
         value: the str or JSON value of the row.
         problem: why it has none, or None.
         file: the name of its file, if there are several; else None.
-        raw: what was read, if it has no value; None if that is too long, too.
+        raw: the raw input, if it has no value; None if that is too long, too.
     """
 
     line: int
@@ -115,7 +115,7 @@ class Columns:
         return found if isinstance(found, str | int) else None
 
     def body_of(self, value: Any) -> Any:
-        """Return what is checked of a row: the value of the column ``text``, or the row itself.
+        """Return the checked value of a row: the column ``text``, or the row itself.
 
         Raises:
             MessageError: the row has no such column, or nothing in it.
@@ -235,7 +235,7 @@ def _kind(value: object) -> str:
 
 
 def parse_row(raw: RawRow) -> InputRow:
-    """Return what was read, of any input, as a row: `parse_json` or `parse_value`."""
+    """Return raw input of any kind as a row: `parse_json` or `parse_value`."""
     return parse_json(raw) if isinstance(raw.data, bytes) else parse_value(raw)
 
 
@@ -296,7 +296,7 @@ def is_too_deep(value: Any) -> bool:
 
 
 def not_utf8(error: UnicodeDecodeError) -> str:
-    """Return what is wrong with a line that cannot be decoded."""
+    """Return why a line cannot be decoded."""
     return f"it is not valid UTF-8, at byte {error.start + 1} of the line"
 
 

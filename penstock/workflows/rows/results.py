@@ -33,7 +33,7 @@ RowChecked = Checked[InputRow]
 
 @dataclass(frozen=True, slots=True)
 class ResultFields:
-    """What stands in the result of a row. It can be pickled: results are made where the rows are checked.
+    """The fields of a row's result. It can be pickled: results are made where the rows are checked.
 
     Attributes:
         columns: which columns of the row are its id, its text, and kept.
@@ -147,7 +147,7 @@ def as_line(fields: dict[str, Any]) -> str:
 
 
 def _kind(value: object) -> str:
-    """Return the type of a value that JSON cannot represent: its text could be what was hidden."""
+    """Return the type of a value that JSON cannot represent; its text could quote hidden values."""
     return type(value).__name__
 
 
@@ -232,7 +232,7 @@ def _milliseconds(seconds: float) -> float:
 
 
 class StepDone(NamedTuple):
-    """What a step did on one row, as far as it is counted."""
+    """The counted effects of a step on one row."""
 
     step: str
     status: Status
@@ -251,8 +251,8 @@ class RowResult(NamedTuple):
         broken: whether it was blocked only because a step failed.
         flagged: whether a step found something and let it pass.
         seconds: how long it took, in seconds.
-        steps: what each step did, in the order in which the steps ended.
-        made: what was made of it by each `RowForm` of the run, in their order.
+        steps: the effects of each step, in the order in which the steps ended.
+        made: the output of each `RowForm` of the run, in their order.
     """
 
     line: int
@@ -267,7 +267,7 @@ class RowResult(NamedTuple):
 class RowForm(Protocol):
     """Something made of each result where its row is checked: a line of JSON, a row of a table, a part of a report.
 
-    It can be pickled, and so can what it makes.
+    It can be pickled, and so can its outputs.
     """
 
     def maker(self, workflow: Workflow) -> Callable[[RowChecked], Any]:
@@ -291,7 +291,7 @@ RATE_ROWS = 100
 
 @dataclass(slots=True)
 class StepCounts:
-    """What one step did over all rows so far; times in seconds."""
+    """The effects of one step over all rows so far; times in seconds."""
 
     shadow: bool = False
     statuses: Counter[str] = field(default_factory=Counter[str])
@@ -301,7 +301,7 @@ class StepCounts:
     slowest: float = 0.0
 
     def add(self, done: StepDone) -> None:
-        """Count what it did on one row."""
+        """Count its effects on one row."""
         self.statuses[done.status] += 1
         self.edits += done.edits
         self.flagged += done.flagged

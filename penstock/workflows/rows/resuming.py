@@ -1,4 +1,4 @@
-"""`--resume`: what an interrupted run has written, how much of it is whole, and whether it belongs to the input."""
+"""`--resume`: the output of an interrupted run, how much of it is whole, and whether it belongs to the input."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Earlier:
         return RowsError(f"{where}: this is no result of penstock; leave --resume out, or write to another file")
 
     def cut(self) -> None:
-        """Cut what is not whole off the end of the file."""
+        """Cut an incomplete row off the end of the file."""
         if Path(self.name).exists():
             os.truncate(self.name, self.end)
 

@@ -41,7 +41,7 @@ class Table(Rows, Protocol):
     Attributes:
         columns: the names of the columns.
         doubled: the names that several columns had.
-        unexpected: what is unexpected of them, as a sentence; or None.
+        unexpected: a sentence about anything unexpected; or None.
     """
 
     @property
@@ -61,7 +61,7 @@ class RowFiles:
         form: their format; ``auto``: that of the name of each.
         columns: which columns of a row are used.
         stage: the stage that runs on them.
-        note: takes a sentence about a file that is not what was expected.
+        note: takes a sentence about an unexpected file.
         as_json: whether values of Parquet that JSON cannot hold become strings.
         size: the size of all files as they are stored, in bytes; None if it is not known.
         table_columns: the names of the columns if all files are tables, else None.
@@ -208,7 +208,7 @@ class RowFiles:
             yield Reading(rows, table, one, file)
 
     def _check_columns(self, table: Table, name: str, seen: str) -> None:
-        """Check that a table has what is checked."""
+        """Check that a table has the columns that are checked."""
         wanted = needed_columns(self.columns, self.stage)
         used = [each for each in wanted if each in table.columns]
         if not table.columns:
@@ -296,7 +296,7 @@ def _mismatch(one: OpenedFile, form: FileFormat | None, name: str) -> str:
 
 
 def looks_like(start: bytes) -> Literal["jsonl", "document", "csv", "text", "parquet", "nothing"]:
-    """Return what the first bytes of an input look like. It is a guess, for a note to people."""
+    """Guess the format of an input from its first bytes, for a note to people."""
     text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
     if start.startswith(b"PAR1"):
         return "parquet"

@@ -160,7 +160,7 @@ def _behind_line(splits: Sequence[LineSplit | FileSplit], line: int) -> list[Spl
 
 
 def _nothing(sentence: str) -> None:
-    """Say nothing: what is unexpected of a file was said when it was divided."""
+    """Say nothing: notes about a file were given when it was divided."""
 
 
 def _file_splits(

@@ -30,10 +30,10 @@ LOADED = 8
 
 @dataclass(frozen=True, slots=True)
 class WarmJob:
-    """What is done with each row of a piece. It can be pickled if its job can be.
+    """The work on each row of a piece. It can be pickled if its job can be.
 
     Attributes:
-        job: what is done with each row.
+        job: the work on each row.
         jobs: how many rows run at once in a process, if the stage has async steps.
         row_seconds: how long a row may take, again for each further million bytes: it is checked in a child process,
             in which a row that kills or stops it fails alone. None: in this process.

@@ -6,9 +6,9 @@
     plain_text          text and nothing else
 
 Each is a module of the same shape, imported when it is first needed: ``HEADERS``, ``read_request``, an encoder,
-``stream`` and ``stream_sync``, and ``answer`` for a whole answer. `client_request` holds what a client asks for, `sent`
-what it got of an answer and how that ended, `sse` the framing as server-sent events, `whole` the chunks of a whole
-answer, `asgi` responses that end the request when its client leaves.
+``stream`` and ``stream_sync``, and ``answer`` for a whole answer. `client_request` holds the request of a client,
+`sent` the answer as the client got it and how it ended, `sse` the framing as server-sent events, `whole` the chunks of
+a whole answer, `asgi` responses that end the request when its client leaves.
 """
 
 from penstock.lazy import lazily

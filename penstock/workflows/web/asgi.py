@@ -54,8 +54,8 @@ class StreamedResponse:
 class WholeResponse(Generic[E]):
     """A response with a whole answer, as JSON or, if it is a string, as plain text; used as `StreamedResponse` is.
 
-    When the client leaves, the request ends at once, although nothing of its answer was sent yet. What the request
-    raises is raised to the framework, which answers with its page for the status 500.
+    When the client leaves, the request ends at once, although nothing of its answer was sent yet. Exceptions of the
+    request are raised to the framework, which answers with its page for the status 500.
 
     Args:
         request: the request, not awaited yet: ``agent.generate(...)``.
@@ -92,7 +92,7 @@ class WholeResponse(Generic[E]):
 
 
 async def _while_client_stays(receive: Receive, sending: Coroutine[object, object, None]) -> None:
-    """Send a response; cancel that when the client leaves. What it raises is raised as it is."""
+    """Send a response; cancel that when the client leaves. Its exceptions are raised unchanged."""
     failed: Exception | None = None
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_cancel_when_client_leaves, receive, tasks.cancel_scope)

@@ -60,7 +60,7 @@ _SETTINGS: Mapping[str, str] = {
 
 
 def read_request(body: bytes | str | Mapping[str, object]) -> ClientRequest:
-    """Return what a client asks for.
+    """Return the request of a client.
 
     Args:
         body: the body of the HTTP request, or the JSON object in it.

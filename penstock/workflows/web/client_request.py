@@ -1,4 +1,4 @@
-"""`ClientRequest`: what a client asks for, whatever format it speaks; and how the formats read JSON from a client."""
+"""`ClientRequest`: the request of a client in any format; and how the formats read JSON from a client."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RequestedOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientRequest:
-    """What a client asks for. All of it is the client's word: your code decides what of it counts.
+    """The request of a client. All of it is the client's word: your code decides which fields count.
 
     Attributes:
         messages: the conversation. Every message has ``from_client`` set, also system and developer messages, so guards
@@ -80,7 +80,7 @@ class ClientRequest:
         return frozenset(tool.name for tool in self.tools)
 
     def options(self, *settings: str) -> RequestedOptions:
-        """Return what the client wants as options of an agent's request; only what it has set.
+        """Return the client's settings as options of an agent's request; only those that it has set.
 
         Tools of the client take the place of the agent's own tools in that request.
 
@@ -138,7 +138,7 @@ def read_messages(value: Value, format: Format, place: str) -> tuple[Message, ..
 
 
 class Fields:
-    """The fields of a JSON object from a client, each read once; what was not read is the rest.
+    """The fields of a JSON object from a client, each read once; the others are the rest.
 
     Args:
         fields: the object.

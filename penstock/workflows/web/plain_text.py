@@ -26,7 +26,7 @@ HEADERS: Mapping[str, str] = {
 
 
 def read_request(body: bytes | str | Mapping[str, object]) -> ClientRequest:
-    """Return what a client asks for: the body is the question, or an object has it as ``message``.
+    """Return the request of a client: the body is the question, or an object has it as ``message``.
 
     Raises:
         RequestError: it is no text, or empty.

@@ -52,7 +52,7 @@ _REPEATED = (*_SETTINGS, "instructions", "metadata", "text", "tool_choice", "too
 
 
 def read_request(body: bytes | str | Mapping[str, object]) -> ClientRequest:
-    """Return what a client asks for. Its ``instructions`` become a system message, which is the client's own.
+    """Return the request of a client. Its ``instructions`` become a system message, which is the client's own.
 
     Args:
         body: the body of the HTTP request, or the JSON object in it.
@@ -296,7 +296,7 @@ class ResponsesEncoder:
         self._sent.fail()
 
     def end(self) -> Sequence[Json]:
-        """Return the last events: the ends of what is open, and the whole response as it ended."""
+        """Return the last events: the ends of open items, and the whole response as it ended."""
         if self._told:
             return ()
         self._told = True
@@ -407,7 +407,7 @@ class ResponsesEncoder:
         made.append(self._event("response.output_item.done", output_index=place, item=dict(item)))
 
     def _close_all(self, made: list[Json], status: str) -> None:
-        """End what the model left open, for example because it was cut off."""
+        """End items that the model left open, for example because it was cut off."""
         self._close_text(made, status)
         for call in self._calls.values():
             if call.item["status"] == "in_progress":

@@ -1,6 +1,6 @@
-"""`SentAnswer`: what a client got of an answer, and how the answer ended; the same for every format.
+"""`SentAnswer`: the part of an answer that a client got, and how the answer ended; the same for every format.
 
-A client cannot give back what it got. So an answer ends as filtered when a verdict stops it, and also when something
+A client cannot give text back. So an answer ends as filtered when a verdict stops it, and also when something
 that was sent no longer holds: a text that is retracted, a tool call that a guard dropped or changed afterwards.
 """
 
@@ -57,7 +57,7 @@ class SentCall:
 
 
 class SentAnswer:
-    """What was sent of an answer. Lives as long as its stream.
+    """The sent part of an answer. Lives as long as its stream.
 
     Args:
         client_tools: the names of the tools that the client runs; calls to other tools are not sent. None: all calls
@@ -168,7 +168,7 @@ class SentAnswer:
     # What ends it
 
     def control(self, chunk: Chunk) -> None:
-        """Note what a chunk says about the answer as a whole."""
+        """Note a chunk's facts about the answer as a whole."""
         kind = chunk.type
         if kind == "step-start":
             self._begin_step()

@@ -78,7 +78,7 @@ async def framed(
         chunks: the chunks that left the guards: ``agent.stream(...)``, entered or not, or any async iterable of chunks.
         encoder: a new encoder.
         frame: writes one event.
-        last: what follows all events.
+        last: the text behind all events.
     """
     ending = _Ending(encoder)
     try:
@@ -105,7 +105,7 @@ def framed_sync(
         chunks: ``agent.stream_sync(...)``, not entered yet, or any iterable of chunks.
         encoder: a new encoder.
         frame: writes one event.
-        last: what follows all events.
+        last: the text behind all events.
     """
     ending = _Ending(encoder)
     try:

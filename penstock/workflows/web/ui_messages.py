@@ -33,7 +33,7 @@ TOOL_FAILED_TEXT = "The tool failed."
 
 
 def read_request(body: bytes | str | Mapping[str, object]) -> ClientRequest:
-    """Return what a client asks for: the body that ``useChat`` sends, with its messages and the id of the chat.
+    """Return the request of a client: the body that ``useChat`` sends, with its messages and the id of the chat.
 
     Further fields, for example of ``prepareSendMessagesRequest``, are in ``rest``.
 
@@ -292,7 +292,7 @@ class UIMessagesEncoder:
             made.append(found)
 
     def _step(self, made: list[Json], chunk: Chunk) -> None:
-        """Add the beginning or the end of a step, or what is taken back."""
+        """Add the beginning or the end of a step, or a retraction."""
         if chunk.type == "step-start":
             self._places.clear()
             self._call_places.clear()
