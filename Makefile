@@ -51,12 +51,12 @@ test-all: test test-rest ## Run both
 core: $(CORE)/.core ## Run the tests of a plain install, in an environment without any extra
 	$(CORE)/bin/pytest --confcutdir tests/core tests/core
 
-newest: ## Run the tests with the newest release of everything, without our pins; ARGS="tests/hosts" picks
+newest: ## Run the core and the frameworks at their newest releases, without our pins; ARGS=tests runs all of `make test`
 	rm -rf $(NEWEST)
 	@$(MAKE) --no-print-directory $(NEWEST)/.newest
 	@echo "Beside the newest releases, the pins are:"
 	-@$(NEWEST)/bin/uv pip install --dry-run --python $(NEWEST)/bin/python --requirement requirements/test.txt
-	$(NEWEST)/bin/pytest $(CORES) $(FAST) $(ARGS)
+	$(NEWEST)/bin/pytest $(CORES) $(FAST) $(or $(ARGS),tests/core tests/hosts tests/workflows/adapters)
 
 hosts: ## Run the adapters in each framework, newest and lowest release; ARGS="langchain --newest" picks
 	$(PYTHON) tests/hosts/environments.py $(ARGS)
@@ -81,7 +81,7 @@ page-checks: $(NPM)/.installed
 	$(NPM)/node_modules/.bin/tsc --project tests/page
 	node --import ./tests/page/unit/names.js --test --test-reporter=dot tests/page/unit/*.test.js
 
-check: lint core test test-rest docs ## Run all that must hold before a change lands
+check: lint core test test-rest docs newest ## Run all that must hold before a change lands, as .ci/run does
 
 house: $(VENV)/.test ## Show the structure in figures, beside the last recorded ones: lines, names, words, files of a request
 	$(BIN)/python benchmarks/house.py $(ARGS)

@@ -6,6 +6,7 @@ How files are cut is no matter of a test: `make house` shows what grew.
 import ast
 import itertools
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -18,9 +19,15 @@ UNTYPED = {"Any", "Value"}
 UNTYPED_IN_ENGINE = 390
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    """Return the syntax tree of a module."""
+    return ast.parse(path.read_text("utf-8"))
+
+
 def functions(path: Path) -> Iterator[tuple[str, int]]:
     """Name and length of each function and method of a module, without its docstring."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             length = node.end_lineno - node.lineno + 1
             docstring = node.body[0] if ast.get_docstring(node) else None
@@ -30,7 +37,7 @@ def functions(path: Path) -> Iterator[tuple[str, int]]:
 
 def untyped(path: Path) -> Iterator[str]:
     """Where a module says `Any` or `Value`, quoted aliases included; importing them is free."""
-    tree = ast.parse(path.read_text("utf-8"))
+    tree = parsed(path)
     quoted = [
         ast.parse(node.value.value, mode="eval")
         for node in ast.walk(tree)
@@ -46,7 +53,7 @@ def untyped(path: Path) -> Iterator[str]:
 
 def test_every_module_says_what_it_holds() -> None:
     """In words that one would search for."""
-    silent = [path for path in MODULES if not ast.get_docstring(ast.parse(path.read_text("utf-8")))]
+    silent = [path for path in MODULES if not ast.get_docstring(parsed(path))]
     assert silent == []
 
 
