@@ -1,12 +1,13 @@
-"""`Span`: one part of a run with its time and what came of it; and its parts: edits, texts, arms, chunks."""
+"""`Span`: one part of a run with its time and its result; and the edits, texts, arms and chunks that it has."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import isfinite
 from typing import TYPE_CHECKING, Literal, cast
 
 from penstock.engine.values.frozen import EMPTY, FrozenDict, freeze, is_items, is_mapping
+from penstock.engine.values.tripwire import Tripwire
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from penstock.engine.tracing.trace_json import ArmJson, ChunkJson, EditJson, SpanJson, TextJson, TripwireJson
     from penstock.engine.values.edits import EditKind
     from penstock.engine.values.frozen import Values
-    from penstock.engine.values.tripwire import Status, Tripwire
+    from penstock.engine.values.tripwire import Status
 
 SpanKind = Literal["run", "model_step", "stage", "step", "branch", "attempt", "model", "tool"]
 """What a span is about."""
@@ -44,15 +45,7 @@ class SpanEdit:
 
     def to_json(self) -> EditJson:
         """Return it as a mapping of JSON values."""
-        return {
-            "message": self.message,
-            "part": self.part,
-            "field": self.field,
-            "start": self.start,
-            "end": self.end,
-            "kind": self.kind,
-            "replacement": self.replacement,
-        }
+        return cast("EditJson", as_json(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +68,7 @@ class SpanText:
 
     def to_json(self) -> TextJson:
         """Return it as a mapping of JSON values."""
-        return {
-            "message": self.message,
-            "part": self.part,
-            "role": self.role,
-            "before": self.before,
-            "after": self.after,
-        }
+        return cast("TextJson", as_json(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +89,7 @@ class SpanChunk:
 
     def to_json(self) -> ChunkJson:
         """Return it as a mapping of JSON values."""
-        return {"at": self.at, "in": self.came_in, "held": self.held, "out": self.went_out}
+        return cast("ChunkJson", as_json(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +106,7 @@ class SpanArm:
 
     def to_json(self) -> ArmJson:
         """Return it as a mapping of JSON values."""
-        return {"label": self.label, "taken": self.taken}
+        return cast("ArmJson", as_json(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,52 +167,18 @@ class Span:
 
     def to_json(self) -> SpanJson:
         """Return it as a mapping of JSON values; what does not apply to it is left out."""
-        made: SpanJson = {
-            "id": self.id,
-            "parent": self.parent,
-            "kind": self.kind,
-            "name": self.name,
-            "path": self.path,
-            "stage": self.stage,
-            "at": self.at,
-            "seconds": self.seconds,
-            "status": self.status,
+        values = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
+        found = {
+            name: as_json(value) for name, (value, default) in values.items() if name in _ALWAYS or value != default
         }
-        self._add_outcome(made)
-        self._add_rest(made)
-        return made
+        return cast("SpanJson", found)
 
-    def _add_outcome(self, made: SpanJson) -> None:
-        """Add what a step did and how it ended."""
-        if self.processor:
-            made["processor"] = self.processor
-        if self.shadow:
-            made["shadow"] = True
-        if self.edits:
-            made["edits"] = [edit.to_json() for edit in self.edits]
-        if self.tripwire is not None:
-            made["tripwire"] = tripwire_json(self.tripwire)
-        if self.error is not None:
-            made["error"] = self.error
-        if self.details:
-            made["details"] = json_mapping(self.details)
-        if self.flagged:
-            made["flagged"] = list(self.flagged)
 
-    def _add_rest(self, made: SpanJson) -> None:
-        """Add what only spans of some kinds have."""
-        if self.arms:
-            made["arms"] = [arm.to_json() for arm in self.arms]
-        if self.number is not None:
-            made["number"] = self.number
-        if self.finish_reason is not None:
-            made["finish_reason"] = self.finish_reason
-        if self.usage is not None:
-            made["usage"] = json_mapping(self.usage)
-        if self.texts:
-            made["texts"] = [text.to_json() for text in self.texts]
-        if self.chunks:
-            made["chunks"] = [chunk.to_json() for chunk in self.chunks]
+_ALWAYS = frozenset({"id", "parent", "kind", "name", "path", "stage", "at", "seconds", "status"})
+"""The fields of a span that its JSON always has."""
+
+_JSON_NAMES = {"came_in": "in", "went_out": "out"}
+"""The names in JSON of fields that have another one here."""
 
 
 def freeze_mappings(holder: object, *names: str) -> None:
@@ -236,15 +189,19 @@ def freeze_mappings(holder: object, *names: str) -> None:
             object.__setattr__(holder, name, freeze(value))
 
 
+def as_json(value: object) -> object:
+    """Return the value of a field as JSON; of a verdict, an edit, a text, a chunk or an arm all of its fields."""
+    if isinstance(value, tuple):
+        return [as_json(one) for one in cast("tuple[object, ...]", value)]
+    if isinstance(value, (Tripwire, SpanEdit, SpanText, SpanChunk, SpanArm)):
+        names = [field.name for field in fields(value)]
+        return {_JSON_NAMES.get(name, name): as_json(getattr(value, name)) for name in names}
+    return _json(value)
+
+
 def tripwire_json(tripwire: Tripwire) -> TripwireJson:
     """Return a tripwire as a mapping of JSON values."""
-    return {
-        "reason": tripwire.reason,
-        "processor_id": tripwire.processor_id,
-        "stage": tripwire.stage,
-        "retry": tripwire.retry,
-        "metadata": json_mapping(tripwire.metadata),
-    }
+    return cast("TripwireJson", as_json(tripwire))
 
 
 def json_mapping(values: Values) -> dict[str, object]:

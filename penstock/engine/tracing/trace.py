@@ -16,13 +16,12 @@ from penstock.engine.tracing.span import (
     tripwire_json,
 )
 from penstock.engine.values.errors import MessageError, TraceError
-from penstock.engine.values.frozen import EMPTY
 from penstock.engine.values.tripwire import Tripwire
 from penstock.lazy import by_name
 
 if TYPE_CHECKING:
     from penstock.engine.tracing.trace_json import SpanJson, TraceJson
-    from penstock.engine.values.frozen import Values
+    from penstock.engine.values.frozen import Value, Values
     from penstock.pictures.diff.trace_diff import TraceDiff
 
 __all__ = ["Span", "SpanArm", "SpanChunk", "SpanEdit", "SpanText", "Trace", "TraceStatus"]
@@ -114,25 +113,13 @@ class Trace:
         from penstock.engine.tracing.trace_json import read
 
         fields = read(data)
+        known: dict[str, Value] = {name: value for name, value in fields.items() if name != "version"}
         try:
-            return cls._of(fields)
+            known["spans"] = tuple(map(_span, fields["spans"]))
+            known["tripwire"] = None if fields["tripwire"] is None else Tripwire(**fields["tripwire"])
+            return cls(**known)
         except MessageError as error:  # of `freeze`
             raise TraceError(error.place, error.problem) from None
-
-    @classmethod
-    def _of(cls, fields: TraceJson) -> Trace:
-        return cls(
-            run_id=fields["run_id"],
-            workflow=fields["workflow"],
-            status=fields["status"],
-            spans=tuple(map(_span, fields["spans"])),
-            started=fields["started"],
-            seconds=fields["seconds"],
-            thread_id=fields["thread_id"],
-            texts=fields["texts"],
-            tripwire=None if fields["tripwire"] is None else Tripwire(**fields["tripwire"]),
-            usage=fields["usage"],
-        )
 
     @staticmethod
     def json_schema() -> dict[str, object]:
@@ -143,30 +130,17 @@ class Trace:
 
 
 def _span(fields: SpanJson) -> Span:
-    tripwire = fields.get("tripwire")
-    return Span(
-        id=fields["id"],
-        parent=fields["parent"],
-        kind=fields["kind"],
-        name=fields["name"],
-        path=fields["path"],
-        stage=fields["stage"],
-        at=fields["at"],
-        seconds=fields["seconds"],
-        status=fields["status"],
-        processor=fields.get("processor", ""),
-        shadow=fields.get("shadow", False),
-        edits=tuple(SpanEdit(**edit) for edit in fields.get("edits", ())),
-        tripwire=None if tripwire is None else Tripwire(**tripwire),
-        error=fields.get("error"),
-        details=fields.get("details", EMPTY),
-        flagged=tuple(fields.get("flagged", ())),
-        arms=tuple(SpanArm(**arm) for arm in fields.get("arms", ())),
-        number=fields.get("number"),
-        finish_reason=fields.get("finish_reason"),
-        usage=fields.get("usage"),
-        texts=tuple(SpanText(**text) for text in fields.get("texts", ())),
-        chunks=tuple(
-            SpanChunk(chunk["at"], chunk["in"], chunk["held"], chunk["out"]) for chunk in fields.get("chunks", ())
-        ),
-    )
+    known: dict[str, Value] = {**fields}
+    for name, shape in _SHAPES.items():
+        if name in known:
+            known[name] = tuple([shape(**one) for one in known[name]])
+    if "tripwire" in fields:
+        known["tripwire"] = Tripwire(**fields["tripwire"])
+    if "flagged" in fields:
+        known["flagged"] = tuple(fields["flagged"])
+    if "chunks" in fields:
+        known["chunks"] = tuple([SpanChunk(one["at"], one["in"], one["held"], one["out"]) for one in fields["chunks"]])
+    return Span(**known)
+
+
+_SHAPES = {"edits": SpanEdit, "texts": SpanText, "arms": SpanArm}
