@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.tracing.display import at_difference, visible
-from penstock.engine.tracing.timeline import duration, one_line
 from penstock.engine.values.frozen import is_mapping
 from penstock.pictures.marks import Flow, Mark, MarkAt, Marks, Moment, Passage
+from penstock.pictures.timeline import duration, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

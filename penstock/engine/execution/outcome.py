@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from typing_extensions import TypeVar
 
+from penstock.engine.tracing.span_log import known_log
 from penstock.engine.values.chunks import notices
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.tripwire import BlockedError
@@ -201,9 +202,7 @@ class Outcome:
         """
         if self._trace is not None:
             return self._trace
-        spans = self._call.run.spans
-        if spans is None or not spans.keeps:
-            raise UsageError("there is no trace, because the run kept no records; start it with records=True")
+        spans = known_log(self._call.run.spans)
         return spans.trace(self._call.span or spans.root, self.tripwire)
 
     def with_records(self, records: GetRecords) -> Outcome:

@@ -21,10 +21,10 @@ from penstock.engine.processor.stages import STAGES, STREAM, full_name
 from penstock.engine.processor.state import RunEnd, RunState, StageCall, States, call_on_end
 from penstock.engine.run.conversation import MAX_ERROR_RETRIES, NO_IDS, Conversation, add_input, check_settings
 from penstock.engine.run.held_answers import HeldAnswers, Release, edited_chunks, info_of, open_calls, texts_of
-from penstock.engine.run.tracing import LazyTrace, known_log, open_log
+from penstock.engine.run.tracing import LazyTrace, open_log
 from penstock.engine.tasks import BackgroundTasks, must_take_turn, runs_without_loop, take_turn
 from penstock.engine.tracing.observers import PublicObserver
-from penstock.engine.tracing.span_log import SpanObserver
+from penstock.engine.tracing.span_log import SpanObserver, known_log
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, Value, Values, freeze, json_value
 from penstock.engine.values.message_list import MessageList

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from penstock.engine.processor.stages import STAGES
-from penstock.engine.tracing.span_log import LoggedSpan, SpanLog
+from penstock.engine.tracing.span_log import LoggedSpan, SpanLog, known_log
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import EMPTY, freeze
 from penstock.engine.values.texts import KeyText, leaves, part_texts
@@ -74,17 +74,6 @@ class LazyTrace:
     def __reduce__(self) -> tuple[Callable[..., LazyTrace], tuple[None, None, Trace | None]]:
         """Pickle and copy the finished trace."""
         return LazyTrace, (None, None, None if self._log is None or not self._log.keeps else self())
-
-
-def known_log(log: SpanLog | None) -> SpanLog:
-    """Return a log that is kept.
-
-    Raises:
-        UsageError: the run kept no records.
-    """
-    if log is None or not log.keeps:
-        raise UsageError("there is no trace, because the run kept no records; start it with records=True")
-    return log
 
 
 NO_TRACE = LazyTrace(None)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar, cast
 
 from penstock.engine.tracing.enclosing import CallScopes, CallSite, EnclosedCall, guarded
 from penstock.engine.tracing.events import RunEvent
+from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, freeze
 from penstock.engine.values.tripwire import Record
 from penstock.engine.workers import call_back
@@ -426,6 +427,17 @@ class SpanLog:
 
 def _call(function: Callable[[], T]) -> T:
     return function()
+
+
+def known_log(log: SpanLog | None) -> SpanLog:
+    """Return a log that is kept.
+
+    Raises:
+        UsageError: the run kept no records.
+    """
+    if log is None or not log.keeps:
+        raise UsageError("there is no trace, because the run kept no records; start it with records=True")
+    return log
 
 
 _MOST_DOTS = 80

@@ -20,6 +20,8 @@ from penstock.engine.values.tripwire import Tripwire
 from penstock.lazy import by_name
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.engine.tracing.trace_json import SpanJson, TraceJson
     from penstock.engine.values.frozen import Value, Values
     from penstock.pictures.diff.trace_diff import TraceDiff
@@ -66,9 +68,8 @@ class Trace:
 
     def __str__(self) -> str:
         """Return a timeline for people: the tree of spans with their times. Use `to_json` for programs."""
-        from penstock.engine.tracing.timeline import as_text, timeline
-
-        return as_text(timeline(self))
+        as_text: Callable[[Trace], str] = by_name("penstock.pictures.timeline", "as_text")
+        return as_text(self)
 
     def compare(self, other: Trace) -> TraceDiff:
         """Return what differs between this run and another of the same input; the diff is true if anything does.

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from penstock.engine.tracing.display import at_difference
-from penstock.engine.tracing.timeline import LONGEST, duration, one_line
 from penstock.pictures.diff.fields import FieldChange, Leaf, differing
+from penstock.pictures.timeline import LONGEST, duration, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence

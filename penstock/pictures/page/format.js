@@ -1,7 +1,7 @@
 /** Numbers and names in words, for people. */
 
 /**
- * A time in the unit that suits it, as the terminal says it (`duration` in `engine/tracing/timeline.py`).
+ * A time in the unit that suits it, as the terminal says it (`duration` in `pictures/timeline.py`).
  *
  * @param {number} seconds
  * @returns {string} such as `30 µs`, `1.25 ms`, `12.5 ms`, `1.20 s`

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from penstock.engine.tracing.timeline import timeline
+from penstock.pictures.timeline import timeline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rich.console import Console
 
-    from penstock.engine.tracing.timeline import Style
     from penstock.engine.tracing.trace import Trace
+    from penstock.pictures.timeline import Style
 
 _STYLES: Mapping[Style, str] = {
     "": "",

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from penstock import Trace, Tripwire
 from penstock.engine import Span
-from penstock.engine.tracing.timeline import as_text, timeline
+from penstock.pictures.timeline import as_text
 from penstock.workflows.cli.timeline import print_timeline
 
 ADDRESS = "ann@example.com"
@@ -135,4 +135,4 @@ def test_without_colours_there_are_no_codes(run) -> None:
 
 def test_a_terminal_that_is_too_narrow_loses_nothing() -> None:
     """It breaks the lines itself."""
-    assert Text.from_ansi(coloured(20, HOSTILE)).plain.rstrip() == as_text(timeline(HOSTILE, 20))
+    assert Text.from_ansi(coloured(20, HOSTILE)).plain.rstrip() == as_text(HOSTILE, 20)

@@ -9,15 +9,16 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import ceil
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from penstock.engine.tracing.display import at_difference, columns, shortened, visible, wrapped
 from penstock.engine.values.frozen import is_items, is_mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from penstock.engine.tracing.span import Span
+    from penstock.engine.tracing.trace import Trace
     from penstock.engine.values.frozen import Values
     from penstock.engine.values.tripwire import Tripwire
 
@@ -67,32 +68,7 @@ _TOKENS: Mapping[str, str] = {
 }
 
 
-class TraceView(Protocol):
-    """What a timeline shows of a `Trace`; see there."""
-
-    @property
-    def run_id(self) -> str: ...
-    @property
-    def thread_id(self) -> str | None: ...
-    @property
-    def workflow(self) -> str: ...
-    @property
-    def status(self) -> str: ...
-    @property
-    def started(self) -> float: ...
-    @property
-    def seconds(self) -> float: ...
-    @property
-    def texts(self) -> bool: ...
-    @property
-    def tripwire(self) -> Tripwire | None: ...
-    @property
-    def usage(self) -> Values | None: ...
-    @property
-    def spans(self) -> tuple[Span, ...]: ...
-
-
-def timeline(trace: TraceView, width: int = WIDTH) -> Iterator[Line]:
+def timeline(trace: Trace, width: int = WIDTH) -> Iterator[Line]:
     """Yield the lines of a trace.
 
     Args:
@@ -112,15 +88,15 @@ def timeline(trace: TraceView, width: int = WIDTH) -> Iterator[Line]:
         yield from ending
 
 
-def as_text(lines: Iterable[Line]) -> str:
-    """Return lines without their styles."""
-    return "\n".join("".join(text for text, _ in line).rstrip() for line in lines)
+def as_text(trace: Trace, width: int = WIDTH) -> str:
+    """Return the lines of a trace without their styles."""
+    return "\n".join("".join(text for text, _ in line).rstrip() for line in timeline(trace, width))
 
 
 def duration(seconds: float) -> str:
-    """Return a time in the unit that suits it: ``30 µs``, ``1.25 ms``, ``12.5 ms``, ``1.20 s``.
+    """Return a time in a fitting unit: ``30 µs``, ``1.25 ms``, ``12.5 ms``, ``1.20 s``.
 
-    The pages say times in the same way (``duration`` in ``pictures/page/format.js``).
+    The pages say times in the same way (``duration`` in ``page/format.js``).
     """
     micros = round(seconds * 1e6)
     if micros < _LEAST_MS:
@@ -144,7 +120,7 @@ def one_line(text: str, limit: int = LONGEST) -> str:
 # What stands above and below
 
 
-def _heading(trace: TraceView, width: int) -> Iterator[Line]:
+def _heading(trace: Trace, width: int) -> Iterator[Line]:
     took = f" in {duration(trace.seconds)}"
     name = shortened(one_line(trace.workflow) or "run", width - columns(f": {trace.status}{took}"))
     yield (name, "bold"), (": ", ""), (trace.status, _STYLES.get(trace.status, "")), (took, "")
@@ -163,7 +139,7 @@ def _when(started: float) -> str:
         return ""  # no time that a calendar has
 
 
-def _ending(trace: TraceView, width: int) -> Iterator[Line]:
+def _ending(trace: Trace, width: int) -> Iterator[Line]:
     if trace.tripwire is not None:
         verdict = trace.tripwire
         words = f"{trace.status} by {verdict.processor_id} in {verdict.stage}: {verdict.reason}"

@@ -9,7 +9,7 @@ from penstock import Tripwire
 from penstock.engine import Span, Trace
 from penstock.engine.tracing.display import columns
 from penstock.engine.tracing.span import SpanArm, SpanChunk, SpanEdit, SpanText
-from penstock.engine.tracing.timeline import SIGNS, as_text, duration, one_line, timeline, tokens
+from penstock.pictures.timeline import SIGNS, as_text, duration, one_line, tokens
 from tests.engine.tracing.traces import STAGE, VERDICT, blocked, hidden, step, trace, with_texts
 
 TIMELINE = """\
@@ -35,7 +35,7 @@ tokens: 1,200 in, 40 out"""
 
 def shown(made: Trace, width: int = 84) -> list[str]:
     """The lines of its timeline."""
-    return as_text(timeline(made, width)).splitlines()
+    return as_text(made, width).splitlines()
 
 
 def test_a_trace_is_shown_as_a_tree_with_times() -> None:
@@ -45,7 +45,7 @@ def test_a_trace_is_shown_as_a_tree_with_times() -> None:
 
 def test_a_trace_prints_as_its_timeline() -> None:
     """Without colours, for logs and notebooks."""
-    assert str(blocked()) == as_text(timeline(blocked(), 100))
+    assert str(blocked()) == as_text(blocked(), 100)
 
 
 def test_texts_are_shown_before_and_after_and_it_says_so() -> None:
