@@ -90,6 +90,7 @@ docs: $(DOCS)/.docs ## Build the documentation as a site, build/site/index.html;
 	$(DOCS)/bin/python docs/build_site.py
 
 pictures: $(VENV)/.test ## Take the pictures of the documentation again; needs Chromium
+	$(BIN)/python docs/draw_stream.py
 	$(BIN)/python docs/take_pictures.py
 
 bench: $(PEERS)/.bench ## Time the engine against hand-written code and its peers
