@@ -9,13 +9,14 @@ import html
 from typing import TYPE_CHECKING
 
 from penstock.engine.tracing.display import short, whole
-from penstock.pictures.scene import Box, tone_of
+from penstock.pictures.chart import Box, chart_of
 from penstock.pictures.wrapping import label_lines, note_lines, title_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.pictures.scene import Arrow, Group, Scene, Side
+    from penstock.pictures.chart import Arrow, Chart, Group, Side
+    from penstock.pictures.scene import Scene
 
 _LOOKS = {
     "start": 'shape=box style="filled,rounded" fillcolor="#e3f4e8" color="#2f7d46"',
@@ -35,6 +36,7 @@ _LOOKS = {
 
 def as_dot(scene: Scene) -> str:
     """Return the dot text."""
+    chart = chart_of(scene)
     font = 'fontname="Helvetica" fontsize=11'
     return "\n".join(
         [
@@ -42,19 +44,19 @@ def as_dot(scene: Scene) -> str:
             "  graph [rankdir=TB compound=true ranksep=0.35 nodesep=0.3 " + font + "]",
             "  node [margin=0.12 height=0.3 " + font + "]",
             '  edge [fontname="Helvetica" fontsize=9 color="#555555" arrowsize=0.7]',
-            *_inside("", scene, "  "),
-            *(f"  {_arrow(arrow)}" for arrow in scene.arrows),
+            *_inside("", chart, "  "),
+            *(f"  {_arrow(arrow)}" for arrow in chart.arrows),
             "}",
         ]
     )
 
 
-def _inside(group: str, scene: Scene, indent: str) -> Iterator[str]:
-    sides = [side for side in scene.sides if side.group == group]
-    yield from _placed(scene.inside(group), sides, scene, indent)
+def _inside(group: str, chart: Chart, indent: str) -> Iterator[str]:
+    sides = [side for side in chart.sides if side.group == group]
+    yield from _placed(chart.inside(group), sides, chart, indent)
 
 
-def _placed(items: list[tuple[int, Box | Group]], sides: list[Side], scene: Scene, indent: str) -> Iterator[str]:
+def _placed(items: list[tuple[int, Box | Group]], sides: list[Side], chart: Chart, indent: str) -> Iterator[str]:
     """Yield what stands in a group; arms of which one is a cluster as clusters, which keeps them in their order."""
     while items:
         place, one = items[0]
@@ -62,22 +64,22 @@ def _placed(items: list[tuple[int, Box | Group]], sides: list[Side], scene: Scen
         if side is not None:
             rest = [item for item in items if item[0] >= side.end]
             inner = [other for other in sides if side.start <= other.start and other.end <= side.end and other != side]
-            yield f"{indent}subgraph cluster_arm_{scene.boxes[side.start].id} {{"
+            yield f"{indent}subgraph cluster_arm_{chart.boxes[side.start].id} {{"
             yield f'{indent}  label="" peripheries=0 margin=0'
-            yield from _placed(items[: len(items) - len(rest)], inner, scene, f"{indent}  ")
+            yield from _placed(items[: len(items) - len(rest)], inner, chart, f"{indent}  ")
             yield f"{indent}}}"
             items = rest
             continue
-        yield from [f"{indent}{_box(one)}"] if isinstance(one, Box) else _cluster(one, scene, indent)
+        yield from [f"{indent}{_box(one)}"] if isinstance(one, Box) else _cluster(one, chart, indent)
         items = items[1:]
 
 
-def _cluster(group: Group, scene: Scene, indent: str) -> Iterator[str]:
+def _cluster(group: Group, chart: Chart, indent: str) -> Iterator[str]:
     style = "rounded,dashed" if group.shadow else "rounded,filled"
     yield f"{indent}subgraph cluster_{group.id} {{"
     look = f'style="{style}" color="#888888" fillcolor="#fafafa" peripheries=1 margin=8'
     yield f"{indent}  label=<{_title(group)}> labeljust=l {look}"
-    yield from _inside(group.id, scene, f"{indent}  ")
+    yield from _inside(group.id, chart, f"{indent}  ")
     yield f"{indent}}}"
 
 
@@ -89,7 +91,7 @@ def _box(box: Box) -> str:
     title = "<br/>".join(map(_text, title_lines(whole(box.title))))
     notes = [f'<font point-size="9">{_text(note)}</font>' for note in note_lines(box.notes)]
     label = "<br/>".join([f"<b>{title}</b>", *notes])
-    look = _LOOKS[tone_of(box)]
+    look = _LOOKS[box.tone]
     if box.shadow:
         look = look.replace("style=filled", 'style="filled,dashed"').replace(
             'style="filled,r', 'style="filled,dashed,r'

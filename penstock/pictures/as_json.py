@@ -8,74 +8,70 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from penstock.engine.graph.nodes import Branch, Dag, Parallel, Sequence, Step
 from penstock.engine.processor.processor import Processor, given_options
 from penstock.engine.values.secret_names import is_secret, masked_value
+from penstock.pictures.chart import chart_of
 from penstock.pictures.labels import merge_words, role_of
-from penstock.pictures.scene import ProcessorList
 
 if TYPE_CHECKING:
-    from penstock.engine.graph.nodes import Node, Policy
+    from penstock.engine.graph.nodes import Policy, Step
     from penstock.engine.processor.processor import AnyProcessor
-    from penstock.pictures.scene import Box, Group, Scene
+    from penstock.pictures.scene import Part, Scene
 
 VERSION = 1
 
 
 def as_json(scene: Scene) -> str:
     """Return the JSON text, indented."""
+    chart = chart_of(scene)
     made = {
         "version": VERSION,
         "name": scene.name,
         "stage": scene.stage,
         "stages": list(scene.stages),
-        "nodes": [_node(box) for box in scene.boxes],
-        "groups": [_group(group) for group in scene.groups],
+        "nodes": [
+            {"id": box.id, "kind": box.kind, "group": box.group or None, "title": box.title, **_said(box.part)}
+            for box in chart.boxes
+        ],
+        "groups": [
+            {"id": one.id, "kind": one.kind, "group": one.parent or None, "title": one.title, **_said(one.part)}
+            for one in chart.groups
+        ],
         "edges": [
             {"source": arrow.source, "target": arrow.target, "when": arrow.label or None, "shadow": arrow.beside}
-            for arrow in scene.arrows
+            for arrow in chart.arrows
         ],
     }
     return json.dumps(made, indent=2, ensure_ascii=False)
 
 
-def _node(box: Box) -> dict[str, object]:
-    made: dict[str, object] = {"id": box.id, "kind": box.kind, "group": box.group or None, "title": box.title}
-    if isinstance(box.node, Step) and box.kind == "step":
-        return {**made, **_step(box.node)}
-    return {**made, **_said(box.node)}
+def _said(part: Part | None) -> dict[str, object]:
+    """Return the properties of a part."""
+    if part is None:
+        return {}
+    if part.step:
+        return _step(part.step, part)
+    if part.kind == "list":
+        return {"list": part.serves, "stages": list(part.stages)}
+    if part.kind in ("workflow", "steps"):
+        return {"path": part.path, "policy": _policy(part.policy)}
+    merge = merge_words(part.merge).removeprefix("merge=") or None
+    if part.kind == "branch":
+        return {"path": part.path, "match": part.match, "merge": merge, "on_error": part.on_error}
+    return {"path": part.path, "merge": merge}
 
 
-def _group(group: Group) -> dict[str, object]:
-    made: dict[str, object] = {"id": group.id, "kind": group.kind, "group": group.parent or None, "title": group.title}
-    return {**made, **_said(group.node)}
-
-
-def _said(node: Node | None) -> dict[str, object]:
-    """Return the properties of a node that is not a step."""
-    if isinstance(node, Branch):
-        own = {"match": node.match, "merge": merge_words(node.merge).removeprefix("merge=") or None}
-        return {"path": node.path, **own, "on_error": node.on_error}
-    if isinstance(node, (Parallel, Dag)):
-        return {"path": node.path, "merge": merge_words(node.merge).removeprefix("merge=") or None}
-    if isinstance(node, ProcessorList):
-        return {"list": node.serves, "stages": list(node.stages)}
-    if isinstance(node, Sequence):
-        return {"path": node.path, "policy": _policy(node.policy)}
-    return {}
-
-
-def _step(step: Step) -> dict[str, object]:
+def _step(step: Step, part: Part) -> dict[str, object]:
     claims = step.claims
     kind = type(step.processor)
     return {
-        "path": step.path,
+        "path": part.path,
         "processor": f"{kind.__module__}.{kind.__qualname__}",
         "role": role_of(step),
         "edits": claims.edits,
         "on_error": claims.on_error,
-        "stages": list(claims.hooks),
-        "async_stages": [stage for stage, hook in claims.hooks.items() if hook.awaits],
+        "stages": list(part.stages),
+        "async_stages": [stage for stage in part.stages if claims.hooks[stage].awaits],
         "provides": sorted(key.name for key in claims.provides),
         "requires": sorted(key.name for key in claims.requires),
         "stores": claims.stores,

@@ -10,13 +10,14 @@ import re
 from typing import TYPE_CHECKING
 
 from penstock.engine.tracing.display import short, whole
-from penstock.pictures.scene import Box, tone_of
+from penstock.pictures.chart import Box, chart_of
 from penstock.pictures.wrapping import label_lines, note_lines, title_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.pictures.scene import Arrow, Group, Scene
+    from penstock.pictures.chart import Arrow, Chart, Group
+    from penstock.pictures.scene import Scene
 
 _SHAPES = {
     "start": ("([", "])"),
@@ -53,14 +54,15 @@ _CLASSES = {
 
 def as_mermaid(scene: Scene) -> str:
     """Return the Mermaid text."""
-    lines = ["flowchart TB", *_inside("", scene, "  ")]
-    lines += [f"  {_arrow(arrow)}" for arrow in scene.arrows]
+    chart = chart_of(scene)
+    lines = ["flowchart TB", *_inside("", chart, "  ")]
+    lines += [f"  {_arrow(arrow)}" for arrow in chart.arrows]
     used: dict[str, list[str]] = {}
-    for box in scene.boxes:
-        used.setdefault(tone_of(box), []).append(box.id)
-    used["workflow"] = [group.id for group in scene.groups]
-    used["shadow"] = [box.id for box in scene.boxes if box.shadow] + [
-        group.id for group in scene.groups if group.shadow
+    for box in chart.boxes:
+        used.setdefault(box.tone, []).append(box.id)
+    used["workflow"] = [group.id for group in chart.groups]
+    used["shadow"] = [box.id for box in chart.boxes if box.shadow] + [
+        group.id for group in chart.groups if group.shadow
     ]
     tones = [tone for tone in _CLASSES if used.get(tone)]
     lines += [f"  classDef is-{tone} {_CLASSES[tone]}" for tone in tones]  # a class called `end` would end something
@@ -68,20 +70,20 @@ def as_mermaid(scene: Scene) -> str:
     return "\n".join(lines)
 
 
-def _inside(group: str, scene: Scene, indent: str) -> Iterator[str]:
+def _inside(group: str, chart: Chart, indent: str) -> Iterator[str]:
     """Yield what a group holds in declared order, by which Mermaid places what stands side by side."""
-    for _, one in scene.inside(group):
+    for _, one in chart.inside(group):
         if isinstance(one, Box):
             yield f"{indent}{_box(one)}"
         else:
             yield f'{indent}subgraph {one.id}["{_title(one)}"]'
             yield f"{indent}  direction TB"
-            yield from _inside(one.id, scene, f"{indent}  ")
+            yield from _inside(one.id, chart, f"{indent}  ")
             yield f"{indent}end"
 
 
 def _box(box: Box) -> str:
-    opening, closing = _SHAPES[tone_of(box)]
+    opening, closing = _SHAPES[box.tone]
     title = _lines(title_lines(whole(box.title)))
     if box.kind in ("step", "model"):
         title = f"<b>{title}</b>"

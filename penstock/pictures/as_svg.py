@@ -18,12 +18,11 @@ from penstock.pictures.marks import GONE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.engine.graph.nodes import Sequence
     from penstock.pictures.blocks import Point, Shape, Wire
-    from penstock.pictures.labels import Detail
     from penstock.pictures.layout import Picture
     from penstock.pictures.marked_picture import Below
     from penstock.pictures.marks import Marks
+    from penstock.pictures.scene import Scene
 
 _TONES = {
     "start": ("#e3f4e8", "#2f7d46", "#163d24", "#7cc795"),
@@ -46,32 +45,22 @@ _ROUND = 6.0
 _LARGE = 1e5
 
 
-def as_svg(
-    name: str,
-    root: Sequence,
-    stage: str | None = None,
-    *,
-    detail: Detail = "short",
-    marks: Marks | None = None,
-) -> str:
+def as_svg(scene: Scene, marks: Marks | None = None) -> str:
     """Return the SVG text.
 
     Args:
-        name: the workflow's name.
-        root: its graph.
-        stage: draw only the steps that have this stage; None: all of them.
-        detail: how much is said of each step.
+        scene: the scene.
         marks: what a run did, or what differs from another workflow; None: nothing.
     """
     badges = {path: mark.words for path, mark in marks.marks.items()} if marks else EMPTY
-    picture = picture_of(name, root, stage, detail, badges=badges)
+    picture = picture_of(scene, badges=badges)
     marked = MarkedPicture(picture, marks)
     below = marked.below()
     width = max(picture.width, below.width)
     height = picture.height + below.height
     size = f'width="{_number(width)}" height="{_number(height)}"'
     box = f'viewBox="0 0 {_number(width)} {_number(height)}"'
-    title = _text(short(name))
+    title = _text(short(scene.name))
     styles = [_style(_LIGHT, 0), _style(_DARK, 2)]
     if marks:
         styles = [f"{style}{mark_style(marks.about, dark=bool(dark))}" for dark, style in enumerate(styles)]
@@ -81,7 +70,7 @@ def as_svg(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" class="penstock" {box} {size} role="img" aria-label="{title}">',
             f"<title>{title}</title>",
-            f"<desc>{_described(picture, stage, marks)}</desc>",
+            f"<desc>{_described(picture, scene.stage, marks)}</desc>",
             f"<style>{styles[0]}@media (prefers-color-scheme: dark){{{styles[1]}}}</style>",
             f'<rect class="page" {size}/>',
             *(_group(shape, marked) for shape in picture.shapes if shape.kind == "group"),

@@ -6,19 +6,17 @@ Single lines are steps one after another, double lines are steps in parallel, do
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.engine.graph.condition_words import condition_label
-from penstock.engine.graph.nodes import Branch, Parallel, Sequence, Step, steps_of
 from penstock.engine.tracing.display import columns, short
-from penstock.pictures.labels import last, merge_words, policy_words, stage_words
-from penstock.pictures.scene import Look, ProcessorList, drawn_part
+from penstock.pictures.labels import stage_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.engine.graph.nodes import DagMember, Node
-    from penstock.pictures.labels import Detail
+    from penstock.pictures.scene import Part, Scene
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +32,11 @@ class _Line:
 _CORNERS = {"─": ("├─ ", "└─ ", "│  "), "═": ("╠═ ", "╚═ ", "║  "), "┄": ("├┄ ", "└┄ ", "│  ")}
 
 
-def as_text(name: str, root: Sequence, stage: str | None = None, detail: Detail = "full") -> str:
+def as_text(scene: Scene) -> str:
     """Return the tree."""
-    kept = drawn_part(root, stage)
-    look = Look(detail, apart=stage is None and detail == "full", notes=())
-    title = short(name) if stage is None else f"{short(name)} at {stage}"
-    rows = [(title, ()), *_rows(tuple(_line(node, look) for node in kept.nodes), "")]
-    if not kept.nodes:
-        rows.append(("└─ (nothing)", ()))
-    return "\n".join(_in_columns(rows))
+    title = short(scene.name) if scene.stage is None else f"{short(scene.name)} at {scene.stage}"
+    below = _Tree(scene).lines(scene.root.inside) or (_Line("(nothing)"),)
+    return "\n".join(_in_columns([(title, ()), *_rows(below, "")]))
 
 
 def _rows(lines: tuple[_Line, ...], indent: str) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -59,63 +53,50 @@ def _in_columns(rows: list[tuple[str, tuple[str, ...]]]) -> Iterator[str]:
         yield f"{head}{' ' * (width - columns(head))}  {' · '.join(notes)}" if notes else head
 
 
-def _line(node: Node, look: Look, line: str = "─") -> _Line:
-    if isinstance(node, Step):
-        return _step(node, look, line)
-    if isinstance(node, ProcessorList):
-        below = tuple(_line(child, look) for child in node.nodes)
-        return _Line(f"{node.title}: {stage_words(node.stages)}", (), below)
-    if isinstance(node, Sequence):
-        return _sequence(node, look, line)
-    if isinstance(node, Parallel):
-        words = _in_brackets(merge_words(node.merge))
-        inner = "─" if node.merge == "sequence" else "═"
-        return _Line(f"parallel{words}", (), tuple(_line(child, look, inner) for child in node.nodes), line)
-    if isinstance(node, Branch):
-        return _branch(node, look, line)
-    below = tuple(_member(member, look) for member in node.members)
-    return _Line(f"dag{_in_brackets(merge_words(node.merge))}", (), below, line)
+_NOTHING = (_Line("(passes through)"),)
 
 
-def _step(step: Step, look: Look, line: str) -> _Line:
-    beside = "┄" if step.policy.mode == "shadow" else line
-    return _Line(short(last(step.path)), look.notes_of(step), (), beside)
+class _Tree:
+    """Makes lines of the parts of one scene."""
 
+    def __init__(self, scene: Scene) -> None:
+        self._words = partial(scene.words, stages=scene.stage is None and scene.detail == "full")
 
-def _sequence(node: Sequence, look: Look, line: str) -> _Line:
-    title = f"workflow {short(last(node.path))}" if node.name else "steps"
-    beside = "┄" if node.policy.mode == "shadow" else line
-    below = tuple(_line(child, look) for child in node.nodes) or (_Line("(passes through)"),)
-    return _Line(f"{title}{_in_brackets(*policy_words(node.policy))}", (), below, beside)
+    def lines(self, parts: list[Part], line: str = "─") -> tuple[_Line, ...]:
+        return tuple(self._line(one, line) for one in parts)
 
+    def _line(self, part: Part, line: str) -> _Line:
+        beside = "┄" if part.shadow else line
+        if part.kind == "step":
+            return _Line(short(part.id), self._words(part), (), beside)
+        if part.kind == "list":
+            return _Line(f"{part.title}: {stage_words(part.stages)}", (), self.lines(part.inside))
+        if part.kind == "branch":
+            how, *rest = part.notes
+            inner = "─" if part.match == "first" else "═"
+            arms = [
+                _Line(arm.label, (), self.lines(arm.inside) or _NOTHING, "─" if arm.otherwise else inner)
+                for arm in part.inside
+            ]
+            return _Line(f"branch: {how}{_in_brackets(*part.merging, *rest)}", (), tuple(arms), line)
+        if part.kind == "dag":
+            return _Line(f"dag{_in_brackets(*part.merging)}", (), tuple(map(self._member, part.inside)), line)
+        if part.kind == "parallel":
+            inner = "─" if part.merge == "sequence" else "═"
+            return _Line(f"parallel{_in_brackets(*part.merging)}", (), self.lines(part.inside, inner), line)
+        title = f"workflow {short(part.id)}" if part.kind == "workflow" else "steps"
+        return _Line(f"{title}{_in_brackets(*part.notes)}", (), self.lines(part.inside) or _NOTHING, beside)
 
-def _branch(node: Branch, look: Look, line: str) -> _Line:
-    how = "first that holds" if node.match == "first" else "every one that holds"
-    said = [merge_words(node.merge), "on_error=block" if node.on_error == "block" else ""]
-    inner = "─" if node.match == "first" else "═"
-    arms = [_arm(f"if {condition_label(arm.condition)}", arm.node, look, inner) for arm in node.arms]
-    if node.otherwise is not None:
-        arms.append(_arm("otherwise", node.otherwise, look, "─"))
-    return _Line(f"branch: {how}{_in_brackets(*said)}", (), tuple(arms), line)
-
-
-def _arm(title: str, node: Node, look: Look, line: str) -> _Line:
-    unnamed = isinstance(node, Sequence) and not node.name and not policy_words(node.policy)
-    nodes = node.nodes if unnamed and isinstance(node, Sequence) else (node,)
-    below = tuple(_line(child, look) for child in nodes) or (_Line("(passes through)"),)
-    return _Line(title, (), below, line)
-
-
-def _member(member: DagMember, look: Look) -> _Line:
-    line = _line(member.node, look) if any(True for _ in steps_of(member.node)) else _Line("(passes through)")
-    name = short(member.id)
-    head = line.head if line.head == name else f"{name}: {line.head}"
-    after = ", ".join(
-        short(edge.source) + ("" if edge.when is None else f" if {condition_label(edge.when)}") for edge in member.after
-    )
-    return _Line(head, (*([f"after {after}"] if after else []), *line.notes), line.below, line.line)
+    def _member(self, part: Part) -> _Line:
+        line = _NOTHING[0] if part.empty else self._line(part, "─")
+        name = short(part.member)
+        head = line.head if line.head == name else f"{name}: {line.head}"
+        after = ", ".join(
+            short(edge.source) + ("" if edge.when is None else f" if {condition_label(edge.when)}")
+            for edge in part.after
+        )
+        return _Line(head, (*([f"after {after}"] if after else []), *line.notes), line.below, line.line)
 
 
 def _in_brackets(*words: str) -> str:
-    said = ", ".join(word for word in words if word)
-    return f" ({said})" if said else ""
+    return f" ({', '.join(words)})" if words else ""

@@ -1,4 +1,4 @@
-"""Where everything of a picture stands: a workflow as shapes and wires with places and sizes, and no way to draw them.
+"""The layout of a scene: shapes and wires with their places and sizes. `as_svg` draws them.
 
 A parallel parts and meets at a dot; a branch parts at a box, and each arm begins with its condition as a label; a
 nested workflow is a frame. Shadow steps stand to the right of the flow.
@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.engine.graph.condition_words import condition_words
-from penstock.engine.graph.nodes import Branch, Dag, DagEdge, Parallel, Sequence, Step, children, steps_of
-from penstock.engine.graph.plan import topological
+from penstock.engine.graph.nodes import DagEdge
 from penstock.engine.tracing.display import columns, whole
 from penstock.engine.values.frozen import EMPTY
 from penstock.pictures.blocks import (
@@ -30,19 +29,17 @@ from penstock.pictures.blocks import (
     spread,
     stack,
 )
-from penstock.pictures.labels import last, merge_words, policy_words, role_of, stage_words
+from penstock.pictures.labels import role_of, stage_words
 from penstock.pictures.layers import layered
-from penstock.pictures.scene import AgentLists, drawn_part, look_of
 from penstock.pictures.wrapping import label_lines, note_lines, text_width, title_lines, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.engine.graph.nodes import Condition, DagMember, Node
+    from penstock.engine.graph.nodes import Condition
     from penstock.pictures.blocks import Block
-    from penstock.pictures.labels import Detail
     from penstock.pictures.layers import Edge
-    from penstock.pictures.scene import Look, ProcessorList
+    from penstock.pictures.scene import Part, Scene
 
 TITLE = 13.0
 NOTE = 11.0
@@ -71,26 +68,14 @@ class Picture:
     wires: tuple[Wire, ...]
 
 
-def picture_of(
-    name: str,
-    root: Sequence,
-    stage: str | None = None,
-    detail: Detail = "short",
-    *,
-    badges: Mapping[str, tuple[str, ...]] = EMPTY,
-) -> Picture:
-    """Return the picture of a workflow, or of its steps for one stage.
+def picture_of(scene: Scene, *, badges: Mapping[str, tuple[str, ...]] = EMPTY) -> Picture:
+    """Return the picture of a scene.
 
     Args:
-        name: the workflow's name.
-        root: its graph.
-        stage: the stage; None: all steps.
-        detail: how much it says of each step.
+        scene: the scene.
         badges: further words in boxes, a line each, by path; in the list of an agent, by the path and ``@LIST``.
     """
-    kept = drawn_part(root, stage)
-    look = look_of(kept, stage, detail)
-    made = _Layout(look, badges).whole(name, kept)
+    made = _Layout(scene, badges).whole()
     block = made.moved(made.left + PAD, PAD)
     return Picture(made.left + made.right + 2 * PAD, made.height + 2 * PAD, block.shapes, block.wires)
 
@@ -139,10 +124,10 @@ def _label(id: str, title: str, path: str = "") -> Block:
     return single(Shape(id, "label", title, (), 0, 0, width, height, words=words, path=path))
 
 
-def _meeting(path: str, merge: object) -> Block:
+def _meeting(part: Part) -> Block:
     """Return where arms meet: a dot, or how their changes are merged."""
-    words = merge_words(merge)
-    return _label(f"join:{path}", words) if words else _dot(f"join:{path}")
+    id = f"join:{part.path}"
+    return _label(id, *part.merging) if part.merging else _dot(id)
 
 
 def _frame(
@@ -174,17 +159,6 @@ def _frame(
     return framed(shape, inside)
 
 
-def _any(node: Node) -> bool:
-    return any(True for _ in steps_of(node))
-
-
-def _unseen(node: Node) -> bool:
-    """Return whether only what is in a node is drawn."""
-    if isinstance(node, Sequence):
-        return not (node.name or policy_words(node.policy))
-    return isinstance(node, Parallel) and len(node.nodes) == 1
-
-
 def _aside(block: Block, path: str, *, shadow: bool) -> Block:
     return beside(_dot(f"aside:{path}"), block) if shadow else block
 
@@ -193,10 +167,11 @@ def _aside(block: Block, path: str, *, shadow: bool) -> Block:
 
 
 class _Layout:
-    """Makes blocks of the nodes of one picture."""
+    """Makes blocks of the parts of one scene."""
 
-    def __init__(self, look: Look, badges: Mapping[str, tuple[str, ...]]) -> None:
-        self.look = look
+    def __init__(self, scene: Scene, badges: Mapping[str, tuple[str, ...]]) -> None:
+        self.scene = scene
+        self.lines = scene.lines()
         self._badges = badges
         self._serves = ""
 
@@ -204,119 +179,89 @@ class _Layout:
         """Return the further words of the box with this path."""
         return self._badges.get(f"{path}@{self._serves}" if self._serves else path, ())
 
-    def whole(self, name: str, root: Sequence) -> Block:
+    def whole(self) -> Block:
         """Return the block of all, from start to end."""
-        start = _box("start", "start", name, *self.look.notes)
-        only = root.nodes[0] if len(root.nodes) == 1 else None
-        if isinstance(root, AgentLists):
-            inside = self._lists(root)
-        elif isinstance(only, Dag) and only.merge is None:
-            inside = [self._dag(only)]
+        root = self.scene.root
+        start = _box("start", "start", self.scene.name, *self.scene.notes)
+        if self.scene.model is not None:
+            inside = self._lists(self.scene.model)
         else:
-            inside = self.chain(root.nodes)
+            inside = [self._dag(root.bare_dag)] if root.bare_dag else self._chain(root)
         return fold([start, *inside, _box("end", "end", "end")])
 
-    def _lists(self, root: AgentLists) -> list[Block]:
+    def _lists(self, model: str) -> list[Block]:
         """Return the lists of an agent before and behind its model; what serves its failures stands beside it."""
-        made = {one.serves: self._list(one) for one in root.lists}
-        if root.model:
-            box = _box("model", "model", root.model, "model", path="model", badges=self.badges("model"))
+        made = {one.serves: self._list(one) for one in self.scene.root.inside}
+        if model:
+            box = _box("model", "model", model, "model", path="model", badges=self.badges("model"))
             failing = made.pop("error", None)
             made["model"] = attached(box, _label("fails", "a call fails"), failing) if failing else box
         return [made[one] for one in ("input", "model", "error", "output") if one in made]
 
-    def _list(self, node: ProcessorList) -> Block:
-        self._serves = node.serves
-        inside = fold(self.chain(node.nodes))
+    def _list(self, part: Part) -> Block:
+        self._serves = part.serves
+        inside = fold(self._chain(part))
         self._serves = ""
-        return marked(_frame("list", node.title, (f"at {stage_words(node.stages)}",), inside), node.serves)
+        return marked(_frame("list", part.title, (f"at {stage_words(part.stages)}",), inside), part.serves)
 
-    def chain(self, nodes: tuple[Node, ...]) -> list[Block]:
-        """Return the blocks of nodes one after the other; what is in a sequence that nobody named is among them."""
-        made: list[Block] = []
-        for node in nodes:
-            if not _any(node):
-                continue
-            if _unseen(node):
-                made += self.chain(children(node))
-            else:
-                made.append(self._block(node))
-        return made
+    def _chain(self, part: Part) -> list[Block]:
+        return [self._block(one) for one in part.chain()]
 
-    def _block(self, node: Node) -> Block:
-        if isinstance(node, Step):
-            return self._step(node)
-        if isinstance(node, Sequence):
-            return self._sequence(node)
-        if isinstance(node, Parallel):
-            return self._parallel(node)
-        if isinstance(node, Branch):
-            return self._branch(node)
-        notes = (merge_words(node.merge),) if node.merge else ()
-        badges = self.badges(node.path)
-        return _frame(f"group:{node.path}", "dag", notes, self._dag(node), path=node.path, badges=badges)
+    def arm(self, part: Part) -> list[Block]:
+        """Return the blocks of a part that is unseen, or its own; none if it is empty."""
+        return [self._block(one) for one in part.drawn()]
 
-    def _step(self, step: Step) -> Block:
-        shadow = step.policy.mode == "shadow"
-        notes = self.look.notes_of(step)
-        id = f"step:{step.path}"
-        badges = self.badges(step.path)
-        box = _box(id, role_of(step), last(step.path), *notes, path=step.path, shadow=shadow, badges=badges)
-        return _aside(box, step.path, shadow=shadow)
+    def _block(self, part: Part) -> Block:
+        if part.kind == "step" and part.step:
+            tone, notes, badges = role_of(part.step), self.lines[part], self.badges(part.path)
+            id = f"step:{part.path}"
+            box = _box(id, tone, part.id, *notes, path=part.path, shadow=part.shadow, badges=badges)
+            return _aside(box, part.path, shadow=part.shadow)
+        if part.kind == "branch":
+            return self._branch(part)
+        if part.kind == "parallel" and part.merge != "sequence":
+            arms = [stack(blocks) for one in part.inside if (blocks := self.arm(one))]
+            return spread(_dot(f"fork:{part.path}"), arms, _meeting(part))
+        return self._framed(part)
 
-    def _sequence(self, node: Sequence) -> Block:
-        shadow = node.policy.mode == "shadow"
-        inside = fold(self.chain(node.nodes))
-        path = node.path or inside.first
-        title = last(node.path) or "steps"
-        notes, badges = policy_words(node.policy), self.badges(node.path)
-        frame = _frame(f"group:{path}", title, notes, inside, path=node.path, shadow=shadow, badges=badges)
-        return _aside(frame, path, shadow=shadow)
+    def _framed(self, part: Part) -> Block:
+        inside = self._dag(part) if part.kind == "dag" else fold(self._chain(part))
+        title = {"parallel": "one after the other", "dag": "dag"}.get(part.kind, part.title)
+        path = part.path or inside.first
+        frame = _frame(
+            f"group:{path}",
+            title,
+            (*part.notes, *part.merging),
+            inside,
+            path=part.path,
+            shadow=part.shadow,
+            badges=self.badges(part.path),
+        )
+        return _aside(frame, path, shadow=part.shadow)
 
-    def _parallel(self, node: Parallel) -> Block:
-        if node.merge == "sequence":
-            inside = fold(self.chain(node.nodes))
-            notes, badges = (merge_words(node.merge),), self.badges(node.path)
-            return _frame(f"group:{node.path}", "one after the other", notes, inside, path=node.path, badges=badges)
-        arms = [stack(self.chain((child,))) for child in node.nodes if _any(child)]
-        return spread(_dot(f"fork:{node.path}"), arms, _meeting(node.path, node.merge))
+    def _branch(self, part: Part) -> Block:
+        path = part.path
+        arms = [stack([_label(f"arm:{arm.path}", arm.title, arm.path), *self._chain(arm)]) for arm in part.inside]
+        if not part.inside[-1].otherwise:
+            arms.append(_label(f"arm:{path}:otherwise", "otherwise", f"{path}:otherwise"))
+        head = _box(f"branch:{path}", "branch", "branch", *part.notes, path=path, badges=self.badges(path))
+        return spread(head, arms, _meeting(part))
 
-    def _branch(self, node: Branch) -> Block:
-        notes = ["first that holds" if node.match == "first" else "every one that holds"]
-        if node.on_error == "block":
-            notes.append("on_error=block")
-        arms = [
-            self._arm(f"{node.path}:{number}", condition_words(arm.condition), (arm.node,))
-            for number, arm in enumerate(node.arms)
-        ]
-        rest = () if node.otherwise is None else (node.otherwise,)
-        arms.append(self._arm(f"{node.path}:otherwise", "otherwise", rest))
-        head = _box(f"branch:{node.path}", "branch", "branch", *notes, path=node.path, badges=self.badges(node.path))
-        return spread(head, arms, _meeting(node.path, node.merge))
-
-    def _arm(self, path: str, words: str, nodes: tuple[Node, ...]) -> Block:
-        return stack([_label(f"arm:{path}", words, path), *self.chain(nodes)])
-
-    def _dag(self, dag: Dag) -> Block:
+    def _dag(self, dag: Part) -> Block:
         """Return the layers of a dag, also of one with problems: a picture may show them best."""
-        ordered = topological(dag)
-        members = [*ordered, *(member for member in dag.members if member not in ordered)]
-        ids = {member.id for member in members}
-        unknown = dict.fromkeys(edge.source for member in members for edge in member.after if edge.source not in ids)
-        return _Network(self, dag, members, list(unknown)).block()
+        return _Network(self, dag).block()
 
 
 class _Network:
     """The blocks of a dag, in the order in which its edges lead onwards, and the edges between them."""
 
-    def __init__(self, layout: _Layout, dag: Dag, members: list[DagMember], unknown: list[str]) -> None:
+    def __init__(self, layout: _Layout, dag: Part) -> None:
         self._layout = layout
         self._dag = dag
-        self._members = members
         self._blocks = [_dot(f"fork:{dag.path}")]
         self._edges: list[Edge] = []
         self._at: dict[str, int] = {}
-        for one in unknown:
+        for one in dag.unknown():
             self._at[one] = self._add(_box(f"missing:{dag.path}:{one}", "missing", one, "no such member"))
 
     def _add(self, block: Block) -> int:
@@ -324,11 +269,11 @@ class _Network:
         return len(self._blocks) - 1
 
     def block(self) -> Block:
-        waiting: list[tuple[DagEdge, DagMember, int]] = []
-        for member in self._members:
+        waiting: list[tuple[DagEdge, Part, int]] = []
+        for member in self._dag.in_order():
             labels = self._labels(member)
             place = self._add(self._member(member))
-            self._at[member.id] = place
+            self._at[member.member] = place
             self._edges += [(label, place) for label in labels]
             waiting += [
                 (edge, member, number)
@@ -343,10 +288,10 @@ class _Network:
                 label = self._add(self._label(member, number, edge.when))
                 self._edges.append((source, label))
                 source = label
-            self._edges.append((source, self._at[member.id]))
+            self._edges.append((source, self._at[member.member]))
         return self._closed()
 
-    def _labels(self, member: DagMember) -> list[int]:
+    def _labels(self, member: Part) -> list[int]:
         """Add the conditions of the edges to a member, each below the member that it comes from."""
         places: list[int] = []
         for number, edge in enumerate(member.after):
@@ -355,14 +300,14 @@ class _Network:
                 self._edges.append((self._at[edge.source], places[-1]))
         return places
 
-    def _label(self, member: DagMember, number: int, condition: Condition) -> Block:
-        path = f"{self._dag.path}:{member.id}:{number}"
+    def _label(self, member: Part, number: int, condition: Condition) -> Block:
+        path = f"{self._dag.path}:{member.member}:{number}"
         return _label(f"arm:{path}", condition_words(condition), path)
 
-    def _member(self, member: DagMember) -> Block:
-        inside = self._layout.chain((member.node,))
-        block = stack(inside) if inside else _box(f"pass:{self._dag.path}:{member.id}", "pass", member.id)
-        return looped(block) if any(edge == DagEdge(member.id) for edge in member.after) else block
+    def _member(self, member: Part) -> Block:
+        inside = self._layout.arm(member)
+        block = stack(inside) if inside else _box(f"pass:{self._dag.path}:{member.member}", "pass", member.member)
+        return looped(block) if any(edge == DagEdge(member.member) for edge in member.after) else block
 
     def _closed(self) -> Block:
         """Return the layers, from where the entries part to where the ends meet; one entry or end is that itself."""
@@ -373,7 +318,7 @@ class _Network:
         self._edges += [(0, one) for one in range(1, count) if one not in reached]
         ends = [one for one in range(1, count) if one not in followed]
         if len(ends) != 1 or self._dag.merge is not None or any(source > target for source, target in self._edges):
-            end = self._add(_meeting(self._dag.path, self._dag.merge))
+            end = self._add(_meeting(self._dag))
             self._edges += [(one, end) for one in ends]
         if sum(1 for source, _ in self._edges if not source) == 1:
             self._blocks.pop(0)

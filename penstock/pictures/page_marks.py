@@ -16,12 +16,11 @@ from penstock.pictures.ways import Paths
 from penstock.pictures.wrapping import wrapped
 
 if TYPE_CHECKING:
-    from penstock.engine.graph.nodes import Sequence
     from penstock.engine.tracing.trace import Trace
     from penstock.pictures.blocks import Shape
-    from penstock.pictures.labels import Detail
     from penstock.pictures.layout import Picture
     from penstock.pictures.marks import Mark, Moment
+    from penstock.pictures.scene import Scene
 
 _COLUMN = 5.7
 _LINE = 11.5
@@ -86,14 +85,12 @@ class PageMarks:
     """The marks of any number of runs over one picture.
 
     Args:
-        root: the graph.
-        stage: the stage whose steps are drawn; None: all of them.
-        detail: how much the picture says of each step.
+        scene: the scene that the picture shows.
     """
 
-    def __init__(self, root: Sequence, stage: str | None = None, detail: Detail = "short") -> None:
-        self._stage = stage
-        self._picture = picture_of("", root, stage, detail)
+    def __init__(self, scene: Scene) -> None:
+        self._stage = scene.stage
+        self._picture = picture_of(scene)
         self._paths = Paths(self._picture)
         self._rooms = _rooms(self._picture)
 

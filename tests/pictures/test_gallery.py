@@ -15,6 +15,7 @@ import pytest
 
 from penstock import Workflow
 from penstock.pictures import DETAILS, Format
+from penstock.pictures.chart import chart_of
 from penstock.pictures.labels import Detail
 from penstock.pictures.layout import picture_of
 from penstock.pictures.scene import scene_of
@@ -51,14 +52,14 @@ def test_the_picture_in_the_docs_is_what_is_drawn() -> None:
 def test_nothing_is_in_the_way_in_the_gallery(name: str, detail: Detail) -> None:
     """Neither short nor full."""
     workflow = GALLERY[name]()
-    assert_sound_picture(picture_of(workflow.name, workflow.root, None, detail))
+    assert_sound_picture(picture_of(scene_of(workflow.name, workflow.root, None, detail)))
 
 
 @pytest.mark.parametrize("count", [1, 3, 8, 40, 100, 200])
 def test_chains_and_parallels_of_any_length_fit_a_page(count: int) -> None:
     """They fold and wrap: no picture is much wider or higher than a screen or two."""
     for workflow in (chain(count), parallel(count)):
-        picture = picture_of(workflow.name, workflow.root)
+        picture = picture_of(scene_of(workflow.name, workflow.root))
         assert picture.width < 2000
         assert picture.height < 5000
         assert_sound_picture(picture)
@@ -84,9 +85,9 @@ def test_arms_keep_their_order_in_every_format() -> None:
         shown = [word for word in re.findall(r"[a-z_]+", re.sub(r"step_\w+", "", drawn)) if word in (*labels, *steps)]
         assert [word for word in shown if word in labels] == labels
         assert [word for word in dict.fromkeys(shown) if word in steps] == steps
-    scene = scene_of("arms", arms().root)
-    assert [arrow.label for arrow in scene.arrows if arrow.label] == labels
-    shapes = picture_of("arms", arms().root).shapes
+    chart = chart_of(scene_of("arms", arms().root))
+    assert [arrow.label for arrow in chart.arrows if arrow.label] == labels
+    shapes = picture_of(scene_of("arms", arms().root)).shapes
     for titles in (labels, ["one", "three", "four"], ["left", "inner", "right"]):
         places = [next(one.x + one.width / 2 for one in shapes if one.title == title) for title in titles]
         assert places == sorted(places)
@@ -94,8 +95,8 @@ def test_arms_keep_their_order_in_every_format() -> None:
 
 def test_the_ways_into_a_join_are_in_the_order_of_the_arms_too() -> None:
     """By which Mermaid places an arm without a step."""
-    scene = scene_of("arms", arms().root)
-    reached = [arrow.source for arrow in scene.arrows if arrow.target == "fork_parallel"]
+    chart = chart_of(scene_of("arms", arms().root))
+    reached = [arrow.source for arrow in chart.arrows if arrow.target == "fork_parallel"]
     assert reached == ["step_first_two", "choose_branch", "step_three", "step_four"]
 
 
@@ -163,7 +164,7 @@ def test_long_words_wrap_and_the_rest_is_under_the_pointer() -> None:
 
     title = "-".join(["title"] * 12)
     workflow = Workflow("w").branch((Says(), Guard(title)), (is_long, Workflow("frame " * 30).then(Guard("a"))))
-    assert_sound_picture(picture := picture_of("w", workflow.root))
+    assert_sound_picture(picture := picture_of(scene_of("w", workflow.root)))
     for kind, lines, wide in (("undeclared", 3, 28), ("guard", 3, 28), ("label", 4, 30)):
         for shape in picture.shapes:
             if shape.kind == kind and shape.title.startswith(("title", "condition")):
@@ -180,7 +181,8 @@ def test_long_words_wrap_and_the_rest_is_under_the_pointer() -> None:
 
 def test_a_label_is_placed_in_its_lines() -> None:
     """Whole, and one below the other."""
-    shape = next(one for one in picture_of("", GALLERY["branches-in-parallels"]().root).shapes if "SELECT" in one.title)
+    shapes = picture_of(scene_of("", GALLERY["branches-in-parallels"]().root)).shapes
+    shape = next(one for one in shapes if "SELECT" in one.title)
     lines = [one.text for one in shape.words]
     assert lines == ["'SELECT' in ctx.text and", "len(ctx.text) > 100 and (not", "ctx.text.startswith('--'))"]
     assert " ".join(lines) == shape.title

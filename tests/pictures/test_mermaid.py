@@ -15,7 +15,8 @@ from penstock import Processor, Workflow
 from penstock.engine import DagEdge
 from penstock.engine.graph.nodes import Arm, Branch, Dag, DagMember, Parallel, Policy, Sequence, Step
 from penstock.engine.tracing.display import short, whole
-from penstock.pictures.scene import Scene, scene_of
+from penstock.pictures.chart import Chart, chart_of
+from penstock.pictures.scene import scene_of
 from penstock.pictures.wrapping import label_lines, note_lines, title_lines
 from tests.npm import installed
 
@@ -141,16 +142,16 @@ details: Any = st.sampled_from(["short", "full"])
 trees = st.recursive(steps, below, max_leaves=8)
 
 
-def drawn(count: int) -> list[tuple[Scene, str]]:
-    """Return random workflows of hostile names, as scenes and as Mermaid text."""
-    made: list[tuple[Scene, str]] = []
+def drawn(count: int) -> list[tuple[Chart, str]]:
+    """Return random workflows of hostile names, as charts and as Mermaid text."""
+    made: list[tuple[Chart, str]] = []
 
     @settings(max_examples=count, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     @given(names, st.lists(trees, max_size=3), st.sampled_from([None, "process_input"]), details)
     def draw(name: str, nodes: list[Any], stage: str | None, detail: Detail) -> None:
         root = Sequence(tuple(nodes))
         drawn = Workflow(name, root).draw("mermaid", stage, detail=detail)
-        made.append((scene_of(name, root, stage, detail), drawn))
+        made.append((chart_of(scene_of(name, root, stage, detail)), drawn))
 
     draw()
     return made
@@ -181,23 +182,23 @@ def bare(lines: Iterable[str]) -> list[str]:
     return [line.replace("\u200c", "").strip() for line in lines]
 
 
-def check(scene: Scene, told: Any) -> None:
+def check(chart: Chart, told: Any) -> None:
     """Every box, arrow and group is there once, says what it should, and holds no markup but ours."""
     assert "error" not in told, told["error"]
     assert told["type"] == "flowchart-v2"
-    boxes = {box.id: bare([*title_lines(whole(box.title)), *note_lines(box.notes)]) for box in scene.boxes}
+    boxes = {box.id: bare([*title_lines(whole(box.title)), *note_lines(box.notes)]) for box in chart.boxes}
     assert {one["id"]: shown(one["text"]) for one in told["nodes"]} == boxes
     assert {tag for one in (*told["nodes"], *told["edges"], *told["groups"]) for tag in one["tags"]} <= {"b", "br"}
-    arrows = [(arrow.source, arrow.target, bare(label_lines(arrow.label)), arrow.beside) for arrow in scene.arrows]
+    arrows = [(arrow.source, arrow.target, bare(label_lines(arrow.label)), arrow.beside) for arrow in chart.arrows]
     edges = [(one["from"], one["to"], shown(one["text"]), one["stroke"] == "dotted") for one in told["edges"]]
     assert edges == arrows
     groups = {
-        group.id: [" · ".join([short(group.title).replace("\u200c", ""), *group.notes])] for group in scene.groups
+        group.id: [" · ".join([short(group.title).replace("\u200c", ""), *group.notes])] for group in chart.groups
     }
     assert {one["id"]: shown(one["text"]) for one in told["groups"]} == groups
     for one in told["groups"]:
-        inside = {box.id for box in scene.boxes if box.group == one["id"]}
-        assert set(one["nodes"]) == inside | {group.id for group in scene.groups if group.parent == one["id"]}
+        inside = {box.id for box in chart.boxes if box.group == one["id"]}
+        assert set(one["nodes"]) == inside | {group.id for group in chart.groups if group.parent == one["id"]}
 
 
 @pytest.mark.timeout(300)
@@ -207,9 +208,9 @@ def test_mermaid_reads_every_diagram_as_it_is_meant(reader: Path) -> None:
     broken = 'flowchart TB\n  n0["a --> b'
     *told, refused = read(reader, [*(text for _, text in diagrams), broken])
     assert "Parse error" in refused["error"]
-    for (scene, text), understood in zip(diagrams, told, strict=True):
+    for (chart, text), understood in zip(diagrams, told, strict=True):
         try:
-            check(scene, understood)
+            check(chart, understood)
         except AssertionError as error:
             error.add_note(text)
             raise

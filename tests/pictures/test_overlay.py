@@ -28,11 +28,11 @@ from penstock.engine.graph.nodes import Sequence
 from penstock.engine.tracing.span import Span, SpanArm, SpanEdit, SpanText
 from penstock.engine.tracing.trace import Trace
 from penstock.engine.values.errors import UsageError
-from penstock.pictures import lists_of
 from penstock.pictures.layout import picture_of
 from penstock.pictures.marks import Flow, Marks
 from penstock.pictures.overlay import marks_of
 from penstock.pictures.page_marks import PageMarks, RunMarksJson
+from penstock.pictures.scene import scene_of, scene_of_lists
 from penstock.pictures.ways import Paths, ways_of
 from penstock.testing import ScriptedModel
 from tests.laws import examples
@@ -450,7 +450,7 @@ def test_only_a_picture_shows_a_trace() -> None:
 def test_a_dag_with_a_circle_has_a_way() -> None:
     """Though it could not be run."""
     workflow = Workflow("w").dag(member(Checks("a"), after="b"), member(Checks("b"), after="a"))
-    picture = picture_of("w", workflow.root)
+    picture = picture_of(scene_of("w", workflow.root))
     flow = Flow("", {"a": "taken", "b": "taken"})
     assert "step:a" in ways_of(Paths(picture), Marks("trace", {}, (flow,))).shapes
 
@@ -502,7 +502,7 @@ def test_any_trace_over_any_workflow_is_well_formed(nodes: list[Any], data: Any)
     tags = {one.tag.removeprefix(SVG) for one in ET.fromstring(drawn).iter()}  # noqa: S314 - it is our own
     assert tags <= {"svg", "title", "desc", "style", "rect", "g", "text", "path", "circle"}
     assert drawn == Workflow("w", root).draw("svg", trace=trace)
-    assert_page_says_the_same(drawn, PageMarks(root).of(trace))
+    assert_page_says_the_same(drawn, PageMarks(scene_of("w", root)).of(trace))
 
 
 def assert_page_says_the_same(drawn: str, marks: RunMarksJson) -> None:
@@ -524,8 +524,8 @@ def test_a_page_gets_what_the_picture_shows() -> None:
     for text in ("hello", "a bomb"):
         made = agent("a secret")
         result = anyio.run(lambda made=made, text=text: made.generate(text, records=True))
-        root = lists_of(made.plans, None, "demo")
-        assert_page_says_the_same(made.draw("svg", trace=result.trace), PageMarks(root).of(result.trace))
+        scene = scene_of_lists(made.id, made.plans, None)
+        assert_page_says_the_same(made.draw("svg", trace=result.trace), PageMarks(scene).of(result.trace))
 
 
 def test_a_step_in_two_lists_of_an_agent_has_the_costs_of_each() -> None:
@@ -533,14 +533,14 @@ def test_a_step_in_two_lists_of_an_agent_has_the_costs_of_each() -> None:
     made = agent("a secret")
     result = anyio.run(lambda: made.generate("hello", records=True))
     spans = tuple(replace(span, seconds=0.001 if "input" in span.stage else 0.002) for span in result.trace.spans)
-    shapes = PageMarks(lists_of(made.plans, None, "demo")).of(replace(result.trace, spans=spans))["shapes"]
+    shapes = PageMarks(scene_of_lists(made.id, made.plans, None)).of(replace(result.trace, spans=spans))["shapes"]
     words = {id: shapes[id][-1].get("words") for id in ("step:hides@input", "step:hides@output")}
     assert words == {"step:hides@input": ["1.00 ms"], "step:hides@output": ["1 edit ([HIDDEN]) · 2.00 ms"]}
 
 
 def test_a_page_knows_when_each_box_and_arrow_was_reached() -> None:
     """In the order of time: a step is reached when it starts, and marked when it has ended."""
-    marks = PageMarks(GUARD.root).of(traced(GUARD, "a secret"))
+    marks = PageMarks(scene_of("w", GUARD.root)).of(traced(GUARD, "a secret"))
     spans = {span.path: span.id for span in traced(GUARD, "a secret").spans if span.path}
     first = spans["first"]
     assert [state.get("when") for state in marks["shapes"]["step:first"]] == [f"end {first}"]
@@ -551,7 +551,7 @@ def test_a_step_that_ran_twice_has_a_mark_after_each_run() -> None:
     """The last one is the sum."""
     made = agent("a bomb", "peace", retry=True)
     result = anyio.run(lambda: made.generate("hello", records=True, max_processor_retries=2))
-    states = PageMarks(lists_of(made.plans, None, "demo")).of(result.trace)["shapes"]["step:stops@output"]
+    states = PageMarks(scene_of_lists(made.id, made.plans, None)).of(result.trace)["shapes"]["step:stops@output"]
     assert [state.get("kind") for state in states] == ["tripped", "tripped"]
     assert "2 runs" in states[-1].get("tip", "")
     assert "runs" not in states[0].get("tip", "")
@@ -562,7 +562,7 @@ def test_a_reason_that_is_too_long_for_a_badge_is_cut_there_and_whole_in_the_tip
     reason = "the text tries to take over the model: " * 5
     span = Span(1, 0, "step", "a", "a", "process_input", status="tripped", tripwire=Tripwire(reason, "a", "x"))
     root = Workflow("w").then(Checks("a")).then(Checks("b")).root
-    (state,) = PageMarks(root).of(Trace("r", "w", "passed", (span,)))["shapes"]["step:a"]
+    (state,) = PageMarks(scene_of("w", root)).of(Trace("r", "w", "passed", (span,)))["shapes"]["step:a"]
     words = state.get("words", [])
     assert len(words) == 2
     assert words[-1].endswith("…")

@@ -17,6 +17,7 @@ from penstock.engine.graph.nodes import Dag, DagEdge, DagMember, Policy, Sequenc
 from penstock.engine.tracing.span import SpanEdit
 from penstock.pictures.labels import role_of
 from penstock.pictures.layout import picture_of
+from penstock.pictures.scene import scene_of
 from tests.laws import examples
 from tests.pictures.soundness import assert_sound_picture
 from tests.pictures.test_mermaid import NASTY, Checks, details, names, trees
@@ -59,7 +60,7 @@ def texts(drawn: str) -> list[str]:
 
 def assert_sound(name: str, root: Sequence, stage: str | None = None, detail: Detail = "short") -> None:
     """Check that nothing of a picture is in the way of anything else."""
-    assert_sound_picture(picture_of(name, root, stage, detail))
+    assert_sound_picture(picture_of(scene_of(name, root, stage, detail)))
 
 
 @settings(max_examples=examples(100), phases=[Phase.generate], deadline=None, suppress_health_check=list(HealthCheck))
@@ -96,14 +97,14 @@ def test_a_picture_looks_as_it_did(name: str, workflow: Workflow) -> None:
 @pytest.mark.parametrize("count", [100, 200])
 def test_a_long_chain_folds_into_columns(count: int) -> None:
     """So that it fits a page."""
-    picture = picture_of("chain", chain(count).root)
+    picture = picture_of(scene_of("chain", chain(count).root))
     assert 0.5 < picture.width / picture.height < 2
 
 
 def test_a_wide_parallel_wraps_into_rows() -> None:
     """So that its steps stay legible."""
     workflow = Workflow("wide").parallel(*(Injection() for _ in range(40)))
-    assert picture_of("wide", workflow.root).width < 1200
+    assert picture_of(scene_of("wide", workflow.root)).width < 1200
     assert_sound("wide", workflow.root)
 
 
@@ -125,7 +126,7 @@ def test_arms_keep_their_order_and_their_conditions() -> None:
     workflow = Workflow("w").branch(
         (is_long, PII("block")), (lambda ctx: "b" in ctx.text, Audit()), (lambda ctx: "a" in ctx.text, Normalizer())
     )
-    shapes = picture_of("w", workflow.root).shapes
+    shapes = picture_of(scene_of("w", workflow.root)).shapes
     labels = sorted((one for one in shapes if one.kind == "label"), key=lambda one: one.x)
     assert [one.title for one in labels] == ["is_long", "'b' in ctx.text", "'a' in ctx.text", "otherwise"]
     steps = sorted((one for one in shapes if one.id.startswith("step:")), key=lambda one: one.x)
@@ -171,7 +172,7 @@ def test_an_arrow_meets_a_frame_whose_spine_is_not_in_its_middle() -> None:
 
 def test_a_shadow_step_stands_beside_the_flow() -> None:
     """Dashed, and no arrow leads back."""
-    picture = picture_of("w", Workflow("w").then(PII(), id="a").then(PII(), id="b", mode="shadow").root)
+    picture = picture_of(scene_of("w", Workflow("w").then(PII(), id="a").then(PII(), id="b", mode="shadow").root))
     shadow = next(one for one in picture.shapes if one.shadow)
     assert shadow.title == "b"
     assert [wire.dashed for wire in picture.wires if shadow.id in (wire.source, wire.target)] == [True]
@@ -220,11 +221,11 @@ def test_any_dag_can_be_drawn_however_wrong(data: st.DataObject, count: int) -> 
 
 def test_a_member_that_waits_for_itself_has_a_loop() -> None:
     """Around it, and with the condition if it has one."""
-    loop = picture_of("w", Workflow("w").dag(member(PII(), id="a", after="a")).root)
+    loop = picture_of(scene_of("w", Workflow("w").dag(member(PII(), id="a", after="a")).root))
     assert [wire.head for wire in loop.wires if wire.source == wire.target == "step:a"] == [True]
     ways = [(wire.source, wire.target) for wire in loop.wires if wire.source != wire.target]
     assert ways == [("start", "step:a"), ("step:a", "end")]
-    asked = picture_of("w", Workflow("w").dag(member(PII(), id="a", after={"a": is_long})).root)
+    asked = picture_of(scene_of("w", Workflow("w").dag(member(PII(), id="a", after={"a": is_long})).root))
     label = "arm:dag:a:0"
     ends = [(wire.source, wire.target) for wire in asked.wires if label in (wire.source, wire.target)]
     assert ends == [("step:a", label), (label, "step:a")]
@@ -232,7 +233,7 @@ def test_a_member_that_waits_for_itself_has_a_loop() -> None:
 
 def test_a_dag_without_need_of_crossings_has_none() -> None:
     """Long edges go round the outside where that is better."""
-    wires = picture_of("network", network().root).wires
+    wires = picture_of(scene_of("network", network().root)).wires
     ends = [(wire.points[0], wire.points[-1]) for wire in wires]
     assert len(set(ends)) == len(ends)
     lines = [(wire, pair) for wire in wires for pair in pairwise(wire.points)]

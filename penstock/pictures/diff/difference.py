@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from penstock.engine.graph.nodes import steps_of
 from penstock.engine.processor.processor import one_of
 from penstock.pictures.diff.fields import FieldChange
-from penstock.pictures.diff.text import every_line, text_of
+from penstock.pictures.diff.matching import path_of
+from penstock.pictures.diff.text import text_of
 from penstock.pictures.diff.union import union_of
+from penstock.pictures.scene import scene_of
 
 if TYPE_CHECKING:
     from penstock.engine.graph.nodes import Sequence
@@ -61,8 +62,8 @@ class WorkflowDiff:
     """
 
     def __init__(self, before: tuple[str, Sequence], after: tuple[str, Sequence]) -> None:
-        self.before, self._old = before
-        self.after, self._new = after
+        self.before, self.after = before[0], after[0]
+        self._old, self._new = scene_of(*before).root, scene_of(*after).root
 
     @cached_property
     def _tree(self) -> Line:
@@ -74,7 +75,7 @@ class WorkflowDiff:
     @cached_property
     def changes(self) -> tuple[WorkflowChange, ...]:
         """Everything that differs, in the order of the new workflow; what was removed stands where it was."""
-        return tuple(_change(line) for line in every_line(self._tree) if line.what != "same")
+        return tuple(_change(line) for line in self._tree.walk() if line.what != "same")
 
     @property
     def same(self) -> bool:
@@ -102,7 +103,7 @@ class WorkflowDiff:
 
     def __str__(self) -> str:
         """Return the diff as text."""
-        steps = sum(1 for _ in steps_of(self._old)), sum(1 for _ in steps_of(self._new))
+        steps = sum(1 for _ in self._old.steps()), sum(1 for _ in self._new.steps())
         return text_of((self.before, self.after), steps, self._tree)
 
     def __repr__(self) -> str:
@@ -146,5 +147,5 @@ class WorkflowDiff:
 
 def _change(line: Line) -> WorkflowChange:
     assert line.what != "same"  # noqa: S101 - of its only caller
-    kind = "workflow" if line.entry.kind == "root" else line.entry.kind
-    return WorkflowChange(line.what, kind, line.entry.path, line.old.path if line.old else None, line.fields)
+    kind = "workflow" if line.part.kind == "root" else line.part.kind
+    return WorkflowChange(line.what, kind, path_of(line.part), path_of(line.old) if line.old else None, line.fields)

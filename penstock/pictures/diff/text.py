@@ -1,24 +1,22 @@
 """A diff as plain text: the tree of both workflows, with ``+``, ``-`` and ``~`` in the first column.
 
-What did not change is left out, unless it stands beside a change or around one.
+Unchanged parts are left out, unless they stand beside a change or around one.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from penstock.engine.graph.nodes import Branch, Sequence, Step
 from penstock.engine.processor.processor import given_options, option_parameters
-from penstock.engine.tracing.display import visible
-from penstock.pictures.labels import merge_words, policy_words, step_words
+from penstock.engine.tracing.display import short, visible
+from penstock.pictures.labels import step_words
 
 if TYPE_CHECKING:
-    import inspect
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
-    from penstock.pictures.diff.entries import Entry
     from penstock.pictures.diff.fields import FieldChange, Json
     from penstock.pictures.diff.union import Line, What
+    from penstock.pictures.scene import Part
 
 SIGNS: dict[What, str] = {"same": " ", "added": "+", "removed": "-", "changed": "~"}
 _LONGEST = 100
@@ -28,7 +26,7 @@ _WIDEST_TITLE = 48
 
 def text_of(names: tuple[str, str], steps: tuple[int, int], tree: Line) -> str:
     """Return the text of a diff."""
-    if not _touched(tree):
+    if not tree.touched:
         return f"no differences between {_named(names[0], steps[0])} and {_named(names[1], steps[1])}"
     rows = list(_rows(tree.inside, 0))
     width = min(_WIDEST_TITLE, max((len(head) for head, notes in rows if notes), default=0))
@@ -44,43 +42,22 @@ def _named(name: str, steps: int) -> str:
 
 def summary(tree: Line) -> str:
     """Return how much was added, removed and changed, in words."""
-    counts: dict[What, int] = dict.fromkeys(("added", "removed", "changed"), 0)
-    for line in every_line(tree):
-        if line.what != "same":
-            counts[line.what] += 1
-    return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
-
-
-def every_line(line: Line) -> Iterator[Line]:
-    """Yield a line and all those below it, from above to below."""
-    waiting = [line]
-    while waiting:
-        one = waiting.pop()
-        yield one
-        waiting.extend(reversed(one.inside))
-
-
-def _touched(line: Line) -> bool:
-    return any(one.what != "same" for one in every_line(line))
+    said = [line.what for line in tree.walk()]
+    return ", ".join(f"{said.count(what)} {what}" for what in ("added", "removed", "changed") if what in said)
 
 
 def _rows(lines: list[Line], depth: int) -> Iterator[tuple[str, str]]:
-    """Yield each row as its head and the words beside it."""
-    shown = _shown([_touched(line) for line in lines])
+    """Yield each row as its head and the words beside it; only parts with a change, and their neighbours."""
+    touched = [line.touched for line in lines]
     left_out = 0
-    for line, visible_here in zip(lines, shown, strict=True):
-        if not visible_here:
-            left_out += sum(1 for one in every_line(line) if one.entry.kind == "step")
-            continue
-        yield from _unchanged(left_out, depth)
-        left_out = 0
-        yield from _row(line, depth)
+    for place, line in enumerate(lines):
+        if any(touched[max(0, place - 1) : place + 2]):
+            yield from _unchanged(left_out, depth)
+            left_out = 0
+            yield from _row(line, depth)
+        else:
+            left_out += sum(1 for one in line.walk() if one.part.step)
     yield from _unchanged(left_out, depth)
-
-
-def _shown(touched: list[bool]) -> list[bool]:
-    """Return which lines are shown: those with a change, and their neighbours."""
-    return [any(touched[max(0, place - 1) : place + 2]) for place in range(len(touched))]
 
 
 def _unchanged(count: int, depth: int) -> Iterator[tuple[str, str]]:
@@ -91,70 +68,56 @@ def _unchanged(count: int, depth: int) -> Iterator[tuple[str, str]]:
 def _row(line: Line, depth: int) -> Iterator[tuple[str, str]]:
     indent = "  " * depth
     sign = SIGNS[line.what]
-    yield f"{sign} {indent}{line.entry.title}", _notes(line.entry) if line.what in ("added", "removed") else ""
-    if line.what == "changed":
-        yield from ((f"~ {indent}    {words}", "") for words in changed_words(line))
-    elif line.what != "same":
-        yield from ((f"{sign} {indent}    {words}", "") for words in _options(line))
-    if line.what != "same" or _touched(line):
+    yield f"{sign} {indent}{_title(line.part)}", _notes(line) if line.what in ("added", "removed") else ""
+    if line.what != "same":
+        words = changed_words(line) if line.what == "changed" else _options(line)
+        yield from ((f"{sign} {indent}    {one}", "") for one in words)
+    if line.touched:
         yield from _rows(line.inside, depth + 1)
     else:
-        steps = sum(1 for one in every_line(line) if one.entry.kind == "step") - (line.entry.kind == "step")
-        yield from _unchanged(steps, depth + 1)
+        yield from _unchanged(sum(1 for one in line.walk() if one.part.step and one is not line), depth + 1)
 
 
-def _notes(entry: Entry) -> str:
-    """Return the properties of an entry in words, without its options."""
-    node = entry.node
-    words: tuple[str, ...] = ()
-    if entry.kind in ("arm", "root"):
-        return ""
-    if isinstance(node, Step):
-        words = step_words(node)
-    elif isinstance(node, Sequence):
-        words = policy_words(node.policy)
-    else:
-        words = (merge_words(node.merge),)
-    if isinstance(node, Branch):
-        words = (
-            "first that holds" if node.match == "first" else "every one that holds",
-            *words,
-            "on_error=block" if node.on_error == "block" else "",
-        )
-    if entry.member is not None and entry.member.after:
-        words = (f"after {value_words(entry.leaves['after'].shown)}", *words)
-    return " · ".join(word for word in words if word)
+def _title(part: Part) -> str:
+    """Return the name of a part, without its properties."""
+    if part.kind == "arm":
+        return part.label
+    own = short(part.id)
+    title = own if part.step else f"workflow {own}" if part.kind == "workflow" else part.kind
+    return title if part.member in ("", part.id) else f"{short(part.member)}: {title}"
+
+
+def _notes(line: Line) -> str:
+    """Return the properties of a part that was added or removed in words, without its options."""
+    part = line.part
+    words = step_words(part.step) if part.step else (*part.notes[:1], *part.merging, *part.notes[1:])
+    after = [f"after {value_words(one.after)}" for one in line.fields if one.name == "after" and part.after]
+    return " · ".join([*after, *words])
 
 
 def _options(line: Line) -> Iterator[str]:
     """Yield the options of a step that was added or removed: those of its constructor that have no default value."""
-    for name, shown in _set_options(line.entry):
-        yield f"{name}: {value_words(shown)}"
+    return (f"{name}: {value_words(value)}" for name, value in _set_options(line))
 
 
-def _given(line: Line) -> Iterator[str]:
-    """Yield the options of a step that is of another class now, as far as only that class has them."""
-    known = line.old.leaves if line.old else {}
-    for name, shown in _set_options(line.entry):
-        if f"options.{name}" not in known:
-            yield f"{name}: (not set) → {value_words(shown)}"
-
-
-def _set_options(entry: Entry) -> Iterator[tuple[str, Json]]:
-    given = given_options(entry.node.processor) if isinstance(entry.node, Step) else {}
-    for name, leaf in entry.leaves.items():
-        option = name.removeprefix("options.")
-        if option != name and option.partition(".")[0] in given:
-            yield option, leaf.shown
+def _set_options(line: Line) -> Iterator[tuple[str, Json]]:
+    """Yield the set options of a step that only one of the workflows has."""
+    given = given_options(line.part.step.processor) if line.part.step else {}
+    side = "before" if line.what == "removed" else "after"
+    for change in line.fields:
+        name = change.name.removeprefix("options.")
+        if change.only == side and name != change.name and name.partition(".")[0] in given:
+            yield name, change.after
 
 
 def changed_words(line: Line) -> list[str]:
-    """Return what differs in one entry, a line each; large values that follow from the options by their names only."""
-    parameters = _parameters(line.entry)
+    """Return the differences of one part, a line each; of large values that follow from its options only the names."""
+    parameters = tuple(option_parameters(line.part.step.processor)) if line.part.step else ()
     said: list[str] = []
     follow: list[str] = []
     if any(one.name == "processor" and not one.hidden for one in line.fields):
-        return [*(field_words(one) for one in line.fields if not one.only), *_given(line)]
+        given = [f"{name}: (not set) → {value_words(value)}" for name, value in _set_options(line)]
+        return [*(field_words(one) for one in line.fields if not one.only), *given]
     for change in line.fields:
         name = change.name.removeprefix("options.")
         if name != change.name and name.partition(".")[0] not in parameters and ("." in name or _is_large(change)):
@@ -169,10 +132,6 @@ def changed_words(line: Line) -> list[str]:
 def _is_large(change: FieldChange) -> bool:
     values = (change.before, change.after)
     return any(isinstance(one, list) and any(isinstance(item, (list, dict)) for item in one) for one in values)
-
-
-def _parameters(entry: Entry) -> Mapping[str, inspect.Parameter]:
-    return option_parameters(entry.node.processor) if isinstance(entry.node, Step) else {}
 
 
 # Fields and values

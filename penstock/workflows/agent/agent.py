@@ -13,7 +13,7 @@ from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.frozen import freeze
 from penstock.engine.values.protocols import Model
 from penstock.models.named import as_model
-from penstock.pictures import render_lists
+from penstock.pictures import render
 from penstock.processors.prompt.trailing_assistant_guard import TrailingAssistantGuard
 from penstock.tools.tool import as_tools
 from penstock.workflows.agent.options import AGENT_OPTIONS, LIST_OPTIONS, RequestOptions, check_names
@@ -229,7 +229,7 @@ class Agent:
         """
         if self._plans is None:
             raise UsageError("a processor list depends on the request context, so it is not known before a request")
-        return render_lists(self.id, self._plans, format, stage, detail, model=self._model_name, trace=trace)
+        return render(self.id, self._plans, format, stage, detail, model=self._model_name, trace=trace)
 
     @property
     def _model_name(self) -> str:

@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
 from penstock.pictures.as_html import page_data
 from penstock.pictures.as_svg import as_svg
 from penstock.pictures.page_marks import PageMarks
+from penstock.pictures.scene import scene_of
 from penstock.pictures.self_contained import PageFile, data_block, json_block, modules_in, shared_modules
 from penstock.workflows.report.kept_rows import KeptRows, Limits, SlowestRows, packed_json
 from penstock.workflows.report.summaries import ReportSource, run_facts
@@ -54,7 +55,7 @@ class ReportRows:
 
         Each process keeps as many traces as the whole report does: no row that is kept there is missing here.
         """
-        marks = PageMarks(workflow.root, self.source.stage)
+        marks = PageMarks(scene_of(workflow.name, workflow.root, self.source.stage))
         room = {True: self.rows, False: self.rows}
         slowest = SlowestRows()
 
@@ -113,21 +114,22 @@ class RunReport:
             seconds: the time that all rows took.
             interrupted: whether the run was stopped before its end.
         """
-        name, root = self._workflow.name, self._workflow.root
+        name = self._workflow.name
+        scene = scene_of(name, self._workflow.root, self._source.stage)
         modules = shared_modules() | modules_in("penstock.workflows.report", "report")
         # Nobody whose text is in the file could know the nonce, for it is made afterwards.
         page = PageFile(
             f"Report: {name}",
             modules,
             "report/report.js",
-            as_svg(name, root, self._source.stage),
+            as_svg(scene),
             secrets.token_hex(16),
         )
         out = self._out
         out.write(page.start())
         rows, slowest, extra = self._rows()
         told = {
-            **page_data(name, root, self._source.stage),
+            **page_data(scene),
             **run_facts(self._source, counts, seconds, interrupted=interrupted),
             "slowest": slowest,
             "rows": rows,

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from penstock import Agent, InputContext, Memory, PIIDetector, Processor, Workflow
 from penstock.engine import Record
 from penstock.engine.processor.stages import STAGES
-from penstock.pictures import lists_of
 from penstock.pictures.layout import picture_of
+from penstock.pictures.scene import scene_of_lists
 from penstock.testing import InMemoryStorage, ScriptedModel
 from tests.laws import examples
 from tests.pictures.soundness import assert_sound_picture
@@ -213,7 +213,7 @@ def test_nothing_is_in_the_way_in_the_picture_of_an_agent(stage: str | None, det
     """As in that of a workflow."""
     agent = support()
     assert agent.plans is not None
-    assert_sound_picture(picture_of(agent.id, lists_of(agent.plans, stage, "scripted"), stage, detail))
+    assert_sound_picture(picture_of(scene_of_lists(agent.id, agent.plans, stage, detail, "scripted")))
 
 
 def test_a_notebook_shows_the_picture_of_an_agent() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from penstock.engine.graph.nodes import Sequence, resolve
 from penstock.engine.workflow import Workflow
-from penstock.pictures import lists_of
+from penstock.pictures.scene import scene_of, scene_of_lists
 from penstock.workflows.loading import load_workflow_or_agent
 from penstock.workflows.studio.worker.changes import changed_agent, changed_workflow
 from penstock.workflows.studio.worker.constructor_arguments import record_agents
@@ -15,6 +15,7 @@ from penstock.workflows.studio.worker.constructor_arguments import record_agents
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from penstock.pictures.scene import Scene
     from penstock.workflows.agent import Agent
     from penstock.workflows.studio.protocol import Json
 
@@ -48,12 +49,12 @@ class Loaded:
         plans = self.target.plans
         return Sequence() if plans is None else plans.resolved
 
-    def drawn_root(self, stage: str | None) -> Sequence | None:
-        """Return the graph as a picture shows it, of all stages or of one; None if it is not known."""
+    def scene(self, stage: str | None) -> Scene | None:
+        """Return the scene of all stages or of one; None for an agent whose lists depend on the request."""
         if isinstance(self.target, Workflow):
-            return self.target.root
+            return scene_of(self.name, self.target.root, stage)
         plans = self.target.plans
-        return None if plans is None else lists_of(plans, stage, "model")
+        return None if plans is None else scene_of_lists(self.name, plans, stage)
 
     def changed(self, changes: Mapping[str, Any]) -> Loaded:
         """Return it with changed options.

@@ -52,7 +52,7 @@ def with_marks(made: Json, loaded: Loaded) -> Json:
     stages = dict.fromkeys(span.stage for span in trace.spans if span.kind == "stage")
     marks: Json = {}
     for stage in (None, *stages):
-        root = loaded.drawn_root(stage)
-        if root is not None:
-            marks[stage or ""] = PageMarks(root, stage).of(trace)
+        scene = loaded.scene(stage)
+        if scene is not None:
+            marks[stage or ""] = PageMarks(scene).of(trace)
     return {**made, "marks": marks}
