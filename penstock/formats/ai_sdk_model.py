@@ -7,65 +7,43 @@ is written, each of its steps becomes a message, followed by one tool message wi
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.engine.values.frozen import EMPTY, thaw
 from penstock.engine.values.messages import (
     ROLES,
     AudioPart,
-    DataPart,
     FilePart,
     ImagePart,
     Message,
     ReasoningPart,
-    SourcePart,
-    StepStartPart,
     TextPart,
     ToolPart,
-    UnknownPart,
 )
+from penstock.formats import blocks, parts as shared, wire
 from penstock.formats.ai_sdk_parts import OPTIONS, read_metadata, write_metadata
-from penstock.formats.parts import (
-    as_json,
-    as_url,
-    has_scheme,
-    is_finished,
-    steps,
-    with_answers,
-)
-from penstock.formats.wire import (
-    SPOKEN_PARTS,
-    Json,
-    Value,
-    expect_array,
-    expect_object,
-    expect_role,
-    expect_text,
-    foreign,
-    is_array,
-    is_object,
-    maybe_text,
-    named,
-    notes_of,
-    read_each,
-    refuse_without_content,
-    unknown_keys,
-    with_notes,
-    with_unknown_keys,
-    without_empty,
-)
+from penstock.formats.blocks import is_finished, was_empty, with_unknown_keys
+from penstock.formats.shape import foreign, notes_of, result_notes
+from penstock.formats.wire import with_notes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from penstock.engine.values.messages import Part, ToolState
-
+    from penstock.formats.blocks import Reader
+    from penstock.formats.parts import Media
+    from penstock.formats.shape import Shape
+    from penstock.formats.wire import Json, Value
 
 __all__ = ["FORMAT", "LEAVES_OUT", "read", "write"]
 
 FORMAT = "ai-sdk-model"
 LEAVES_OUT = frozenset({"source", "data", "step-start"})
 """The kinds of parts for which the format has no place."""
+
+
+# Content
 
 _TEXT_KEYS = frozenset({"type", "text"})
 _TYPE_KEYS = ("mediaType", "mimeType")
@@ -74,82 +52,54 @@ _ANY_TYPE: dict[type[Part], str] = {AudioPart: "audio/*", FilePart: "application
 
 
 def _read_text(item: Json, place: str) -> Part:
-    return TextPart(expect_text(item, "text", place), read_metadata(item, FORMAT, _TEXT_KEYS, key=OPTIONS))
+    make = TextPart if item["type"] == "text" else ReasoningPart
+    return make(wire.expect_text(item, "text", place), read_metadata(item, FORMAT, _TEXT_KEYS, key=OPTIONS))
 
 
-def _read_reasoning(item: Json, place: str) -> Part:
-    return ReasoningPart(expect_text(item, "text", place), read_metadata(item, FORMAT, _TEXT_KEYS, key=OPTIONS))
-
-
-def _read_image(item: Json, place: str) -> Part:
-    found = _read_media(item, place)
-    if found is None:
-        return UnknownPart(item)
-    url, data, media_type, metadata = found
-    return ImagePart(url, data, media_type, metadata)
-
-
-def _read_file(item: Json, place: str) -> Part:
-    found = _read_media(item, place)
-    if found is None:
-        return UnknownPart(item)
-    url, data, media_type, metadata = found
-    return FilePart(data, url, None, media_type, maybe_text(item, "filename", place), metadata)
-
-
-def _read_media(item: Json, place: str) -> tuple[str | None, str | None, str | None, Json] | None:
-    """Return URL, data, media type and metadata; None for content that is not a text (bytes, an object)."""
-    key = _CONTENT_KEYS[item["type"]]
+def _read_media(item: Json, place: str) -> Part | None:
+    """Read an image or a file; one whose content is no text (bytes, an object) stays as it is."""
+    kind = item["type"]
+    key = _CONTENT_KEYS[kind]
     content = item.get(key)
     if not isinstance(content, str):
         return None
     old = item.get(_TYPE_KEYS[0]) is None and item.get(_TYPE_KEYS[1]) is not None
-    type_key = _TYPE_KEYS[old]
-    named = {"filename"} if item["type"] == "file" else set[str]()
-    rest = {name: value for name, value in item.items() if value is None or name not in {"type", key, type_key, *named}}
-    metadata = read_metadata(rest, FORMAT, (), {"kind": item["type"], "old": old or None}, OPTIONS)
-    url, data = (content, None) if has_scheme(content) else (None, content)
-    return url, data, maybe_text(item, type_key, place), metadata
+    known = {"type", key, _TYPE_KEYS[old], *(("filename",) if kind == "file" else ())}
+    rest = {name: value for name, value in item.items() if value is None or name not in known}
+    metadata = read_metadata(rest, FORMAT, (), {"kind": kind, "old": old or None}, OPTIONS)
+    url, data = (content, None) if shared.has_scheme(content) else (None, content)
+    media_type = wire.maybe_text(item, _TYPE_KEYS[old], place)
+    if kind == "image":
+        return ImagePart(url, data, media_type, metadata)
+    return FilePart(data, url, None, media_type, wire.maybe_text(item, "filename", place), metadata)
 
 
-READERS: dict[str, Callable[[Json, str], Part]] = {
-    "text": _read_text,
-    "reasoning": _read_reasoning,
-    "image": _read_image,
-    "file": _read_file,
-}
-"""The function that reads a part of the content, by its type."""
-
-
-def write_content(part: Part) -> Json:
-    """Return the content part for a text, reasoning, an image, a sound, a file or an unknown part."""
+def _write_content_part(part: Part) -> Json:
     if isinstance(part, (TextPart, ReasoningPart)):
         return write_metadata({"type": part.type, "text": part.text}, part, FORMAT, _TEXT_KEYS, OPTIONS)
     if isinstance(part, (ImagePart, AudioPart, FilePart)):
         return _write_media(part)
-    raw: Json = thaw(part.raw) if isinstance(part, UnknownPart) else {}
-    return raw
+    return blocks.raw_of(part)
 
 
-def _write_media(part: ImagePart | AudioPart | FilePart) -> Json:
+def _write_media(part: Media) -> Json:
     notes = notes_of(part, FORMAT)
     kind = "image" if isinstance(part, ImagePart) else "file"
     key, type_key = _CONTENT_KEYS[kind], _TYPE_KEYS[bool(notes.get("old"))]
-    content: Value = part.data if part.data is not None else as_url(part, "")
-    body: Json = {"type": kind, key: content or ""}
-    media_type = part.media_type
-    if media_type is None and notes.get("kind") != kind:
-        media_type = _ANY_TYPE.get(type(part))
-    if media_type is not None:
-        body[type_key] = media_type
-    if isinstance(part, FilePart) and part.name is not None:
-        body["filename"] = part.name
+    content = part.data if part.data is not None else shared.as_url(part, "")
+    usual = None if notes.get("kind") == kind else _ANY_TYPE.get(type(part))
+    given = {
+        type_key: usual if part.media_type is None else part.media_type,
+        "filename": part.name if isinstance(part, FilePart) else None,
+    }
     known = {"type", key, type_key, *(("filename",) if kind == "file" else ())}
-    return write_metadata(body, part, FORMAT, known, OPTIONS)
+    return write_metadata({"type": kind, key: content or "", **wire.without_none(given)}, part, FORMAT, known, OPTIONS)
 
 
-CALL = "tool-call"
-RESULTS = ("tool-result", "tool-error")
+# Calls
+
+_CALL = "tool-call"
+_RESULTS = ("tool-result", "tool-error")
 _SAID_KEYS = ("output", "result", "error")
 """The keys for a tool's output, the current one first."""
 
@@ -159,27 +109,18 @@ _ERRORS = ("error-text", "error-json")
 _VENDOR, _COPY = "mastra", "modelOutput"
 
 
-# Calls
-
-
-def read_call(item: Json, place: str) -> ToolPart:
-    """Return the part of a ``tool-call``.
-
-    Raises:
-        MessageError: it is malformed.
-    """
+def _read_call(item: Json, place: str) -> ToolPart:
     key = "args" if "args" in item and "input" not in item else "input"
     notes = {"arguments": "args" if key == "args" else None if key in item else "absent"}
     metadata = read_metadata(item, FORMAT, {*_CALL_KEYS, key}, notes, OPTIONS)
-    call_id, name = (expect_text(item, name, place) for name in ("toolCallId", "toolName"))
+    call_id, name = (wire.expect_text(item, name, place) for name in ("toolCallId", "toolName"))
     return ToolPart(call_id, name, item.get(key, EMPTY), metadata=metadata)
 
 
-def write_call(part: ToolPart) -> Json:
-    """Return the ``tool-call`` of a part."""
+def _write_call(part: ToolPart) -> Json:
     said = notes_of(part, FORMAT).get("arguments")
     key = "args" if said == "args" else "input"
-    body: Json = {"type": CALL, "toolCallId": part.call_id, "toolName": part.name}
+    body: Json = {"type": _CALL, "toolCallId": part.call_id, "toolName": part.name}
     if said != "absent" or part.arguments != {}:
         body[key] = thaw(part.arguments)
     return write_metadata(body, part, FORMAT, {*_CALL_KEYS, key}, OPTIONS)
@@ -188,16 +129,12 @@ def write_call(part: ToolPart) -> Json:
 # Results
 
 
-def read_result(item: Json, place: str, *, alone: bool) -> ToolPart:
-    """Return the part of a ``tool-result`` or ``tool-error``. ``alone``: it is among an assistant's content.
-
-    Raises:
-        MessageError: it is malformed.
-    """
+def _read_result(item: Json, place: str, *, alone: bool) -> ToolPart:
+    """Return the part of a ``tool-result`` or ``tool-error``. ``alone``: it is among an assistant's content."""
     key = next((key for key in _SAID_KEYS if key in item), _SAID_KEYS[0])
     state, result, error, shape = _read_output(item, key)
     notes: Json = {
-        "type": item["type"] if item["type"] != RESULTS[0] else None,
+        "type": item["type"] if item["type"] != _RESULTS[0] else None,
         "key": None if key == "output" else key,
         "name": None if item.get("toolName") is not None else "absent",
         **shape,
@@ -206,9 +143,9 @@ def read_result(item: Json, place: str, *, alone: bool) -> ToolPart:
     rest = {name: given for name, given in item.items() if name not in known or (given is None and name == "toolName")}
     metadata = read_metadata(rest, FORMAT, (), {"alone": alone or None}, OPTIONS)
     metadata = _without_copy(metadata, item.get(key), notes)
-    own = metadata.get(FORMAT)
-    metadata = with_notes(FORMAT, {**(own if is_object(own) else {}), "result": without_empty(notes)}, metadata)
-    call_id, name = expect_text(item, "toolCallId", place), maybe_text(item, "toolName", place)
+    own = metadata.get(FORMAT, {})
+    metadata = with_notes(FORMAT, {**own, "result": wire.without_empty(notes)}, metadata)
+    call_id, name = wire.expect_text(item, "toolCallId", place), wire.maybe_text(item, "toolName", place)
     return ToolPart(call_id, name or "", EMPTY, state, result, error, metadata)
 
 
@@ -222,9 +159,9 @@ def _read_output(item: Json, key: str) -> tuple[ToolState, Value, str | None, Js
             return "result", value, None, {"shape": "bare"}
         error, is_json = _as_error(value)
         return "error", None, error, {"shape": "flagged" if key == "result" else "bare", "json": is_json}
-    kind = value.get("type") if is_object(value) else None
-    inner = unknown_keys(value, _OUTPUT_KEYS, _OUTPUT_KEYS) if is_object(value) else {}
-    if is_object(value) and "value" in value and _is_usual(kind, value["value"]):
+    kind = value.get("type") if wire.is_object(value) else None
+    inner = wire.unknown_keys(value, _OUTPUT_KEYS, _OUTPUT_KEYS) if wire.is_object(value) else {}
+    if wire.is_object(value) and "value" in value and _is_usual(kind, value["value"]):
         if kind in _ERRORS:
             error, is_json = _as_error(value["value"])
             odd = kind if kind == "error-json" and not is_json else None
@@ -239,28 +176,26 @@ def _is_usual(kind: Value, value: Value) -> bool:
     """Return whether an output of that kind may hold such a value."""
     if kind in ("text", "error-text"):
         return isinstance(value, str)
-    return is_array(value) if kind == "content" else kind in ("json", "error-json")
+    return wire.is_array(value) if kind == "content" else kind in ("json", "error-json")
 
 
 def _as_error(value: Value) -> tuple[str, bool | None]:
     """Return an error as text, and whether it was a JSON value."""
-    return (value, None) if isinstance(value, str) else (as_json(value), True)
+    return (value, None) if isinstance(value, str) else (shared.as_json(value), True)
 
 
 def _without_copy(metadata: Json, output: Value, notes: Json) -> Json:
     """Return the metadata with a vendor's copy of the output reduced to a mark, since guards do not read the copy."""
     vendor = metadata.get(_VENDOR)
-    if not is_object(vendor) or vendor.get(_COPY) is None or vendor[_COPY] != output:
+    if not wire.is_object(vendor) or vendor.get(_COPY) is None or vendor[_COPY] != output:
         return metadata
     notes["copy"] = True
     return {**metadata, _VENDOR: {**vendor, _COPY: True}}
 
 
-def write_result(part: ToolPart) -> Json:
-    """Return the ``tool-result`` of a part."""
-    own = notes_of(part, FORMAT)
-    notes: Json = own["result"] if is_object(own.get("result")) else {}
-    kind = RESULTS[1] if notes.get("type") == RESULTS[1] else RESULTS[0]
+def _write_result(part: ToolPart) -> Json:
+    notes = result_notes(part, FORMAT)
+    kind = _RESULTS[1] if notes.get("type") == _RESULTS[1] else _RESULTS[0]
     body: Json = {"type": kind, "toolCallId": part.call_id}
     if part.name or notes.get("name") != "absent":
         body["toolName"] = part.name
@@ -271,7 +206,7 @@ def write_result(part: ToolPart) -> Json:
     return _with_copy(write_metadata(body, part, FORMAT, known, OPTIONS), part, notes)
 
 
-def _write_output(part: ToolPart, notes: Json) -> Json:
+def _write_output(part: ToolPart, notes: Shape) -> Json:
     """Return the tool's output in the shape in which it was read if that still fits, else in the current one."""
     shape, key = notes.get("shape"), notes.get("key")
     failed = part.state == "error"
@@ -291,12 +226,12 @@ def _write_output(part: ToolPart, notes: Json) -> Json:
 def _output_type(part: ToolPart, value: Value, shape: Value) -> str:
     if part.state == "error":
         return _ERRORS[not isinstance(value, str) or shape == "error-json"]
-    if shape == "content" and is_array(value):
+    if shape == "content" and wire.is_array(value):
         return "content"
     return "text" if isinstance(value, str) and shape != "json" else "json"
 
 
-def _error_value(part: ToolPart, notes: Json) -> Value:
+def _error_value(part: ToolPart, notes: Shape) -> Value:
     """Return the error as text, or as the JSON value that it was, if it still is one."""
     if notes.get("json"):
         try:
@@ -306,16 +241,17 @@ def _error_value(part: ToolPart, notes: Json) -> Value:
     return part.error or ""
 
 
-def _with_copy(body: Json, part: ToolPart, notes: Json) -> Json:
+def _with_copy(body: Json, part: ToolPart, notes: Shape) -> Json:
     """Return the wire object with the vendor's copy of the output made anew."""
     vendor = foreign(part, FORMAT).get(_VENDOR)
-    if not notes.get("copy") or not is_object(vendor) or vendor.get(_COPY) is not True:
+    if not notes.get("copy") or not wire.is_object(vendor) or vendor.get(_COPY) is not True:
         return body
     said = next((body[key] for key in _SAID_KEYS if key in body), None)
     return {**body, OPTIONS: {**body[OPTIONS], _VENDOR: {**vendor, _COPY: said}}}
 
 
-_LEFT_OUT = (SourcePart, DataPart, StepStartPart)
+# Messages
+
 _KEYS = frozenset({"role", "name", "id", "content"})
 
 
@@ -325,50 +261,39 @@ def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tup
     Raises:
         MessageError: one is malformed; its place is named.
     """
-    return named(read_each(items, place, start, _read_message))
+    return wire.named(wire.read_each(items, place, start, _read_message))
 
 
 def _read_message(value: Value, place: str) -> Iterable[Message]:
-    item = expect_object(value, place, "a model message")
-    role = expect_role(item, place, ROLES)
+    item = wire.expect_object(value, place, "a model message")
+    role = wire.expect_role(item, place, ROLES)
     given = item.get("content")
-    message_id = maybe_text(item, "id", place) or ""
+    message_id = wire.maybe_text(item, "id", place) or ""
     notes: Json = {
         "id": message_id or None,
-        "content": _shape_of(item),
-        "extra": unknown_keys(item, _KEYS, {"role", *(() if given is None else ("content",))}),
+        "content": "absent" if "content" not in item else "str" if isinstance(given, str) else "parts",
+        "extra": wire.unknown_keys(item, _KEYS, {"role", *(() if given is None else ("content",))}),
     }
-    parts = _read_content(given, role, f"{place}.content")
-    refuse_without_content(item, place, parts, notes["extra"])
-    name = maybe_text(item, "name", place) or None
-    made = Message(role, parts, id=message_id, metadata=with_notes(FORMAT, notes), name=name)  # type: ignore[arg-type]
-    return [made]
+    parts = blocks.read_content(given, f"{place}.content", partial(_read_part, role=role))
+    wire.refuse_without_content(item, place, parts, notes["extra"])
+    name = wire.maybe_text(item, "name", place) or None
+    metadata = with_notes(FORMAT, notes)
+    return [Message(role, tuple(parts), id=message_id, metadata=metadata, name=name)]  # type: ignore[arg-type]
 
 
-def _shape_of(item: Json) -> str:
-    if "content" not in item:
-        return "absent"
-    return "str" if isinstance(item["content"], str) else "parts"
+def _read_part(value: Value, place: str, role: str) -> Part:
+    if wire.is_object(value) and value.get("type") in _RESULTS:
+        return _read_result(value, place, alone=role != "tool")
+    return blocks.read_block(value, place, _READERS)
 
 
-def _read_content(value: Value, role: str, place: str) -> tuple[Part, ...]:
-    if value is None or value == "":
-        return ()
-    if isinstance(value, str):
-        return (TextPart(value),)
-    items = expect_array(value, place, "a str or a list of content parts")
-    return tuple(_read_part(item, role, f"{place}[{index}]") for index, item in enumerate(items))
-
-
-def _read_part(value: Value, role: str, place: str) -> Part:
-    item = expect_object(value, place, "an object with a type")
-    kind = expect_text(item, "type", place)
-    if kind == CALL:
-        return read_call(item, place)
-    if kind in RESULTS:
-        return read_result(item, place, alone=role != "tool")
-    reader = READERS.get(kind)
-    return UnknownPart(item) if reader is None else reader(item, place)
+_READERS: dict[str, Reader] = {
+    "text": _read_text,
+    "reasoning": _read_text,
+    "image": _read_media,
+    "file": _read_media,
+    _CALL: _read_call,
+}
 
 
 def write(messages: Iterable[Message]) -> list[Json]:
@@ -380,63 +305,40 @@ def write(messages: Iterable[Message]) -> list[Json]:
     return [item for message in messages for item in _write_message(message)]
 
 
-def _write_message(message: Message) -> list[Json]:
-    notes = notes_of(message, FORMAT)
-    made: list[Json] = []
-    whole = with_answers(message.parts, FORMAT)
-    cut = steps(whole, lambda part: isinstance(part, (*SPOKEN_PARTS, UnknownPart)), _is_answered)
-    if message.role != "assistant":
-        cut = [list(message.parts)]
-    for step in cut:
-        parts = [part for part in step if not isinstance(part, _LEFT_OUT)]
-        if parts or (len(cut) == 1 and (notes or not step)):
-            made.append(_write_step(message, parts, notes))
-            made += _write_answers(message.role, parts)
-            notes = {}
-    return made
-
-
-def _is_alone(part: Part) -> bool:
-    """Return whether it is a result by itself among an assistant's content, as providers' own tools have it."""
-    return isinstance(part, ToolPart) and bool(notes_of(part, FORMAT).get("alone"))
+def _write_message(message: Message) -> Iterator[Json]:
+    whole = blocks.with_answers(message.parts, FORMAT)
+    cut = blocks.steps(whole, _is_answered) if message.role == "assistant" else None
+    for parts, notes in blocks.written_steps(message, FORMAT, LEAVES_OUT, cut):
+        yield _write_step(message, parts, notes)
+        results = [] if message.role == "tool" else blocks.tools(parts, _is_answered)
+        if results:
+            yield {"role": "tool", "content": [_write_result(part) for part in results]}
 
 
 def _is_answered(part: Part) -> bool:
-    """Return whether it is a call whose result is written after it."""
-    return is_finished(part) and not _is_alone(part)
+    """Return whether it is a call whose result is written after it: not one by itself among an assistant's content."""
+    return is_finished(part) and not notes_of(part, FORMAT).get("alone")
 
 
-def _write_answers(role: str, parts: Sequence[Part]) -> list[Json]:
-    if role == "tool":
-        return []
-    results = [write_result(part) for part in parts if isinstance(part, ToolPart) and _is_answered(part)]
-    return [{"role": "tool", "content": results}] if results else []
-
-
-def _write_step(message: Message, parts: Sequence[Part], notes: Json) -> Json:
-    body: Json = {"role": message.role}
-    if message.name is not None:
-        body["name"] = message.name
-    if isinstance(notes.get("id"), str):
-        body["id"] = notes["id"]
-    body.update(_write_content(message.role, parts, notes))
+def _write_step(message: Message, parts: Sequence[Part], notes: Shape) -> Json:
+    body: Json = {"role": message.role, **({} if message.name is None else {"name": message.name})}
+    body |= {**blocks.own_id(notes), **_write_content(message.role, parts, notes)}
     return with_unknown_keys(body, notes, _KEYS)
 
 
-def _write_content(role: str, parts: Sequence[Part], notes: Json) -> Json:
+def _write_content(role: str, parts: Sequence[Part], notes: Shape) -> Json:
     """Return the content: a str for a system message and for content that was received as one, else a list."""
-    extra, shape = notes.get("extra"), notes.get("content", "str" if role == "system" else "parts")
-    if not parts and (shape == "absent" or (is_object(extra) and "content" in extra)):
+    if not parts and was_empty(notes, "content"):
         return {}
     own = role == "system" and "content" not in notes
     texts = [part for part in parts if isinstance(part, TextPart) and (own or not part.metadata)]
-    if shape == "str" and len(texts) == len(parts):
+    if (own or notes.get("content") == "str") and len(texts) == len(parts):
         return {"content": "\n".join(part.text for part in texts)}
     return {"content": [_write_part(part, role) for part in parts]}
 
 
 def _write_part(part: Part, role: str) -> Json:
     if not isinstance(part, ToolPart):
-        return write_content(part)
-    is_result = is_finished(part) and (role == "tool" or _is_alone(part))
-    return write_result(part) if is_result else write_call(part)
+        return _write_content_part(part)
+    is_result = is_finished(part) and (role == "tool" or not _is_answered(part))
+    return _write_result(part) if is_result else _write_call(part)

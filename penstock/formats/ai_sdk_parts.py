@@ -12,6 +12,7 @@ model messages. What other formats noted is written there too, under their names
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.engine.values.frozen import EMPTY, FrozenDict, thaw
@@ -27,36 +28,19 @@ from penstock.engine.values.messages import (
     ToolPart,
     UnknownPart,
 )
-from penstock.formats.parts import as_url, folded, has_scheme, with_answers
-from penstock.formats.wire import (
-    Json,
-    Value,
-    array_in,
-    copied,
-    cut,
-    expect_array,
-    expect_object,
-    expect_text,
-    foreign,
-    is_array,
-    is_empty,
-    is_object,
-    maybe_text,
-    notes_of,
-    read_time,
-    rule_of,
-    unknown_keys,
-    with_notes,
-    with_unknown_keys,
-    write_time,
-)
+from penstock.formats import blocks, parts as shared, wire
+from penstock.formats.blocks import with_unknown_keys
+from penstock.formats.shape import foreign, notes_of
+from penstock.formats.wire import is_array, is_empty, is_object, with_notes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from penstock.engine.values.messages import Message, Part, ToolState
-
+    from penstock.formats.parts import Media
+    from penstock.formats.shape import Shape
+    from penstock.formats.wire import Json, Value
 
 STORED = "stored"
 PROVIDER = "providerMetadata"
@@ -68,7 +52,7 @@ _CHAT_FORMATS = frozenset({"openai-chat", "openai-responses"})
 def read_metadata(item: Json, fmt: str, known: Collection[str], notes: Json | None = None, key: str = PROVIDER) -> Json:
     """Return a part's metadata: that of ``providerMetadata``, and notes on data for which Penstock has no field."""
     given = item.get(key)
-    extra = unknown_keys(item, {*known, key}, known)
+    extra = wire.unknown_keys(item, {*known, key}, known)
     if is_object(given) and given and fmt not in given:
         return with_notes(fmt, {**(notes or {}), "extra": extra}, given)
     return with_notes(fmt, {**(notes or {}), "extra": extra, "metadata": None if is_empty(given) else given})
@@ -83,47 +67,27 @@ def write_metadata(body: Json, value: Message | Part, fmt: str, known: Collectio
     return with_unknown_keys(body, notes, {*known, key})
 
 
-def read_unknown(item: Json) -> UnknownPart:
-    """Return the part unchanged, without other formats' notes about it."""
-    given = item.get(PROVIDER)
-    if is_object(given) and not _CHAT_FORMATS.isdisjoint(given):
-        return UnknownPart({key: value for key, value in item.items() if key != PROVIDER}, given)
-    return UnknownPart(item)
-
-
-def write_unknown(part: UnknownPart, fmt: str) -> Json:
-    """Return the part unchanged, with other formats' notes about it."""
-    raw: Value = thaw(part.raw)
-    noted = foreign(part, fmt)
-    made: Json = {**raw, PROVIDER: noted} if noted and is_object(raw) and PROVIDER not in raw else raw
-    return made
-
+# Reasoning
 
 _FIELDS = ("text", "reasoning")
 _KEYS = frozenset({"type", "details", *_FIELDS})
 
 
-def read_reasoning(item: Json, place: str, fmt: str) -> ReasoningPart:
-    """Return the part.
-
-    Raises:
-        MessageError: it has no text at all.
-    """
+def _read_reasoning(item: Json, place: str, fmt: str) -> ReasoningPart:
     fields = [key for key in _FIELDS if isinstance(item.get(key), str)]
     details: Value = item.get("details")
     pieces = [detail["text"] for detail in details if _is_piece(detail)] if is_array(details) else []
     if not fields and not is_array(details):
-        expect_text(item, _FIELDS[0], place)
+        wire.expect_text(item, _FIELDS[0], place)
     said: list[str] = [item[key] for key in fields]
     copy = len(said) == 1 and bool(pieces) and "".join(pieces) == said[0]
     handled = {"type", *fields, *(("details",) if is_array(details) else ())}
+    lengths = [len(piece) for piece in (pieces if copy else [*said, *pieces])]
     notes: Json = {
         "fields": fields if fields != ["text"] or fmt == STORED else None,
         "details": [_without_text(detail) for detail in details] if is_array(details) else None,
         "copy": True if copy else None,
-        "lengths": [len(piece) for piece in (pieces if copy else [*said, *pieces])]
-        if pieces or len(said) > 1
-        else None,
+        "lengths": lengths if pieces or len(said) > 1 else None,
     }
     rest = {key: value for key, value in item.items() if key not in handled}
     return ReasoningPart("".join(said if copy else [*said, *pieces]), read_metadata(rest, fmt, (), notes))
@@ -145,17 +109,17 @@ def _raw(detail: Value) -> Value:
     return None if _is_piece(detail) else detail
 
 
-def write_reasoning(part: ReasoningPart, fmt: str) -> Json:
+def _write_reasoning(part: ReasoningPart, fmt: str) -> Json:
     """Return the part in the shape in which it was read, or else in the current one."""
-    notes = notes_of(part, fmt)
+    notes: Shape = notes_of(part, fmt)
     if fmt == STORED and fmt not in part.metadata:
         notes = {"fields": ["reasoning"], "details": [{"piece": {"type": "text"}}], "copy": True, "lengths": []}
-    given: Value = notes.get("fields")
-    fields = [key for key in _FIELDS if key in given] if is_array(given) else ["text"]
-    details = [detail for detail in array_in(notes, "details") if is_object(detail)]
+    given = notes.get("fields", ["text"])
+    fields = [key for key in _FIELDS if key in given]
+    details: list[Json] = list(filter(is_object, notes.get("details", ())))
     count = sum("piece" in detail for detail in details)
     copy = bool(notes.get("copy"))
-    texts = cut(part.text, array_in(notes, "lengths"), count + (0 if copy else len(fields)))
+    texts = wire.cut(part.text, notes.get("lengths", ()), count + (0 if copy else len(fields)))
     body: Json = {"type": "reasoning"}
     for key in fields:
         body[key] = part.text if copy or not texts else texts.pop(0)
@@ -191,10 +155,10 @@ class CallShape:
         return next(word for word, meant in self.states.items() if meant == state)
 
 
-INVOCATION_SHAPE = CallShape(
+_INVOCATION = CallShape(
     "args", "result", {"partial-call": "partial", "call": "call", "result": "result", "output-error": "error"}
 )
-UI_SHAPE = CallShape(
+_UI = CallShape(
     "input",
     "output",
     {
@@ -210,22 +174,18 @@ UI_SHAPE = CallShape(
 _PREFIX = "tool-"
 
 
-def read_tool(item: Json, place: str, fmt: str) -> ToolPart:
-    """Return the part for any of the three shapes.
-
-    Raises:
-        MessageError: it is malformed.
-    """
+def _read_tool(item: Json, place: str, fmt: str) -> ToolPart:
+    """Return the part for any of the three shapes."""
     kind = item["type"]
     if kind == "tool-invocation" and "toolCallId" not in item:
-        invocation = expect_object(item.get("toolInvocation"), f"{place}.toolInvocation")
-        part = read_invocation(invocation, f"{place}.toolInvocation", fmt)
+        invocation = wire.expect_object(item.get("toolInvocation"), f"{place}.toolInvocation")
+        part = _read_invocation(invocation, f"{place}.toolInvocation", fmt)
         metadata = read_metadata(item, fmt, {"type", "toolInvocation"}, {"shape": "invocation"})
         return _with_notes(part, metadata, fmt)
     dynamic = kind == "dynamic-tool"
-    name = expect_text(item, "toolName", place) if dynamic else kind.removeprefix(_PREFIX)
-    known = UI_SHAPE.keys | {"type", "toolName"} if dynamic else UI_SHAPE.keys | {"type"}
-    part = _read_call(item, place, UI_SHAPE, name, fmt)
+    name = wire.expect_text(item, "toolName", place) if dynamic else kind.removeprefix(_PREFIX)
+    known = _UI.keys | {"type", "toolName"} if dynamic else _UI.keys | {"type"}
+    part = _read_call(item, place, _UI, name, fmt)
     notes: Json = {"shape": "dynamic" if dynamic else "named"}
     return _with_notes(part, read_metadata(item, fmt, known, notes, CALL_PROVIDER), fmt)
 
@@ -236,21 +196,17 @@ def _with_notes(part: ToolPart, metadata: Json, fmt: str) -> ToolPart:
     return replace(part, metadata=with_notes(fmt, notes, {**metadata}))
 
 
-def read_invocation(body: Json, place: str, fmt: str) -> ToolPart:
-    """Return the part for a ``toolInvocation`` object, its unknown keys noted as the inner ones.
-
-    Raises:
-        MessageError: it is malformed.
-    """
-    part = _read_call(body, place, INVOCATION_SHAPE, expect_text(body, "toolName", place), fmt)
-    known = INVOCATION_SHAPE.keys | {"toolName"}
-    return replace(part, metadata=with_notes(fmt, {**notes_of(part, fmt), "inner": unknown_keys(body, known, known)}))
+def _read_invocation(body: Json, place: str, fmt: str) -> ToolPart:
+    """Return the part for a ``toolInvocation`` object, its unknown keys noted as the inner ones."""
+    part = _read_call(body, place, _INVOCATION, wire.expect_text(body, "toolName", place), fmt)
+    known = _INVOCATION.keys | {"toolName"}
+    return _with_notes(part, with_notes(fmt, {"inner": wire.unknown_keys(body, known, known)}), fmt)
 
 
 def _read_call(body: Json, place: str, shape: CallShape, name: str, fmt: str) -> ToolPart:
-    said = expect_text(body, "state", place)
+    said = wire.expect_text(body, "state", place)
     state = shape.states.get(said, "call")
-    error = maybe_text(body, "errorText", place)
+    error = wire.maybe_text(body, "errorText", place)
     result = body.get(shape.result)
     notes = {
         "state": said if said != shape.usual_word(state) else None,
@@ -258,15 +214,8 @@ def _read_call(body: Json, place: str, shape: CallShape, name: str, fmt: str) ->
         "result": _oddity(body, shape.result, state),
         "error": "null" if error is None and "errorText" in body else None,
     }
-    return ToolPart(
-        expect_text(body, "toolCallId", place),
-        name,
-        body.get(shape.arguments, EMPTY),
-        state,
-        result,
-        error,
-        with_notes(fmt, notes),
-    )
+    call_id, arguments = wire.expect_text(body, "toolCallId", place), body.get(shape.arguments, EMPTY)
+    return ToolPart(call_id, name, arguments, state, result, error, with_notes(fmt, notes))
 
 
 def _oddity(body: Json, key: str, state: ToolState) -> str | None:
@@ -276,32 +225,30 @@ def _oddity(body: Json, key: str, state: ToolState) -> str | None:
     return "null" if key in body else "absent"
 
 
-def write_tool(part: ToolPart, fmt: str, usual: str) -> Json:
-    """Return the part in the shape that it was read in, else in the usual one: invocation, named or dynamic."""
-    shape = notes_of(part, fmt).get("shape")
-    if shape not in ("invocation", "named", "dynamic"):
-        shape = usual
-    if shape == "invocation":
-        body: Json = {"type": "tool-invocation", "toolInvocation": write_invocation(part, fmt)}
+def _write_tool(part: ToolPart, fmt: str) -> Json:
+    """Return the part in the shape that it was read in, else in that which the format uses today."""
+    notes = notes_of(part, fmt)
+    shape = notes.get("shape")
+    if shape == "invocation" or (fmt == STORED and shape not in ("named", "dynamic")):
+        body: Json = {"type": "tool-invocation", "toolInvocation": _write_invocation(part, notes)}
         return write_metadata(body, part, fmt, {"type", "toolInvocation"}, PROVIDER)
-    kind: Json = {"type": f"{_PREFIX}{part.name}"}
+    kind = {"type": f"{_PREFIX}{part.name}"}
     if shape == "dynamic":
         kind = {"type": "dynamic-tool", "toolName": part.name}
-    body = {**kind, **_write_call(part, UI_SHAPE, notes_of(part, fmt))}
-    return write_metadata(body, part, fmt, UI_SHAPE.keys | {"type", *kind}, CALL_PROVIDER)
+    body = {**kind, **_write_call(part, _UI, notes)}
+    return write_metadata(body, part, fmt, _UI.keys | {"type", *kind}, CALL_PROVIDER)
 
 
-def write_invocation(part: ToolPart, fmt: str) -> Json:
+def _write_invocation(part: ToolPart, notes: Shape) -> Json:
     """Return the ``toolInvocation`` object."""
-    notes = notes_of(part, fmt)
-    body: Json = {"toolName": part.name, **_write_call(part, INVOCATION_SHAPE, notes)}
-    return with_unknown_keys(body, notes, INVOCATION_SHAPE.keys | {"toolName"}, "inner")
+    body: Json = {"toolName": part.name, **_write_call(part, _INVOCATION, notes)}
+    return with_unknown_keys(body, notes, _INVOCATION.keys | {"toolName"}, "inner")
 
 
-def _write_call(part: ToolPart, shape: CallShape, notes: Json) -> Json:
+def _write_call(part: ToolPart, shape: CallShape, notes: Shape) -> Json:
     said = notes.get("state")
-    known = isinstance(said, str) and shape.states.get(said, "call") == part.state
-    body: Json = {"state": said if known else shape.usual_word(part.state), "toolCallId": part.call_id}
+    fits = said is not None and shape.states.get(said, "call") == part.state
+    body: Json = {"state": said if fits else shape.usual_word(part.state), "toolCallId": part.call_id}
     if notes.get("arguments") != "absent" or part.arguments != {}:
         body[shape.arguments] = thaw(part.arguments)
     due = part.state == "result" and notes.get("result") != "absent"
@@ -312,10 +259,12 @@ def _write_call(part: ToolPart, shape: CallShape, notes: Json) -> Json:
     return body
 
 
-def same_call(one: ToolPart, other: ToolPart) -> bool:
+def _same_call(one: ToolPart, other: ToolPart) -> bool:
     """Return whether both are the same call, apart from notes."""
     return replace(one, metadata=FrozenDict()) == replace(other, metadata=FrozenDict())
 
+
+# Parts
 
 _MODEL_PARTS = ("tool-call", "tool-result", "tool-error")
 """Parts of the AI SDK's model messages, which look like the call of a tool named so, but have no state."""
@@ -335,23 +284,29 @@ def read_part(value: Value, place: str, fmt: str) -> Part:
     Raises:
         MessageError: it is malformed.
     """
-    item = expect_object(value, place, "an object with a type")
-    kind = expect_text(item, "type", place)
+    item = wire.expect_object(value, place, "an object with a type")
+    kind = wire.expect_text(item, "type", place)
     reader = _READERS.get(kind)
     if reader is not None:
         return reader(item, place, fmt)
     if kind.startswith("data-"):
         return _read_data(item, place, fmt)
     if kind in _MODEL_PARTS and "state" not in item:
-        return read_unknown(item)
-    is_tool = kind == "dynamic-tool" or (
-        kind.startswith("tool-") and ("toolCallId" in item or kind == "tool-invocation")
-    )
-    return read_tool(item, place, fmt) if is_tool else read_unknown(item)
+        return _read_unknown(item)
+    is_call = kind.startswith(_PREFIX) and ("toolCallId" in item or kind == "tool-invocation")
+    return _read_tool(item, place, fmt) if is_call or kind == "dynamic-tool" else _read_unknown(item)
+
+
+def _read_unknown(item: Json) -> UnknownPart:
+    """Return the part unchanged, without other formats' notes about it."""
+    given = item.get(PROVIDER)
+    if is_object(given) and not _CHAT_FORMATS.isdisjoint(given):
+        return UnknownPart({key: value for key, value in item.items() if key != PROVIDER}, given)
+    return UnknownPart(item)
 
 
 def _read_text(item: Json, place: str, fmt: str) -> Part:
-    return TextPart(expect_text(item, "text", place), read_metadata(item, fmt, {"type", "text"}))
+    return TextPart(wire.expect_text(item, "text", place), read_metadata(item, fmt, {"type", "text"}))
 
 
 def _read_step_start(item: Json, _place: str, fmt: str) -> Part:
@@ -368,10 +323,9 @@ def _read_image(item: Json, place: str, fmt: str) -> Part:
     image = item.get("image")
     if not isinstance(image, str):
         return UnknownPart(item)
-    url, data = (image, None) if has_scheme(image) else (None, image)
-    return ImagePart(
-        url, data, maybe_text(item, "mimeType", place), read_metadata(item, fmt, _IMAGE, {"shape": "image"})
-    )
+    url, data = (image, None) if shared.has_scheme(image) else (None, image)
+    metadata = read_metadata(item, fmt, _IMAGE, {"shape": "image"})
+    return ImagePart(url, data, wire.maybe_text(item, "mimeType", place), metadata)
 
 
 def _read_file(item: Json, place: str, fmt: str) -> Part:
@@ -379,13 +333,13 @@ def _read_file(item: Json, place: str, fmt: str) -> Part:
     content = item.get("data" if old else "url")
     if content is not None and not isinstance(content, str):
         return UnknownPart(item)
-    media_type = maybe_text(item, "mimeType" if old else "mediaType", place)
-    name, file_id, transcript = (maybe_text(item, key, place) for key in ("filename", "fileId", "transcript"))
+    media_type = wire.maybe_text(item, "mimeType" if old else "mediaType", place)
+    name, file_id, transcript = (wire.maybe_text(item, key, place) for key in ("filename", "fileId", "transcript"))
     fields = (_OLD if old else _NEW) | (_OF_FILE if transcript is None else _OF_SOUND)
     rest = {key: value for key, value in item.items() if key not in fields or value is None}
     notes = {"shape": "old" if old else "new", "type": None if media_type is not None else "absent"}
     metadata = read_metadata(rest, fmt, (), notes)
-    is_data = old and content is not None and not has_scheme(content)
+    is_data = old and content is not None and not shared.has_scheme(content)
     url, data = (None, content) if is_data else (content, None)
     if transcript is not None:
         return AudioPart(data, url, media_type, transcript, metadata)
@@ -393,26 +347,26 @@ def _read_file(item: Json, place: str, fmt: str) -> Part:
 
 
 def _read_old_source(item: Json, place: str, fmt: str) -> Part:
-    source = expect_object(item.get("source"), f"{place}.source")
+    source = wire.expect_object(item.get("source"), f"{place}.source")
     given = source.get("sourceType")
     odd = None if given == "url" else "absent" if given is None else given
     rest = {key: value for key, value in source.items() if key not in _SOURCE or value is None}
     notes = {"shape": "old", "sourceType": odd, "inner": rest}
     metadata = read_metadata(item, fmt, {"type", "source"}, notes)
-    source_id, url, title = (maybe_text(source, key, f"{place}.source") for key in ("id", "url", "title"))
+    source_id, url, title = (wire.maybe_text(source, key, f"{place}.source") for key in ("id", "url", "title"))
     return SourcePart(source_id, url, title, metadata)
 
 
 def _read_source(item: Json, place: str, fmt: str) -> Part:
     rest = {key: value for key, value in item.items() if key not in _NEW_SOURCE or (value is None and key != "type")}
     metadata = read_metadata(rest, fmt, (), {"shape": item["type"]})
-    source_id, url, title = (maybe_text(item, key, place) for key in ("sourceId", "url", "title"))
+    source_id, url, title = (wire.maybe_text(item, key, place) for key in ("sourceId", "url", "title"))
     return SourcePart(source_id, url, title, metadata)
 
 
 _READERS: dict[str, Callable[[Json, str, str], Part]] = {
     "text": _read_text,
-    "reasoning": read_reasoning,
+    "reasoning": _read_reasoning,
     "step-start": _read_step_start,
     "image": _read_image,
     "file": _read_file,
@@ -427,9 +381,9 @@ def write_part(part: Part, fmt: str) -> Json:
     if isinstance(part, TextPart):
         return write_metadata({"type": "text", "text": part.text}, part, fmt, {"type", "text"})
     if isinstance(part, ReasoningPart):
-        return write_reasoning(part, fmt)
+        return _write_reasoning(part, fmt)
     if isinstance(part, ToolPart):
-        return write_tool(part, fmt, "invocation" if fmt == STORED else "named")
+        return _write_tool(part, fmt)
     if isinstance(part, SourcePart):
         return _write_source(part, fmt)
     if isinstance(part, (ImagePart, AudioPart, FilePart)):
@@ -440,31 +394,31 @@ def write_part(part: Part, fmt: str) -> Json:
         return write_metadata(body, part, fmt, {"type", "data"})
     if isinstance(part, StepStartPart):
         return write_metadata({"type": "step-start"}, part, fmt, {"type"})
-    return write_unknown(part, fmt)
+    raw: Value = blocks.raw_of(part)
+    noted = foreign(part, fmt)
+    made: Json = {**raw, PROVIDER: noted} if noted and is_object(raw) and PROVIDER not in raw else raw
+    return made
 
 
-def _write_media(part: ImagePart | AudioPart | FilePart, fmt: str) -> Json:
+def _write_media(part: Media, fmt: str) -> Json:
     notes = notes_of(part, fmt)
     if isinstance(part, ImagePart) and (fmt == STORED or notes.get("shape") == "image"):
-        body: Json = {"type": "image", "image": part.url if part.url is not None else part.data}
-        if part.media_type is not None:
-            body["mimeType"] = part.media_type
-        return write_metadata(body, part, fmt, _IMAGE)
-    old = fmt == STORED if notes.get("shape") not in ("old", "new") else notes["shape"] == "old"
+        image: Json = {"type": "image", "image": part.url if part.url is not None else part.data}
+        return write_metadata({**image, **wire.without_none({"mimeType": part.media_type})}, part, fmt, _IMAGE)
+    shape = notes.get("shape")
+    old = shape == "old" or (fmt == STORED and shape != "new")
     usual = _USUAL_TYPE[type(part)]
-    body = {"type": "file", "mimeType" if old else "mediaType": usual if part.media_type is None else part.media_type}
-    if part.media_type is None and notes.get("type") == "absent":
-        del body["mimeType" if old else "mediaType"]
-    content = part.data if old and part.data is not None else as_url(part, usual)
-    if content is not None:
-        body["data" if old else "url"] = content
-    if isinstance(part, AudioPart) and part.transcript is not None:
-        body["transcript"] = part.transcript
-    if isinstance(part, FilePart):
-        named = {"filename": part.name, "fileId": part.file_id}
-        body.update((key, value) for key, value in named.items() if value is not None)
+    media_type = usual if part.media_type is None and notes.get("type") != "absent" else part.media_type
+    given = {
+        "mimeType" if old else "mediaType": media_type,
+        "data" if old else "url": part.data if old and part.data is not None else shared.as_url(part, usual),
+        **{key: getattr(part, name, None) for key, name in _MEDIA_KEYS.items()},
+    }
     own = _OF_SOUND if isinstance(part, AudioPart) else _OF_FILE
-    return write_metadata(body, part, fmt, own | (_OLD if old else _NEW))
+    return write_metadata({"type": "file", **wire.without_none(given)}, part, fmt, own | (_OLD if old else _NEW))
+
+
+_MEDIA_KEYS = {"transcript": "transcript", "filename": "name", "fileId": "file_id"}
 
 
 _USUAL_TYPE: dict[type[Part], str] = {
@@ -480,97 +434,89 @@ def _write_source(part: SourcePart, fmt: str) -> Json:
     if shape not in ("old", "source-url", "source-document"):
         shape = "old" if fmt == STORED else "source-url" if part.url is not None else "source-document"
     if shape == "old":
-        said = {"id": part.id, "url": part.url, "title": part.title}
-        source = {key: value for key, value in said.items() if value is not None}
         kind = notes.get("sourceType", "url")
-        if kind != "absent":
-            source["sourceType"] = kind
-        body: Json = {"type": "source", "source": with_unknown_keys(source, notes, _SOURCE, "inner")}
-        return write_metadata(body, part, fmt, {"type", "source"})
+        said = {"id": part.id, "url": part.url, "title": part.title, "sourceType": None if kind == "absent" else kind}
+        body: Json = {"source": with_unknown_keys(wire.without_none(said), notes, _SOURCE, "inner")}
+        return write_metadata({"type": "source", **body}, part, fmt, {"type", "source"})
     said = {"sourceId": part.id, "url": part.url, "title": part.title}
-    body = {"type": shape, **{key: value for key, value in said.items() if value is not None}}
+    body = {"type": shape, **wire.without_none(said)}
     if shape == "source-document" and not notes:
         body["mediaType"] = "application/octet-stream"
     return write_metadata(body, part, fmt, _NEW_SOURCE)
 
 
-TEXT_COPIES: dict[str, type[TextPart | ReasoningPart]] = {"content": TextPart, "reasoning": ReasoningPart}
-CALLS = "toolInvocations"
-FLAG = "copy_in"
-"""The note of a part that stands only in the flattened copy; its value names the field."""
+# Copies of the texts and the calls in a field of their own
+
+_TEXT_COPIES: dict[str, type[TextPart | ReasoningPart]] = {"content": TextPart, "reasoning": ReasoningPart}
+_CALLS = "toolInvocations"
 
 
-def read_copies(body: Json, parts: Sequence[Part], place: str, fmt: str) -> tuple[list[Part], Json]:
+def _read_copies(body: Json, parts: Sequence[Part], place: str, fmt: str) -> tuple[list[Part], Json]:
     """Return the parts with content that only the copies have, and notes on the copies; empty copies are ignored.
 
-    Raises:
-        MessageError: a copied tool call is malformed.
+    A part that stands only in a copy is noted with ``copy_in``, the name of the field.
     """
-    made, notes = list(parts), Json()
-    for key, kind in TEXT_COPIES.items():
+    made = list(parts)
+    notes: Json = {}
+    for key, kind in _TEXT_COPIES.items():
         copy = body.get(key)
         if isinstance(copy, str) and copy:
-            rule = rule_of([part.text for part in parts if isinstance(part, kind)], copy)
+            rule = wire.rule_of([part.text for part in parts if isinstance(part, kind)], copy)
             notes[key] = rule or "own"
             if rule is None:
-                made.append(kind(copy, with_notes(fmt, {FLAG: key})))
-    calls = body.get(CALLS)
+                made.append(kind(copy, with_notes(fmt, {"copy_in": key})))
+    calls = body.get(_CALLS)
     if is_array(calls) and calls:
         known: dict[str, list[ToolPart]] = {}
         for part in parts:
             if isinstance(part, ToolPart):
                 known.setdefault(part.call_id, []).append(part)
-        notes[CALLS] = []
-        for index, call in enumerate(calls):
-            where = f"{place}.{CALLS}[{index}]"
-            read = read_invocation(expect_object(call, where), where, fmt)
-            if any(same_call(part, read) for part in known.get(read.call_id, ())):
-                notes[CALLS].append(read.call_id)
+        notes[_CALLS] = []
+        read_call = partial(_read_copied_call, fmt=fmt)
+        for read in blocks.read_list(calls, f"{place}.{_CALLS}", read_call):
+            if any(_same_call(part, read) for part in known.get(read.call_id, ())):
+                notes[_CALLS].append(read.call_id)
             else:
-                made.append(
-                    ToolPart(
-                        read.call_id,
-                        read.name,
-                        read.arguments,
-                        read.state,
-                        read.result,
-                        read.error,
-                        with_notes(fmt, {**notes_of(read, fmt), FLAG: CALLS}),
-                    )
-                )
+                made.append(_with_notes(read, with_notes(fmt, {"copy_in": _CALLS}), fmt))
     return made, notes
 
 
-def is_flagged(part: Part, fmt: str, key: str | None = None) -> bool:
-    """Return whether the part exists only in that copy."""
-    flag = notes_of(part, fmt).get(FLAG)
-    if isinstance(part, ToolPart):
-        return flag == CALLS and key in (None, CALLS)
-    kind = TEXT_COPIES.get(flag) if isinstance(flag, str) else None
-    return kind is not None and isinstance(part, kind) and key in (None, flag)
+def _read_copied_call(value: Value, place: str, fmt: str) -> ToolPart:
+    return _read_invocation(wire.expect_object(value, place), place, fmt)
 
 
-def write_copies(parts: Sequence[Part], notes: Value, fmt: str) -> Json:
+def _copy_of(part: Part, fmt: str) -> str | None:
+    """Return the field of the copy in which alone a part stands; None if it stands among the parts."""
+    field = notes_of(part, fmt).get("copy_in", "")
+    kind = ToolPart if field == _CALLS else _TEXT_COPIES.get(field)
+    return field if kind is not None and isinstance(part, kind) else None
+
+
+def _write_copies(parts: Sequence[Part], noted: Json, fmt: str) -> Json:
     """Return the copies that there were, made from the parts as they are now."""
-    noted: Json = notes if is_object(notes) else {}
     body: Json = {}
-    for key, kind in TEXT_COPIES.items():
-        own = [part.text for part in parts if isinstance(part, kind) and is_flagged(part, fmt, key)]
+    for key, kind in _TEXT_COPIES.items():
+        texts = [(part.text, _copy_of(part, fmt)) for part in parts if isinstance(part, kind)]
+        own = [text for text, field in texts if field == key]
         if own:
             body[key] = "\n".join(own)
         elif key in noted:
-            said = [part.text for part in parts if isinstance(part, kind) and not is_flagged(part, fmt)]
-            body[key] = copied(said, noted[key])
-    calls = [part for part in parts if isinstance(part, ToolPart)]
-    given = noted.get(CALLS)
+            body[key] = wire.copied([text for text, field in texts if field is None], noted[key])
+    given = noted.get(_CALLS)
     ids = {item for item in given if isinstance(item, str)} if is_array(given) else set[str]()
-    listed = [write_invocation(part, fmt) for part in calls if is_flagged(part, fmt) or part.call_id in ids]
-    if listed or CALLS in noted:
-        body[CALLS] = listed
+    listed = [
+        _write_invocation(part, notes_of(part, fmt))
+        for part in parts
+        if isinstance(part, ToolPart) and (part.call_id in ids or _copy_of(part, fmt))
+    ]
+    if listed or _CALLS in noted:
+        body[_CALLS] = listed
     return body
 
 
-BODY_KEYS = frozenset({"parts", "metadata", CALLS, *TEXT_COPIES})
+# Bodies and heads
+
+_BODY_KEYS = frozenset({"parts", "metadata", _CALLS, *_TEXT_COPIES})
 HEAD_KEYS = frozenset({"id", "role", "name", "createdAt", "threadId", "resourceId"})
 
 
@@ -581,42 +527,38 @@ def read_body(body: Json, place: str, fmt: str, extra: str) -> tuple[list[Part],
         MessageError: a part or a copied call is malformed.
     """
     given = body.get("parts")
-    items = () if given is None else expect_array(given, f"{place}.parts", "a list of parts")
-    parts = [read_part(item, f"{place}.parts[{index}]", fmt) for index, item in enumerate(items)]
-    whole, copies = read_copies(body, parts, place, fmt)
+    items = () if given is None else given
+    parts = blocks.read_list(items, f"{place}.parts", partial(read_part, fmt=fmt), "a list of parts")
+    whole, copies = _read_copies(body, parts, place, fmt)
     metadata = body.get("metadata")
     is_own = is_object(metadata) and fmt not in metadata
     notes: Json = {
         "parts": None if "parts" in body else "absent",
         "copies": copies,
         "metadata": None if is_own or is_empty(metadata) else metadata,
-        "odd": {key: value for key in (CALLS, *TEXT_COPIES) if _is_odd(key, value := body.get(key))},
-        extra: unknown_keys(body, BODY_KEYS, {"parts"} if is_array(given) else ()),
+        "odd": {key: value for key, value in body.items() if _is_odd(key, value)},
+        extra: wire.unknown_keys(body, _BODY_KEYS, {"parts"} if is_array(given) else ()),
     }
     return whole, notes, metadata if is_object(metadata) and is_own else {}
 
 
 def _is_odd(key: str, value: Value) -> bool:
-    """Return whether a copy has an unexpected type."""
-    return not is_empty(value) and not (is_array(value) if key == CALLS else isinstance(value, str))
+    """Return whether it is a copy with an unexpected type."""
+    expected = is_array(value) if key == _CALLS else isinstance(value, str)
+    return key in (_CALLS, *_TEXT_COPIES) and not is_empty(value) and not expected
 
 
 def write_body(message: Message, fmt: str, extra: str) -> Json:
     """Return the body of a message."""
     notes = notes_of(message, fmt)
-    body: Json = {}
-    if is_object(notes.get("odd")):
-        body = {key: value for key, value in notes["odd"].items() if key in BODY_KEYS and _is_odd(key, value)}
-    body.update(write_copies(message.parts, notes.get("copies"), fmt))
-    parts = [write_part(part, fmt) for part in message.parts if not is_flagged(part, fmt)]
-    unknown_keys = notes.get(extra)
-    is_null = is_object(unknown_keys) and "parts" in unknown_keys
-    if parts or not (is_null or notes.get("parts") == "absent"):
+    odd: Value = notes.get("odd")
+    body: Json = {key: value for key, value in odd.items() if _is_odd(key, value)} if is_object(odd) else {}
+    body |= _write_copies(message.parts, notes.get("copies", {}), fmt)
+    parts = [write_part(part, fmt) for part in message.parts if not _copy_of(part, fmt)]
+    if parts or not (notes.get("parts") == "absent" or "parts" in with_unknown_keys({}, notes, (), extra)):
         body["parts"] = parts
-    metadata = foreign(message, fmt) or notes.get("metadata")
-    if metadata is not None:
-        body["metadata"] = metadata
-    return with_unknown_keys(body, notes, BODY_KEYS, extra)
+    body |= wire.without_none({"metadata": foreign(message, fmt) or notes.get("metadata")})
+    return with_unknown_keys(body, notes, _BODY_KEYS, extra)
 
 
 def read_head(item: Json, place: str) -> tuple[str, datetime | None, Json]:
@@ -626,38 +568,30 @@ def read_head(item: Json, place: str) -> tuple[str, datetime | None, Json]:
         MessageError: the id is not a str.
     """
     given = item.get("createdAt")
-    created_at = read_time(given)
+    created_at = wire.read_time(given)
     notes: Json = {
         "odd_time": given if created_at is None else None,
         "head": {key: value for key, value in item.items() if key in HEAD_KEYS and is_empty(value)},
     }
-    return maybe_text(item, "id", place) or "", created_at, notes
+    return wire.maybe_text(item, "id", place) or "", created_at, notes
 
 
 def write_head(message: Message, fmt: str, *, timed: bool) -> Json:
     """Return the id and, if the format has one or the message came with one, the time."""
     notes = notes_of(message, fmt)
-    empty = notes.get("head")
-    head: Json = {}
-    if is_object(empty):
-        head = {key: value for key, value in empty.items() if key in HEAD_KEYS and is_empty(value)}
-    if message.id:
-        head["id"] = message.id
-    if message.name is not None:
-        head["name"] = message.name
+    head = {key: value for key, value in notes.get("head", {}).items() if key in HEAD_KEYS and is_empty(value)}
+    head |= wire.without_none({"id": message.id or None, "name": message.name})
     if "odd_time" in notes:
         head["createdAt"] = notes["odd_time"]
     elif message.created_at is not None and (timed or notes.get("time") == "given"):
-        head["createdAt"] = write_time(message.created_at)
+        head["createdAt"] = wire.write_time(message.created_at)
     return head
 
 
 def together(messages: Iterable[Message], fmt: str) -> list[Message]:
     """Return the messages with calls and results in one part, except for tool messages that the format itself had."""
-    whole = (_answered(message, fmt) if message.role == "assistant" else message for message in messages)
-    return folded(whole, lambda message: notes_of(message, fmt).get("role") == "tool")
-
-
-def _answered(message: Message, fmt: str) -> Message:
-    parts = with_answers(message.parts, fmt)
-    return message if len(parts) == len(message.parts) else message.with_parts(parts)
+    whole = (
+        message.with_parts(blocks.with_answers(message.parts, fmt)) if message.role == "assistant" else message
+        for message in messages
+    )
+    return blocks.folded(whole, lambda message: notes_of(message, fmt).get("role") == "tool")

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.values.messages import ROLES, Message
 from penstock.formats.ai_sdk_parts import read_body, read_head, together, write_body, write_head
-from penstock.formats.wire import Json, Value, expect_object, expect_role, maybe_text, read_each, with_notes
+from penstock.formats.wire import expect_object, expect_role, maybe_text, read_each, with_notes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from penstock.formats.wire import Json, Value
 
 __all__ = ["FORMAT", "LEAVES_OUT", "read", "write"]
 

@@ -11,60 +11,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.engine.values.errors import MessageError
-from penstock.engine.values.frozen import EMPTY, thaw
-from penstock.engine.values.messages import (
-    AudioPart,
-    DataPart,
-    FilePart,
-    ImagePart,
-    Message,
-    ReasoningPart,
-    SourcePart,
-    StepStartPart,
-    TextPart,
-    ToolPart,
-    UnknownPart,
-)
-from penstock.formats.parts import (
-    as_json,
-    is_finished,
-    media_type_of,
-    read_outcome,
-    split_data_url,
-    steps,
-    write_outcome,
-)
-from penstock.formats.wire import (
-    SPOKEN_PARTS,
-    Json,
-    Value,
-    expect_array,
-    expect_object,
-    expect_role,
-    expect_text,
-    in_turns,
-    is_array,
-    is_object,
-    maybe_text,
-    named,
-    notes_of,
-    read_each,
-    refuse_without_content,
-    split_results,
-    type_error,
-    unknown_keys,
-    with_notes,
-    with_unknown_keys,
-    without_empty,
-)
+from penstock.engine.values.frozen import EMPTY
+from penstock.engine.values.messages import FilePart, ImagePart, Message, ReasoningPart, TextPart, ToolPart, UnknownPart
+from penstock.formats import blocks, parts as shared, wire
+from penstock.formats.blocks import Block, is_finished, with_unknown_keys
+from penstock.formats.shape import notes_of, result_notes, with_result_notes
+from penstock.formats.wire import with_notes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from penstock.engine.values.messages import Part
+    from penstock.formats.blocks import Reader
+    from penstock.formats.shape import Shape
+    from penstock.formats.wire import Json, Value
 
-
-__all__ = ["FORMAT", "LEAVES_OUT", "read", "write"]
+__all__ = ["FORMAT", "LEAVES_OUT", "TERMS", "read", "read_part", "write", "write_part"]
 
 FORMAT = "anthropic"
 LEAVES_OUT = frozenset({"audio", "source", "data", "step-start"})
@@ -74,17 +36,24 @@ _ROLES = ("user", "assistant", "system")
 _KEYS = frozenset({"role", "id", "content"})
 _BODY = frozenset({"system", "messages"})
 
-_TEXT = frozenset({"type", "text"})
-_THINKING = frozenset({"type", "thinking", "signature"})
+_TEXT = Block(FORMAT, TextPart, {"text": "text"}, head={"type": "text"})
+_THINKING = Block(FORMAT, ReasoningPart, {"thinking": "text"}, head={"type": "thinking"}, own=("signature",))
+_UPLOAD_TYPE = {"type": "container_upload"}
+_UPLOAD = Block(FORMAT, FilePart, {"file_id": "file_id"}, head=_UPLOAD_TYPE, notes=_UPLOAD_TYPE)
 _REDACTED = frozenset({"type", "data"})
 _IMAGE = frozenset({"type", "source"})
 _DOCUMENT = frozenset({"type", "source", "title"})
 _SOURCE = frozenset({"type", "media_type", "data", "url", "file_id"})
-_UPLOAD = frozenset({"type", "file_id"})
 _CALL = frozenset({"type", "id", "name", "input"})
 _RESULT = frozenset({"type", "tool_use_id", "content", "is_error"})
 _CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
 _RESULT_TYPE = "tool_result"
+_SERVER_TOOLS = (
+    *("code_execution", "bash_code_execution", "text_editor_code_execution"),
+    *("mcp", "tool_search", "web_fetch", "web_search"),
+)
+TERMS = (*_CALLS, "container_upload", "document", "search_result", *(f"{n}_{_RESULT_TYPE}" for n in _SERVER_TOOLS))
+"""The types of blocks that are noted."""
 
 
 # Blocks
@@ -96,143 +65,100 @@ def read_part(value: Value, place: str) -> Part:
     Raises:
         MessageError: it is malformed.
     """
-    item = expect_object(value, place, "an object with a type")
-    kind = expect_text(item, "type", place)
-    if kind in _CALLS:
-        return _read_call(item, place)
-    if kind.endswith(_RESULT_TYPE) and "tool_use_id" in item:
-        return _read_result(item, place)
-    reader = _READERS.get(kind)
-    return UnknownPart(item) if reader is None else reader(item, place)
-
-
-def _read_text(item: Json, place: str) -> Part:
-    return TextPart(expect_text(item, "text", place), with_notes(FORMAT, {"extra": unknown_keys(item, _TEXT, _TEXT)}))
-
-
-def _read_thinking(item: Json, place: str) -> Part:
-    notes: Json = {
-        "signature": maybe_text(item, "signature", place) or None,
-        "extra": unknown_keys(item, _THINKING, {"thinking"}),
-    }
-    return ReasoningPart(expect_text(item, "thinking", place), with_notes(FORMAT, notes))
+    if wire.is_object(value) and "tool_use_id" in value and str(value.get("type")).endswith(_RESULT_TYPE):
+        return _read_result(value, place)
+    return blocks.read_block(value, place, _READERS)
 
 
 def _read_redacted(item: Json, place: str) -> Part:
     """Read thinking that is encrypted, with a note under the name that the AI SDK gives it."""
-    notes: Json = {"redactedData": expect_text(item, "data", place), "extra": unknown_keys(item, _REDACTED, {"data"})}
-    return ReasoningPart("", with_notes(FORMAT, notes))
+    sealed = wire.expect_text(item, "data", place)
+    extra = wire.unknown_keys(item, _REDACTED, {"data"})
+    return ReasoningPart("", with_notes(FORMAT, {"redactedData": sealed, "extra": extra}))
 
 
-def _read_image(item: Json, place: str) -> Part:
-    source, notes = _read_source(item, place)
-    data, url, media_type = (maybe_text(source, key, f"{place}.source") for key in ("data", "url", "media_type"))
-    file_id = maybe_text(source, "file_id", f"{place}.source")
-    notes["extra"] = unknown_keys(item, _IMAGE, _IMAGE)
-    if file_id is not None:
-        return FilePart(data, url, file_id, media_type, None, with_notes(FORMAT, {**notes, "type": "image"}))
-    return ImagePart(url, data, media_type, with_notes(FORMAT, notes))
-
-
-def _read_document(item: Json, place: str) -> Part:
-    source, notes = _read_source(item, place)
-    if notes["source"] in ("text", "content"):
-        return _read_text_document(item, source, notes)
+def _read_media(item: Json, place: str) -> Part:
     where = f"{place}.source"
-    data, url, file_id, media_type = (
-        maybe_text(source, key, where) for key in ("data", "url", "file_id", "media_type")
+    source = wire.expect_object(item.get("source"), where, "an object with a type")
+    kind, is_image = wire.expect_text(source, "type", where), item["type"] == "image"
+    if not is_image and kind in ("text", "content"):
+        return _read_text_document(item, source, kind)
+    notes: Json = {
+        "source": kind,
+        "inner": wire.unknown_keys(source, _SOURCE),
+        "extra": wire.unknown_keys(item, _IMAGE if is_image else _DOCUMENT, _IMAGE),
+    }
+    given = {key: wire.maybe_text(source, key, where) for key in ("data", "url", "media_type", "file_id")}
+    if is_image and given["file_id"] is not None:
+        notes["type"] = "image"
+    name = None if is_image else wire.maybe_text(item, "title", place)
+    return shared.media(
+        kind=ImagePart if is_image else FilePart, name=name, metadata=with_notes(FORMAT, notes), **given
     )
-    notes["extra"] = unknown_keys(item, _DOCUMENT, _IMAGE)
-    return FilePart(data, url, file_id, media_type, maybe_text(item, "title", place), with_notes(FORMAT, notes))
 
 
-def _read_source(item: Json, place: str) -> tuple[Json, Json]:
-    """Return the source of an image or a document, and notes on its kind and its unknown keys."""
-    source = expect_object(item.get("source"), f"{place}.source", "an object with a type")
-    kind = expect_text(source, "type", f"{place}.source")
-    return source, {"source": kind, "inner": unknown_keys(source, _SOURCE)}
-
-
-def _read_text_document(item: Json, source: Json, notes: Json) -> Part:
-    """Return the text of a document, or of a search result; one with several texts or media stays as it is."""
-    key = "data" if notes["source"] == "text" else "content"
-    text, blocks = _only_text(source.get(key))
-    if text is None:
-        return UnknownPart(item)
+def _read_text_document(item: Json, source: Json, kind: str) -> Part:
+    """Return the text of a document; one with several texts or media stays as it is."""
+    key = "data" if kind == "text" else "content"
     inner = {name: value for name, value in source.items() if name not in {"type", key}}
-    known = {"type", "source"}
-    return TextPart(
-        text,
-        with_notes(
-            FORMAT,
-            {**notes, "type": item["type"], "inner": inner, "block": blocks, "extra": unknown_keys(item, known)},
-        ),
-    )
+    return _read_only_text(item, source.get(key), "source", {"source": kind, "inner": inner})
 
 
 def _read_search_result(item: Json, _place: str) -> Part:
-    text, block = _only_text(item.get("content"))
-    if text is None:
-        return UnknownPart(item)
-    notes: Json = {"type": item["type"], "block": block, "extra": unknown_keys(item, {"type", "content"})}
-    return TextPart(text, with_notes(FORMAT, notes))
+    return _read_only_text(item, item.get("content"), "content", {})
 
 
-def _only_text(content: Value) -> tuple[str | None, Value]:
-    """Return content that is a str or one text block, and the block without its text; None for other content."""
+def _read_only_text(item: Json, content: Value, key: str, notes: Json) -> Part:
+    """Return the text of content that is a str or one text block, which is noted; other content stays as it is."""
+    extra = wire.unknown_keys(item, {"type", key})
+    notes = {**notes, "type": item["type"], "extra": extra}
     if isinstance(content, str):
-        return content, None
-    block: Value = content[0] if is_array(content) and len(content) == 1 else None
-    if not is_object(block) or block.get("type") != "text" or not isinstance(block.get("text"), str):
-        return None, None
-    return block["text"], [unknown_keys(block, _TEXT, _TEXT)]
-
-
-def _read_upload(item: Json, place: str) -> Part:
-    notes: Json = {"type": item["type"], "extra": unknown_keys(item, _UPLOAD)}
-    return FilePart(file_id=expect_text(item, "file_id", place), metadata=with_notes(FORMAT, notes))
-
-
-_READERS: dict[str, Callable[[Json, str], Part]] = {
-    "text": _read_text,
-    "thinking": _read_thinking,
-    "redacted_thinking": _read_redacted,
-    "image": _read_image,
-    "document": _read_document,
-    "search_result": _read_search_result,
-    "container_upload": _read_upload,
-}
+        return TextPart(content, with_notes(FORMAT, notes))
+    block: Value = content[0] if wire.is_array(content) and len(content) == 1 else None
+    if not wire.is_object(block) or block.get("type") != "text" or not isinstance(block.get("text"), str):
+        return UnknownPart(item)
+    notes["block"] = [wire.unknown_keys(block, _TEXT.keys, _TEXT.keys)]
+    return TextPart(block["text"], with_notes(FORMAT, notes))
 
 
 def _read_call(item: Json, place: str) -> Part:
     kind = item["type"]
     notes: Json = {
         "type": kind if kind != _CALLS[0] else None,
-        "input": "absent" if "input" not in item else None if is_object(item["input"]) else "bare",
-        "extra": unknown_keys(item, _CALL, {"input"}),
+        "input": shared.input_notes(item, "input"),
+        "extra": wire.unknown_keys(item, _CALL, {"input"}),
     }
-    call_id, name = (expect_text(item, key, place) for key in ("id", "name"))
+    call_id, name = (wire.expect_text(item, key, place) for key in ("id", "name"))
     return ToolPart(call_id, name, item.get("input", EMPTY), metadata=with_notes(FORMAT, notes))
 
 
 def _read_result(item: Json, place: str) -> Part:
     kind, content = item["type"], item.get("content")
     if content is not None and not isinstance(content, (str, dict)):
-        expect_array(content, f"{place}.content", "a str or a list of blocks")
-    flag = item.get("is_error")
-    if flag is not None and not isinstance(flag, bool):
-        raise type_error(flag, f"{place}.is_error", "a bool")
-    state, result, error = read_outcome(content, failed=flag is True)
+        wire.expect_array(content, f"{place}.content", "a str or a list of blocks")
+    flag = wire.maybe_flag(item, "is_error", place)
+    state, result, error = shared.read_outcome(content, failed=flag is True)
     notes: Json = {
         "type": kind if kind != _RESULT_TYPE else None,
         "content": None if content is not None else "absent",
-        "blocks": True if is_array(content) else None,
+        "blocks": True if wire.is_array(content) else None,
         "flag": False if flag is False else None,
-        "extra": unknown_keys(item, _RESULT, {"is_error"} if flag is not None else ()),
+        "extra": wire.unknown_keys(item, _RESULT, {"is_error"} if flag is not None else ()),
     }
-    metadata = with_notes(FORMAT, {"result": without_empty(notes)})
-    call_id = expect_text(item, "tool_use_id", place)
-    return ToolPart(call_id, "", EMPTY, state, result, error, metadata)
+    call_id = wire.expect_text(item, "tool_use_id", place)
+    return ToolPart(call_id, "", EMPTY, state, result, error, with_result_notes(FORMAT, notes))
+
+
+_READERS: dict[str, Reader] = {
+    "text": _TEXT.read,
+    "thinking": _THINKING.read,
+    "redacted_thinking": _read_redacted,
+    "image": _read_media,
+    "document": _read_media,
+    "search_result": _read_search_result,
+    "container_upload": _UPLOAD.read,
+    **dict.fromkeys(_CALLS, _read_call),
+}
 
 
 def write_part(part: Part) -> Json:
@@ -241,95 +167,75 @@ def write_part(part: Part) -> Json:
     if isinstance(part, TextPart):
         return _write_text(part, notes)
     if isinstance(part, ReasoningPart):
-        return _write_reasoning(part, notes)
+        sealed = notes.get("redactedData")
+        if sealed is None or part.text:
+            return _THINKING.write(part, notes)
+        return with_unknown_keys({"type": "redacted_thinking", "data": sealed}, notes, _REDACTED)
     if isinstance(part, (ImagePart, FilePart)):
         return _write_media(part, notes)
     if isinstance(part, ToolPart):
-        return _write_call(part, notes)
-    raw: Json = thaw(part.raw) if isinstance(part, UnknownPart) else {}
-    return raw
+        kind = notes.get("type")
+        body: Json = {"type": kind if kind in _CALLS else _CALLS[0], "id": part.call_id, "name": part.name}
+        body |= shared.write_input(part, "input", notes.get("input"), own=bool(notes))
+        return with_unknown_keys(body, notes, _CALL)
+    return blocks.raw_of(part)
 
 
-def _write_text(part: TextPart, notes: Json) -> Json:
-    kind = notes.get("type")
-    block: Value = notes.get("block")
+def _write_text(part: TextPart, notes: Shape) -> Json:
+    kind, source = notes.get("type"), notes.get("source")
     said: Value = part.text
-    if is_array(block):
-        said = [{**(block[0] if block and is_object(block[0]) else {}), "type": "text", "text": part.text}]
+    if "block" in notes:
+        block = (*notes["block"], None)[0]
+        said = [{**(block if wire.is_object(block) else {}), "type": "text", "text": part.text}]
     if kind == "search_result":
         return with_unknown_keys({"type": kind, "content": said}, notes, {"type", "content"})
-    if kind == "document" and notes.get("source") in ("text", "content"):
-        key = "data" if notes["source"] == "text" else "content"
-        source = with_unknown_keys({"type": notes["source"], key: said}, notes, {"type", key}, "inner")
-        return with_unknown_keys({"type": kind, "source": source}, notes, {"type", "source"})
-    return with_unknown_keys({"type": "text", "text": part.text}, notes, _TEXT)
+    if kind == "document" and source in ("text", "content"):
+        key = "data" if source == "text" else "content"
+        inner = with_unknown_keys({"type": source, key: said}, notes, {"type", key}, "inner")
+        return with_unknown_keys({"type": kind, "source": inner}, notes, _IMAGE)
+    return _TEXT.write(part, notes)
 
 
-def _write_reasoning(part: ReasoningPart, notes: Json) -> Json:
-    sealed, signature = notes.get("redactedData"), notes.get("signature")
-    if isinstance(sealed, str) and not part.text:
-        return with_unknown_keys({"type": "redacted_thinking", "data": sealed}, notes, _REDACTED)
-    body: Json = {"type": "thinking", "thinking": part.text}
-    if isinstance(signature, str):
-        body["signature"] = signature
-    return with_unknown_keys(body, notes, _THINKING)
-
-
-def _write_media(part: ImagePart | FilePart, notes: Json) -> Json:
-    if isinstance(part, FilePart) and notes.get("type") == "container_upload" and part.file_id is not None:
-        return with_unknown_keys({"type": "container_upload", "file_id": part.file_id}, notes, _UPLOAD)
+def _write_media(part: ImagePart | FilePart, notes: Shape) -> Json:
+    file_id = part.file_id if isinstance(part, FilePart) else None
+    if notes.get("type") == "container_upload" and file_id is not None:
+        return _UPLOAD.write(part, notes)
     is_image = isinstance(part, ImagePart) or notes.get("type") == "image" or _shows_image(part, notes)
-    body: Json = {"type": "image" if is_image else "document", "source": _write_source(part, notes)}
+    body: Json = {"type": "image" if is_image else "document", "source": _write_source(part, file_id, notes)}
     if isinstance(part, FilePart) and not is_image and part.name is not None:
         body["title"] = part.name
     return with_unknown_keys(body, notes, _IMAGE if is_image else _DOCUMENT)
 
 
-def _shows_image(part: FilePart, notes: Json) -> bool:
+def _shows_image(part: FilePart, notes: Shape) -> bool:
     """Return whether a file from another format is a picture by its media type."""
-    return media_type_of(part).startswith("image/") and "source" not in notes and part.file_id is None
+    return shared.media_type_of(part).startswith("image/") and "source" not in notes and part.file_id is None
 
 
-def _write_source(part: ImagePart | FilePart, notes: Json) -> Json:
-    own = isinstance(notes.get("source"), str)
-    found = split_data_url(part.url) if part.url is not None and not own else None
-    data, url, media_type = part.data, part.url, part.media_type
-    if found is not None:
-        data, url, media_type = found[1], None, found[0]
-    if data is not None and media_type is None and not own:
-        media_type = "image/png" if isinstance(part, ImagePart) else "application/pdf"
-    file_id = part.file_id if isinstance(part, FilePart) else None
-    given = {"data": data, "media_type": media_type if data is not None or own else None, "url": url}
-    body: Json = {key: value for key, value in {**given, "file_id": file_id}.items() if value is not None}
+def _write_source(part: ImagePart | FilePart, file_id: str | None, notes: Shape) -> Json:
+    own = notes.get("source")
+    data, url = shared.content_of(part, own=own is not None)
+    media_type = part.media_type if url == part.url else shared.media_type_of(part)
+    if own is None:
+        usual = "image/png" if isinstance(part, ImagePart) else "application/pdf"
+        media_type = None if data is None else usual if media_type is None else media_type
     kind = "base64" if data is not None else "url" if url is not None else "file"
-    return with_unknown_keys({**body, "type": notes["source"] if own else kind}, notes, _SOURCE, "inner")
-
-
-def _write_call(part: ToolPart, notes: Json) -> Json:
-    kind = notes.get("type")
-    body: Json = {"type": kind if kind in _CALLS else _CALLS[0], "id": part.call_id, "name": part.name}
-    if notes.get("input") != "absent" or part.arguments != {}:
-        arguments = thaw(part.arguments)
-        body["input"] = arguments if notes or is_object(arguments) else {"input": arguments}
-    return with_unknown_keys(body, notes, _CALL)
+    body = wire.without_none({"data": data, "media_type": media_type, "url": url, "file_id": file_id})
+    return with_unknown_keys({**body, "type": kind if own is None else own}, notes, _SOURCE, "inner")
 
 
 def write_result(part: ToolPart) -> Json:
     """Return the block of a result."""
-    own = notes_of(part, FORMAT)
-    notes: Json = own["result"] if is_object(own.get("result")) else {}
-    kind = notes.get("type")
-    if not isinstance(kind, str) or not kind.endswith(_RESULT_TYPE):
-        kind = _RESULT_TYPE
-    body: Json = {"type": kind, "tool_use_id": part.call_id}
-    said = write_outcome(part, own=bool(notes))
+    notes = result_notes(part, FORMAT)
+    kind = notes.get("type", "")
+    body: Json = {"type": kind if kind.endswith(_RESULT_TYPE) else _RESULT_TYPE, "tool_use_id": part.call_id}
+    said = shared.write_outcome(part, own=bool(notes))
     if said is not None or notes.get("content") != "absent":
         fits = isinstance(said, str) or (said is not None and bool(notes))
-        body["content"] = said if fits else as_json(said)
-    if part.state == "error":
-        body["is_error"] = True
-    elif isinstance(notes.get("flag"), bool):
-        body["is_error"] = notes["flag"]
+        body["content"] = said if fits else shared.as_json(said)
+    flag = part.state == "error" or notes.get("flag")
+    if flag is not None:
+        body["is_error"] = flag
     return with_unknown_keys(body, notes, _RESULT)
 
 
@@ -342,51 +248,38 @@ def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tup
     Raises:
         MessageError: one is malformed; its place is named.
     """
-    return named(read_each(items, place, start, _read_item))
+    return wire.named(wire.read_each(items, place, start, _read_item))
 
 
 def _read_item(value: Value, place: str) -> Iterable[Message]:
-    item = expect_object(value, place, "a message")
+    item = wire.expect_object(value, place, "a message")
     if "role" in item or not ("messages" in item or "system" in item):
         yield from _read_message(item, place)
         return
     if not item.keys() <= _BODY:
         raise MessageError(place, "expected a message, or an object of system and messages only; leave out other keys")
     if "system" in item:
-        parts = _read_content(item["system"], f"{place}.system")
-        yield Message("system", tuple(parts), metadata=_shape(parts, item["system"]))
-    given = expect_array(item.get("messages") or (), f"{place}.messages")
-    yield from read_each(given, f"{place}.messages", 0, _read_item)
-
-
-def _shape(parts: Sequence[Part], content: Value) -> Json:
-    """Return the note on content that is a list though a str would do."""
-    return with_notes(FORMAT, {"content": "parts" if parts and is_array(content) else None})
+        parts = blocks.read_content(item["system"], f"{place}.system", read_part, "blocks")
+        noted = blocks.content_notes({"content": item["system"]}, parts)
+        yield Message("system", tuple(parts), metadata=with_notes(FORMAT, {"content": noted}))
+    given = wire.expect_array(item.get("messages") or (), f"{place}.messages")
+    yield from wire.read_each(given, f"{place}.messages", 0, _read_item)
 
 
 def _read_message(item: Json, place: str) -> list[Message]:
-    role = expect_role(item, place, _ROLES)
-    parts = _read_content(item.get("content"), f"{place}.content")
-    message_id = maybe_text(item, "id", place) or ""
+    role = wire.expect_role(item, place, _ROLES)
+    parts = blocks.read_content(item.get("content"), f"{place}.content", read_part, "blocks")
+    message_id = wire.maybe_text(item, "id", place) or ""
     notes: Json = {
         "id": message_id or None,
-        "content": "absent" if "content" not in item else "parts" if parts and is_array(item["content"]) else None,
-        "extra": unknown_keys(item, _KEYS, {"role"}),
+        "content": blocks.content_notes(item, parts),
+        "extra": wire.unknown_keys(item, _KEYS, {"role"}),
     }
-    refuse_without_content(item, place, parts, notes["extra"])
+    wire.refuse_without_content(item, place, parts, notes["extra"])
     if role == "assistant":
         parts = _alone(parts)
     message = Message(role, tuple(parts), id=message_id, metadata=with_notes(FORMAT, notes))  # type: ignore[arg-type]
-    return split_results(message, FORMAT)
-
-
-def _read_content(value: Value, place: str) -> list[Part]:
-    if value is None or value == "":
-        return []
-    if isinstance(value, str):
-        return [TextPart(value)]
-    items = expect_array(value, place, "a str or a list of blocks")
-    return [read_part(item, f"{place}[{index}]") for index, item in enumerate(items)]
+    return blocks.split_results(message, FORMAT)
 
 
 def _alone(parts: Iterable[Part]) -> list[Part]:
@@ -397,8 +290,8 @@ def _alone(parts: Iterable[Part]) -> list[Part]:
         if not isinstance(part, ToolPart) or not is_finished(part):
             made.append(part)
             continue
-        result = notes_of(part, FORMAT).get("result", {})
-        name = names.get(part.call_id) or str(result.get("type", "")).removesuffix(_RESULT_TYPE).rstrip("_")
+        result = result_notes(part, FORMAT)
+        name = names.get(part.call_id) or result.get("type", "").removesuffix(_RESULT_TYPE).rstrip("_")
         made.append(replace(part, name=name, metadata=with_notes(FORMAT, {"alone": True, "result": result})))
     return made
 
@@ -409,52 +302,21 @@ def write(messages: Iterable[Message]) -> list[Json]:
     Raises:
         MessageError: a tool's arguments or result are not JSON values.
     """
-    return in_turns((pair for message in messages for pair in _write_message(message)), FORMAT, "content")
-
-
-_LEFT_OUT = (AudioPart, SourcePart, DataPart, StepStartPart)
+    return blocks.in_turns((pair for message in messages for pair in _write_message(message)), FORMAT, "content")
 
 
 def _write_message(message: Message) -> Iterator[tuple[Message, Json]]:
-    notes = notes_of(message, FORMAT)
-    cut = [list(message.parts)]
-    if message.role == "assistant":
-        cut = steps(message.parts, lambda part: isinstance(part, (*SPOKEN_PARTS, UnknownPart)), _is_answered)
-    for step in cut:
-        parts = [part for part in step if not isinstance(part, _LEFT_OUT)]
-        if parts or (len(cut) == 1 and (notes or not step)):
-            yield message, _write_step(message, parts, notes)
-            notes = {}
-        results = [write_result(part) for part in parts if isinstance(part, ToolPart) and _is_answered(part)]
-        if results and message.role == "assistant":
+    turns = blocks.written_turns(message, FORMAT, LEAVES_OUT, _is_answered, write_part, write_result)
+    for items, results, notes in turns:
+        body: Json = {"role": "user" if message.role == "tool" else message.role}
+        if "id" in notes:
+            body["id"] = notes["id"]
+        yield message, with_unknown_keys({**body, **blocks.write_content(items, notes)}, notes, _KEYS)
+        if results:
             yield message, {"role": "user", "content": results}
 
 
 def _is_answered(part: Part) -> bool:
     """Return whether it is a call whose result stands in the user's next message."""
     notes = notes_of(part, FORMAT)
-    result = notes.get("result")
-    is_own = bool(notes.get("alone")) or (is_object(result) and "type" in result)
-    return is_finished(part) and not is_own
-
-
-def _write_step(message: Message, parts: Sequence[Part], notes: Json) -> Json:
-    body: Json = {"role": "user" if message.role == "tool" else message.role}
-    if isinstance(notes.get("id"), str):
-        body["id"] = notes["id"]
-    blocks = [block for part in parts for block in _write_blocks(part, message.role)]
-    extra = notes.get("extra")
-    is_open = notes.get("content") == "absent" or (is_object(extra) and "content" in extra)
-    plain = len(blocks) == 1 and blocks[0].keys() == {"type", "text"} and notes.get("content") != "parts"
-    if blocks or not is_open:
-        body["content"] = "" if not blocks else blocks[0]["text"] if plain else blocks
-    return with_unknown_keys(body, notes, _KEYS)
-
-
-def _write_blocks(part: Part, role: str) -> list[Json]:
-    """Return the blocks of a part: a tool that the provider ran has one for its call, and one for its result."""
-    if not isinstance(part, ToolPart) or not is_finished(part):
-        return [write_part(part)]
-    if role != "assistant" or notes_of(part, FORMAT).get("alone"):
-        return [write_result(part)]
-    return [write_part(part)] if _is_answered(part) else [write_part(part), write_result(part)]
+    return is_finished(part) and not notes.get("alone") and "type" not in result_notes(part, FORMAT)

@@ -9,55 +9,36 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import EMPTY, thaw
 from penstock.engine.values.messages import (
     AudioPart,
-    DataPart,
     FilePart,
     ImagePart,
     Message,
     ReasoningPart,
-    SourcePart,
-    StepStartPart,
     TextPart,
     ToolPart,
     UnknownPart,
 )
-from penstock.formats.parts import is_finished, media_type_of, split_data_url, steps, write_outcome
-from penstock.formats.wire import (
-    SPOKEN_PARTS,
-    Json,
-    Value,
-    expect_array,
-    expect_object,
-    expect_role,
-    expect_text,
-    in_turns,
-    is_object,
-    maybe_text,
-    named,
-    notes_of,
-    read_each,
-    refuse_without_content,
-    respelled,
-    spelled_back,
-    split_results,
-    unknown_keys,
-    with_notes,
-    with_unknown_keys,
-    without_empty,
-)
+from penstock.formats import blocks, parts as shared, wire
+from penstock.formats.blocks import is_finished, with_unknown_keys
+from penstock.formats.shape import foreign, notes_of, result_notes, with_result_notes
+from penstock.formats.wire import with_notes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from penstock.engine.values.messages import Part, Role
+    from penstock.formats.parts import Media
+    from penstock.formats.shape import Shape
+    from penstock.formats.wire import Json, Value
 
+T = TypeVar("T", bound="Message | Part")
 
-__all__ = ["FORMAT", "LEAVES_OUT", "PART_KEYS", "SPELLINGS", "read", "write"]
+__all__ = ["FORMAT", "LEAVES_OUT", "PART_KEYS", "SPELLINGS", "read", "write", "write_part"]
 
 FORMAT = "google"
 LEAVES_OUT = frozenset({"source", "data", "step-start"})
@@ -89,18 +70,20 @@ SPELLINGS = {
 }
 """The keys in camelCase by those in snake_case."""
 
-PART_KEYS = frozenset(
-    {"text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode", "codeExecutionResult"}
-)
+_SIGNATURE, _THOUGHT = "thoughtSignature", "thought"
+_INNER = {
+    "inlineData": frozenset({"mimeType", "data", "displayName"}),
+    "fileData": frozenset({"mimeType", "fileUri", "displayName"}),
+    "functionCall": frozenset({"id", "name", "args"}),
+    "functionResponse": frozenset({"id", "name", "response"}),
+    "executableCode": frozenset({"id", "code", "language"}),
+    "codeExecutionResult": frozenset({"id", "output", "outcome"}),
+}
+"""The keys of the object under a part's key."""
+
+PART_KEYS = frozenset({"text", *_INNER})
 """The keys of a part, exactly one of which says what it holds."""
 
-_SIGNATURE, _THOUGHT = "thoughtSignature", "thought"
-_BLOB = frozenset({"mimeType", "data", "displayName"})
-_FILE = frozenset({"mimeType", "fileUri", "displayName"})
-_CALL = frozenset({"id", "name", "args"})
-_RESULT = frozenset({"id", "name", "response"})
-_CODE = frozenset({"id", "code", "language"})
-_CODE_RESULT = frozenset({"id", "output", "outcome"})
 _CODE_TOOL = "code_execution"
 _FAILED = frozenset({"OUTCOME_FAILED", "OUTCOME_DEADLINE_EXCEEDED"})
 _DONE, _BROKE = "OUTCOME_OK", "OUTCOME_FAILED"
@@ -115,116 +98,75 @@ def read_part(value: Value, place: str) -> Part:
     Raises:
         MessageError: it is malformed.
     """
-    item = expect_object(value, place, "an object with text, or another kind of content")
-    found, snake = respelled(item, SPELLINGS, place)
+    item = wire.expect_object(value, place, "an object with text, or another kind of content")
+    found, snake = wire.respelled(item, SPELLINGS, place)
     kinds = [key for key in PART_KEYS if found.get(key) is not None]
     if len(kinds) != 1:
         return UnknownPart(item)
     (kind,) = kinds
-    sealed = maybe_text(found, _SIGNATURE, place) if isinstance(found.get(_SIGNATURE), str) else None
-    handled = {kind, *((_SIGNATURE,) if sealed is not None else ())}
-    notes: Json = {
-        _SIGNATURE: sealed,
-        "snake": snake,
-        "extra": {key: value for key, value in found.items() if key not in handled},
-    }
-    part = _READERS[kind](found, notes, place)
+    sealed = found[_SIGNATURE] if isinstance(found.get(_SIGNATURE), str) else None
+    is_thought = kind == "text" and found.get(_THOUGHT) is True
+    handled = {kind, *((_SIGNATURE,) if sealed is not None else ()), *((_THOUGHT,) if is_thought else ())}
+    rest = {key: value for key, value in found.items() if key not in handled}
+    notes: Json = {_SIGNATURE: sealed, "snake": snake, "extra": rest}
+    if kind == "text":
+        make = ReasoningPart if is_thought else TextPart
+        return make(wire.expect_text(found, kind, place), with_notes(FORMAT, notes))
+    where = f"{place}.{kind}"
+    inner, snake = wire.respelled(wire.expect_object(found[kind], where), SPELLINGS, where)
+    notes |= {"inner": wire.unknown_keys(inner, _INNER[kind]), "inner_snake": snake}
+    part = _READERS[kind](inner, notes, where)
     return UnknownPart(item) if part is None else part
 
 
-def _read_text(item: Json, notes: Json, place: str) -> Part | None:
-    text = expect_text(item, "text", place)
-    if item.get(_THOUGHT) is not True:
-        return TextPart(text, with_notes(FORMAT, notes))
-    notes["extra"].pop(_THOUGHT)
-    return ReasoningPart(text, with_notes(FORMAT, notes))
+def _read_blob(inner: Json, notes: Json, place: str) -> Part | None:
+    return _media(inner, "data", notes, place)
 
 
-def _inner(item: Json, kind: str, place: str, known: frozenset[str], notes: Json) -> Json:
-    """Return the object under a part's key; what Penstock has no field for is noted."""
-    inner, snake = respelled(expect_object(item[kind], f"{place}.{kind}"), SPELLINGS, f"{place}.{kind}")
-    notes["inner"] = unknown_keys(inner, known)
-    notes["inner_snake"] = snake
-    return inner
-
-
-def _read_blob(item: Json, notes: Json, place: str) -> Part | None:
-    inner = _inner(item, "inlineData", place, _BLOB, notes)
-    return _media(inner, "data", notes, f"{place}.inlineData")
-
-
-def _read_file(item: Json, notes: Json, place: str) -> Part | None:
-    inner = _inner(item, "fileData", place, _FILE, notes)
-    return _media(inner, "fileUri", notes, f"{place}.fileData")
+def _read_file(inner: Json, notes: Json, place: str) -> Part | None:
+    return _media(inner, "fileUri", notes, place)
 
 
 def _media(inner: Json, key: str, notes: Json, place: str) -> Part | None:
     """Return the part for data or a URI; None if it is no text (bytes)."""
     if inner.get(key) is not None and not isinstance(inner[key], str):
         return None
-    content, media_type, name = (maybe_text(inner, found, place) for found in (key, "mimeType", "displayName"))
+    content, media_type, name = (wire.maybe_text(inner, found, place) for found in (key, "mimeType", "displayName"))
+    is_file = (media_type or "").partition("/")[0] not in ("image", "audio")
+    noted = with_notes(FORMAT, {**notes, "file": True} if is_file else {**notes, "name": name})
     data, url = (content, None) if key == "data" else (None, content)
-    family = (media_type or "").partition("/")[0]
-    if family in ("image", "audio"):
-        notes["name"] = name
-        metadata = with_notes(FORMAT, notes)
-        return (
-            ImagePart(url, data, media_type, metadata)
-            if family == "image"
-            else AudioPart(data, url, media_type, metadata=metadata)
-        )
-    notes["file"] = True
-    return FilePart(data, url, None, media_type, name, with_notes(FORMAT, notes))
+    return shared.media(media_type=media_type, name=name, metadata=noted, data=data, url=url)
 
 
-def _read_call(item: Json, notes: Json, place: str) -> Part | None:
-    inner = _inner(item, "functionCall", place, _CALL, notes)
-    call_id, name = (
-        maybe_text(inner, "id", f"{place}.functionCall"),
-        expect_text(inner, "name", f"{place}.functionCall"),
-    )
+def _read_call(inner: Json, notes: Json, place: str) -> Part:
+    call_id, name = wire.maybe_text(inner, "id", place) or "", wire.expect_text(inner, "name", place)
     arguments = EMPTY if inner.get("args") is None else inner["args"]
-    notes["args"] = "absent" if inner.get("args") is None else None if is_object(arguments) else "bare"
-    return ToolPart(call_id or "", name, arguments, metadata=with_notes(FORMAT, notes))
+    notes["args"] = shared.input_notes(wire.without_none(inner), "args")
+    return ToolPart(call_id, name, arguments, metadata=with_notes(FORMAT, notes))
 
 
-def _read_result(item: Json, notes: Json, place: str) -> Part | None:
-    inner = _inner(item, "functionResponse", place, _RESULT, notes)
-    where = f"{place}.functionResponse"
-    call_id, name = maybe_text(inner, "id", where), maybe_text(inner, "name", where)
-    notes["response"] = None if inner.get("response") is not None else "absent"
-    notes["named"] = True if name is not None else None
-    metadata = with_notes(FORMAT, {"result": without_empty(notes)})
-    return ToolPart(call_id or "", name or "", state="result", result=inner.get("response"), metadata=metadata)
+def _read_result(inner: Json, notes: Json, place: str) -> Part:
+    call_id, name = wire.maybe_text(inner, "id", place) or "", wire.maybe_text(inner, "name", place)
+    result = inner.get("response")
+    notes |= {"response": None if result is not None else "absent", "named": True if name is not None else None}
+    return ToolPart(call_id, name or "", state="result", result=result, metadata=with_result_notes(FORMAT, notes))
 
 
-def _read_code(item: Json, notes: Json, place: str) -> Part | None:
-    inner = _inner(item, "executableCode", place, _CODE, notes)
+def _read_code(inner: Json, notes: Json, place: str) -> Part:
     arguments = {key: inner[key] for key in ("code", "language") if inner.get(key) is not None}
-    call_id = maybe_text(inner, "id", f"{place}.executableCode")
-    notes["code"] = True
-    return ToolPart(call_id or "", _CODE_TOOL, arguments, metadata=with_notes(FORMAT, notes))
+    call_id = wire.maybe_text(inner, "id", place) or ""
+    return ToolPart(call_id, _CODE_TOOL, arguments, metadata=with_notes(FORMAT, {**notes, "code": True}))
 
 
-def _read_code_result(item: Json, notes: Json, place: str) -> Part | None:
-    where = f"{place}.codeExecutionResult"
-    inner = _inner(item, "codeExecutionResult", place, _CODE_RESULT, notes)
-    call_id, output, outcome = (maybe_text(inner, key, where) for key in ("id", "output", "outcome"))
-    notes["outcome"] = outcome
-    failed = outcome in _FAILED
-    return ToolPart(
-        call_id or "",
-        _CODE_TOOL,
-        EMPTY,
-        "error" if failed else "result",
-        None if failed else output,
-        output if failed else None,
-        with_notes(FORMAT, {"result": {"code": True, **without_empty(notes)}}),
-    )
+def _read_code_result(inner: Json, notes: Json, place: str) -> Part:
+    call_id, output, outcome = (wire.maybe_text(inner, key, place) for key in ("id", "output", "outcome"))
+    metadata = with_result_notes(FORMAT, {"code": True, **notes, "outcome": outcome})
+    if outcome in _FAILED:
+        return ToolPart(call_id or "", _CODE_TOOL, state="error", error=output, metadata=metadata)
+    return ToolPart(call_id or "", _CODE_TOOL, state="result", result=output, metadata=metadata)
 
 
 _READERS: dict[str, Callable[[Json, Json, str], Part | None]] = {
-    "text": _read_text,
     "inlineData": _read_blob,
     "fileData": _read_file,
     "functionCall": _read_call,
@@ -239,86 +181,69 @@ def write_part(part: Part) -> Json:
     notes = notes_of(part, FORMAT)
     if isinstance(part, (TextPart, ReasoningPart)):
         thought: Json = {_THOUGHT: True} if isinstance(part, ReasoningPart) else {}
-        return _framed({"text": part.text, **thought}, notes, "text")
+        return _framed({"text": part.text, **thought}, notes)
     if isinstance(part, (ImagePart, AudioPart, FilePart)):
         return _write_media(part, notes)
     if isinstance(part, ToolPart):
         return _write_call(part, notes)
-    raw: Json = thaw(part.raw) if isinstance(part, UnknownPart) else {}
-    return raw
+    return blocks.raw_of(part)
 
 
-def _framed(body: Json, notes: Json, kind: str) -> Json:
+def _framed(body: Json, notes: Shape) -> Json:
     """Return a part with its signature and unknown keys, in the spelling in which it was read."""
-    if isinstance(notes.get(_SIGNATURE), str):
-        body[_SIGNATURE] = notes[_SIGNATURE]
+    if "thoughtSignature" in notes:
+        body[_SIGNATURE] = notes["thoughtSignature"]
     # What one part holds is one kind of content: no noted key may add another.
-    others = PART_KEYS - {kind}
-    known = {kind, _SIGNATURE, *others, *((_THOUGHT,) if _THOUGHT in body else ())}
-    return spelled_back(with_unknown_keys(body, notes, known), SPELLINGS, notes.get("snake"))
+    known = {*PART_KEYS, _SIGNATURE, *body}
+    return wire.spelled_back(with_unknown_keys(body, notes, known), SPELLINGS, notes.get("snake"))
 
 
-def _within(body: Json, notes: Json, known: frozenset[str], kind: str) -> Json:
-    inner = spelled_back(with_unknown_keys(body, notes, known, "inner"), SPELLINGS, notes.get("inner_snake"))
-    return _framed({kind: inner}, notes, kind)
+def _within(body: Json, notes: Shape, kind: str) -> Json:
+    inner = with_unknown_keys(body, notes, _INNER[kind], "inner")
+    return _framed({kind: wire.spelled_back(inner, SPELLINGS, notes.get("inner_snake"))}, notes)
 
 
-def _write_media(part: ImagePart | AudioPart | FilePart, notes: Json) -> Json:
-    found = split_data_url(part.url) if part.url is not None and not notes else None
-    data = part.data if found is None else found[1]
+def _write_media(part: Media, notes: Shape) -> Json:
+    data, url = shared.content_of(part, own=bool(notes))
     name = part.name if isinstance(part, FilePart) else notes.get("name")
-    media_type = media_type_of(part) or (None if notes else _USUAL_TYPE[type(part)])
-    given = {"mimeType": media_type, "displayName": name}
-    body = {key: value for key, value in given.items() if isinstance(value, str)}
-    if data is None and part.url is not None:
-        return _within({"fileUri": part.url, **body}, notes, _FILE, "fileData")
-    if data is None and isinstance(part, FilePart) and part.file_id is not None:
-        return _within({"fileUri": part.file_id, **body}, notes, _FILE, "fileData")
-    return _within({**({} if data is None else {"data": data}), **body}, notes, _BLOB, "inlineData")
+    media_type = shared.media_type_of(part) or (None if notes else shared.USUAL_TYPE[type(part)])
+    body = wire.without_none({"mimeType": media_type, "displayName": name if isinstance(name, str) else None})
+    if data is not None:
+        return _within({"data": data, **body}, notes, "inlineData")
+    uri = url if url is not None or not isinstance(part, FilePart) else part.file_id
+    return _within(body, notes, "inlineData") if uri is None else _within({"fileUri": uri, **body}, notes, "fileData")
 
 
-_USUAL_TYPE: dict[type[Part], str] = {
-    ImagePart: "image/png",
-    AudioPart: "audio/wav",
-    FilePart: "application/octet-stream",
-}
+def _write_id(part: ToolPart, notes: Shape) -> Json:
+    return {} if notes.get("id") == "absent" or not part.call_id else {"id": part.call_id}
 
 
-def _write_call(part: ToolPart, notes: Json) -> Json:
-    own_id = {} if notes.get("id") == "absent" or not part.call_id else {"id": part.call_id}
-    arguments = thaw(part.arguments)
-    if notes.get("code") and is_object(arguments):
-        return _within({**own_id, **arguments}, notes, _CODE, "executableCode")
-    body: Json = {**own_id, "name": part.name}
-    if notes.get("args") != "absent" or arguments != {}:
-        body["args"] = arguments if notes or is_object(arguments) else {"input": arguments}
-    return _within(body, notes, _CALL, "functionCall")
+def _write_call(part: ToolPart, notes: Shape) -> Json:
+    body = _write_id(part, notes)
+    if notes.get("code") and wire.is_object(arguments := thaw(part.arguments)):
+        return _within({**body, **arguments}, notes, "executableCode")
+    body |= {"name": part.name, **shared.write_input(part, "args", notes.get("args"), own=bool(notes))}
+    return _within(body, notes, "functionCall")
 
 
 def write_result(part: ToolPart) -> Json:
     """Return the part for a result."""
-    own = notes_of(part, FORMAT)
-    notes: Json = own["result"] if is_object(own.get("result")) else {}
-    said = write_outcome(part, own=bool(notes))
-    body: Json = {} if notes.get("id") == "absent" or not part.call_id else {"id": part.call_id}
+    notes = result_notes(part, FORMAT)
+    said = shared.write_outcome(part, own=bool(notes))
+    body = _write_id(part, notes)
+    failed = part.state == "error"
     if notes.get("code"):
-        return _write_code_result(part, body, said, notes)
+        body |= wire.without_none({"output": said})
+        if "outcome" in notes:
+            outcome = notes["outcome"]
+            body["outcome"] = outcome if failed == (outcome in _FAILED) else _BROKE if failed else _DONE
+        return _within(body, notes, "codeExecutionResult")
     if part.name and (notes.get("named") or not notes):
         body["name"] = part.name
     if said is not None or notes.get("response") != "absent":
-        fits = is_object(said) or (bool(notes) and said is not None)
-        body["response"] = said if fits else {"error" if part.state == "error" else "result": said}
-    return _within(body, notes, _RESULT, "functionResponse")
-
-
-def _write_code_result(part: ToolPart, body: Json, said: Value, notes: Json) -> Json:
-    if said is not None:
-        body["output"] = said
-    outcome = notes.get("outcome")
-    if isinstance(outcome, str):
-        failed = part.state == "error"
-        body["outcome"] = outcome if failed == (outcome in _FAILED) else _BROKE if failed else _DONE
-    return _within(body, notes, _CODE_RESULT, "codeExecutionResult")
+        fits = wire.is_object(said) or (bool(notes) and said is not None)
+        body["response"] = said if fits else {"error" if failed else "result": said}
+    return _within(body, notes, "functionResponse")
 
 
 # Messages
@@ -330,12 +255,12 @@ def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tup
     Raises:
         MessageError: one is malformed; its place is named.
     """
-    return named(_with_ids(read_each(items, place, start, _read_item), start))
+    return wire.named(_with_ids(wire.read_each(items, place, start, _read_item), start))
 
 
 def _read_item(value: Value, place: str) -> Iterable[Message]:
-    item = expect_object(value, place, "a content with parts")
-    body, _ = respelled(item, SPELLINGS, place)
+    item = wire.expect_object(value, place, "a content with parts")
+    body, _ = wire.respelled(item, SPELLINGS, place)
     if "parts" in item or "role" in item or not (_SYSTEM in body or _CONTENTS in body):
         yield from _read_message(item, place)
         return
@@ -345,51 +270,42 @@ def _read_item(value: Value, place: str) -> Iterable[Message]:
         )
     if body.get(_SYSTEM) is not None:
         yield _read_system(body[_SYSTEM], f"{place}.{_SYSTEM}")
-    given = expect_array(body.get(_CONTENTS) or (), f"{place}.{_CONTENTS}")
-    yield from read_each(given, f"{place}.{_CONTENTS}", 0, _read_item)
+    given = wire.expect_array(body.get(_CONTENTS) or (), f"{place}.{_CONTENTS}")
+    yield from wire.read_each(given, f"{place}.{_CONTENTS}", 0, _read_item)
 
 
 def _read_system(value: Value, place: str) -> Message:
     """Return the system message of an instruction: a str, or a content with any role."""
     if isinstance(value, str):
         return Message.system(value)
-    item = expect_object(value, place, "a str or a content with parts")
+    item = wire.expect_object(value, place, "a str or a content with parts")
     (message,) = _read_message({**item, "role": "system"}, place)
     return message
 
 
 def _read_message(item: Json, place: str) -> list[Message]:
-    said = expect_role(item, place, _ROLES) if item.get("role") is not None else "user"
+    said = wire.expect_role(item, place, _ROLES) if item.get("role") is not None else "user"
     given = item.get("parts")
-    items = () if given is None else expect_array(given, f"{place}.parts", "a list of parts")
-    parts = [read_part(part, f"{place}.parts[{index}]") for index, part in enumerate(items)]
+    items = () if given is None else given
+    parts = blocks.read_list(items, f"{place}.parts", read_part, "a list of parts")
     notes: Json = {
         "role": said if _WIRE_ROLES[_ROLES[said]] != said else None if item.get("role") is not None else "absent",
         "parts": None if given is not None else "absent",
-        "extra": unknown_keys(item, _KEYS, {"parts"} if given is not None else ()),
+        "extra": wire.unknown_keys(item, _KEYS, {"parts"} if given is not None else ()),
     }
-    refuse_without_content({} if given is None else {"content": given}, place, parts, notes["extra"])
+    wire.refuse_without_content({} if given is None else {"content": given}, place, parts, notes["extra"])
     role = _ROLES[said]
     if role == "assistant":
-        parts = [_alone(part) for part in parts]
+        parts = [_noted(part, {"alone": True}) if is_finished(part) else part for part in parts]
     message = Message("user" if role == "tool" else role, tuple(parts), metadata=with_notes(FORMAT, notes))
-    made = split_results(message, FORMAT)
-    if said in _WIRE_ROLES.values():
-        return made
-    return [_with_role(part, said) for part in made]
+    made = blocks.split_results(message, FORMAT)
+    return made if said in _WIRE_ROLES.values() else [_noted(message, {"role": said}) for message in made]
 
 
-def _with_role(message: Message, said: str) -> Message:
-    """Return a message with a note on the role that it had."""
-    notes = {**notes_of(message, FORMAT), "role": said}
-    return replace(message, metadata=with_notes(FORMAT, notes, message.metadata))
-
-
-def _alone(part: Part) -> Part:
-    """Return a part of the model's; the result of a tool that the provider ran is noted as such."""
-    if not isinstance(part, ToolPart) or not is_finished(part):
-        return part
-    return replace(part, metadata=with_notes(FORMAT, {**notes_of(part, FORMAT), "alone": True}))
+def _noted(value: T, notes: Json) -> T:
+    """Return a part or a message with more noted about it."""
+    noted = {**notes_of(value, FORMAT), **notes}
+    return replace(value, metadata=with_notes(FORMAT, noted, foreign(value, FORMAT)))
 
 
 def _with_ids(messages: Iterable[Message], start: int) -> Iterator[Message]:
@@ -405,14 +321,12 @@ def _with_ids(messages: Iterable[Message], start: int) -> Iterator[Message]:
 
 def _with_id(part: ToolPart, calls: dict[str, deque[str]], made: str) -> ToolPart:
     """Return the part with an id; ``calls`` are the ids of the open calls that had none, by name."""
-    own = notes_of(part, FORMAT)
     if not is_finished(part):
         calls.setdefault(part.name, deque()).append(made)
-        return replace(part, call_id=made, metadata=with_notes(FORMAT, {**own, "id": "absent"}))
+        return replace(_noted(part, {"id": "absent"}), call_id=made)
     waiting = calls.get(part.name)
-    call_id = waiting.popleft() if waiting else made
-    result = {**own.get("result", {}), "id": "absent"}
-    return replace(part, call_id=call_id, metadata=with_notes(FORMAT, {**own, "result": result}))
+    result = {**result_notes(part, FORMAT), "id": "absent"}
+    return replace(_noted(part, {"result": result}), call_id=waiting.popleft() if waiting else made)
 
 
 def write(messages: Iterable[Message]) -> list[Json]:
@@ -421,24 +335,20 @@ def write(messages: Iterable[Message]) -> list[Json]:
     Raises:
         MessageError: a tool's arguments or result are not JSON values.
     """
-    return in_turns((pair for message in messages for pair in _write_message(message)), FORMAT, "parts")
-
-
-_LEFT_OUT = (SourcePart, DataPart, StepStartPart)
+    return blocks.in_turns((pair for message in messages for pair in _write_message(message)), FORMAT, "parts")
 
 
 def _write_message(message: Message) -> Iterator[tuple[Message, Json]]:
-    notes = notes_of(message, FORMAT)
-    cut = [list(message.parts)]
-    if message.role == "assistant":
-        cut = steps(message.parts, lambda part: isinstance(part, (*SPOKEN_PARTS, UnknownPart)), _is_answered)
-    for step in cut:
-        parts = [part for part in step if not isinstance(part, _LEFT_OUT)]
-        if parts or (len(cut) == 1 and (notes or not step)):
-            yield message, _write_step(message, parts, notes)
-            notes = {}
-        results = [write_result(part) for part in parts if isinstance(part, ToolPart) and _is_answered(part)]
-        if results and message.role == "assistant":
+    turns = blocks.written_turns(message, FORMAT, LEAVES_OUT, _is_answered, write_part, write_result)
+    for items, results, notes in turns:
+        role, said = _WIRE_ROLES[message.role], notes.get("role")
+        if said in ("function", "tool") and role == "user":
+            role = said
+        body: Json = {} if said == "absent" and message.role != "assistant" else {"role": role}
+        if items or notes.get("parts") != "absent":
+            body["parts"] = items
+        yield message, with_unknown_keys(body, notes, _KEYS)
+        if results:
             yield message, {"role": "user", "parts": results}
 
 
@@ -446,23 +356,3 @@ def _is_answered(part: Part) -> bool:
     """Return whether it is a call whose response stands in the user's next content."""
     notes = notes_of(part, FORMAT)
     return is_finished(part) and not notes.get("alone") and not notes.get("code")
-
-
-def _write_step(message: Message, parts: Sequence[Part], notes: Json) -> Json:
-    role, said = _WIRE_ROLES[message.role], notes.get("role")
-    if isinstance(said, str) and said in ("function", "tool") and role == "user":
-        role = said
-    body: Json = {} if said == "absent" and message.role != "assistant" else {"role": role}
-    items = [item for part in parts for item in _write_parts(part, message.role)]
-    if items or notes.get("parts") != "absent":
-        body["parts"] = items
-    return with_unknown_keys(body, notes, _KEYS)
-
-
-def _write_parts(part: Part, role: str) -> list[Json]:
-    """Return what a part is on the wire: code that the provider ran is one part, and its result another one."""
-    if not isinstance(part, ToolPart) or not is_finished(part):
-        return [write_part(part)]
-    if role != "assistant" or notes_of(part, FORMAT).get("alone"):
-        return [write_result(part)]
-    return [write_part(part)] if _is_answered(part) else [write_part(part), write_result(part)]

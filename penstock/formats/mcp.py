@@ -10,56 +10,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.engine.values.errors import MessageError
-from penstock.engine.values.frozen import EMPTY, thaw
-from penstock.engine.values.messages import (
-    AudioPart,
-    DataPart,
-    FilePart,
-    ImagePart,
-    Message,
-    ReasoningPart,
-    SourcePart,
-    StepStartPart,
-    TextPart,
-    ToolPart,
-    UnknownPart,
-)
-from penstock.formats.parts import (
-    is_finished,
-    media_type_of,
-    read_outcome,
-    result_text,
-    split_data_url,
-    write_outcome,
-)
-from penstock.formats.wire import (
-    Json,
-    Value,
-    expect_array,
-    expect_object,
-    expect_role,
-    expect_text,
-    is_array,
-    is_object,
-    maybe_text,
-    named,
-    notes_of,
-    read_each,
-    refuse_without_content,
-    respelled,
-    spelled_back,
-    type_error,
-    unknown_keys,
-    with_notes,
-    with_unknown_keys,
-    without_empty,
-)
+from penstock.engine.values.frozen import EMPTY
+from penstock.engine.values.messages import AudioPart, FilePart, ImagePart, Message, TextPart, ToolPart, UnknownPart
+from penstock.formats import blocks, parts as shared, wire
+from penstock.formats.blocks import is_finished, was_empty, with_unknown_keys
+from penstock.formats.shape import notes_of, result_notes, with_result_notes
+from penstock.formats.wire import with_notes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from penstock.engine.values.messages import Part, Role
-
+    from penstock.formats.parts import Media
+    from penstock.formats.shape import Shape
+    from penstock.formats.wire import Json, Value
 
 __all__ = ["FORMAT", "LEAVES_OUT", "RESULT_KEYS", "read", "write"]
 
@@ -91,83 +55,73 @@ _BOTH = frozenset({"content", "structuredContent"})
 # Blocks
 
 
-def read_part(value: Value, place: str) -> Part:
-    """Return the part for a block of content.
-
-    Raises:
-        MessageError: it is malformed.
-    """
-    item = expect_object(value, place, "an object with a type")
-    found, snake = respelled(item, _SPELLINGS, place)
-    reader = _READERS.get(expect_text(item, "type", place))
-    part = reader(found, {"snake": snake}, place) if reader is not None else None
-    return UnknownPart(item) if part is None else part
+def _read_part(value: Value, place: str) -> Part:
+    item = wire.expect_object(value, place, "an object with a type")
+    found, snake = wire.respelled(item, _SPELLINGS, place)
+    reader = _READERS.get(wire.expect_text(item, "type", place))
+    return UnknownPart(item) if reader is None else reader(found, {"snake": snake}, place)
 
 
-def _read_text(item: Json, notes: Json, place: str) -> Part | None:
-    notes["extra"] = unknown_keys(item, _TEXT, _TEXT)
-    return TextPart(expect_text(item, "text", place), with_notes(FORMAT, notes))
+def _read_text(item: Json, notes: Json, place: str) -> Part:
+    notes["extra"] = wire.unknown_keys(item, _TEXT, _TEXT)
+    return TextPart(wire.expect_text(item, "text", place), with_notes(FORMAT, notes))
 
 
-def _read_media(item: Json, notes: Json, place: str) -> Part | None:
-    data, media_type = maybe_text(item, "data", place), maybe_text(item, "mimeType", place)
-    notes |= {"mimeType": "absent" if media_type is None else None, "extra": unknown_keys(item, _MEDIA)}
-    metadata = with_notes(FORMAT, notes)
-    if item["type"] == "image":
-        return ImagePart(None, data, media_type, metadata)
-    return AudioPart(data, None, media_type, metadata=metadata)
+def _read_media(item: Json, notes: Json, place: str) -> Part:
+    data, media_type = wire.maybe_text(item, "data", place), wire.maybe_text(item, "mimeType", place)
+    notes |= {"mimeType": "absent" if media_type is None else None, "extra": wire.unknown_keys(item, _MEDIA)}
+    kind = ImagePart if item["type"] == "image" else AudioPart
+    return shared.media(kind=kind, data=data, media_type=media_type, metadata=with_notes(FORMAT, notes))
 
 
-def _read_resource(item: Json, notes: Json, place: str) -> Part | None:
+def _read_resource(item: Json, notes: Json, place: str) -> Part:
     """Read a resource: its text, or a file with its data."""
     where = f"{place}.resource"
-    inner, snake = respelled(expect_object(item.get("resource"), where), _SPELLINGS, where)
-    notes |= {"type": "resource", "inner_snake": snake, "extra": unknown_keys(item, _RESOURCE, _RESOURCE)}
-    text = maybe_text(inner, "text", where)
+    inner, snake = wire.respelled(wire.expect_object(item.get("resource"), where), _SPELLINGS, where)
+    notes |= {"type": "resource", "inner_snake": snake, "extra": wire.unknown_keys(item, _RESOURCE, _RESOURCE)}
+    text = wire.maybe_text(inner, "text", where)
     if text is not None:
         notes["inner"] = {key: value for key, value in inner.items() if key != "text"}
         return TextPart(text, with_notes(FORMAT, notes))
-    uri, media_type, blob = (maybe_text(inner, key, where) for key in ("uri", "mimeType", "blob"))
-    notes["inner"] = unknown_keys(inner, _CONTENTS)
+    uri, media_type, blob = (wire.maybe_text(inner, key, where) for key in ("uri", "mimeType", "blob"))
+    notes["inner"] = wire.unknown_keys(inner, _CONTENTS)
     return FilePart(blob, uri, None, media_type, None, with_notes(FORMAT, notes))
 
 
-def _read_link(item: Json, notes: Json, place: str) -> Part | None:
-    uri, name, media_type = (maybe_text(item, key, place) for key in ("uri", "name", "mimeType"))
-    notes |= {"type": "resource_link", "extra": unknown_keys(item, _LINK)}
+def _read_link(item: Json, notes: Json, place: str) -> Part:
+    uri, name, media_type = (wire.maybe_text(item, key, place) for key in ("uri", "name", "mimeType"))
+    notes |= {"type": "resource_link", "extra": wire.unknown_keys(item, _LINK)}
     return FilePart(None, uri, None, media_type, name, with_notes(FORMAT, notes))
 
 
-def _read_call(item: Json, notes: Json, place: str) -> Part | None:
-    notes["input"] = "absent" if "input" not in item else None if is_object(item["input"]) else "bare"
-    notes["extra"] = unknown_keys(item, _CALL, {"input"})
-    call_id, name = (expect_text(item, key, place) for key in ("id", "name"))
+def _read_call(item: Json, notes: Json, place: str) -> Part:
+    notes |= {"input": shared.input_notes(item, "input"), "extra": wire.unknown_keys(item, _CALL, {"input"})}
+    call_id, name = (wire.expect_text(item, key, place) for key in ("id", "name"))
     return ToolPart(call_id, name, item.get("input", EMPTY), metadata=with_notes(FORMAT, notes))
 
 
-def _read_result(item: Json, notes: Json, place: str) -> Part | None:
+def _read_result(item: Json, notes: Json, place: str) -> Part:
     """Read a result, in a block or by itself. Structured content is kept beside the blocks."""
-    flag = item.get("isError")
-    if flag is not None and not isinstance(flag, bool):
-        raise type_error(flag, f"{place}.isError", "a bool")
+    flag = wire.maybe_flag(item, "isError", place)
     content = item.get("content")
     if content is not None:
-        expect_array(content, f"{place}.content", "a list of blocks")
+        wire.expect_array(content, f"{place}.content", "a list of blocks")
     structured = item.get("structuredContent")
     said = content if structured is None else {"content": content, "structuredContent": structured}
-    state, result, error = read_outcome(said, failed=flag is True)
-    notes["structured"] = True if structured is not None else None
-    notes["content"] = "absent" if "content" not in item else None
-    notes["blocks"] = True if content is not None else None
-    notes["flag"] = False if flag is False else None
-    notes["bare"] = True if "type" not in item else None
-    notes["extra"] = unknown_keys(item, _RESULT, {"isError", "content"} if flag is not None else {"content"})
-    call_id = maybe_text(item, "toolUseId", place) or ""
-    metadata = with_notes(FORMAT, {"result": without_empty(notes)})
-    return ToolPart(call_id, "", EMPTY, state, result, error, metadata)
+    state, result, error = shared.read_outcome(said, failed=flag is True)
+    notes |= {
+        "structured": True if structured is not None else None,
+        "content": "absent" if "content" not in item else None,
+        "blocks": True if content is not None else None,
+        "flag": False if flag is False else None,
+        "bare": True if "type" not in item else None,
+        "extra": wire.unknown_keys(item, _RESULT, {"isError", "content"} if flag is not None else {"content"}),
+    }
+    call_id = wire.maybe_text(item, "toolUseId", place) or ""
+    return ToolPart(call_id, "", EMPTY, state, result, error, with_result_notes(FORMAT, notes))
 
 
-_READERS: dict[str, Callable[[Json, Json, str], Part | None]] = {
+_READERS: dict[str, Callable[[Json, Json, str], Part]] = {
     "text": _read_text,
     "image": _read_media,
     "audio": _read_media,
@@ -178,78 +132,65 @@ _READERS: dict[str, Callable[[Json, Json, str], Part | None]] = {
 }
 
 
-def write_part(part: Part) -> Json:
-    """Return the block for a part; for a tool's part, that of its call."""
+def _write_part(part: Part) -> Json:
     notes = notes_of(part, FORMAT)
-    if isinstance(part, TextPart):
-        return spelled_back(_write_text(part, notes), _SPELLINGS, notes.get("snake"))
-    if isinstance(part, (ImagePart, AudioPart, FilePart)):
-        return spelled_back(_write_media(part, notes), _SPELLINGS, notes.get("snake"))
     if isinstance(part, ToolPart):
         body: Json = {"type": "tool_use", "id": part.call_id, "name": part.name}
-        if notes.get("input") != "absent" or part.arguments != {}:
-            arguments = thaw(part.arguments)
-            body["input"] = arguments if notes or is_object(arguments) else {"input": arguments}
+        body |= shared.write_input(part, "input", notes.get("input"), own=bool(notes))
         return with_unknown_keys(body, notes, _CALL)
-    raw: Json = thaw(part.raw) if isinstance(part, UnknownPart) else {}
-    return raw
+    if isinstance(part, TextPart) and notes.get("type") == "resource":
+        block = _in_resource({"text": part.text}, notes, {"text"})
+    elif isinstance(part, TextPart):
+        block = with_unknown_keys({"type": "text", "text": part.text}, notes, _TEXT)
+    elif isinstance(part, (ImagePart, AudioPart, FilePart)):
+        block = _write_media(part, notes)
+    else:
+        return blocks.raw_of(part)
+    return wire.spelled_back(block, _SPELLINGS, notes.get("snake"))
 
 
-def _write_text(part: TextPart, notes: Json) -> Json:
-    if notes.get("type") != "resource":
-        return with_unknown_keys({"type": "text", "text": part.text}, notes, _TEXT)
-    inner = with_unknown_keys({"text": part.text}, notes, {"text"}, "inner")
-    inner = spelled_back(inner, _SPELLINGS, notes.get("inner_snake"))
+def _in_resource(body: Json, notes: Shape, known: Collection[str]) -> Json:
+    inner = with_unknown_keys(body, notes, known, "inner")
+    inner = wire.spelled_back(inner, _SPELLINGS, notes.get("inner_snake"))
     return with_unknown_keys({"type": "resource", "resource": inner}, notes, _RESOURCE)
 
 
-def _write_media(part: ImagePart | AudioPart | FilePart, notes: Json) -> Json:
-    found = split_data_url(part.url) if part.url is not None and not notes else None
-    data, url = (part.data, part.url) if found is None else (found[1], None)
-    media_type = media_type_of(part) or None
+def _write_media(part: Media, notes: Shape) -> Json:
+    data, url = shared.content_of(part, own=bool(notes))
+    media_type = shared.media_type_of(part) or None
     if not isinstance(part, FilePart) and url is None:
-        kind = "image" if isinstance(part, ImagePart) else "audio"
-        usual = None if notes else f"{kind}/{'png' if kind == 'image' else 'wav'}"
-        given = {"data": data, "mimeType": media_type or usual}
-        return with_unknown_keys({"type": kind, **_present(given)}, notes, _MEDIA)
-    name = part.name if isinstance(part, FilePart) else None
-    if data is None and notes.get("type") != "resource":
-        given = {"uri": url, "name": name if name is not None or notes else "file", "mimeType": media_type}
-        return with_unknown_keys({"type": "resource_link", **_present(given)}, notes, _LINK)
-    own = notes.get("type") == "resource"
+        usual = None if notes else shared.USUAL_TYPE[type(part)]
+        given = {"type": part.type, **wire.without_none({"data": data, "mimeType": media_type or usual})}
+        return with_unknown_keys(given, notes, _MEDIA)
+    name, own = part.name if isinstance(part, FilePart) else None, notes.get("type") == "resource"
+    if data is None and not own:
+        link = {"uri": url, "name": name if name is not None or notes else "file", "mimeType": media_type}
+        return with_unknown_keys({"type": "resource_link", **wire.without_none(link)}, notes, _LINK)
     uri = url if url is not None or own else f"file:///{name or 'file'}"
-    inner = with_unknown_keys(_present({"uri": uri, "blob": data, "mimeType": media_type}), notes, _CONTENTS, "inner")
-    inner = spelled_back(inner, _SPELLINGS, notes.get("inner_snake"))
-    return with_unknown_keys({"type": "resource", "resource": inner}, notes, _RESOURCE)
+    return _in_resource(wire.without_none({"uri": uri, "blob": data, "mimeType": media_type}), notes, _CONTENTS)
 
 
-def _present(given: Json) -> Json:
-    return {key: value for key, value in given.items() if value is not None}
-
-
-def write_result(part: ToolPart) -> Json:
+def _write_result(part: ToolPart) -> Json:
     """Return the block of a result, or the result by itself if it was read so."""
-    own = notes_of(part, FORMAT)
-    notes: Json = own["result"] if is_object(own.get("result")) else {}
-    said = write_outcome(part, own=bool(notes))
+    notes = result_notes(part, FORMAT)
+    said = shared.write_outcome(part, own=bool(notes))
     body: Json = {} if notes.get("bare") else {"type": "tool_result"}
     if part.call_id and not notes.get("bare"):
         body["toolUseId"] = part.call_id
-    if notes.get("structured") and is_object(said) and said.keys() <= _BOTH:
+    if notes.get("structured") and wire.is_object(said) and said.keys() <= _BOTH:
         body |= said
-    elif is_array(said) and notes.get("blocks"):
+    elif wire.is_array(said) and notes.get("blocks"):
         body["content"] = list(said)
     elif said is not None or notes.get("content") != "absent":
-        body["content"] = [] if said is None else [{"type": "text", "text": result_text(part)}]
-        if not isinstance(said, str) and is_object(said) and not notes:
+        body["content"] = [] if said is None else [{"type": "text", "text": shared.result_text(part)}]
+        if wire.is_object(said) and not notes:
             body["structuredContent"] = said
     if notes.get("content") == "absent" and body.get("content") is None:
         body.pop("content", None)
-    if part.state == "error":
-        body["isError"] = True
-    elif isinstance(notes.get("flag"), bool):
-        body["isError"] = notes["flag"]
-    return spelled_back(with_unknown_keys(body, notes, _RESULT), _SPELLINGS, notes.get("snake"))
+    flag = part.state == "error" or notes.get("flag")
+    if flag is not None:
+        body["isError"] = flag
+    return wire.spelled_back(with_unknown_keys(body, notes, _RESULT), _SPELLINGS, notes.get("snake"))
 
 
 # Messages
@@ -261,35 +202,37 @@ def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tup
     Raises:
         MessageError: one is malformed; its place is named.
     """
-    return named(read_each(items, place, start, _read_item))
+    return wire.named(wire.read_each(items, place, start, _read_item))
 
 
 def _read_item(value: Value, place: str) -> Iterable[Message]:
-    item = expect_object(value, place, "a message or a result")
+    item = wire.expect_object(value, place, "a message or a result")
     if "role" in item:
         return _read_message(item, place)
     if "messages" in item:
         raise MessageError(place, "expected a message or a result, not a whole prompt; pass its messages")
-    found, snake = respelled(item, _SPELLINGS, place)
+    found, snake = wire.respelled(item, _SPELLINGS, place)
     if "content" not in found or "type" in found:
         raise MessageError(place, "expected a message with a role, or a result with content")
     part = _read_result(found, {"snake": snake}, place)
-    return [Message("tool", () if part is None else (part,), metadata=with_notes(FORMAT, {"role": "result"}))]
+    return [Message("tool", (part,), metadata=with_notes(FORMAT, {"role": "result"}))]
 
 
 def _read_message(item: Json, place: str) -> Iterable[Message]:
-    role = expect_role(item, place, _ROLES)
+    role = wire.expect_role(item, place, _ROLES)
     content = item.get("content")
     where = f"{place}.content"
-    parts = [read_part(content, where)] if is_object(content) else []
-    if content is not None and not is_object(content):
-        items = expect_array(content, where, "an object with a type, or a list of such")
-        parts = [read_part(block, f"{where}[{index}]") for index, block in enumerate(items)]
+    if content is None:
+        parts: list[Part] = []
+    elif wire.is_object(content):
+        parts = [_read_part(content, where)]
+    else:
+        parts = blocks.read_list(content, where, _read_part, "an object with a type, or a list of such")
     notes: Json = {
-        "content": "list" if is_array(content) else None if "content" in item else "absent",
-        "extra": unknown_keys(item, _KEYS, {"role"} if content is None else _KEYS),
+        "content": "list" if wire.is_array(content) else None if "content" in item else "absent",
+        "extra": wire.unknown_keys(item, _KEYS, {"role"} if content is None else _KEYS),
     }
-    refuse_without_content(item, place, parts, notes["extra"])
+    wire.refuse_without_content(item, place, parts, notes["extra"])
     return [Message(_role(role, parts, place), tuple(parts), metadata=with_notes(FORMAT, notes))]
 
 
@@ -316,30 +259,22 @@ def write(messages: Iterable[Message]) -> list[Json]:
     return [item for message in messages for item in _write_message(message)]
 
 
-_LEFT_OUT = (ReasoningPart, SourcePart, DataPart, StepStartPart)
-
-
 def _write_message(message: Message) -> Iterator[Json]:
-    notes = notes_of(message, FORMAT)
-    parts = [part for part in message.parts if not isinstance(part, _LEFT_OUT)]
+    notes: Shape = notes_of(message, FORMAT)
     role = "assistant" if message.role == "assistant" else "user"
-    blocks = [(said_by, block) for part in parts for said_by, block in _write_blocks(part, role)]
-    if notes.get("content") == "list" or (notes and not parts):
-        extra = notes.get("extra")
-        is_open = notes.get("content") == "absent" or (is_object(extra) and "content" in extra)
-        body: Json = {} if not blocks and is_open else {"content": [block for _, block in blocks]}
+    found = [block for part in message.parts if part.type not in LEAVES_OUT for block in _write_blocks(part, role)]
+    if notes.get("content") == "list" or (notes and not found):
+        body: Json = {} if not found and was_empty(notes, "content") else {"content": [block for _, block in found]}
         yield with_unknown_keys({"role": role, **body}, notes, _KEYS)
         return
-    for said_by, block in blocks:
+    for said_by, block in found:
         yield block if "type" not in block else with_unknown_keys({"role": said_by, "content": block}, notes, _KEYS)
         notes = {}
 
 
 def _write_blocks(part: Part, role: str) -> Iterator[tuple[str, Json]]:
     """Yield the blocks of a part, each with the role that says it: results are the user's."""
-    if not isinstance(part, ToolPart) or not is_finished(part):
-        yield role, write_part(part)
-        return
-    if role == "assistant":
-        yield role, write_part(part)
-    yield "user", write_result(part)
+    results = blocks.tools((part,))
+    if not results or role == "assistant":
+        yield role, _write_part(part)
+    yield from (("user", _write_result(result)) for result in results)

@@ -1,35 +1,24 @@
-"""Read and write parts that several wire formats share: images, audio and files, and tool calls with their results.
-
-Some formats keep a call and its result together (UI, stored), others separate (OpenAI). Writing moves the results to
-the right place.
-"""
+"""Read and write parts that several wire formats share: images, audio and files, and tool calls with their results."""
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import EMPTY, thaw
-from penstock.engine.values.messages import AudioPart, FilePart, ImagePart, Message, StepStartPart, ToolPart
-from penstock.formats.wire import (
-    Json,
-    Value,
-    expect_object,
-    is_array,
-    is_object,
-    maybe_text,
-    notes_of,
-    unknown_keys,
-    with_notes,
-)
+from penstock.engine.values.messages import AudioPart, FilePart, ImagePart, ToolPart
+from penstock.formats.blocks import was_empty, with_unknown_keys
+from penstock.formats.shape import notes_of
+from penstock.formats.wire import expect_object, is_array, is_object, maybe_text, unknown_keys, with_notes, without_none
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterator
 
-    from penstock.engine.values.messages import Part, ToolState
+    from penstock.engine.values.messages import Message, Part, ToolState
+    from penstock.formats.shape import Shape
+    from penstock.formats.wire import Json, Value
 
 
 _DATA_URL = re.compile(r"data:([a-zA-Z0-9.+/-]+);base64,([A-Za-z0-9+/=_-]*)", re.ASCII)
@@ -80,6 +69,40 @@ def audio_name(media_type: str) -> str:
 Media: TypeAlias = ImagePart | AudioPart | FilePart
 """Parts that are shown or played rather than read."""
 
+USUAL_TYPE: dict[type[Part], str] = {
+    ImagePart: "image/png",
+    AudioPart: "audio/wav",
+    FilePart: "application/octet-stream",
+}
+"""The media type of a part that says none, where a format needs one."""
+
+
+def media(
+    *,
+    kind: type[Media] | None = None,
+    url: str | None = None,
+    data: str | None = None,
+    file_id: str | None = None,
+    media_type: str | None = None,
+    name: str | None = None,
+    metadata: Json,
+) -> Media:
+    """Return an image, a sound or a file: what is said, else what the media type says. A provider's file is a file."""
+    family = (media_type or "").partition("/")[0]
+    kind = kind or {"image": ImagePart, "audio": AudioPart}.get(family, FilePart)
+    if file_id is None and kind is ImagePart:
+        return ImagePart(url, data, media_type, metadata)
+    if file_id is None and kind is AudioPart:
+        return AudioPart(data, url, media_type, metadata=metadata)
+    return FilePart(data, url, file_id, media_type, name, metadata)
+
+
+def content_of(part: Media, *, own: bool) -> tuple[str | None, str | None]:
+    """Return a part's data and URL: for a ``data:`` URL from another format, the data that it holds."""
+    found = split_data_url(part.url) if part.url is not None and not own else None
+    return (part.data, part.url) if found is None else (found[1], None)
+
+
 AUDIO_KEYS = frozenset({"data", "format", "url"})
 FILE_KEYS = frozenset({"file_id", "file_data", "file_url", "filename"})
 _ANY_IMAGE = "image/png"
@@ -107,7 +130,7 @@ def read_audio(value: Value, place: str, fmt: str, extra: Json) -> AudioPart:
     return AudioPart(data, url, media_type, metadata=with_notes(fmt, notes))
 
 
-def write_audio(part: Media, notes: Json) -> Json:
+def write_audio(part: Media, notes: Shape) -> Json:
     """Return the ``input_audio`` object of a sound."""
     found = split_data_url(part.url) if part.url is not None else None
     body: Json = {}
@@ -120,7 +143,7 @@ def write_audio(part: Media, notes: Json) -> Json:
     if media_type:
         odd = notes.get("format")
         body["format"] = odd if isinstance(odd, str) and audio_type(odd) == media_type else audio_name(media_type)
-    return body
+    return with_unknown_keys(body, notes, AUDIO_KEYS, "inner")
 
 
 def read_file(item: Json, place: str, fmt: str, notes: Json) -> FilePart:
@@ -144,7 +167,7 @@ def read_file(item: Json, place: str, fmt: str, notes: Json) -> FilePart:
     )
 
 
-def write_file(part: FilePart, notes: Json, url_key: str) -> Json:
+def write_file(part: FilePart, notes: Shape, url_key: str) -> Json:
     """Return file_id, file_data, filename, and the file's URL under the given key; only those that exist."""
     body: Json = {"file_id": part.file_id, "filename": part.name}
     if part.data is not None:
@@ -153,7 +176,7 @@ def write_file(part: FilePart, notes: Json, url_key: str) -> Json:
         body["file_data"] = part.data if own else f"data:{part.media_type or _ANY_FILE};base64,{part.data}"
     if part.url is not None:
         body["file_url" if notes.get("file_url") or part.data is not None else url_key] = part.url
-    return {key: value for key, value in body.items() if value is not None}
+    return without_none(body)
 
 
 def image_url(part: Media) -> str | None:
@@ -161,7 +184,7 @@ def image_url(part: Media) -> str | None:
     return as_url(part, _ANY_IMAGE)
 
 
-def shown_as(part: Media, notes: Json) -> str:
+def shown_as(part: Media, notes: Shape) -> str:
     """Return how a part is shown: image, audio or file. A part that was not read as a file counts by its media type."""
     if isinstance(part, ImagePart):
         return "image"
@@ -252,6 +275,34 @@ def write_arguments(arguments: Value, style: Value) -> Value:
     return as_json(arguments, style)
 
 
+def read_call_arguments(item: Json) -> tuple[Value, str | None]:
+    """Return the arguments of a call that has them as JSON text, and their style; ``absent`` if there are none."""
+    arguments, style = read_arguments(item.get("arguments", ""))
+    return arguments, style if "arguments" in item else "absent"
+
+
+def write_call_arguments(part: ToolPart, notes: Shape) -> Json:
+    """Return the arguments of a call as JSON text, in the style in which they were read; nothing if none were there."""
+    style = notes.get("arguments")
+    return {} if style == "absent" and part.arguments == {} else {"arguments": write_arguments(part.arguments, style)}
+
+
+def input_notes(item: Json, key: str) -> str | None:
+    """Return a note on arguments that are missing, or that are no object."""
+    return "absent" if key not in item else None if is_object(item[key]) else "bare"
+
+
+def write_input(part: ToolPart, key: str, noted: str | None, *, own: bool) -> Json:
+    """Return a call's arguments as the object that a format wants; nothing if none were there.
+
+    ``own``: whether they were read in the format itself, and may be something else than an object.
+    """
+    if noted == "absent" and part.arguments == {}:
+        return {}
+    arguments = thaw(part.arguments)
+    return {key: arguments if own or is_object(arguments) else {"input": arguments}}
+
+
 def as_json(value: Value, style: Value = "compact") -> str:
     """Return a JSON value as text.
 
@@ -270,6 +321,14 @@ def result_text(part: ToolPart) -> str:
     if part.state == "error":
         return part.error or ""
     return part.result if isinstance(part.result, str) else as_json(part.result)
+
+
+def write_output(part: ToolPart, notes: Shape, key: str) -> Json:
+    """Return a tool's output as text under a key, or as the list that it was; nothing if there was none."""
+    if notes.get(key) == "parts" and is_array(part.result):
+        return {key: thaw(part.result)}
+    is_open = part.state != "error" and part.result is None and was_empty(notes, key)
+    return {} if is_open else {key: result_text(part)}
 
 
 def read_outcome(value: Value, *, failed: bool) -> tuple[ToolState, Value, str | None]:
@@ -297,102 +356,3 @@ def write_outcome(part: ToolPart, *, own: bool) -> Value:
     if part.state == "error" and (part.result is None or not own):
         return part.error
     return thaw(part.result)
-
-
-def is_finished(part: Part) -> bool:
-    """Return whether it is a tool call that has a result or an error."""
-    return isinstance(part, ToolPart) and part.state in {"result", "error"}
-
-
-def steps(
-    parts: Iterable[Part], spoken: Callable[[Part], bool], finished: Callable[[Part], bool] = is_finished
-) -> list[list[Part]]:
-    """Split an assistant's parts into model steps: at each step start, and where content follows a tool result."""
-    made: list[list[Part]] = [[]]
-    answered = False
-    for part in parts:
-        if isinstance(part, StepStartPart) or (answered and spoken(part)):
-            made.append([])
-            answered = False
-        made[-1].append(part)
-        answered = answered or finished(part)
-    return made
-
-
-def folded(messages: Iterable[Message], keep: Callable[[Message], bool]) -> list[Message]:
-    """Return the messages with the results of tool messages moved into the calls that they answer.
-
-    A tool message that may be kept stays. One that answers no earlier call becomes an assistant message.
-    """
-    made: list[Message] = []
-    edited: dict[int, list[Part]] = {}
-    calls: dict[str, list[tuple[int, int]]] = {}
-    for message in messages:
-        if message.role != "tool" or keep(message):
-            _note_calls(message, len(made), calls)
-            made.append(message)
-            continue
-        rest = [part for part in message.parts if not _answer(made, edited, calls, part)]
-        if rest or not message.parts:
-            made.append(replace(message, role="assistant", parts=tuple(rest)))
-            _note_calls(made[-1], len(made) - 1, calls)
-    return [message.with_parts(edited[index]) if index in edited else message for index, message in enumerate(made)]
-
-
-def _note_calls(message: Message, index: int, calls: dict[str, list[tuple[int, int]]]) -> None:
-    """Note where the open calls of an assistant's message stand, by their ids."""
-    if message.role != "assistant":
-        return
-    for place, part in enumerate(message.parts):
-        if isinstance(part, ToolPart) and not is_finished(part):
-            calls.setdefault(part.call_id, []).append((index, place))
-
-
-def _answer(
-    messages: list[Message], edited: dict[int, list[Part]], calls: dict[str, list[tuple[int, int]]], part: Part
-) -> bool:
-    """Put a result into the latest open call with its id. Returns whether there was one."""
-    found = calls.get(part.call_id) if isinstance(part, ToolPart) else None
-    if not isinstance(part, ToolPart) or not found:
-        return False
-    index, place = found[-1]
-    if index not in edited:
-        edited[index] = list(messages[index].parts)
-    parts = edited[index]
-    call = parts[place]
-    if not isinstance(call, ToolPart):
-        return False
-    parts[place] = _joined(call, part)
-    if is_finished(part):
-        found.pop()
-    return True
-
-
-def with_answers(parts: Sequence[Part], fmt: str) -> list[Part]:
-    """Return an assistant's parts with each result that stands by itself put into the open call before it.
-
-    Providers that run tools themselves have both among the content, each in a block of its own. Results that were read
-    in the format itself stay where they are.
-    """
-    made: list[Part] = []
-    calls: dict[str, int] = {}
-    for part in parts:
-        if isinstance(part, ToolPart) and is_finished(part) and part.call_id in calls and fmt not in part.metadata:
-            index = calls.pop(part.call_id)
-            call = made[index]
-            made[index] = _joined(call, part) if isinstance(call, ToolPart) else call
-            continue
-        if isinstance(part, ToolPart) and not is_finished(part):
-            calls[part.call_id] = len(made)
-        made.append(part)
-    return made
-
-
-def _joined(call: ToolPart, result: ToolPart) -> ToolPart:
-    """Return the call with its result. Notes of both, which use different keys, are merged."""
-    metadata = dict(call.metadata)
-    for key, item in result.metadata.items():
-        there = metadata.get(key)
-        both = {**there, **item} if is_object(there) and is_object(item) else item
-        metadata[key] = {name: note for name, note in both.items() if name != "alone"} if is_object(both) else both
-    return replace(call, state=result.state, result=result.result, error=result.error, metadata=metadata)

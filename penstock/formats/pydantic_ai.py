@@ -9,66 +9,43 @@ parts, which guards read; `PydanticAIModel` sends them back in the same form.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import EMPTY, thaw
 from penstock.engine.values.messages import (
     AudioPart,
-    DataPart,
     FilePart,
     ImagePart,
     Message,
     ReasoningPart,
-    SourcePart,
-    StepStartPart,
     TextPart,
     ToolPart,
     UnknownPart,
 )
-from penstock.formats.parts import (
-    Media,
-    is_finished,
-    media_type_of,
-    read_arguments,
-    read_outcome,
-    split_data_url,
-    steps,
-    with_answers,
-    write_arguments,
-    write_outcome,
-)
-from penstock.formats.wire import (
-    SPOKEN_PARTS,
-    Json,
-    Value,
-    expect_array,
-    expect_object,
-    expect_text,
-    is_array,
-    is_empty,
-    is_object,
-    maybe_text,
-    named,
-    notes_of,
-    read_each,
-    unknown_keys,
-    with_notes,
-    with_unknown_keys,
-    without_empty,
-)
+from penstock.formats import blocks, parts as shared, wire
+from penstock.formats.blocks import Block, is_finished, with_unknown_keys
+from penstock.formats.shape import as_shape, notes_of, result_notes, with_result_notes
+from penstock.formats.wire import with_notes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from penstock.engine.values.messages import Part, Role
+    from penstock.formats.blocks import Reader
+    from penstock.formats.parts import Media
+    from penstock.formats.shape import Shape
+    from penstock.formats.wire import Json, Value
 
-
-__all__ = ["FORMAT", "LEAVES_OUT", "read", "write"]
+__all__ = ["FORMAT", "LEAVES_OUT", "TERMS", "read", "write"]
 
 FORMAT = "pydantic-ai"
 LEAVES_OUT = frozenset({"source", "data", "step-start"})
 """The kinds of parts for which the format has no place."""
+
+TERMS = ("binary", "document-url", "image-url", "retry-prompt", "system-prompt", "user-prompt")
+"""The kinds of parts that are noted."""
 
 _KINDS = ("request", "response")
 _REQUEST = frozenset({"kind", "parts", "instructions"})
@@ -81,54 +58,38 @@ _SUCCESS, _FAILED = "success", "failed"
 _OF_PART = ("id", "signature", "provider_name", "provider_details")
 """The keys of a part that are noted under their own names, as `PydanticAIModel` does."""
 
-_LINKS = {"image-url": ImagePart, "audio-url": AudioPart, "document-url": FilePart, "video-url": FilePart}
-_TEXT_CONTENT = frozenset({"kind", "content"})
-_LINK = frozenset({"kind", "url", "media_type"})
-_BINARY = frozenset({"kind", "data", "media_type"})
-_UPLOAD = frozenset({"kind", "file_id", "media_type"})
-
 
 # What a user says
+
+
+_TYPE = {"media_type": "media_type"}
+_TEXT = Block(FORMAT, TextPart, {"content": "text"}, head={"kind": "text-content"}, notes={"kind": "text-content"})
+_LINK_OF: dict[type[Media], str] = {ImagePart: "image-url", AudioPart: "audio-url", FilePart: "document-url"}
+_LINKS = {
+    kind: Block(FORMAT, partial(shared.media, kind=part), {}, {"url": "url", **_TYPE}, {"kind": kind}, {"kind": kind})
+    for part, kind in (*_LINK_OF.items(), (FilePart, "video-url"))
+}
+_BINARY, _UPLOAD = (
+    Block(FORMAT, shared.media, {field: field}, _TYPE, {"kind": kind}, {"kind": kind})
+    for field, kind in (("data", "binary"), ("file_id", "uploaded-file"))
+)
+_CONTENTS = {"text-content": _TEXT, **_LINKS, "binary": _BINARY, "uploaded-file": _UPLOAD}
 
 
 def _read_content(value: Value, place: str) -> list[Part]:
     if isinstance(value, str):
         return [TextPart(value)] if value else []
-    items = expect_array(value, place, "a str or a list of contents")
-    return [_read_item_of_content(item, f"{place}[{index}]") for index, item in enumerate(items)]
+    return blocks.read_list(value, place, _read_item_of_content, "a str or a list of contents")
 
 
 def _read_item_of_content(value: Value, place: str) -> Part:
     if isinstance(value, str):
         return TextPart(value)
-    item = expect_object(value, place, "a str, or an object with a kind")
-    kind = maybe_text(item, "kind", place)
-    if kind == "text-content" and isinstance(item.get("content"), str):
-        notes: Json = {"kind": kind, "extra": unknown_keys(item, _TEXT_CONTENT, _TEXT_CONTENT)}
-        return TextPart(item["content"], with_notes(FORMAT, notes))
-    if kind in _LINKS:
-        notes = {"kind": kind, "extra": unknown_keys(item, _LINK)}
-        return _media(item, place, notes, url=maybe_text(item, "url", place))
-    if kind == "binary" and isinstance(item.get("data"), str):
-        return _media(item, place, {"kind": kind, "extra": unknown_keys(item, _BINARY, {"data"})}, data=item["data"])
-    if kind == "uploaded-file" and isinstance(item.get("file_id"), str):
-        notes = {"kind": kind, "extra": unknown_keys(item, _UPLOAD, {"file_id"})}
-        return _media(item, place, notes, file_id=item["file_id"])
-    return UnknownPart(item)
-
-
-def _media(
-    item: Json, place: str, notes: Json, *, url: str | None = None, data: str | None = None, file_id: str | None = None
-) -> Part:
-    media_type = maybe_text(item, "media_type", place)
-    family = (media_type or "").partition("/")[0]
-    kind = _LINKS.get(item["kind"]) or {"image": ImagePart, "audio": AudioPart}.get(family, FilePart)
-    metadata = with_notes(FORMAT, notes)
-    if file_id is not None or kind is FilePart:
-        return FilePart(data, url, file_id, media_type, None, metadata)
-    if kind is ImagePart:
-        return ImagePart(url, data, media_type, metadata)
-    return AudioPart(data, url, media_type, metadata=metadata)
+    item = wire.expect_object(value, place, "a str, or an object with a kind")
+    block = _CONTENTS.get(wire.maybe_text(item, "kind", place) or "")
+    if block is None or not all(isinstance(item.get(key), str) for key in block.needed):
+        return UnknownPart(item)
+    return block.read(item, place)
 
 
 def _write_item_of_content(part: Part) -> Value:
@@ -137,52 +98,24 @@ def _write_item_of_content(part: Part) -> Value:
         return _write_media(part, notes)
     if isinstance(part, UnknownPart):
         return thaw(part.raw)
-    text = part.text if isinstance(part, (TextPart, ReasoningPart)) else ""
-    if notes.get("kind") == "text-content":
-        return with_unknown_keys({"kind": "text-content", "content": text}, notes, _TEXT_CONTENT)
-    return text
+    if notes.get("kind") == "text-content" and isinstance(part, TextPart):
+        return _TEXT.write(part, notes)
+    return part.text if isinstance(part, (TextPart, ReasoningPart)) else ""
 
 
-def _write_media(part: Media, notes: Json) -> Json:
-    found = split_data_url(part.url) if part.url is not None and "kind" not in notes else None
-    data, url = (part.data, part.url) if found is None else (found[1], None)
-    media_type = media_type_of(part) or None
-    file_id = part.file_id if isinstance(part, FilePart) else None
+def _write_media(part: Media, notes: Shape) -> Json:
+    own = "kind" in notes
+    data, url = shared.content_of(part, own=own)
+    media_type = shared.media_type_of(part) or None
     if data is not None:
-        usual = None if "kind" in notes else _USUAL_TYPE[type(part)]
-        body = {"kind": "binary", "data": data, "media_type": media_type or usual}
-        return with_unknown_keys(_present(body), notes, _BINARY)
-    if url is None and file_id is not None:
-        body = {"kind": "uploaded-file", "file_id": file_id, "media_type": media_type}
-        return with_unknown_keys(_present(body), notes, _UPLOAD)
-    kind = notes.get("kind") if notes.get("kind") in _LINKS else _LINK_OF[type(part)]
-    return with_unknown_keys(_present({"kind": kind, "url": url, "media_type": media_type}), notes, _LINK)
-
-
-_LINK_OF: dict[type[Part], str] = {ImagePart: "image-url", AudioPart: "audio-url", FilePart: "document-url"}
-_USUAL_TYPE: dict[type[Part], str] = {
-    ImagePart: "image/png",
-    AudioPart: "audio/wav",
-    FilePart: "application/octet-stream",
-}
-
-
-def _present(given: Json) -> Json:
-    return {key: value for key, value in given.items() if value is not None}
+        usual = None if own else shared.USUAL_TYPE[type(part)]
+        return _BINARY.write(part, notes, data=data, media_type=media_type or usual)
+    if url is None and isinstance(part, FilePart) and part.file_id is not None:
+        return _UPLOAD.write(part, notes, media_type=media_type)
+    return (_LINKS.get(notes.get("kind", "")) or _LINKS[_LINK_OF[type(part)]]).write(part, notes, media_type=media_type)
 
 
 # Parts of a request, each a message
-
-
-def _read_request_part(value: Value, place: str) -> Message:
-    item = expect_object(value, place, "an object with a part_kind")
-    kind = expect_text(item, "part_kind", place)
-    if kind in _PROMPTS and (kind != "retry-prompt" or item.get("tool_name") is None):
-        return _read_prompt(item, kind, place)
-    if kind in ("tool-return", "retry-prompt"):
-        return _read_return(item, kind, place)
-    return Message("user", (UnknownPart(item),), metadata=with_notes(FORMAT, {"part": {"kind": kind}}))
-
 
 _PROMPTS: dict[str, Role] = {
     "system-prompt": "system",
@@ -192,78 +125,86 @@ _PROMPTS: dict[str, Role] = {
 }
 
 
+def _read_request_part(value: Value, place: str) -> Message:
+    item = wire.expect_object(value, place, "an object with a part_kind")
+    kind = wire.expect_text(item, "part_kind", place)
+    if kind in _PROMPTS and (kind != "retry-prompt" or item.get("tool_name") is None):
+        return _read_prompt(item, kind, place)
+    if kind in ("tool-return", "retry-prompt"):
+        return _read_return(item, kind, place)
+    return Message("user", (UnknownPart(item),), metadata=with_notes(FORMAT, {"part": {"kind": kind}}))
+
+
 def _read_prompt(item: Json, kind: str, place: str) -> Message:
     content = item.get("content")
-    if kind != "user-prompt" and is_array(content):
+    if kind != "user-prompt" and wire.is_array(content):
         # The errors of a validation: JSON, of which every string is read.
         return Message("user", (UnknownPart(item),), metadata=with_notes(FORMAT, {"part": {"kind": kind}}))
     if kind != "user-prompt":
-        expect_text(item, "content", place)
+        wire.expect_text(item, "content", place)
     parts = _read_content(content, f"{place}.content")
     notes: Json = {
         "kind": kind,
-        "list": True if is_array(content) else None,
-        "extra": unknown_keys(item, _PROMPT, _PROMPT),
+        "list": True if wire.is_array(content) else None,
+        "extra": wire.unknown_keys(item, _PROMPT, _PROMPT),
     }
-    return Message(_PROMPTS[kind], tuple(parts), metadata=with_notes(FORMAT, {"part": without_empty(notes)}))
+    return Message(_PROMPTS[kind], tuple(parts), metadata=with_notes(FORMAT, {"part": wire.without_empty(notes)}))
 
 
 def _read_return(item: Json, kind: str, place: str) -> Message:
-    content = item.get("content")
-    outcome = maybe_text(item, "outcome", place)
-    state, result, error = read_outcome(content, failed=kind == "retry-prompt" or outcome not in (None, _SUCCESS))
+    outcome = wire.maybe_text(item, "outcome", place)
+    failed = kind == "retry-prompt" or outcome not in (None, _SUCCESS)
+    state, result, error = shared.read_outcome(item.get("content"), failed=failed)
     notes: Json = {
         "kind": kind if kind != "tool-return" else None,
         "outcome": outcome,
         "content": "absent" if "content" not in item else None,
-        "extra": unknown_keys(item, _RETURN if kind == "tool-return" else _RETRY),
+        "extra": wire.unknown_keys(item, _RETURN if kind == "tool-return" else _RETRY),
     }
-    call_id, name = maybe_text(item, "tool_call_id", place), maybe_text(item, "tool_name", place)
-    metadata = with_notes(FORMAT, {"result": without_empty(notes)})
-    part = ToolPart(call_id or "", name or "", EMPTY, state, result, error, metadata)
-    return Message("tool", (part,))
+    call_id, name = wire.maybe_text(item, "tool_call_id", place), wire.maybe_text(item, "tool_name", place)
+    metadata = with_result_notes(FORMAT, notes)
+    return Message("tool", (ToolPart(call_id or "", name or "", EMPTY, state, result, error, metadata),))
 
 
-def write_return(part: ToolPart) -> Json:
+def _write_return(part: ToolPart) -> Json:
     """Return the part of a request for a result."""
-    own = notes_of(part, FORMAT)
-    notes: Json = own["result"] if is_object(own.get("result")) else {}
-    retry = notes.get("kind") == "retry-prompt" and part.state == "error"
+    notes = result_notes(part, FORMAT)
+    failed = part.state == "error"
+    retry = notes.get("kind") == "retry-prompt" and failed
     body: Json = {"part_kind": "retry-prompt" if retry else "tool-return"}
-    given = {"tool_name": part.name or None, "tool_call_id": part.call_id or None}
-    body |= _present(given)
-    said = write_outcome(part, own=bool(notes))
+    body |= wire.without_none({"tool_name": part.name or None, "tool_call_id": part.call_id or None})
+    said = shared.write_outcome(part, own=bool(notes))
     if said is not None or not notes:
         body["content"] = said
     if not retry:
         outcome = notes.get("outcome")
-        failed = part.state == "error"
-        fits = isinstance(outcome, str) and failed == (outcome != _SUCCESS)
-        if fits or failed:
-            body["outcome"] = outcome if fits else _FAILED
+        if outcome is not None and failed == (outcome != _SUCCESS):
+            body["outcome"] = outcome
+        elif failed:
+            body["outcome"] = _FAILED
     return with_unknown_keys(body, notes, _RETRY if retry else _RETURN)
 
 
 def _write_request_parts(message: Message) -> list[Value]:
-    notes = notes_of(message, FORMAT).get("part")
-    notes = notes if is_object(notes) else {}
-    parts = [part for part in message.parts if not isinstance(part, _LEFT_OUT)]
-    returns: list[Value] = [write_return(part) for part in parts if isinstance(part, ToolPart) and is_finished(part)]
-    said = [part for part in parts if not (isinstance(part, ToolPart) and is_finished(part))]
+    notes = as_shape(notes_of(message, FORMAT).get("part"))
+    parts = [part for part in message.parts if part.type not in LEAVES_OUT]
+    returns: list[Value] = [_write_return(part) for part in blocks.tools(parts)]
+    said = [part for part in parts if not is_finished(part)]
     if message.role == "system":
         return [*returns, *_write_system(said, notes)]
     if notes and len(said) == 1 and isinstance(said[0], UnknownPart) and "list" not in notes:
         return [*returns, thaw(said[0].raw)]
     if not said and (not notes or returns):
         return returns
-    kind = notes.get("kind") if _PROMPTS.get(notes.get("kind", "")) == "user" else "user-prompt"
+    kind = notes.get("kind", "")
     items = [_write_item_of_content(part) for part in said]
     plain = len(items) == 1 and isinstance(items[0], str) and not notes.get("list")
     content: Value = items[0] if plain else "" if not items and not notes.get("list") else items
-    return [*returns, with_unknown_keys({"part_kind": kind, "content": content}, notes, _PROMPT)]
+    body = {"part_kind": kind if _PROMPTS.get(kind) == "user" else "user-prompt", "content": content}
+    return [*returns, with_unknown_keys(body, notes, _PROMPT)]
 
 
-def _write_system(parts: Sequence[Part], notes: Json) -> Iterator[Json]:
+def _write_system(parts: Sequence[Part], notes: Shape) -> Iterator[Json]:
     texts = [part.text for part in parts if isinstance(part, (TextPart, ReasoningPart))]
     yield from (thaw(part.raw) for part in parts if isinstance(part, UnknownPart))
     for text in texts or ([""] if notes and not parts else []):
@@ -275,53 +216,51 @@ def _write_system(parts: Sequence[Part], notes: Json) -> Iterator[Json]:
 
 
 def _read_response_part(value: Value, place: str) -> Part:
-    item = expect_object(value, place, "an object with a part_kind")
-    kind = expect_text(item, "part_kind", place)
-    reader = _READERS.get(kind)
-    part = reader(item, place) if reader is not None else None
-    return UnknownPart(item) if part is None else part
+    return blocks.read_block(value, place, _READERS, "part_kind")
 
 
-def _own(item: Json, known: frozenset[str], handled: Iterable[str]) -> Json:
-    """Return notes on a part: what is sent back with it, under its own name, and its unknown keys."""
-    own = {key: item[key] for key in _OF_PART if not is_empty(item.get(key))}
-    return {**own, "extra": unknown_keys(item, known | own.keys(), {*handled, *own})}
+def _own(item: Json, names: Sequence[str], known: frozenset[str], handled: Iterable[str]) -> Json:
+    """Return notes: what is sent back under its own name, and unknown keys."""
+    own = {key: item[key] for key in names if not wire.is_empty(item.get(key))}
+    return {**own, "extra": wire.unknown_keys(item, known | own.keys(), {*handled, *own})}
 
 
-def _read_text(item: Json, place: str) -> Part | None:
-    return TextPart(expect_text(item, "content", place), with_notes(FORMAT, _own(item, _PROMPT, _PROMPT)))
+def _with_own(body: Json, notes: Shape, names: Sequence[str], known: frozenset[str]) -> Json:
+    own = {key: value for key, value in notes.items() if key in names and value is not None}
+    return with_unknown_keys({**own, **body}, notes, known | own.keys())
 
 
-def _read_thinking(item: Json, place: str) -> Part | None:
-    return ReasoningPart(expect_text(item, "content", place), with_notes(FORMAT, _own(item, _PROMPT, _PROMPT)))
+def _read_text(item: Json, place: str) -> Part:
+    make = TextPart if item["part_kind"] == "text" else ReasoningPart
+    return make(wire.expect_text(item, "content", place), with_notes(FORMAT, _own(item, _OF_PART, _PROMPT, _PROMPT)))
 
 
-def _read_call(item: Json, place: str) -> Part | None:
+def _read_call(item: Json, place: str) -> Part:
     given = item.get("args")
-    arguments, style = read_arguments(given) if isinstance(given, str) else (given, None)
-    notes = _own(item, _CALL, {"part_kind"})
+    arguments, style = shared.read_arguments(given) if isinstance(given, str) else (given, None)
+    notes = _own(item, _OF_PART, _CALL, {"part_kind"})
     notes["arguments"] = {"style": style or "compact"} if isinstance(given, str) else None
     notes["args"] = None if given is not None else "null" if "args" in item else "absent"
     notes["odd"] = True if given is not None and not isinstance(given, (str, dict)) else None
-    call_id, name = maybe_text(item, "tool_call_id", place), expect_text(item, "tool_name", place)
+    call_id, name = wire.maybe_text(item, "tool_call_id", place), wire.expect_text(item, "tool_name", place)
     arguments = EMPTY if arguments is None else arguments
     return ToolPart(call_id or "", name, arguments, metadata=with_notes(FORMAT, notes))
 
 
 def _read_file(item: Json, place: str) -> Part | None:
     content: Value = item.get("content")
-    if not is_object(content):
+    if not wire.is_object(content):
         return None
     part = _read_item_of_content(content, f"{place}.content")
     if not isinstance(part, (ImagePart, AudioPart, FilePart)):
         return None
-    notes = {**notes_of(part, FORMAT), "file": _own(item, _PROMPT, _PROMPT)}
+    notes = {**notes_of(part, FORMAT), "file": _own(item, _OF_PART, _PROMPT, _PROMPT)}
     return replace(part, metadata=with_notes(FORMAT, notes))
 
 
-_READERS: dict[str, Callable[[Json, str], Part | None]] = {
+_READERS: dict[str, Reader] = {
     "text": _read_text,
-    "thinking": _read_thinking,
+    "thinking": _read_text,
     "tool-call": _read_call,
     "file": _read_file,
 }
@@ -330,38 +269,34 @@ _READERS: dict[str, Callable[[Json, str], Part | None]] = {
 def _write_response_part(part: Part) -> Json:
     notes = notes_of(part, FORMAT)
     if isinstance(part, (TextPart, ReasoningPart)):
-        kind = "text" if isinstance(part, TextPart) else "thinking"
-        return _with_own({"part_kind": kind, "content": part.text}, notes, _PROMPT)
+        body: Json = {"part_kind": "text" if isinstance(part, TextPart) else "thinking", "content": part.text}
+        return _with_own(body, notes, _OF_PART, _PROMPT)
     if isinstance(part, ToolPart):
         return _write_call(part, notes)
     if isinstance(part, (ImagePart, AudioPart, FilePart)):
-        own: Value = notes.get("file")
-        content = _write_media(part, {key: note for key, note in notes.items() if key != "file"})
-        return _with_own({"part_kind": "file", "content": content}, own if is_object(own) else {}, _PROMPT)
-    raw: Json = thaw(part.raw) if isinstance(part, UnknownPart) else {}
-    return raw
+        body = {"part_kind": "file", "content": _write_media(part, notes)}
+        return _with_own(body, as_shape(notes.get("file")), _OF_PART, _PROMPT)
+    return blocks.raw_of(part)
 
 
-def _with_own(body: Json, notes: Json, known: frozenset[str]) -> Json:
-    own = {key: notes[key] for key in _OF_PART if notes.get(key) is not None}
-    return with_unknown_keys({**own, **body}, notes, known | own.keys())
-
-
-def _write_call(part: ToolPart, notes: Json) -> Json:
+def _write_call(part: ToolPart, notes: Shape) -> Json:
     body: Json = {"part_kind": "tool-call", "tool_name": part.name}
     if part.call_id:
         body["tool_call_id"] = part.call_id
-    written: Value = notes.get("arguments")
+    written = notes.get("arguments")
     arguments = thaw(part.arguments)
-    if is_object(written):
-        body["args"] = write_arguments(part.arguments, written.get("style"))
+    if wire.is_object(written):
+        body["args"] = shared.write_arguments(part.arguments, written.get("style"))
     elif arguments != {} or notes.get("args") not in ("null", "absent"):
-        plain = isinstance(arguments, str) or is_object(arguments) or notes.get("odd")
-        body["args"] = arguments if plain else write_arguments(arguments, None)
-    return _with_own(body, notes, _CALL)
+        plain = isinstance(arguments, str) or wire.is_object(arguments) or notes.get("odd")
+        body["args"] = arguments if plain else shared.write_arguments(arguments, None)
+    return _with_own(body, notes, _OF_PART, _CALL)
 
 
 # Messages
+
+_OF_ANSWERS = ("provider_name", "provider_url", "canonical_system", "provider_response_id", "provider_details")
+"""The keys of a response that are noted under their own names, as `PydanticAIModel` does."""
 
 
 def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tuple[Message, ...]:
@@ -370,47 +305,30 @@ def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tup
     Raises:
         MessageError: one is malformed; its place is named.
     """
-    return named(read_each(items, place, start, _read_item))
+    return wire.named(wire.read_each(items, place, start, _read_item))
 
 
 def _read_item(value: Value, place: str) -> Iterable[Message]:
-    item = expect_object(value, place, "a request or a response")
-    kind = expect_text(item, "kind", place)
+    item = wire.expect_object(value, place, "a request or a response")
+    kind = wire.expect_text(item, "kind", place)
     if kind not in _KINDS:
         raise MessageError(f"{place}.kind", f"expected one of {', '.join(_KINDS)}, not another str")
-    items = expect_array(item.get("parts"), f"{place}.parts", "a list of parts")
-    where = f"{place}.parts"
     if kind == "response":
-        parts = [_read_response_part(part, f"{where}[{index}]") for index, part in enumerate(items)]
-        notes = _of_message(item, _RESPONSE)
+        parts = blocks.read_list(item.get("parts"), f"{place}.parts", _read_response_part, "a list of parts")
+        notes = _own(item, _OF_ANSWERS, _RESPONSE, _RESPONSE)
         return [Message("assistant", tuple(parts), metadata=with_notes(FORMAT, notes))]
-    return _read_request(item, items, place)
-
-
-_OF_ANSWERS = ("provider_name", "provider_url", "canonical_system", "provider_response_id", "provider_details")
-"""The keys of a response that are noted under their own names, as `PydanticAIModel` does."""
-
-
-def _of_message(item: Json, known: frozenset[str]) -> Json:
-    own = {key: item[key] for key in _OF_ANSWERS if not is_empty(item.get(key))}
-    return {**own, "extra": unknown_keys(item, known | own.keys(), {"kind", "parts", *own})}
-
-
-def _read_request(item: Json, items: Sequence[Value], place: str) -> list[Message]:
-    instructions = maybe_text(item, "instructions", place)
-    made: list[Message] = []
-    if instructions:
-        made.append(Message.system(instructions, metadata=with_notes(FORMAT, {"instructions": True})))
-    made += [_read_request_part(part, f"{place}.parts[{index}]") for index, part in enumerate(items)]
+    wire.expect_array(item.get("parts"), f"{place}.parts", "a list of parts")
+    instructions = wire.maybe_text(item, "instructions", place)
+    made = [Message.system(instructions, metadata=with_notes(FORMAT, {"instructions": True}))] if instructions else []
+    made += blocks.read_list(item["parts"], f"{place}.parts", _read_request_part)
     made = made or [Message("user", metadata=with_notes(FORMAT, {"empty": True}))]
-    own = with_notes(FORMAT, {"extra": unknown_keys(item, _REQUEST, {"kind", "parts"})}).get(FORMAT, {})
-    return [_in_request(message, index, own) for index, message in enumerate(made)]
+    own = wire.without_empty({"extra": wire.unknown_keys(item, _REQUEST, {"kind", "parts"})})
+    return [_in_request(message, {"joined": True} if index else {"request": own}) for index, message in enumerate(made)]
 
 
-def _in_request(message: Message, index: int, own: Json) -> Message:
+def _in_request(message: Message, notes: Json) -> Message:
     """Return a message with the note that it goes on with a request, or that it begins one, with its unknown keys."""
-    notes = {**notes_of(message, FORMAT), **({"joined": True} if index else {"request": own})}
-    return replace(message, metadata={**message.metadata, FORMAT: notes})
+    return replace(message, metadata={FORMAT: {**notes_of(message, FORMAT), **notes}})
 
 
 def write(messages: Iterable[Message]) -> list[Json]:
@@ -428,38 +346,20 @@ def write(messages: Iterable[Message]) -> list[Json]:
             continue
         notes = notes_of(message, FORMAT)
         if "request" in notes or not made or made[-1]["kind"] != "request":
-            made.append(_new_request(notes))
-        _add_to_request(made[-1], message, notes)
+            own = as_shape(notes.get("request"))
+            made.append(with_unknown_keys({"kind": "request", "parts": []}, own, _REQUEST))
+        if notes.get("instructions") and message.role == "system":
+            made[-1]["instructions"] = message.text
+        elif not notes.get("empty") or message.parts:
+            made[-1]["parts"].extend(_write_request_parts(message))
     return made
 
 
-def _new_request(notes: Json) -> Json:
-    own = notes.get("request")
-    return with_unknown_keys({"kind": "request", "parts": []}, own if is_object(own) else {}, _REQUEST)
-
-
-def _add_to_request(request: Json, message: Message, notes: Json) -> None:
-    if notes.get("instructions") and message.role == "system":
-        request["instructions"] = message.text
-        return
-    if not notes.get("empty") or message.parts:
-        request["parts"].extend(_write_request_parts(message))
-
-
-_LEFT_OUT = (SourcePart, DataPart, StepStartPart)
-
-
 def _write_response(message: Message) -> Iterator[Json]:
-    notes = notes_of(message, FORMAT)
-    own = {key: notes[key] for key in _OF_ANSWERS if notes.get(key) is not None}
-    whole = with_answers(message.parts, FORMAT)
-    cut = steps(whole, lambda part: isinstance(part, (*SPOKEN_PARTS, UnknownPart)))
-    for step in cut:
-        parts = [part for part in step if not isinstance(part, _LEFT_OUT)]
-        if parts or (len(cut) == 1 and (notes or not step)):
-            body: Json = {**own, "kind": "response", "parts": [_write_response_part(part) for part in parts]}
-            yield with_unknown_keys(body, notes, _RESPONSE | own.keys())
-            notes, own = {}, {}
-        results = [write_return(part) for part in parts if isinstance(part, ToolPart) and is_finished(part)]
+    cut = blocks.steps(blocks.with_answers(message.parts, FORMAT))
+    for parts, notes in blocks.written_steps(message, FORMAT, LEAVES_OUT, cut):
+        body: Json = {"kind": "response", "parts": [_write_response_part(part) for part in parts]}
+        yield _with_own(body, notes, _OF_ANSWERS, _RESPONSE)
+        results = [_write_return(part) for part in blocks.tools(parts)]
         if results:
             yield {"kind": "request", "parts": results}

@@ -20,26 +20,26 @@ from penstock.formats.ai_sdk_parts import (
     write_head,
     write_part,
 )
+from penstock.formats.blocks import with_unknown_keys
+from penstock.formats.shape import notes_of
 from penstock.formats.wire import (
-    Json,
-    Value,
     expect_object,
     expect_role,
     is_array,
     is_object,
     maybe_text,
-    notes_of,
     read_each,
     type_error,
     unknown_keys,
     with_notes,
-    with_unknown_keys,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from penstock.engine.values.messages import Part, Role
+    from penstock.formats.shape import Shape
+    from penstock.formats.wire import Json, Value
 
 __all__ = ["FORMAT", "LEAVES_OUT", "read", "write"]
 
@@ -125,7 +125,7 @@ def _write_message(message: Message) -> Json:
     return with_unknown_keys(body, notes, _KEYS)
 
 
-def _write_content(message: Message, notes: Json) -> Json:
+def _write_content(message: Message, notes: Shape) -> Json:
     """Return the content in the form in which it was read, as long as that still fits."""
     shape, parts = notes.get("content"), message.parts
     bare = message.metadata.keys() <= {FORMAT}

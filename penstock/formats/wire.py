@@ -6,29 +6,20 @@ An error names the place and the type that was found there, never the text itsel
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import thaw
-from penstock.engine.values.messages import (
-    AudioPart,
-    FilePart,
-    ImagePart,
-    Message,
-    ReasoningPart,
-    TextPart,
-    ToolPart,
-)
+from penstock.engine.values.messages import ToolPart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from typing_extensions import TypeIs
 
-    from penstock.engine.values.messages import Part, Role
+    from penstock.engine.values.messages import Message, Part
 
 
 Value: TypeAlias = Any
@@ -109,6 +100,18 @@ def maybe_text(item: Json, key: str, place: str) -> str | None:
         MessageError: it is something else.
     """
     return None if item.get(key) is None else expect_text(item, key, place)
+
+
+def maybe_flag(item: Json, key: str, place: str) -> bool | None:
+    """Return the flag under a key, None if there is none.
+
+    Raises:
+        MessageError: it is something else.
+    """
+    flag = item.get(key)
+    if flag is not None and not isinstance(flag, bool):
+        raise type_error(flag, f"{place}.{key}", "a bool")
+    return flag
 
 
 def expect_role(item: Json, place: str, roles: Iterable[str]) -> str:
@@ -214,70 +217,6 @@ def _named(part: Part, names: dict[str, str], is_result: bool) -> Part:  # noqa:
     return part
 
 
-def split_results(message: Message, fmt: str) -> list[Message]:
-    """Return a user's message in runs: tool messages of its results, and user messages of what stands beside them.
-
-    Runs behind the first are noted as ``joined``, so that writing can put them together again (`in_turns`).
-    """
-    if message.role != "user":
-        return [message]
-    runs = [(found, tuple(run)) for found, run in groupby(message.parts, _is_result)]
-    made: list[Message] = []
-    for is_result, parts in runs or [(False, ())]:
-        role: Role = "tool" if is_result else "user"
-        if not made:
-            own = message.metadata.get(fmt)
-            notes: Json = {**(own if is_object(own) else {}), "role": "user" if is_result else None}
-            metadata = with_notes(fmt, notes, message.metadata)
-            made.append(replace(message, role=role, parts=parts, metadata=metadata))
-        else:
-            made.append(Message(role, parts, metadata=with_notes(fmt, {"joined": True})))
-    return made
-
-
-def _is_result(part: Part) -> bool:
-    return isinstance(part, ToolPart) and part.state in {"result", "error"}
-
-
-def in_turns(items: Iterable[tuple[Message, Json]], fmt: str, key: str) -> list[Json]:
-    """Return wire messages, the results of one turn in one of them.
-
-    Args:
-        items: each wire message with the message that it was written for.
-        fmt: the format. A message that was noted as ``joined`` goes into the one before it; so do the results of a tool
-            message from another format, if the one before it holds results too.
-        key: the key of a wire message's content.
-    """
-    made: list[Json] = []
-    answered = False
-    for message, item in items:
-        is_tool = message.role == "tool" or (message.role == "assistant" and item["role"] == "user")
-        joined = notes_of(message, fmt).get("joined") is True and message.role != "assistant"
-        follows = joined or (is_tool and answered and fmt not in message.metadata)
-        if follows and made and made[-1]["role"] == item["role"]:
-            if not isinstance(made[-1].get(key), list):
-                made[-1][key] = list(_as_blocks(made[-1].get(key)))
-            made[-1][key].extend(_as_blocks(item.get(key)))
-        else:
-            made.append(item)
-        answered = is_tool
-    return made
-
-
-def _as_blocks(content: Value) -> Sequence[Value]:
-    """Return a wire message's content as a list of its blocks."""
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}] if content else []
-    return content if is_array(content) else ()
-
-
-CONTENT_PARTS = (TextPart, ImagePart, AudioPart, FilePart)
-"""The parts that are the content of a message."""
-
-SPOKEN_PARTS = (*CONTENT_PARTS, ReasoningPart)
-"""The parts that a model writes in one step, before its tools run."""
-
-
 def unknown_keys(item: Json, known: Collection[str], handled: Collection[str] = ()) -> Json:
     """Return the entries with unknown keys, and those that are known but empty; without the keys in ``handled``."""
     return {key: value for key, value in item.items() if key not in handled and (key not in known or is_empty(value))}
@@ -310,21 +249,26 @@ def spelled_back(item: Json, spellings: Mapping[str, str], keys: Value) -> Json:
     return {back.get(key, key): value for key, value in item.items()}
 
 
-def with_notes(fmt: str, notes: Json, metadata: Mapping[str, Value] | None = None) -> Json:
-    """Return the metadata with the notes for a format added, without empty notes."""
-    found = without_empty(notes)
-    return {**(metadata or {}), fmt: found} if found else dict(metadata or {})
+def without_empty(given: Mapping[str, Value]) -> Json:
+    """Return the entries that are not empty."""
+    return {key: value for key, value in given.items() if value is not None and value != {}}
 
 
-def without_empty(notes: Json) -> Json:
-    """Return the notes that are not empty."""
-    return {key: value for key, value in notes.items() if value is not None and value != {}}
+def without_none(given: Mapping[str, Value]) -> Json:
+    """Return the entries that are there."""
+    return {key: value for key, value in given.items() if value is not None}
 
 
-def notes_of(value: Message | Part, fmt: str) -> Json:
-    """Return the notes for a format; empty if there are none."""
-    found = value.metadata.get(fmt)
+def metadata_of(value: Message | Part, name: str) -> Json:
+    """Return the object in the metadata under a name; empty if there is none."""
+    found = value.metadata.get(name)
     return thaw(found) if is_object(found) else {}
+
+
+def with_notes(name: str, notes: Mapping[str, Value], metadata: Mapping[str, Value] | None = None) -> Json:
+    """Return the metadata with notes added under a name, without the empty ones."""
+    found = without_empty(notes)
+    return {**(metadata or {}), name: found} if found else dict(metadata or {})
 
 
 def has_text(value: object) -> bool:
@@ -334,25 +278,6 @@ def has_text(value: object) -> bool:
     if is_array(value):
         return any(map(has_text, value))
     return not (value is None or isinstance(value, (bool, int, float))) and value != ""
-
-
-def foreign(value: Message | Part, fmt: str) -> Json:
-    """Return the metadata without the format's own notes."""
-    return {key: thaw(item) for key, item in value.metadata.items() if key != fmt}
-
-
-def with_unknown_keys(body: Json, notes: Json, known: Collection[str], key: str = "extra") -> Json:
-    """Return a wire object with the noted unknown keys added. They never replace a known key."""
-    found = notes.get(key)
-    if not is_object(found):
-        return body
-    return {**{name: value for name, value in found.items() if name not in known or is_empty(value)}, **body}
-
-
-def array_in(notes: Json, key: str) -> Sequence[Value]:
-    """Return the array under a key of the notes; empty if there is none."""
-    found = notes.get(key)
-    return found if is_array(found) else ()
 
 
 # A text that a format has twice: in pieces and as a whole

@@ -11,15 +11,17 @@ import binascii
 import codecs
 import re
 from base64 import urlsafe_b64decode
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from penstock.engine.values.frozen import is_items, is_mapping
 from penstock.engine.values.messages import AudioPart, DataPart, FilePart, ImagePart, SourcePart, TextPart, ToolPart
 from penstock.engine.values.texts import KeyText, TextPlace, leaves
+from penstock.lazy import by_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from penstock.engine.values.frozen import Layer, Value
     from penstock.engine.values.messages import Message, Part
@@ -206,168 +208,15 @@ def value_texts(value: Layer, path: Path, where: TextPlace, kind: str = "tool") 
 def fixed_texts(value: Value, path: Path, where: TextPlace, kind: str) -> Iterator[Text]:
     """Yield the texts of a value that cannot be edited, without the words that formats use for their notes."""
     for text in value_texts(value, path, where, kind):
-        if text.text and text.text not in NOTE_WORDS and not _is_minted(text.text):
+        if text.text and text.text not in _note_words() and not _is_minted(text.text):
             yield text._replace(fixed=True)
 
 
-NOTE_WORDS = frozenset(
-    {
-        "absent",
-        "ai-sdk-model",
-        "ai-sdk-ui",
-        "alone",
-        "anthropic",
-        "apply_patch_call",
-        "apply_patch_call_output",
-        "args",
-        "arguments",
-        "as",
-        "assistant",
-        "bare",
-        "base64",
-        "bash_code_execution_tool_result",
-        "binary",
-        "blank",
-        "block",
-        "blocks",
-        "by_role",
-        "call_id",
-        "calls",
-        "code",
-        "code_execution_tool_result",
-        "code_interpreter_call",
-        "compact",
-        "compact-ascii",
-        "computer_call",
-        "computer_call_output",
-        "container_upload",
-        "content",
-        "copies",
-        "copy",
-        "copy_in",
-        "custom",
-        "data",
-        "developer",
-        "document",
-        "document-url",
-        "dynamic",
-        "empty",
-        "extra",
-        "field",
-        "file",
-        "file_search_call",
-        "first",
-        "flag",
-        "function",
-        "given",
-        "google",
-        "human",
-        "id",
-        "image",
-        "image-url",
-        "indented",
-        "inner",
-        "inner_snake",
-        "input",
-        "instructions",
-        "invalid",
-        "invocation",
-        "item",
-        "joined",
-        "key",
-        "kind",
-        "langchain",
-        "last",
-        "lc",
-        "lengths",
-        "lines",
-        "list",
-        "local_shell_call",
-        "local_shell_call_output",
-        "mcp",
-        "mcp_approval_request",
-        "mcp_approval_response",
-        "mcp_call",
-        "mcp_list_tools",
-        "mcp_tool_result",
-        "mcp_tool_use",
-        "model",
-        "name",
-        "named",
-        "new",
-        "null",
-        "odd",
-        "of",
-        "old",
-        "openai-chat",
-        "openai-responses",
-        "outcome",
-        "output",
-        "own",
-        "paragraphs",
-        "part",
-        "parts",
-        "penstock",
-        "pieces",
-        "plain",
-        "program",
-        "program_output",
-        "pydantic-ai",
-        "reasoning",
-        "reasoning_content",
-        "reasoning_details",
-        "redactedData",
-        "refusal",
-        "request",
-        "resource",
-        "resource_link",
-        "response",
-        "result",
-        "retry-prompt",
-        "role",
-        "search_result",
-        "server",
-        "server_tool_use",
-        "shape",
-        "shell_call",
-        "shell_call_output",
-        "signal",
-        "signature",
-        "snake",
-        "source",
-        "spaced",
-        "spaced-ascii",
-        "state",
-        "stored",
-        "str",
-        "structured",
-        "style",
-        "summary",
-        "system",
-        "system-prompt",
-        "text",
-        "text_editor_code_execution_tool_result",
-        "thoughtSignature",
-        "time",
-        "tool",
-        "tool_call",
-        "tool_search_call",
-        "tool_search_output",
-        "tool_search_tool_result",
-        "tool_use",
-        "type",
-        "untyped",
-        "url",
-        "user",
-        "user-prompt",
-        "video",
-        "web_fetch_tool_result",
-        "web_search_call",
-        "web_search_tool_result",
-        "words",
-    }
-)
-"""Words that formats write into metadata by themselves. They carry nothing, whoever wrote them."""
+@cache
+def _note_words() -> frozenset[str]:
+    """Return the words that formats write into metadata by themselves. They carry nothing, whoever wrote them."""
+    words: Callable[[], frozenset[str]] = by_name("penstock.formats.shape", "note_words")
+    return words()
 
 
 def _key_of(path: Path) -> str:

@@ -21,7 +21,7 @@ from penstock.engine.values.messages import (
     UnknownPart,
 )
 from penstock.formats.parts import media_type_of, split_data_url
-from penstock.formats.wire import notes_of, with_notes
+from penstock.formats.wire import metadata_of as notes_of, with_notes
 from penstock.models.openai.wire import checksum
 from penstock.workflows.adapters.agent_framework.beside import (
     BESIDE,
