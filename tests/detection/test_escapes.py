@@ -14,6 +14,7 @@ from penstock.detection.patterns.matching import Finder
 from penstock.detection.personal_data.detector import PersonalData
 from penstock.detection.secrets import RANDOM_TOKENS, SECRETS
 from penstock.detection.unicode.disguises import PlainPlaces
+from tests.laws import seeds
 
 if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value
@@ -164,7 +165,7 @@ PIECES = (
 TEXTS = (*VALUES, "password: hunter2xyz", r"\"password\": \"hunter2xyz\"", "http://u:p%40ss@example.com/x")
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(range(60)))
 def test_escapes_in_a_stream_are_read_as_in_the_whole_text(seed: int) -> None:
     """However it is cut: within an escape, behind one, within a value."""
     drawn = random.Random(seed)  # noqa: S311 - dice, no secrets

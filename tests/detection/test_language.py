@@ -222,6 +222,7 @@ def test_long_texts_are_read_to_a_limit(identifier: LanguageIdentifier) -> None:
 
 @pytest.mark.parametrize("text", ["-" * 16_000, "a" * 16_000, "a." * 8_000, "<a" * 8_000, "`" * 16_000, "a_" * 8_000,
                                   "@a" * 8_000, "/a" * 8_000, "a" + "A" * 16_000, "a(" * 8_000])  # fmt: skip
+@pytest.mark.rest
 def test_hostile_text_takes_no_longer(identifier: LanguageIdentifier, text: str) -> None:
     """The fuse of the test run would blow on a pattern that is quadratic."""
     guesses = {identifier.identify(text) for _ in range(20)}

@@ -11,6 +11,7 @@ import pytest
 from penstock import Chunk, Edit, Processor, TextGuard, Workflow
 from tests.conformance.runtime.driver import HONEST, Hooks, Talk, chain, conversation
 from tests.conformance.runtime.turns import Mode
+from tests.laws import seeds
 
 STAGES = (
     "process_input",
@@ -108,7 +109,7 @@ def left_with(sent: list[Chunk]) -> str:
     return "".join(text for _, text in out)
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", seeds(range(150)))
 async def test_a_request_ends_the_same_at_once_and_streamed(seed: int) -> None:
     """Random graphs and scripts: one verdict or one text, one history; the client is left with that text."""
     rng = random.Random(seed)  # noqa: S311 - no secret

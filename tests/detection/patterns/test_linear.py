@@ -49,6 +49,7 @@ def seconds(work: object, text: str) -> float:
 
 
 @pytest.mark.parametrize("piece", HURTFUL, ids=ascii)
+@pytest.mark.rest
 def test_sixteen_times_the_text_does_not_take_its_square(piece: str) -> None:
     """A quadratic pattern would take 256 times as long, a linear one 16: the bound between them is six times linear."""
 

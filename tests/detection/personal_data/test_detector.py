@@ -291,6 +291,7 @@ def test_a_mistyped_number_counts_behind_its_word(text: str, type: str) -> None:
         "a.com)",
     ],
 )
+@pytest.mark.rest
 def test_time_is_in_proportion_to_the_text(piece: str) -> None:
     """A quadratic search would take 256 times as long for sixteen times the text; the bound is six times linear."""
 

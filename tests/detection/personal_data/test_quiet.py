@@ -20,6 +20,7 @@ from penstock.detection.personal_data.detector import EMBEDDED, PersonalData
 from penstock.engine.processor.context import AnyContext
 from penstock.engine.text_guards.window import Found, TextReader, TextWindow
 from tests.detection.coded_texts import coded_text
+from tests.laws import seeds
 
 DETECTORS = {"all": PersonalData(EMBEDDED), "keys": PersonalData(["api-key"]), "links": PersonalData(["url", "mac"])}
 GUARDS = {
@@ -154,7 +155,7 @@ def _wrong(detector: PersonalData, text: str, drawn: random.Random) -> str | Non
 
 
 @pytest.mark.parametrize("name", DETECTORS)
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(range(8)))
 def test_a_text_that_is_quiet_has_no_finding_however_it_goes_on(name: str, seed: int) -> None:
     """Nothing is found before the place from which it is held, and all that follows is found from there."""
     drawn = random.Random(seed)  # noqa: S311 - dice, no secrets
@@ -195,7 +196,7 @@ def _cut(text: str, drawn: random.Random) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", GUARDS)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(range(6)))
 def test_a_stream_of_which_much_is_quiet_is_read_as_the_whole_text(name: str, seed: int) -> None:
     """In pieces of any size, the guard finds what it finds in the whole text without asking what is quiet."""
     drawn = random.Random(seed)  # noqa: S311 - dice, no secrets

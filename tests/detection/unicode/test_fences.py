@@ -8,6 +8,7 @@ import unicodedata
 import pytest
 
 from penstock.detection.unicode.fences import defused
+from tests.laws import seeds
 
 ELEMENTS = ("skill_instructions",)
 CLOSING = "</skill_instructions>"
@@ -34,7 +35,7 @@ def disguised(draw: random.Random, sign: str) -> str:
     return draw.choice([sign, sign.upper(), wide, hidden + sign, sign + hidden, *numbers, *named])
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", seeds(range(300)))
 def test_no_disguise_of_a_tag_is_left(seed: int) -> None:
     """Forms, entities, invisible signs, mixed at random; the text around it is unchanged."""
     draw = random.Random(seed)  # noqa: S311 - a test

@@ -16,6 +16,7 @@ from penstock.engine.processor.payload import Payload
 from penstock.engine.tasks import run_without_loop
 from tests.engine.judge import check_plan, compiled, interpreted
 from tests.engine.strategies import KEYS, NOON, Op, SyncScripted, settle
+from tests.laws import seeds
 
 SECRET = re.compile(r"S\d!")
 OTHERS = ("drop-part", "drop-part", "new-part", "insert", "replace", "metadata", "put", "remove", "append", "role")
@@ -133,7 +134,7 @@ def conversation(dice: random.Random) -> tuple[Message, ...]:
     )
 
 
-@pytest.mark.parametrize("block", range(8))
+@pytest.mark.parametrize("block", seeds(range(8)))
 def test_no_policy_shows_again_what_a_step_hid(block: int, caplog: pytest.LogCaptureFixture) -> None:
     """It is hidden in what the branches become, or their join fails."""
     caplog.set_level(logging.CRITICAL, logger="penstock")
@@ -149,7 +150,7 @@ def test_no_policy_shows_again_what_a_step_hid(block: int, caplog: pytest.LogCap
     assert passed > 100
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", seeds(range(4)))
 def test_plan_and_interpreter_agree_where_parts_come_and_go(block: int, caplog: pytest.LogCaptureFixture) -> None:
     """Whatever joins say, merge functions among them."""
     caplog.set_level(logging.CRITICAL, logger="penstock")
@@ -255,7 +256,7 @@ def branches_that_move(dice: random.Random, seen: set[str]) -> Workflow:
     return Workflow("w").dag(*members, merge=merge)
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", seeds(range(4)))
 def test_no_policy_shows_what_was_hidden_in_a_part_that_moves_step_by_step(block: int, caplog: Any) -> None:
     """However parts are edited, moved, taken out and put in: what a branch hides in one is hidden in the result."""
     caplog.set_level(logging.CRITICAL, logger="penstock")

@@ -11,6 +11,7 @@ import pytest
 from penstock import Chunk, Workflow
 from tests.engine.streams.invariance import Dice, failing, make, streamed
 from tests.engine.streams.toys import recut, sizes_of
+from tests.laws import seeds
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -23,7 +24,7 @@ def quiet_log() -> Iterator[None]:
     log.setLevel(before)
 
 
-@pytest.mark.parametrize("first", [0, 1_000, 2_000, 3_000])
+@pytest.mark.parametrize("first", seeds([0, 1_000, 2_000, 3_000]))
 async def test_no_way_to_cut_it_changes_what_leaves(first: int) -> None:
     """Any graph of guards, any answer, any chunks: what the whole answer becomes. Here a few hundred of the cases."""
     assert await failing(range(first, first + 60)) == []
@@ -40,7 +41,7 @@ async def test_the_wrapper_of_a_data_chunk_is_left_alone() -> None:
     assert await failing((70_031, 70_921, 9_102_086)) == []
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(range(20)))
 async def test_cutting_a_sequence_anywhere_changes_nothing(seed: int) -> None:
     """What stands in a workflow inside is what stands in the one around it; one in parallel is that one."""
     dice = Dice(seed + 50_000)

@@ -11,6 +11,7 @@ import pytest
 from tests.engine.streams.invariance import make
 from tests.engine.streams.toys import recut, sizes_of
 from tests.engine.traces import check_trace, span_of
+from tests.laws import seeds
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +26,7 @@ def quiet_log() -> Iterator[None]:
     log.setLevel(before)
 
 
-@pytest.mark.parametrize("first", range(0, 400, 40))
+@pytest.mark.parametrize("first", seeds(range(0, 400, 40)))
 async def test_the_log_of_any_stream_has_all_that_came_and_all_that_left(first: int) -> None:
     """Any graph of guards, any answer, any chunks."""
     for seed in range(first, first + 40):

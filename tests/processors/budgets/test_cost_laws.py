@@ -17,6 +17,7 @@ from penstock.processors.budgets import InMemoryLedger, Price, PriceList
 from penstock.processors.budgets.cost_ledger import TimeBuckets
 from penstock.processors.budgets.unrecorded_costs import unrecorded_of
 from penstock.testing import ScriptedModel
+from tests.laws import seeds
 from tests.waiting import cancelled_when_all_wait
 
 EACH = Price(1_000_000, 1_000_000)
@@ -84,7 +85,7 @@ async def asked(agent: Agent, how: str, patience: int, **options: Any) -> None:
                 group.cancel_scope.cancel()
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(range(12)))
 async def test_no_request_costs_less_than_was_asked_for(seed: int) -> None:
     """Requests succeed, fail and are left, at random times and with shared ids; in the end nothing is held."""
     dice = random.Random(seed)  # noqa: S311 - no secret

@@ -12,6 +12,7 @@ from penstock import Message, MessageList, OptionError, TextPart, TokenLimiterPr
 from penstock.engine import StepFailedError
 from penstock.models.tokens import HeuristicCounter
 from penstock.testing import run_stage
+from tests.laws import seeds
 
 SYSTEM = "system"
 
@@ -209,7 +210,7 @@ def conversation(draw: random.Random) -> list[Message]:
 
 
 @pytest.mark.parametrize("mode", ["best-fit", "contiguous"])
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(range(60)))
 def test_no_exchange_is_ever_left_half(seed: int, mode: Any) -> None:
     """Whatever the conversation and the limit are: calls, results, questions, answers, and the newest question."""
     draw = random.Random(seed)  # noqa: S311 - a test

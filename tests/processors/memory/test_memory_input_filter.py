@@ -10,6 +10,7 @@ import pytest
 from penstock import Message, OptionError, TextPart, ToolPart, Workflow
 from penstock.engine import DataPart, StepFailedError, StepStartPart
 from penstock.processors.memory import MemoryInputFilter
+from tests.laws import seeds
 from tests.processors.memory.noted_storage import NotedStorage
 
 pytestmark = pytest.mark.anyio
@@ -115,7 +116,7 @@ async def test_an_id_of_another_thread_holds_nothing() -> None:
     ]
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", seeds(range(150)))
 async def test_what_the_thread_does_not_hold_is_never_dropped(seed: int) -> None:
     """Whatever the thread holds, and in whatever order stored and new messages are sent, with whatever ids."""
     draw = random.Random(seed)  # noqa: S311 - a test

@@ -9,6 +9,7 @@ from penstock.workflows.rows import reading
 from penstock.workflows.rows.reading import Columns, LineFormat, RawRow, RowsError, RowSource
 from penstock.workflows.rows.sources import RowFiles
 from penstock.workflows.rows.splits import line_splits, splits_of
+from tests.laws import seeds
 
 LINES = [b"", b"a", b"\r", b'{"text": "b"}', "ü€😀".encode(), b"\xff\xfe", b"\xef\xbb\xbfx", b"\0", b" " * 3, b"c" * 40]
 
@@ -27,7 +28,7 @@ def in_splits(path: Path, form: LineFormat, size: int) -> list[RawRow]:
     return made
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(range(60)))
 def test_splits_are_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Lines of any length, longer ones than a split and than a row may be, with any line ends, and with none at all."""
     rng = random.Random(seed)  # noqa: S311 - a test
