@@ -1,9 +1,9 @@
 """What every test starts from: both event loops and no clock, of hypothesis or of limits; and what `make test` leaves.
 
 Tests with the marker ``rest`` are left to `make test-rest`: those that start many processes, browsers or servers, that
-prove a proof, or that repeat on trio what the engine's own tests show on both loops. Laws run in both: with a quarter
-of their examples in `make test` (hypothesis's profile ``quick``), with all of them in `make test-rest` (the marker
-``hypothesis``, which hypothesis adds). Plain ``pytest`` runs everything.
+prove a proof, or that repeat on trio what has been shown on asyncio. Laws run in both: with a quarter of their examples
+in `make test` (hypothesis's profile ``quick``), with all in `make test-rest` (the marker ``hypothesis``, which
+hypothesis adds); of those with seeds, `make test-rest` has the other three quarters. Plain ``pytest`` runs everything.
 """
 
 import gc
@@ -34,16 +34,14 @@ ENGINE = Path(__file__).parent / "engine"
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave browsers to `make test-rest`, and the second event loop, but for the engine's own tests."""
+    """Leave browsers and the second event loop to `make test-rest`, which also takes the engine's coverage."""
     for item in items:
         callspec: pytest.CallSpec2 | None = getattr(item, "callspec", None)
-        engine = ENGINE in item.path.parents
-        if engine:
+        second_loop = callspec is not None and callspec.params.get("anyio_backend") == "trio"
+        if second_loop or "chromium" in getattr(item, "fixturenames", ()):
+            item.add_marker("rest")
+        if ENGINE in item.path.parents:
             item.add_marker("engine")
-        elif callspec is not None and callspec.params.get("anyio_backend") == "trio":
-            item.add_marker("rest")
-        if "chromium" in getattr(item, "fixturenames", ()):
-            item.add_marker("rest")
 
 
 def pytest_collection() -> None:

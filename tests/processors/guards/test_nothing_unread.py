@@ -27,13 +27,14 @@ from penstock import (
 from penstock.engine import DataPart, FilePart, ImagePart, ReasoningPart, SourcePart, StepStartPart, UnknownPart
 from penstock.testing import ScriptedModel, run_stage
 from penstock.workflows.presets import hygiene, injection, privacy, safety
+from tests.laws import seeds
 from tests.processors.guards.planted import ALL, ATTACK, MAIL, is_refused, missed, ordinary
 
 TEXT = base64.b64encode(MAIL.encode()).decode()
 PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB//8="
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(range(6)))
 def test_each_string_of_a_random_message_is_read(seed: int) -> None:
     """With a secret in its place, the message is blocked or is none; a redacting guard keeps it from the provider."""
     found = [told for each in range(seed, 150, 6) for told in missed(each, deep=each < 12)]

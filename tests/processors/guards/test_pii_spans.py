@@ -11,6 +11,7 @@ import pytest
 from penstock import PIIDetector, Workflow
 from penstock.detection.personal_data.detector import EMBEDDED, PersonalData
 from tests.detection.personal_data.numbers import texts
+from tests.laws import seeds
 
 if TYPE_CHECKING:
     from penstock.processors.guards.pii_detector import Method
@@ -19,7 +20,7 @@ TEXTS = [*texts()]
 METHODS = ("mask", "hash", "remove", "placeholder", "token")
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", seeds(METHODS))
 @pytest.mark.parametrize("types", [None, EMBEDDED], ids=["default", "all"])
 def test_a_records_edits_stand_where_the_detector_finds(method: str, types: tuple[str, ...] | None) -> None:
     """With each method and each choice of types, one text after another."""

@@ -342,6 +342,7 @@ async def test_two_clients_at_once_are_apart() -> None:
     assert all([count for who, count in counts.seen if who == session] == [1, 2, 3, 4] for session in sessions)
 
 
+@pytest.mark.rest
 async def test_requests_without_a_session_run_side_by_side(tmp_path: Path) -> None:
     """A slow one holds nobody up; each has a connection to the server while it runs."""
     mark = tmp_path / "mark"
@@ -361,6 +362,7 @@ async def test_requests_without_a_session_run_side_by_side(tmp_path: Path) -> No
     assert done == ["done for [EMAIL]"]
 
 
+@pytest.mark.rest
 async def test_calls_of_one_client_run_side_by_side() -> None:
     """And each gets its own result."""
     async with connected(as_proxy(HIDES, server=SERVER), "stdio") as client:
@@ -465,6 +467,7 @@ async def test_a_server_that_cannot_be_reached_is_an_error(mode: str, server: An
 
 
 @pytest.mark.parametrize("front", [pytest.param("stdio", marks=pytest.mark.rest), "http"])
+@pytest.mark.rest
 async def test_large_results(front: str) -> None:
     """Two megabytes, redacted at the end."""
     async with connected(as_proxy(HIDES, server=SERVER), front, mode="legacy") as client:
@@ -473,6 +476,7 @@ async def test_large_results(front: str) -> None:
     assert told.endswith("word [EMAIL]")
 
 
+@pytest.mark.rest
 async def test_an_environment_is_given_to_the_server() -> None:
     """As the official package does it."""
     for server in (as_proxy(HIDES, server=SERVER, env={"A_NAME": "a value"}),):
@@ -524,6 +528,7 @@ async def test_who_may_not_use_it_gets_nothing() -> None:
         ]["code"] == -32700
 
 
+@pytest.mark.rest
 async def test_what_cannot_be_written_does_not_end_the_process_of_all() -> None:
     """Half a surrogate pair: JSON can name it, and UTF-8 has no bytes for it."""
     async with listening(as_proxy(HIDES, server=SERVER)) as url, Client(url) as other:
@@ -579,6 +584,7 @@ async def test_a_session_is_of_who_opened_it() -> None:
         assert (await http.delete(url, headers={**session, "x-user": "a"})).status_code == 200
 
 
+@pytest.mark.rest
 async def test_it_is_mounted_in_another_application() -> None:
     """Whose lifespan runs it; without that, nothing is served."""
     from starlette.applications import Starlette

@@ -88,6 +88,7 @@ def test_a_large_file_takes_all_cores_and_a_small_one_none(world: Path, run, mon
     assert counts == [len(os.sched_getaffinity(0))]
 
 
+@pytest.mark.rest
 def test_a_row_that_kills_or_hangs_its_worker_is_a_dead_letter(world: Path, run) -> None:
     """It is reported, it stands in the results as failed, and it can be run again from its file."""
     texts = ["fine", "kill", "fine", "hang", "fine"]
@@ -117,6 +118,7 @@ def test_a_row_that_cannot_be_parsed_is_a_dead_letter_as_it_came(world: Path, ru
     assert [letter["status"] for letter in letters] == ["invalid", "invalid"]
 
 
+@pytest.mark.rest
 def test_ctrl_c_ends_the_workers_too(world: Path) -> None:
     """Whole lines, the same sentences as with one process, and no traceback: a terminal tells all processes."""
     (world / "rows.jsonl").write_text('"text"\n' * 2_000_000)
@@ -133,6 +135,7 @@ def test_ctrl_c_ends_the_workers_too(world: Path) -> None:
     assert interrupted == f"penstock: interrupted after {len(rows):,} rows"
 
 
+@pytest.mark.rest
 def test_a_reader_that_goes_away_ends_the_workers_too(world: Path) -> None:
     """As in `penstock run … | head`."""
     (world / "rows.jsonl").write_text('"text"\n' * 2_000_000)
@@ -324,6 +327,7 @@ def test_one_file_by_two_names_is_refused_for_two_outputs(world: Path, run) -> N
 
 
 @pytest.mark.parametrize("closed", [2, 0])
+@pytest.mark.rest
 def test_a_closed_stream_stops_nothing(world: Path, closed) -> None:
     """As of a service: the output does not take its place."""
     name = written(world, 5)

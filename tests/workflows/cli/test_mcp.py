@@ -126,7 +126,7 @@ def test_a_server_that_cannot_be_started_or_reached(guards: str) -> None:
             assert b"the server cannot be started or reached" in process.stderr.read()
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@pytest.mark.parametrize("mode", [pytest.param("legacy", marks=pytest.mark.rest), "auto"])
 async def test_a_client_over_stdio(guards: str, mode: str) -> None:
     """As it stands in the settings of a client; the server has the environment of the command."""
     parameters = StdioServerParameters(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.workflows.studio.served import until
 
 EMAIL = {"kind": "text", "text": "mail ann@example.com"}
@@ -51,6 +53,7 @@ def test_two_workflows_are_compared(served):
     assert made["diff"]["same"] is False
 
 
+@pytest.mark.rest
 def test_an_agent_is_compared_with_changed_options(served):
     id = served.id("app.py:agent")
     changes = {"pii-detector": {"options": {"redaction_method": "placeholder"}}}
@@ -59,6 +62,7 @@ def test_an_agent_is_compared_with_changed_options(served):
     assert made["output"]["same"] is False
 
 
+@pytest.mark.rest
 def test_two_versions_of_a_file_are_compared(tmp_path, serving_studio):
     code = (
         "from penstock import Workflow\nfrom penstock.processors.guards import PIIDetector\n"
@@ -87,6 +91,7 @@ def test_what_is_compared_must_be_named_one_way(served):
         assert served.http.post("/api/compare", json=body).status_code == 404
 
 
+@pytest.mark.rest
 def test_a_comparison_that_breaks_does_not_end_the_studio(tmp_path, serving_studio, monkeypatch):
     def broken(_wholes: object) -> None:
         raise RuntimeError("no traces today")

@@ -161,6 +161,7 @@ def test_what_user_code_prints_is_a_log_and_breaks_nothing(served):
     assert "log" in kinds(events)
 
 
+@pytest.mark.rest
 def test_all_that_was_printed_is_in_the_log_when_a_run_has_ended(served):
     """The log comes through a pipe of its own, which may be read later than the result."""
     for _ in range(8):
@@ -205,6 +206,7 @@ def test_a_message_without_end_is_cut(served):
     assert "characters are left out" in error["traceback"]
 
 
+@pytest.mark.rest
 def test_large_runs_are_not_all_held_in_memory(tmp_path, serving_studio, monkeypatch):
     monkeypatch.setattr("penstock.workflows.studio.runs._MOST_BYTES", 10_000)
     with serving_studio(tmp_path) as served:

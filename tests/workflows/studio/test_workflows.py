@@ -198,6 +198,7 @@ class TestReloading:
             assert summary["problem"] is None
             assert summary["version"] == 1
 
+    @pytest.mark.rest
     def test_a_module_that_the_file_imports_is_watched_too(self, folder, serving_studio):
         (folder / "words.py").write_text("NAME = 'one'\n")
         (folder / "guards.py").write_text(
@@ -213,6 +214,7 @@ class TestReloading:
     @pytest.mark.parametrize(
         ("reference", "words"), [("two.py", "two.py:b"), ("two.py:d", "no 'd'"), ("two.py:c", "c is an int")]
     )
+    @pytest.mark.rest
     def test_a_file_without_what_was_asked_for_is_the_place_of_the_error(
         self, tmp_path, serving_studio, reference, words
     ):
@@ -229,6 +231,7 @@ class TestReloading:
             problem = until(lambda: entry(made, made.id("nowhere.py:x"))["problem"], lambda each: each is not None)
             assert (problem["file"], problem["line"], problem["frames"]) == (None, None, [])
 
+    @pytest.mark.rest
     def test_a_file_that_appears_is_loaded(self, tmp_path, serving_studio):
         with serving_studio(tmp_path, "guards.py:guard") as made:
             id = made.id("guard")
@@ -242,6 +245,7 @@ class TestReloading:
             made.write("guards.py", GUARD.format(strategy="redact"))
             until(lambda: entry(made, id), lambda each: each["state"] == "ready")
 
+    @pytest.mark.rest
     def test_an_import_that_hangs_is_stopped_and_said_where(self, tmp_path, serving_studio):
         (tmp_path / "slow.py").write_text("import time\n\nwhile True:\n    time.sleep(0.01)\n")
         with serving_studio(tmp_path, "slow.py:x", load_seconds=3) as made:
@@ -259,6 +263,7 @@ class TestReloading:
             ("raise KeyboardInterrupt", "load", "KeyboardInterrupt"),
         ],
     )
+    @pytest.mark.rest
     def test_an_import_that_ends_the_process_is_an_error(self, tmp_path, serving_studio, code, kind, words):
         (tmp_path / "ends.py").write_text(code)
         with serving_studio(tmp_path, "ends.py:x") as made:
@@ -266,12 +271,14 @@ class TestReloading:
             assert problem["kind"] == kind
             assert words in problem["message"]
 
+    @pytest.mark.rest
     def test_an_import_that_forks_is_loaded_once(self, folder, serving_studio):
         (folder / "fork.py").write_text("import os\nos.fork()\nfrom guards import guard\n")
         with serving_studio(folder, "fork.py:guard") as served:
             assert served.run("fork.py:guard", "hi")["status"] == "passed"
 
     @pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")
+    @pytest.mark.rest
     def test_what_a_waiting_process_has_started_ends_with_it(self, folder, serving_studio):
         (folder / "brief.py").write_text(
             "import os, subprocess, sys, threading\n"
@@ -294,6 +301,7 @@ class TestReloading:
         started = (folder / "brief.py.pids").read_text().split()
         until(lambda: [pid for pid in started if lives(pid)], lambda seen: not seen)
 
+    @pytest.mark.rest
     def test_a_process_that_cannot_be_started_is_an_error(self, folder, serving_studio, monkeypatch):
         with serving_studio(folder, "guards.py:guard") as served:
             id = served.id("guards.py:guard")
@@ -306,6 +314,7 @@ class TestReloading:
             served.http.post(f"/api/workflows/{id}/reload", json={})
             assert entry(served, id)["version"] == 2
 
+    @pytest.mark.rest
     def test_reloading_by_hand_loads_again(self, folder, serving_studio):
         with serving_studio(folder, "guards.py:guard") as made:
             answer = made.http.post(f"/api/workflows/{made.id('guard')}/reload", json={})
