@@ -40,7 +40,6 @@ __all__ = ["FORMAT", "LEAVES_OUT", "read", "write"]
 
 FORMAT = "ai-sdk-model"
 LEAVES_OUT = frozenset({"source", "data", "step-start"})
-"""The kinds of parts for which the format has no place."""
 
 
 # Content
@@ -255,15 +254,6 @@ def _with_copy(body: Json, part: ToolPart, notes: Shape) -> Json:
 _KEYS = frozenset({"role", "name", "id", "content"})
 
 
-def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tuple[Message, ...]:
-    """Return the messages of a prompt.
-
-    Raises:
-        MessageError: one is malformed; its place is named.
-    """
-    return wire.named(wire.read_each(items, place, start, _read_message))
-
-
 def _read_message(value: Value, place: str) -> Iterable[Message]:
     item = wire.expect_object(value, place, "a model message")
     role = wire.expect_role(item, place, ROLES)
@@ -281,6 +271,9 @@ def _read_message(value: Value, place: str) -> Iterable[Message]:
     return [Message(role, tuple(parts), id=message_id, metadata=metadata, name=name)]  # type: ignore[arg-type]
 
 
+read = wire.reader(_read_message)
+
+
 def _read_part(value: Value, place: str, role: str) -> Part:
     if wire.is_object(value) and value.get("type") in _RESULTS:
         return _read_result(value, place, alone=role != "tool")
@@ -296,15 +289,6 @@ _READERS: dict[str, Reader] = {
 }
 
 
-def write(messages: Iterable[Message]) -> list[Json]:
-    """Return the messages as a prompt has them.
-
-    Raises:
-        MessageError: a tool's arguments or result are not JSON values.
-    """
-    return [item for message in messages for item in _write_message(message)]
-
-
 def _write_message(message: Message) -> Iterator[Json]:
     whole = blocks.with_answers(message.parts, FORMAT)
     cut = blocks.steps(whole, _is_answered) if message.role == "assistant" else None
@@ -313,6 +297,9 @@ def _write_message(message: Message) -> Iterator[Json]:
         results = [] if message.role == "tool" else blocks.tools(parts, _is_answered)
         if results:
             yield {"role": "tool", "content": [_write_result(part) for part in results]}
+
+
+write = wire.writer(_write_message)
 
 
 def _is_answered(part: Part) -> bool:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.values.messages import ROLES, Message
 from penstock.formats.ai_sdk_parts import read_body, read_head, together, write_body, write_head
-from penstock.formats.wire import expect_object, expect_role, maybe_text, read_each, with_notes
+from penstock.formats.wire import expect_object, expect_role, maybe_text, reader, with_notes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from penstock.formats.wire import Json, Value
 
@@ -21,18 +21,8 @@ __all__ = ["FORMAT", "LEAVES_OUT", "read", "write"]
 
 FORMAT = "ai-sdk-ui"
 LEAVES_OUT: frozenset[str] = frozenset()
-"""The kinds of parts for which the format has no place."""
 
 _HEAD = frozenset({"id", "role", "name", "createdAt"})
-
-
-def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tuple[Message, ...]:
-    """Return the messages of a UI.
-
-    Raises:
-        MessageError: one is malformed; its place is named.
-    """
-    return tuple(read_each(items, place, start, _read_message))
 
 
 def _read_message(value: Value, place: str) -> Iterable[Message]:
@@ -52,6 +42,9 @@ def _read_message(value: Value, place: str) -> Iterable[Message]:
         name=maybe_text(item, "name", place) or None,
     )
     return [made]
+
+
+read = reader(_read_message, names=False)
 
 
 def write(messages: Iterable[Message]) -> list[Json]:

@@ -19,7 +19,7 @@ from penstock.formats.shape import notes_of, result_notes, with_result_notes
 from penstock.formats.wire import with_notes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from penstock.engine.values.messages import Part
     from penstock.formats.blocks import Reader
@@ -30,7 +30,6 @@ __all__ = ["FORMAT", "LEAVES_OUT", "TERMS", "read", "read_part", "write", "write
 
 FORMAT = "anthropic"
 LEAVES_OUT = frozenset({"audio", "source", "data", "step-start"})
-"""The kinds of parts for which the format has no place."""
 
 _ROLES = ("user", "assistant", "system")
 _KEYS = frozenset({"role", "id", "content"})
@@ -242,15 +241,6 @@ def write_result(part: ToolPart) -> Json:
 # Messages
 
 
-def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tuple[Message, ...]:
-    """Return the messages of a request or an answer. An item may be a request's body, of ``system`` and ``messages``.
-
-    Raises:
-        MessageError: one is malformed; its place is named.
-    """
-    return wire.named(wire.read_each(items, place, start, _read_item))
-
-
 def _read_item(value: Value, place: str) -> Iterable[Message]:
     item = wire.expect_object(value, place, "a message")
     if "role" in item or not ("messages" in item or "system" in item):
@@ -264,6 +254,9 @@ def _read_item(value: Value, place: str) -> Iterable[Message]:
         yield Message("system", tuple(parts), metadata=with_notes(FORMAT, {"content": noted}))
     given = wire.expect_array(item.get("messages") or (), f"{place}.messages")
     yield from wire.read_each(given, f"{place}.messages", 0, _read_item)
+
+
+read = wire.reader(_read_item)
 
 
 def _read_message(item: Json, place: str) -> list[Message]:
@@ -296,15 +289,6 @@ def _alone(parts: Iterable[Part]) -> list[Part]:
     return made
 
 
-def write(messages: Iterable[Message]) -> list[Json]:
-    """Return the messages as a request has them; system messages, which it may want apart, have the role ``system``.
-
-    Raises:
-        MessageError: a tool's arguments or result are not JSON values.
-    """
-    return blocks.in_turns((pair for message in messages for pair in _write_message(message)), FORMAT, "content")
-
-
 def _write_message(message: Message) -> Iterator[tuple[Message, Json]]:
     turns = blocks.written_turns(message, FORMAT, LEAVES_OUT, _is_answered, write_part, write_result)
     for items, results, notes in turns:
@@ -314,6 +298,9 @@ def _write_message(message: Message) -> Iterator[tuple[Message, Json]]:
         yield message, with_unknown_keys({**body, **blocks.write_content(items, notes)}, notes, _KEYS)
         if results:
             yield message, {"role": "user", "content": results}
+
+
+write = blocks.turn_writer(_write_message, FORMAT, "content")
 
 
 def _is_answered(part: Part) -> bool:

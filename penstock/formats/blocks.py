@@ -347,7 +347,7 @@ def written_turns(
 def split_results(message: Message, fmt: str) -> list[Message]:
     """Return a user's message in runs: tool messages of its results, and user messages of what stands beside them.
 
-    Runs behind the first are noted as ``joined``, so that writing can put them together again (`in_turns`).
+    Runs behind the first are noted as ``joined``, so that writing can put them together again (`turn_writer`).
     """
     if message.role != "user":
         return [message]
@@ -363,14 +363,24 @@ def split_results(message: Message, fmt: str) -> list[Message]:
     return made
 
 
-def in_turns(items: Iterable[tuple[Message, Json]], fmt: str, key: str) -> list[Json]:
-    """Return wire messages, the results of one turn in one of them.
+def turn_writer(
+    write: Callable[[Message], Iterable[tuple[Message, Json]]], fmt: str, key: str
+) -> Callable[[Iterable[Message]], list[Json]]:
+    """Return the ``write`` of a format that has the results of one turn in one message.
 
     Args:
-        items: each wire message with the message that it was written for.
-        fmt: the format. A message that was noted as ``joined`` goes into the one before it; so do the results of a tool
-            message from another format, if the one before it holds results too.
+        write: writes one message, and yields with each wire message the one that it was written for.
+        fmt: the format.
         key: the key of a wire message's content.
+    """
+    return lambda messages: _in_turns((pair for message in messages for pair in write(message)), fmt, key)
+
+
+def _in_turns(items: Iterable[tuple[Message, Json]], fmt: str, key: str) -> list[Json]:
+    """Return the wire messages, the results of one turn in one of them.
+
+    A message that was noted as ``joined`` goes into the one before it; so do the results of a tool message from another
+    format, if the one before it holds results too.
     """
     made: list[Json] = []
     answered = False

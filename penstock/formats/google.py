@@ -42,7 +42,6 @@ __all__ = ["FORMAT", "LEAVES_OUT", "PART_KEYS", "SPELLINGS", "read", "write", "w
 
 FORMAT = "google"
 LEAVES_OUT = frozenset({"source", "data", "step-start"})
-"""The kinds of parts for which the format has no place."""
 
 _ROLES: dict[str, Role] = {
     "user": "user",
@@ -329,15 +328,6 @@ def _with_id(part: ToolPart, calls: dict[str, deque[str]], made: str) -> ToolPar
     return replace(_noted(part, {"result": result}), call_id=waiting.popleft() if waiting else made)
 
 
-def write(messages: Iterable[Message]) -> list[Json]:
-    """Return the messages as contents; system messages, which a request wants apart, have the role ``system``.
-
-    Raises:
-        MessageError: a tool's arguments or result are not JSON values.
-    """
-    return blocks.in_turns((pair for message in messages for pair in _write_message(message)), FORMAT, "parts")
-
-
 def _write_message(message: Message) -> Iterator[tuple[Message, Json]]:
     turns = blocks.written_turns(message, FORMAT, LEAVES_OUT, _is_answered, write_part, write_result)
     for items, results, notes in turns:
@@ -350,6 +340,9 @@ def _write_message(message: Message) -> Iterator[tuple[Message, Json]]:
         yield message, with_unknown_keys(body, notes, _KEYS)
         if results:
             yield message, {"role": "user", "parts": results}
+
+
+write = blocks.turn_writer(_write_message, FORMAT, "parts")
 
 
 def _is_answered(part: Part) -> bool:

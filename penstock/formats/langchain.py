@@ -46,7 +46,6 @@ __all__ = ["FORMAT", "LEAVES_OUT", "TERMS", "TYPES", "read", "write", "write_par
 
 FORMAT = "langchain"
 LEAVES_OUT = frozenset({"source", "data", "step-start"})
-"""The kinds of parts for which the format has no place."""
 
 TYPES: dict[str, Role] = {
     "human": "user",
@@ -383,15 +382,6 @@ def _write_copy(parts: Sequence[Part], notes: Sequence[Value]) -> list[Json]:
 # Messages
 
 
-def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tuple[Message, ...]:
-    """Return the messages.
-
-    Raises:
-        MessageError: one is malformed; its place is named.
-    """
-    return wire.named(wire.read_each(items, place, start, _read_item))
-
-
 def _read_item(value: Value, place: str) -> Iterable[Message]:
     item = wire.expect_object(value, place, "a message")
     if "lc" in item:
@@ -405,6 +395,9 @@ def _read_item(value: Value, place: str) -> Iterable[Message]:
     if "type" in item:
         return [_read_message(item, wire.expect_text(item, "type", place), {}, place)]
     return [_read_message(item, _known(item, place, "role", _BY_ROLE), {"by_role": item.get("role")}, place)]
+
+
+read = wire.reader(_read_item)
 
 
 _BY_ROLE = {"human": "human", "ai": "ai", "user": "human", "assistant": "ai", "system": "system", "tool": "tool"}
@@ -490,15 +483,6 @@ def _read_result(item: Json, notes: Json, place: str) -> ToolPart:
     return ToolPart(call_id or "", name or "", EMPTY, state, result, error, with_result_notes(FORMAT, notes))
 
 
-def write(messages: Iterable[Message]) -> list[Json]:
-    """Return the messages as LangChain dumps them.
-
-    Raises:
-        MessageError: a tool's arguments or result are not JSON values.
-    """
-    return [item for message in messages for item in _write_message(message)]
-
-
 def _write_message(message: Message) -> Iterator[Json]:
     if message.role == "tool":
         yield from _write_tool_message(message)
@@ -507,6 +491,9 @@ def _write_message(message: Message) -> Iterator[Json]:
     for parts, notes in blocks.written_steps(message, FORMAT, LEAVES_OUT, cut):
         yield _write_step(message, parts, notes)
         yield from (_write_result(part) for part in blocks.tools(parts, _is_answered))
+
+
+write = wire.writer(_write_message)
 
 
 def _is_answered(part: Part) -> bool:

@@ -29,7 +29,6 @@ __all__ = ["FORMAT", "LEAVES_OUT", "RESULT_KEYS", "read", "write"]
 
 FORMAT = "mcp"
 LEAVES_OUT = frozenset({"reasoning", "source", "data", "step-start"})
-"""The kinds of parts for which the format has no place."""
 
 _ROLES = ("user", "assistant")
 _KEYS = frozenset({"role", "content"})
@@ -196,15 +195,6 @@ def _write_result(part: ToolPart) -> Json:
 # Messages
 
 
-def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tuple[Message, ...]:
-    """Return the messages of a prompt or of sampling, or those of results of tools.
-
-    Raises:
-        MessageError: one is malformed; its place is named.
-    """
-    return wire.named(wire.read_each(items, place, start, _read_item))
-
-
 def _read_item(value: Value, place: str) -> Iterable[Message]:
     item = wire.expect_object(value, place, "a message or a result")
     if "role" in item:
@@ -216,6 +206,9 @@ def _read_item(value: Value, place: str) -> Iterable[Message]:
         raise MessageError(place, "expected a message with a role, or a result with content")
     part = _read_result(found, {"snake": snake}, place)
     return [Message("tool", (part,), metadata=with_notes(FORMAT, {"role": "result"}))]
+
+
+read = wire.reader(_read_item)
 
 
 def _read_message(item: Json, place: str) -> Iterable[Message]:
@@ -248,17 +241,6 @@ def _role(role: str, parts: Sequence[Part], place: str) -> Role:
     return "tool"
 
 
-def write(messages: Iterable[Message]) -> list[Json]:
-    """Return the messages as those of a prompt: each part in a message of its own, unless they were a list before.
-
-    System messages become those of a user: the protocol has no other role that speaks for them.
-
-    Raises:
-        MessageError: a tool's arguments or result are not JSON values.
-    """
-    return [item for message in messages for item in _write_message(message)]
-
-
 def _write_message(message: Message) -> Iterator[Json]:
     notes: Shape = notes_of(message, FORMAT)
     role = "assistant" if message.role == "assistant" else "user"
@@ -270,6 +252,9 @@ def _write_message(message: Message) -> Iterator[Json]:
     for said_by, block in found:
         yield block if "type" not in block else with_unknown_keys({"role": said_by, "content": block}, notes, _KEYS)
         notes = {}
+
+
+write = wire.writer(_write_message)
 
 
 def _write_blocks(part: Part, role: str) -> Iterator[tuple[str, Json]]:

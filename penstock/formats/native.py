@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Union, get_type_hints
 from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import thaw
 from penstock.engine.values.messages import PART_TYPES, Message
-from penstock.formats.wire import Json, Value, expect_object, read_each, read_time, write_time
+from penstock.formats.wire import Json, Value, expect_object, read_time, reader, write_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from pydantic import BaseModel, TypeAdapter, ValidationError
 
@@ -28,20 +28,10 @@ __all__ = ["FORMAT", "LEAVES_OUT", "adapter", "json_schema", "read", "write"]
 
 FORMAT = "penstock"
 LEAVES_OUT: frozenset[str] = frozenset()
-"""The kinds of parts for which the format has no place."""
 
 _CLASSES: dict[str, type[Part]] = {
     str(next(field.default for field in fields(kind) if field.name == "type")): kind for kind in PART_TYPES
 }
-
-
-def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tuple[Message, ...]:
-    """Return the messages of Penstock's own form.
-
-    Raises:
-        MessageError: a message is malformed, or has an unknown field; the error names the place.
-    """
-    return tuple(read_each(items, place, start, _read_message))
 
 
 def _read_message(value: Value, place: str) -> Iterable[Message]:
@@ -57,6 +47,9 @@ def _read_message(value: Value, place: str) -> Iterable[Message]:
     if "created_at" in said:
         said["created_at"] = read_time(said["created_at"])
     return [Message(**said)]
+
+
+read = reader(_read_message, names=False)
 
 
 def _read_part(found: BaseModel) -> Part:

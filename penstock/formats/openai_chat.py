@@ -37,7 +37,6 @@ __all__ = ["FORMAT", "LEAVES_OUT", "read", "read_calls", "read_part", "write", "
 
 FORMAT = "openai-chat"
 LEAVES_OUT = frozenset({"source", "data", "step-start"})
-"""The kinds of parts for which the format has no place."""
 
 
 # Content
@@ -358,15 +357,6 @@ _KEYS = frozenset(
 )
 
 
-def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tuple[Message, ...]:
-    """Return the messages of a chat request or answer.
-
-    Raises:
-        MessageError: one is malformed; its place is named.
-    """
-    return wire.named(wire.read_each(items, place, start, _read_message))
-
-
 def _read_message(value: Value, place: str) -> Iterable[Message]:
     item = wire.expect_object(value, place, "a chat message")
     role = _ROLES[wire.expect_role(item, place, _ROLES)]
@@ -385,13 +375,7 @@ def _read_message(value: Value, place: str) -> Iterable[Message]:
     return [Message(role, parts, id=message_id, metadata=with_notes(FORMAT, notes), name=name)]
 
 
-def write(messages: Iterable[Message]) -> list[Json]:
-    """Return the messages as a chat request has them.
-
-    Raises:
-        MessageError: a tool's arguments or result are not JSON values.
-    """
-    return [item for message in messages for item in _write_message(message)]
+read = wire.reader(_read_message)
 
 
 def _write_message(message: Message) -> Iterator[Json]:
@@ -402,6 +386,9 @@ def _write_message(message: Message) -> Iterator[Json]:
     for parts, notes in blocks.written_steps(message, FORMAT, LEAVES_OUT, cut):
         yield _write_step(message, parts, notes)
         yield from (write_result(part) for part in blocks.tools(parts))
+
+
+write = wire.writer(_write_message)
 
 
 def _write_tool_message(message: Message) -> Iterator[Json]:

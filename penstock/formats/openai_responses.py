@@ -43,7 +43,6 @@ __all__ = ["FORMAT", "LEAVES_OUT", "TERMS", "read", "write"]
 
 FORMAT = "openai-responses"
 LEAVES_OUT = frozenset({"source", "data", "step-start"})
-"""The kinds of parts for which the format has no place."""
 
 
 # Content
@@ -357,31 +356,25 @@ _ITEMS: dict[str, Callable[[Json, str], Message]] = {
 }
 
 
-def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tuple[Message, ...]:
-    """Return the messages of a responses request's input, or of an answer's output.
-
-    Raises:
-        MessageError: one is malformed; its place is named.
-    """
-    return wire.named(wire.read_each(items, place, start, lambda item, where: [_read_item(item, where)]))
-
-
-def _read_item(value: Value, place: str) -> Message:
+def _read_item(value: Value, place: str) -> Iterable[Message]:
     item = wire.expect_object(value, place, "a responses item")
     if item.get("type", "message") == "message":
         if "role" not in item and "type" not in item:
             raise MessageError(place, "expected a type or a role; neither is there")
-        return _read_message(item, place)
+        return [_read_message(item, place)]
     kind = wire.expect_text(item, "type", place)
     reader = _ITEMS.get(kind)
     if reader is not None:
-        return reader(item, place)
+        return [reader(item, place)]
     if kind in _READERS["input_text"]:
         raise MessageError(f"{place}.type", "expected an item, not a part of one; put it into the content of a message")
     role: Role = "tool" if kind.endswith(("_output", "_response")) else "assistant"
     given = item.get("id")
     part = UnknownPart(item, with_notes(FORMAT, {"item": True}))
-    return Message(role, (part,), id=given if isinstance(given, str) else "")
+    return [Message(role, (part,), id=given if isinstance(given, str) else "")]
+
+
+read = wire.reader(_read_item)
 
 
 def _read_message(item: Json, place: str) -> Message:
@@ -397,15 +390,6 @@ def _read_message(item: Json, place: str) -> Message:
     wire.refuse_without_content(item, place, content, notes["extra"])
     message_id = wire.maybe_text(item, "id", place) or ""
     return Message(role, tuple(content), id=message_id, metadata=with_notes(FORMAT, notes))
-
-
-def write(messages: Iterable[Message]) -> list[Json]:
-    """Return the messages as a responses request's input.
-
-    Raises:
-        MessageError: a tool's arguments or result are not JSON values.
-    """
-    return [item for message in messages for item in _write_message(message)]
 
 
 def _write_message(message: Message) -> list[Json]:
@@ -425,6 +409,9 @@ def _write_message(message: Message) -> list[Json]:
             notes = {} if is_noted else notes
         made += [_write_output(part) for part in blocks.tools(parts) if _built_in(part) is None]
     return made
+
+
+write = wire.writer(_write_message)
 
 
 def _kind(part: Part) -> str:

@@ -42,7 +42,6 @@ __all__ = ["FORMAT", "LEAVES_OUT", "TERMS", "read", "write"]
 
 FORMAT = "pydantic-ai"
 LEAVES_OUT = frozenset({"source", "data", "step-start"})
-"""The kinds of parts for which the format has no place."""
 
 TERMS = ("binary", "document-url", "image-url", "retry-prompt", "system-prompt", "user-prompt")
 """The kinds of parts that are noted."""
@@ -299,15 +298,6 @@ _OF_ANSWERS = ("provider_name", "provider_url", "canonical_system", "provider_re
 """The keys of a response that are noted under their own names, as `PydanticAIModel` does."""
 
 
-def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tuple[Message, ...]:
-    """Return the messages of a history.
-
-    Raises:
-        MessageError: one is malformed; its place is named.
-    """
-    return wire.named(wire.read_each(items, place, start, _read_item))
-
-
 def _read_item(value: Value, place: str) -> Iterable[Message]:
     item = wire.expect_object(value, place, "a request or a response")
     kind = wire.expect_text(item, "kind", place)
@@ -324,6 +314,9 @@ def _read_item(value: Value, place: str) -> Iterable[Message]:
     made = made or [Message("user", metadata=with_notes(FORMAT, {"empty": True}))]
     own = wire.without_empty({"extra": wire.unknown_keys(item, _REQUEST, {"kind", "parts"})})
     return [_in_request(message, {"joined": True} if index else {"request": own}) for index, message in enumerate(made)]
+
+
+read = wire.reader(_read_item)
 
 
 def _in_request(message: Message, notes: Json) -> Message:

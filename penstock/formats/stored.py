@@ -28,14 +28,14 @@ from penstock.formats.wire import (
     is_array,
     is_object,
     maybe_text,
-    read_each,
+    reader,
     type_error,
     unknown_keys,
     with_notes,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from penstock.engine.values.messages import Part, Role
     from penstock.formats.shape import Shape
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "LEAVES_OUT", "read", "write"]
 
 LEAVES_OUT: frozenset[str] = frozenset()
-"""The kinds of parts for which the format has no place."""
 
 _ROLES: dict[str, Role] = {
     "system": "system",
@@ -55,15 +54,6 @@ _ROLES: dict[str, Role] = {
 }
 _KEYS = HEAD_KEYS | {"content"}
 _VERSION = 2
-
-
-def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tuple[Message, ...]:
-    """Return the messages of stored rows.
-
-    Raises:
-        MessageError: a row is malformed; the error names the place.
-    """
-    return tuple(read_each(items, place, start, _read_message))
 
 
 def _read_message(value: Value, place: str) -> Iterable[Message]:
@@ -84,6 +74,9 @@ def _read_message(value: Value, place: str) -> Iterable[Message]:
         name=maybe_text(item, "name", place) or None,
     )
     return [made]
+
+
+read = reader(_read_message, names=False)
 
 
 def _read_content(item: Json, place: str) -> tuple[list[Part], Json, Json]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import thaw
@@ -147,6 +147,40 @@ def read_each(
             if error.place.startswith(where):
                 raise
             raise MessageError(f"{where}.{error.place}" if error.place else where, error.problem) from None
+
+
+class Read(Protocol):
+    """Reads items of a format."""
+
+    def __call__(self, items: Sequence[Value], place: str = "messages", start: int = 0) -> tuple[Message, ...]:
+        """Return the messages; errors call the first item ``place[start]``.
+
+        Raises:
+            MessageError: an item is malformed; its place is named.
+        """
+        ...
+
+
+def reader(read: Callable[[Value, str], Iterable[Message]], *, names: bool = True) -> Read:
+    """Return the ``read`` of a format, given what reads one item. ``names``: results get the names of their calls."""
+
+    def read_all(items: Sequence[Value], place: str = "messages", start: int = 0) -> tuple[Message, ...]:
+        found = read_each(items, place, start, read)
+        return named(found) if names else tuple(found)
+
+    return read_all
+
+
+def writer(write: Callable[[Message], Iterable[Json]]) -> Callable[[Iterable[Message]], list[Json]]:
+    """Return the ``write`` of a format, given what writes one message.
+
+    It raises `MessageError` if a tool's arguments or result are not JSON values.
+    """
+
+    def write_all(messages: Iterable[Message]) -> list[Json]:
+        return [item for message in messages for item in write(message)]
+
+    return write_all
 
 
 def refuse_without_content(item: Json, place: str, parts: Collection[Part], extra: Json) -> None:
