@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.messages import Part, ToolState
     from penstock.formats.blocks import Reader
     from penstock.formats.parts import Media
-    from penstock.formats.shape import Shape
+    from penstock.formats.shape import WireShape
     from penstock.formats.wire import Json, Value
 
 __all__ = ["FORMAT", "LEAVES_OUT", "read", "write"]
@@ -76,7 +76,7 @@ def _read_media(item: Json, place: str) -> Part | None:
 def _write_content_part(part: Part) -> Json:
     if isinstance(part, (TextPart, ReasoningPart)):
         return write_metadata({"type": part.type, "text": part.text}, part, FORMAT, _TEXT_KEYS, OPTIONS)
-    if isinstance(part, (ImagePart, AudioPart, FilePart)):
+    if isinstance(part, shared.MEDIA):
         return _write_media(part)
     return blocks.raw_of(part)
 
@@ -205,7 +205,7 @@ def _write_result(part: ToolPart) -> Json:
     return _with_copy(write_metadata(body, part, FORMAT, known, OPTIONS), part, notes)
 
 
-def _write_output(part: ToolPart, notes: Shape) -> Json:
+def _write_output(part: ToolPart, notes: WireShape) -> Json:
     """Return the tool's output in the shape in which it was read if that still fits, else in the current one."""
     shape, key = notes.get("shape"), notes.get("key")
     failed = part.state == "error"
@@ -230,7 +230,7 @@ def _output_type(part: ToolPart, value: Value, shape: Value) -> str:
     return "text" if isinstance(value, str) and shape != "json" else "json"
 
 
-def _error_value(part: ToolPart, notes: Shape) -> Value:
+def _error_value(part: ToolPart, notes: WireShape) -> Value:
     """Return the error as text, or as the JSON value that it was, if it still is one."""
     if notes.get("json"):
         try:
@@ -240,7 +240,7 @@ def _error_value(part: ToolPart, notes: Shape) -> Value:
     return part.error or ""
 
 
-def _with_copy(body: Json, part: ToolPart, notes: Shape) -> Json:
+def _with_copy(body: Json, part: ToolPart, notes: WireShape) -> Json:
     """Return the wire object with the vendor's copy of the output made anew."""
     vendor = foreign(part, FORMAT).get(_VENDOR)
     if not notes.get("copy") or not wire.is_object(vendor) or vendor.get(_COPY) is not True:
@@ -307,13 +307,13 @@ def _is_answered(part: Part) -> bool:
     return is_finished(part) and not notes_of(part, FORMAT).get("alone")
 
 
-def _write_step(message: Message, parts: Sequence[Part], notes: Shape) -> Json:
+def _write_step(message: Message, parts: Sequence[Part], notes: WireShape) -> Json:
     body: Json = {"role": message.role, **({} if message.name is None else {"name": message.name})}
     body |= {**blocks.own_id(notes), **_write_content(message.role, parts, notes)}
     return with_unknown_keys(body, notes, _KEYS)
 
 
-def _write_content(role: str, parts: Sequence[Part], notes: Shape) -> Json:
+def _write_content(role: str, parts: Sequence[Part], notes: WireShape) -> Json:
     """Return the content: a str for a system message and for content that was received as one, else a list."""
     if not parts and was_empty(notes, "content"):
         return {}

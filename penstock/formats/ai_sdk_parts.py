@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.messages import Message, Part, ToolState
     from penstock.formats.parts import Media
-    from penstock.formats.shape import Shape
+    from penstock.formats.shape import WireShape
     from penstock.formats.wire import Json, Value
 
 STORED = "stored"
@@ -111,7 +111,7 @@ def _raw(detail: Value) -> Value:
 
 def _write_reasoning(part: ReasoningPart, fmt: str) -> Json:
     """Return the part in the shape in which it was read, or else in the current one."""
-    notes: Shape = notes_of(part, fmt)
+    notes: WireShape = notes_of(part, fmt)
     if fmt == STORED and fmt not in part.metadata:
         notes = {"fields": ["reasoning"], "details": [{"piece": {"type": "text"}}], "copy": True, "lengths": []}
     given = notes.get("fields", ["text"])
@@ -239,13 +239,13 @@ def _write_tool(part: ToolPart, fmt: str) -> Json:
     return write_metadata(body, part, fmt, _UI.keys | {"type", *kind}, CALL_PROVIDER)
 
 
-def _write_invocation(part: ToolPart, notes: Shape) -> Json:
+def _write_invocation(part: ToolPart, notes: WireShape) -> Json:
     """Return the ``toolInvocation`` object."""
     body: Json = {"toolName": part.name, **_write_call(part, _INVOCATION, notes)}
     return with_unknown_keys(body, notes, _INVOCATION.keys | {"toolName"}, "inner")
 
 
-def _write_call(part: ToolPart, shape: CallShape, notes: Shape) -> Json:
+def _write_call(part: ToolPart, shape: CallShape, notes: WireShape) -> Json:
     said = notes.get("state")
     fits = said is not None and shape.states.get(said, "call") == part.state
     body: Json = {"state": said if fits else shape.usual_word(part.state), "toolCallId": part.call_id}
@@ -386,7 +386,7 @@ def write_part(part: Part, fmt: str) -> Json:
         return _write_tool(part, fmt)
     if isinstance(part, SourcePart):
         return _write_source(part, fmt)
-    if isinstance(part, (ImagePart, AudioPart, FilePart)):
+    if isinstance(part, shared.MEDIA):
         return _write_media(part, fmt)
     if isinstance(part, DataPart):
         said = part.data is not None or notes_of(part, fmt).get("data") != "absent"

@@ -14,7 +14,7 @@ from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import EMPTY
 from penstock.engine.values.messages import FilePart, ImagePart, Message, ReasoningPart, TextPart, ToolPart, UnknownPart
 from penstock.formats import blocks, parts as shared, wire
-from penstock.formats.blocks import Block, is_finished, with_unknown_keys
+from penstock.formats.blocks import WireBlock, is_finished, with_unknown_keys
 from penstock.formats.shape import notes_of, result_notes, with_result_notes
 from penstock.formats.wire import with_notes
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.messages import Part
     from penstock.formats.blocks import Reader
-    from penstock.formats.shape import Shape
+    from penstock.formats.shape import WireShape
     from penstock.formats.wire import Json, Value
 
 __all__ = ["FORMAT", "LEAVES_OUT", "TERMS", "read", "read_part", "write", "write_part"]
@@ -35,17 +35,20 @@ _ROLES = ("user", "assistant", "system")
 _KEYS = frozenset({"role", "id", "content"})
 _BODY = frozenset({"system", "messages"})
 
-_TEXT = Block(FORMAT, TextPart, {"text": "text"}, head={"type": "text"})
-_THINKING = Block(FORMAT, ReasoningPart, {"thinking": "text"}, head={"type": "thinking"}, own=("signature",))
+_TEXT = WireBlock(FORMAT, TextPart, {"text": "text"}, head={"type": "text"})
+_THINKING = WireBlock(FORMAT, ReasoningPart, {"thinking": "text"}, head={"type": "thinking"}, own=("signature",))
 _UPLOAD_TYPE = {"type": "container_upload"}
-_UPLOAD = Block(FORMAT, FilePart, {"file_id": "file_id"}, head=_UPLOAD_TYPE, notes=_UPLOAD_TYPE)
+_UPLOAD = WireBlock(FORMAT, FilePart, {"file_id": "file_id"}, head=_UPLOAD_TYPE, notes=_UPLOAD_TYPE)
 _REDACTED = frozenset({"type", "data"})
 _IMAGE = frozenset({"type", "source"})
 _DOCUMENT = frozenset({"type", "source", "title"})
 _SOURCE = frozenset({"type", "media_type", "data", "url", "file_id"})
-_CALL = frozenset({"type", "id", "name", "input"})
 _RESULT = frozenset({"type", "tool_use_id", "content", "is_error"})
-_CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
+_CALL = WireBlock(FORMAT, ToolPart, {"id": "call_id", "name": "name"}, head={"type": "tool_use"}, arguments="input")
+_CALLS = {
+    "tool_use": _CALL,
+    **{kind: replace(_CALL, head={"type": kind}, notes={"type": kind}) for kind in ("server_tool_use", "mcp_tool_use")},
+}
 _RESULT_TYPE = "tool_result"
 _SERVER_TOOLS = (
     *("code_execution", "bash_code_execution", "text_editor_code_execution"),
@@ -120,17 +123,6 @@ def _read_only_text(item: Json, content: Value, key: str, notes: Json) -> Part:
     return TextPart(block["text"], with_notes(FORMAT, notes))
 
 
-def _read_call(item: Json, place: str) -> Part:
-    kind = item["type"]
-    notes: Json = {
-        "type": kind if kind != _CALLS[0] else None,
-        "input": shared.input_notes(item, "input"),
-        "extra": wire.unknown_keys(item, _CALL, {"input"}),
-    }
-    call_id, name = (wire.expect_text(item, key, place) for key in ("id", "name"))
-    return ToolPart(call_id, name, item.get("input", EMPTY), metadata=with_notes(FORMAT, notes))
-
-
 def _read_result(item: Json, place: str) -> Part:
     kind, content = item["type"], item.get("content")
     if content is not None and not isinstance(content, (str, dict)):
@@ -156,7 +148,7 @@ _READERS: dict[str, Reader] = {
     "document": _read_media,
     "search_result": _read_search_result,
     "container_upload": _UPLOAD.read,
-    **dict.fromkeys(_CALLS, _read_call),
+    **{kind: block.read for kind, block in _CALLS.items()},
 }
 
 
@@ -173,14 +165,11 @@ def write_part(part: Part) -> Json:
     if isinstance(part, (ImagePart, FilePart)):
         return _write_media(part, notes)
     if isinstance(part, ToolPart):
-        kind = notes.get("type")
-        body: Json = {"type": kind if kind in _CALLS else _CALLS[0], "id": part.call_id, "name": part.name}
-        body |= shared.write_input(part, "input", notes.get("input"), own=bool(notes))
-        return with_unknown_keys(body, notes, _CALL)
+        return _CALLS.get(notes.get("type", ""), _CALL).write(part, notes)
     return blocks.raw_of(part)
 
 
-def _write_text(part: TextPart, notes: Shape) -> Json:
+def _write_text(part: TextPart, notes: WireShape) -> Json:
     kind, source = notes.get("type"), notes.get("source")
     said: Value = part.text
     if "block" in notes:
@@ -195,7 +184,7 @@ def _write_text(part: TextPart, notes: Shape) -> Json:
     return _TEXT.write(part, notes)
 
 
-def _write_media(part: ImagePart | FilePart, notes: Shape) -> Json:
+def _write_media(part: ImagePart | FilePart, notes: WireShape) -> Json:
     file_id = part.file_id if isinstance(part, FilePart) else None
     if notes.get("type") == "container_upload" and file_id is not None:
         return _UPLOAD.write(part, notes)
@@ -206,12 +195,12 @@ def _write_media(part: ImagePart | FilePart, notes: Shape) -> Json:
     return with_unknown_keys(body, notes, _IMAGE if is_image else _DOCUMENT)
 
 
-def _shows_image(part: FilePart, notes: Shape) -> bool:
+def _shows_image(part: FilePart, notes: WireShape) -> bool:
     """Return whether a file from another format is a picture by its media type."""
     return shared.media_type_of(part).startswith("image/") and "source" not in notes and part.file_id is None
 
 
-def _write_source(part: ImagePart | FilePart, file_id: str | None, notes: Shape) -> Json:
+def _write_source(part: ImagePart | FilePart, file_id: str | None, notes: WireShape) -> Json:
     own = notes.get("source")
     data, url = shared.content_of(part, own=own is not None)
     media_type = part.media_type if url == part.url else shared.media_type_of(part)
@@ -293,9 +282,8 @@ def _write_message(message: Message) -> Iterator[tuple[Message, Json]]:
     turns = blocks.written_turns(message, FORMAT, LEAVES_OUT, _is_answered, write_part, write_result)
     for items, results, notes in turns:
         body: Json = {"role": "user" if message.role == "tool" else message.role}
-        if "id" in notes:
-            body["id"] = notes["id"]
-        yield message, with_unknown_keys({**body, **blocks.write_content(items, notes)}, notes, _KEYS)
+        body |= {**blocks.own_id(notes), **blocks.write_content(items, notes)}
+        yield message, with_unknown_keys(body, notes, _KEYS)
         if results:
             yield message, {"role": "user", "content": results}
 

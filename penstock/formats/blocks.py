@@ -1,14 +1,15 @@
 """Blocks and turns: what the formats of providers have in common.
 
-A `Block` is a table of keys and fields, and is read and written by one piece of code. The functions beside it read and
-write the content of a message, split an assistant's message into the steps of a model, and put results where a format
-has them.
+A `WireBlock` is a table of keys and fields, and is read and written by one piece of code. The functions beside it read
+and write the content of a message, split an assistant's message into the steps of a model, and put results where a
+format has them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
@@ -37,14 +38,13 @@ from penstock.formats.wire import (
     maybe_text,
     unknown_keys,
     with_notes,
-    without_none,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from penstock.engine.values.messages import Part, Role
-    from penstock.formats.shape import Shape
+    from penstock.formats.shape import WireShape
 
 T = TypeVar("T")
 Reader: TypeAlias = Callable[[Json, str], "Part | None"]
@@ -52,8 +52,8 @@ Reader: TypeAlias = Callable[[Json, str], "Part | None"]
 
 
 @dataclass(frozen=True)
-class Block:
-    """A block that holds texts: which key of the wire is which field of the part.
+class WireBlock:
+    """A block that holds texts, or a call: which key of the wire is which field of the part.
 
     Attributes:
         fmt: the format.
@@ -63,6 +63,7 @@ class Block:
         head: the entries that say which kind of block it is.
         notes: what is kept beside the fields, so that the block is written again.
         own: the keys of texts that are kept under their own names, since only providers read them.
+        arguments: the key of a call's arguments, an object.
     """
 
     fmt: str
@@ -72,34 +73,51 @@ class Block:
     head: Mapping[str, str] = EMPTY
     notes: Mapping[str, Value] = EMPTY
     own: tuple[str, ...] = ()
+    arguments: str = ""
 
-    @property
+    @cached_property
     def keys(self) -> frozenset[str]:
         """The keys that have a meaning in the block."""
-        return frozenset((*self.head, *self.needed, *self.maybe))
+        return self._sure.union(self.maybe)
 
-    def read(self, item: Json, place: str) -> Part:
-        """Return the part.
+    @cached_property
+    def _sure(self) -> frozenset[str]:
+        """The keys that are there in each such block."""
+        return frozenset((*self.head, *self.needed, *([self.arguments] if self.arguments else [])))
+
+    def read(self, item: Json, place: str, notes: Mapping[str, Value] = EMPTY) -> Part:
+        """Return the part, with what else is noted about it.
 
         Raises:
             MessageError: a text is missing, or no text.
         """
         fields: Json = {field: expect_text(item, key, place) for key, field in self.needed.items()}
         fields |= {field: maybe_text(item, key, place) for key, field in self.maybe.items()}
+        noted: Json = {**self.notes, **notes}
+        if self.arguments:
+            fields["arguments"] = item.get(self.arguments, EMPTY)
+            noted[self.arguments] = input_notes(item, self.arguments)
         own = {key: text for key in self.own if (text := maybe_text(item, key, place))}
-        handled = {*self.head, *self.needed, *own}
-        notes = {**self.notes, **own, "extra": unknown_keys(item, self.keys | own.keys(), handled)}
-        return self.make(**fields, metadata=with_notes(self.fmt, notes))
+        if not self._sure.issuperset(item):
+            noted |= {**own, "extra": unknown_keys(item, self.keys | own.keys(), self._sure | own.keys())}
+        return self.make(**fields, metadata=with_notes(self.fmt, noted))
 
-    def write(self, part: Part, notes: Shape, **changed: Value) -> Json:
+    def write(self, part: Part, notes: WireShape, **changed: Value) -> Json:
         """Return the block, with some of the fields changed."""
-        keys = {**self.needed, **self.maybe}
-        fields: Json = {key: changed[name] if name in changed else getattr(part, name) for key, name in keys.items()}
+        body: Json = {**self.head}
+        for key, field in (*self.needed.items(), *self.maybe.items()):
+            text = changed[field] if field in changed else getattr(part, field)
+            if text is not None:
+                body[key] = text
+        if self.arguments and isinstance(part, ToolPart):
+            body |= write_input(part, self.arguments, notes.get(self.arguments), own=bool(notes))
+        if not notes:
+            return body
         own = {key: item for key, item in notes.items() if key in self.own and item is not None}
-        return with_unknown_keys({**self.head, **own, **without_none(fields)}, notes, self.keys | own.keys())
+        return with_unknown_keys({**own, **body}, notes, self.keys | own.keys())
 
 
-def with_unknown_keys(body: Json, notes: Shape, known: Collection[str], key: str = "extra") -> Json:
+def with_unknown_keys(body: Json, notes: WireShape, known: Collection[str], key: str = "extra") -> Json:
     """Return a wire object with the noted unknown keys added. They never replace a known key."""
     found = notes.get(key)
     if not is_object(found):
@@ -107,14 +125,30 @@ def with_unknown_keys(body: Json, notes: Shape, known: Collection[str], key: str
     return {**{name: value for name, value in found.items() if name not in known or is_empty(value)}, **body}
 
 
-def was_empty(notes: Shape, key: str) -> bool:
+def was_empty(notes: WireShape, key: str) -> bool:
     """Return whether what stands under a key was null or missing when it was read."""
     return notes.get(key) == "absent" or key in notes.get("extra", {})
 
 
-def own_id(notes: Shape) -> Json:
+def own_id(notes: WireShape) -> Json:
     """Return the id with which something was received. A provider would refuse ids from elsewhere."""
     return {"id": notes["id"]} if "id" in notes else {}
+
+
+def input_notes(item: Json, key: str) -> str | None:
+    """Return a note on arguments that are missing, or that are no object."""
+    return "absent" if key not in item else None if is_object(item[key]) else "bare"
+
+
+def write_input(part: ToolPart, key: str, noted: Value, *, own: bool) -> Json:
+    """Return a call's arguments as the object that a format wants; nothing if none were there.
+
+    ``own``: whether they were read in the format itself, and may be something else than an object.
+    """
+    if noted == "absent" and part.arguments == {}:
+        return {}
+    arguments = thaw(part.arguments)
+    return {key: arguments if own or is_object(arguments) else {"input": arguments}}
 
 
 # Reading and writing content
@@ -162,7 +196,7 @@ def content_notes(item: Json, parts: Sequence[Part]) -> str | None:
 
 
 def write_content(
-    items: Sequence[Value], notes: Shape, nothing: Value = "", texts: Collection[str] = ("text",)
+    items: Sequence[Value], notes: WireShape, nothing: Value = "", texts: Collection[str] = ("text",)
 ) -> Json:
     """Return the content: a str if that is enough, else a list; ``nothing`` if it is empty and was there.
 
@@ -212,7 +246,7 @@ def steps(parts: Iterable[Part], finished: Callable[[Part], bool] = is_finished)
 
 def written_steps(
     message: Message, fmt: str, leaves_out: Collection[str], cut: Sequence[Sequence[Part]] | None = None
-) -> Iterator[tuple[list[Part], Shape]]:
+) -> Iterator[tuple[list[Part], WireShape]]:
     """Yield the parts of each step that is written, without those that are left out, and the shape of the first one.
 
     Args:
@@ -221,7 +255,7 @@ def written_steps(
         leaves_out: the types of parts for which the format has no place.
         cut: the steps; None writes all in one.
     """
-    notes: Shape = notes_of(message, fmt)
+    notes: WireShape = notes_of(message, fmt)
     found = [message.parts] if cut is None else cut
     for step in found:
         parts = [part for part in step if part.type not in leaves_out]
@@ -319,7 +353,7 @@ def written_turns(
     answered: Callable[[Part], bool],
     write: Callable[[Part], Json],
     write_result: Callable[[ToolPart], Json],
-) -> Iterator[tuple[list[Json], list[Json], Shape]]:
+) -> Iterator[tuple[list[Json], list[Json], WireShape]]:
     """Yield the blocks of each step of a message, those of the user's answer to it, and the shape of the first step.
 
     Args:

@@ -9,20 +9,12 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import EMPTY, thaw
-from penstock.engine.values.messages import (
-    AudioPart,
-    FilePart,
-    ImagePart,
-    Message,
-    ReasoningPart,
-    TextPart,
-    ToolPart,
-    UnknownPart,
-)
+from penstock.engine.values.messages import FilePart, Message, ReasoningPart, TextPart, ToolPart, UnknownPart
 from penstock.formats import blocks, parts as shared, wire
 from penstock.formats.blocks import is_finished, with_unknown_keys
 from penstock.formats.shape import foreign, notes_of, result_notes, with_result_notes
@@ -33,7 +25,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.messages import Part, Role
     from penstock.formats.parts import Media
-    from penstock.formats.shape import Shape
+    from penstock.formats.shape import WireShape
     from penstock.formats.wire import Json, Value
 
 T = TypeVar("T", bound="Message | Part")
@@ -118,15 +110,7 @@ def read_part(value: Value, place: str) -> Part:
     return UnknownPart(item) if part is None else part
 
 
-def _read_blob(inner: Json, notes: Json, place: str) -> Part | None:
-    return _media(inner, "data", notes, place)
-
-
-def _read_file(inner: Json, notes: Json, place: str) -> Part | None:
-    return _media(inner, "fileUri", notes, place)
-
-
-def _media(inner: Json, key: str, notes: Json, place: str) -> Part | None:
+def _read_media(inner: Json, notes: Json, place: str, key: str) -> Part | None:
     """Return the part for data or a URI; None if it is no text (bytes)."""
     if inner.get(key) is not None and not isinstance(inner[key], str):
         return None
@@ -140,7 +124,7 @@ def _media(inner: Json, key: str, notes: Json, place: str) -> Part | None:
 def _read_call(inner: Json, notes: Json, place: str) -> Part:
     call_id, name = wire.maybe_text(inner, "id", place) or "", wire.expect_text(inner, "name", place)
     arguments = EMPTY if inner.get("args") is None else inner["args"]
-    notes["args"] = shared.input_notes(wire.without_none(inner), "args")
+    notes["args"] = blocks.input_notes(wire.without_none(inner), "args")
     return ToolPart(call_id, name, arguments, metadata=with_notes(FORMAT, notes))
 
 
@@ -166,8 +150,8 @@ def _read_code_result(inner: Json, notes: Json, place: str) -> Part:
 
 
 _READERS: dict[str, Callable[[Json, Json, str], Part | None]] = {
-    "inlineData": _read_blob,
-    "fileData": _read_file,
+    "inlineData": partial(_read_media, key="data"),
+    "fileData": partial(_read_media, key="fileUri"),
     "functionCall": _read_call,
     "functionResponse": _read_result,
     "executableCode": _read_code,
@@ -181,14 +165,14 @@ def write_part(part: Part) -> Json:
     if isinstance(part, (TextPart, ReasoningPart)):
         thought: Json = {_THOUGHT: True} if isinstance(part, ReasoningPart) else {}
         return _framed({"text": part.text, **thought}, notes)
-    if isinstance(part, (ImagePart, AudioPart, FilePart)):
+    if isinstance(part, shared.MEDIA):
         return _write_media(part, notes)
     if isinstance(part, ToolPart):
         return _write_call(part, notes)
     return blocks.raw_of(part)
 
 
-def _framed(body: Json, notes: Shape) -> Json:
+def _framed(body: Json, notes: WireShape) -> Json:
     """Return a part with its signature and unknown keys, in the spelling in which it was read."""
     if "thoughtSignature" in notes:
         body[_SIGNATURE] = notes["thoughtSignature"]
@@ -197,12 +181,12 @@ def _framed(body: Json, notes: Shape) -> Json:
     return wire.spelled_back(with_unknown_keys(body, notes, known), SPELLINGS, notes.get("snake"))
 
 
-def _within(body: Json, notes: Shape, kind: str) -> Json:
+def _within(body: Json, notes: WireShape, kind: str) -> Json:
     inner = with_unknown_keys(body, notes, _INNER[kind], "inner")
     return _framed({kind: wire.spelled_back(inner, SPELLINGS, notes.get("inner_snake"))}, notes)
 
 
-def _write_media(part: Media, notes: Shape) -> Json:
+def _write_media(part: Media, notes: WireShape) -> Json:
     data, url = shared.content_of(part, own=bool(notes))
     name = part.name if isinstance(part, FilePart) else notes.get("name")
     media_type = shared.media_type_of(part) or (None if notes else shared.USUAL_TYPE[type(part)])
@@ -213,15 +197,15 @@ def _write_media(part: Media, notes: Shape) -> Json:
     return _within(body, notes, "inlineData") if uri is None else _within({"fileUri": uri, **body}, notes, "fileData")
 
 
-def _write_id(part: ToolPart, notes: Shape) -> Json:
+def _write_id(part: ToolPart, notes: WireShape) -> Json:
     return {} if notes.get("id") == "absent" or not part.call_id else {"id": part.call_id}
 
 
-def _write_call(part: ToolPart, notes: Shape) -> Json:
+def _write_call(part: ToolPart, notes: WireShape) -> Json:
     body = _write_id(part, notes)
     if notes.get("code") and wire.is_object(arguments := thaw(part.arguments)):
         return _within({**body, **arguments}, notes, "executableCode")
-    body |= {"name": part.name, **shared.write_input(part, "args", notes.get("args"), own=bool(notes))}
+    body |= {"name": part.name, **blocks.write_input(part, "args", notes.get("args"), own=bool(notes))}
     return _within(body, notes, "functionCall")
 
 

@@ -18,18 +18,9 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import EMPTY, thaw
-from penstock.engine.values.messages import (
-    AudioPart,
-    FilePart,
-    ImagePart,
-    Message,
-    ReasoningPart,
-    TextPart,
-    ToolPart,
-    UnknownPart,
-)
+from penstock.engine.values.messages import FilePart, Message, ReasoningPart, TextPart, ToolPart, UnknownPart
 from penstock.formats import anthropic, blocks, openai_chat, parts as shared, wire
-from penstock.formats.blocks import Block, is_finished, with_unknown_keys
+from penstock.formats.blocks import WireBlock, is_finished, with_unknown_keys
 from penstock.formats.shape import as_shape, notes_of, result_notes, with_result_notes
 from penstock.formats.wire import with_notes
 
@@ -39,7 +30,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.messages import Part, Role
     from penstock.formats.blocks import Reader
     from penstock.formats.parts import Media
-    from penstock.formats.shape import Shape
+    from penstock.formats.shape import WireShape
     from penstock.formats.wire import Json, Value
 
 __all__ = ["FORMAT", "LEAVES_OUT", "TERMS", "TYPES", "read", "write", "write_part"]
@@ -78,10 +69,10 @@ _COPY = "additional_kwargs"
 TERMS = ("human", "tool_call")
 """The types of messages and blocks that are noted."""
 
-_TEXT = Block(FORMAT, TextPart, {"text": "text"}, head={"type": "text"})
+_TEXT = WireBlock(FORMAT, TextPart, {"text": "text"}, head={"type": "text"})
 _PLAIN = replace(_TEXT, head={"type": "text-plain"}, notes={"type": "text-plain"})
 _UNTYPED = replace(_TEXT, head={}, notes={"untyped": True})
-_REASONING = Block(FORMAT, ReasoningPart, {"reasoning": "text"}, head={"type": "reasoning"})
+_REASONING = WireBlock(FORMAT, ReasoningPart, {"reasoning": "text"}, head={"type": "reasoning"})
 _CALL = frozenset({"type", "id", "name", "args"})
 _SERVER_RESULT = frozenset({"type", "tool_call_id", "status", "output"})
 _COPIES = {"tool_use": "input", "tool_call": "args"}
@@ -135,7 +126,7 @@ def _read_media(item: Json, place: str) -> Part | None:
     handled = {"type", *(key for key in _media_keys(old=old).values() if item.get(key) is not None)}
     extra = {name: value for name, value in item.items() if name not in handled}
     metadata = with_notes(FORMAT, {"type": kind, "old": old or None, "extra": extra})
-    return shared.media(kind=_MEDIA.get(kind, FilePart), metadata=metadata, **given)
+    return shared.media(kind=shared.CLASSES.get(kind, FilePart), metadata=metadata, **given)
 
 
 def _media_keys(*, old: bool) -> dict[str, str]:
@@ -144,7 +135,6 @@ def _media_keys(*, old: bool) -> dict[str, str]:
     return {"url": "url", "data": data, "file_id": file_id, "media_type": "mime_type"}
 
 
-_MEDIA: dict[str, type[Media]] = {"image": ImagePart, "audio": AudioPart}
 _DATA_TYPE = {"image": "image/png", "audio": "audio/wav", "video": "video/mp4", "file": "application/octet-stream"}
 
 
@@ -188,12 +178,12 @@ def write_part(part: Part) -> Value:
         return block.write(part, notes)
     if isinstance(part, ReasoningPart):
         return _REASONING.write(part, notes)
-    if isinstance(part, (ImagePart, AudioPart, FilePart)):
+    if isinstance(part, shared.MEDIA):
         return _write_media(part, notes)
     return blocks.raw_of(part)
 
 
-def _write_media(part: Media, notes: Shape) -> Json:
+def _write_media(part: Media, notes: WireShape) -> Json:
     kind, noted = str(part.type), notes.get("type", "")
     own = noted in _DATA_TYPE
     family = shared.media_type_of(part).partition("/")[0]
@@ -217,7 +207,7 @@ def _read_call(item: Json, place: str, notes: Json) -> ToolPart:
         **notes,
         "type": _odd_type(item, "server_tool_call" if notes.get("server") else "tool_call"),
         "extra": wire.unknown_keys(item, _CALL, {"type", "args"}),
-        "args": shared.input_notes(item, "args"),
+        "args": blocks.input_notes(item, "args"),
     }
     return ToolPart(call_id or "", name, item.get("args", EMPTY), metadata=with_notes(FORMAT, notes))
 
@@ -290,9 +280,9 @@ def _write_calls(parts: Sequence[Part]) -> Json:
     return {**made}
 
 
-def _write_call(part: ToolPart, notes: Shape) -> Json:
+def _write_call(part: ToolPart, notes: WireShape) -> Json:
     body: Json = {"name": part.name}
-    body |= shared.write_input(part, "args", notes.get("args"), own="args" in notes)
+    body |= blocks.write_input(part, "args", notes.get("args"), own="args" in notes)
     if part.call_id:
         body["id"] = part.call_id
     kind = notes.get("type", "server_tool_call" if notes.get("server") else "tool_call")
@@ -301,7 +291,7 @@ def _write_call(part: ToolPart, notes: Shape) -> Json:
     return with_unknown_keys(body, notes, _CALL)
 
 
-def _write_invalid(part: ToolPart, notes: Shape) -> Json:
+def _write_invalid(part: ToolPart, notes: WireShape) -> Json:
     given = {"id": part.call_id or None, "name": part.name or None}
     text = None if part.arguments == {} else part.arguments
     kind = notes.get("type", "invalid_tool_call")
@@ -333,7 +323,7 @@ def _write_block(part: Part) -> Value:
     return with_unknown_keys(body, copy, body.keys())
 
 
-def _write_status(part: ToolPart, notes: Shape) -> Json:
+def _write_status(part: ToolPart, notes: WireShape) -> Json:
     status = "error" if part.state == "error" else notes.get("status")
     return {} if status is None else {"status": status}
 
@@ -512,7 +502,7 @@ def _write_tool_message(message: Message) -> Iterator[Json]:
             yield item
 
 
-def _write_step(message: Message, parts: Sequence[Part], notes: Shape) -> Json:
+def _write_step(message: Message, parts: Sequence[Part], notes: WireShape) -> Json:
     found = [block for part in parts if (block := _write_block(part)) is not None]
     body = blocks.write_content(found, notes, [] if notes.get("content") == "list" else "")
     body |= {**_write_calls(parts), **({} if message.name is None else {"name": message.name}), **blocks.own_id(notes)}
@@ -539,7 +529,7 @@ def _write_result(part: ToolPart) -> Json:
     return _framed({**body, **_write_status(part, notes)}, "tool", notes, _RESULT_KEYS)
 
 
-def _framed(body: Json, role: str, notes: Shape, known: frozenset[str]) -> Json:
+def _framed(body: Json, role: str, notes: WireShape, known: frozenset[str]) -> Json:
     """Return the fields of a message with their unknown ones, in the form in which it was read."""
     usual = _USUAL_TYPE[role]
     kind, by_role = notes.get("type", usual), notes.get("by_role")

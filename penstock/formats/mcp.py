@@ -13,7 +13,7 @@ from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import EMPTY
 from penstock.engine.values.messages import AudioPart, FilePart, ImagePart, Message, TextPart, ToolPart, UnknownPart
 from penstock.formats import blocks, parts as shared, wire
-from penstock.formats.blocks import is_finished, was_empty, with_unknown_keys
+from penstock.formats.blocks import WireBlock, is_finished, was_empty, with_unknown_keys
 from penstock.formats.shape import notes_of, result_notes, with_result_notes
 from penstock.formats.wire import with_notes
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.messages import Part, Role
     from penstock.formats.parts import Media
-    from penstock.formats.shape import Shape
+    from penstock.formats.shape import WireShape
     from penstock.formats.wire import Json, Value
 
-__all__ = ["FORMAT", "LEAVES_OUT", "RESULT_KEYS", "read", "write"]
+__all__ = ["FORMAT", "LEAVES_OUT", "read", "write"]
 
 FORMAT = "mcp"
 LEAVES_OUT = frozenset({"reasoning", "source", "data", "step-start"})
@@ -38,15 +38,19 @@ _SPELLINGS = {
     "structured_content": "structuredContent",
     "is_error": "isError",
 }
-RESULT_KEYS = frozenset({"structuredContent", "isError", "structured_content", "is_error"})
-"""The keys that only a result has, beside its content."""
-
-_TEXT = frozenset({"type", "text"})
+_TEXT = WireBlock(FORMAT, TextPart, {"text": "text"}, head={"type": "text"})
+_LINK = WireBlock(
+    FORMAT,
+    FilePart,
+    {},
+    {"uri": "url", "name": "name", "mimeType": "media_type"},
+    {"type": "resource_link"},
+    {"type": "resource_link"},
+)
+_CALL = WireBlock(FORMAT, ToolPart, {"id": "call_id", "name": "name"}, head={"type": "tool_use"}, arguments="input")
 _MEDIA = frozenset({"type", "data", "mimeType"})
 _RESOURCE = frozenset({"type", "resource"})
 _CONTENTS = frozenset({"uri", "mimeType", "blob"})
-_LINK = frozenset({"type", "uri", "name", "mimeType"})
-_CALL = frozenset({"type", "id", "name", "input"})
 _RESULT = frozenset({"type", "toolUseId", "content", "structuredContent", "isError"})
 _BOTH = frozenset({"content", "structuredContent"})
 
@@ -58,22 +62,17 @@ def _read_part(value: Value, place: str) -> Part:
     item = wire.expect_object(value, place, "an object with a type")
     found, snake = wire.respelled(item, _SPELLINGS, place)
     reader = _READERS.get(wire.expect_text(item, "type", place))
-    return UnknownPart(item) if reader is None else reader(found, {"snake": snake}, place)
+    return UnknownPart(item) if reader is None else reader(found, place, {"snake": snake})
 
 
-def _read_text(item: Json, notes: Json, place: str) -> Part:
-    notes["extra"] = wire.unknown_keys(item, _TEXT, _TEXT)
-    return TextPart(wire.expect_text(item, "text", place), with_notes(FORMAT, notes))
-
-
-def _read_media(item: Json, notes: Json, place: str) -> Part:
+def _read_media(item: Json, place: str, notes: Json) -> Part:
     data, media_type = wire.maybe_text(item, "data", place), wire.maybe_text(item, "mimeType", place)
     notes |= {"mimeType": "absent" if media_type is None else None, "extra": wire.unknown_keys(item, _MEDIA)}
     kind = ImagePart if item["type"] == "image" else AudioPart
     return shared.media(kind=kind, data=data, media_type=media_type, metadata=with_notes(FORMAT, notes))
 
 
-def _read_resource(item: Json, notes: Json, place: str) -> Part:
+def _read_resource(item: Json, place: str, notes: Json) -> Part:
     """Read a resource: its text, or a file with its data."""
     where = f"{place}.resource"
     inner, snake = wire.respelled(wire.expect_object(item.get("resource"), where), _SPELLINGS, where)
@@ -87,19 +86,7 @@ def _read_resource(item: Json, notes: Json, place: str) -> Part:
     return FilePart(blob, uri, None, media_type, None, with_notes(FORMAT, notes))
 
 
-def _read_link(item: Json, notes: Json, place: str) -> Part:
-    uri, name, media_type = (wire.maybe_text(item, key, place) for key in ("uri", "name", "mimeType"))
-    notes |= {"type": "resource_link", "extra": wire.unknown_keys(item, _LINK)}
-    return FilePart(None, uri, None, media_type, name, with_notes(FORMAT, notes))
-
-
-def _read_call(item: Json, notes: Json, place: str) -> Part:
-    notes |= {"input": shared.input_notes(item, "input"), "extra": wire.unknown_keys(item, _CALL, {"input"})}
-    call_id, name = (wire.expect_text(item, key, place) for key in ("id", "name"))
-    return ToolPart(call_id, name, item.get("input", EMPTY), metadata=with_notes(FORMAT, notes))
-
-
-def _read_result(item: Json, notes: Json, place: str) -> Part:
+def _read_result(item: Json, place: str, notes: Json) -> Part:
     """Read a result, in a block or by itself. Structured content is kept beside the blocks."""
     flag = wire.maybe_flag(item, "isError", place)
     content = item.get("content")
@@ -120,13 +107,13 @@ def _read_result(item: Json, notes: Json, place: str) -> Part:
     return ToolPart(call_id, "", EMPTY, state, result, error, with_result_notes(FORMAT, notes))
 
 
-_READERS: dict[str, Callable[[Json, Json, str], Part]] = {
-    "text": _read_text,
+_READERS: dict[str, Callable[[Json, str, Json], Part]] = {
+    "text": _TEXT.read,
     "image": _read_media,
     "audio": _read_media,
     "resource": _read_resource,
-    "resource_link": _read_link,
-    "tool_use": _read_call,
+    "resource_link": _LINK.read,
+    "tool_use": _CALL.read,
     "tool_result": _read_result,
 }
 
@@ -134,27 +121,25 @@ _READERS: dict[str, Callable[[Json, Json, str], Part]] = {
 def _write_part(part: Part) -> Json:
     notes = notes_of(part, FORMAT)
     if isinstance(part, ToolPart):
-        body: Json = {"type": "tool_use", "id": part.call_id, "name": part.name}
-        body |= shared.write_input(part, "input", notes.get("input"), own=bool(notes))
-        return with_unknown_keys(body, notes, _CALL)
+        return _CALL.write(part, notes)
     if isinstance(part, TextPart) and notes.get("type") == "resource":
         block = _in_resource({"text": part.text}, notes, {"text"})
     elif isinstance(part, TextPart):
-        block = with_unknown_keys({"type": "text", "text": part.text}, notes, _TEXT)
-    elif isinstance(part, (ImagePart, AudioPart, FilePart)):
+        block = _TEXT.write(part, notes)
+    elif isinstance(part, shared.MEDIA):
         block = _write_media(part, notes)
     else:
         return blocks.raw_of(part)
     return wire.spelled_back(block, _SPELLINGS, notes.get("snake"))
 
 
-def _in_resource(body: Json, notes: Shape, known: Collection[str]) -> Json:
+def _in_resource(body: Json, notes: WireShape, known: Collection[str]) -> Json:
     inner = with_unknown_keys(body, notes, known, "inner")
     inner = wire.spelled_back(inner, _SPELLINGS, notes.get("inner_snake"))
     return with_unknown_keys({"type": "resource", "resource": inner}, notes, _RESOURCE)
 
 
-def _write_media(part: Media, notes: Shape) -> Json:
+def _write_media(part: Media, notes: WireShape) -> Json:
     data, url = shared.content_of(part, own=bool(notes))
     media_type = shared.media_type_of(part) or None
     if not isinstance(part, FilePart) and url is None:
@@ -163,8 +148,7 @@ def _write_media(part: Media, notes: Shape) -> Json:
         return with_unknown_keys(given, notes, _MEDIA)
     name, own = part.name if isinstance(part, FilePart) else None, notes.get("type") == "resource"
     if data is None and not own:
-        link = {"uri": url, "name": name if name is not None or notes else "file", "mimeType": media_type}
-        return with_unknown_keys({"type": "resource_link", **wire.without_none(link)}, notes, _LINK)
+        return _LINK.write(part, notes, name=name if name is not None or notes else "file", media_type=media_type)
     uri = url if url is not None or own else f"file:///{name or 'file'}"
     return _in_resource(wire.without_none({"uri": uri, "blob": data, "mimeType": media_type}), notes, _CONTENTS)
 
@@ -204,7 +188,7 @@ def _read_item(value: Value, place: str) -> Iterable[Message]:
     found, snake = wire.respelled(item, _SPELLINGS, place)
     if "content" not in found or "type" in found:
         raise MessageError(place, "expected a message with a role, or a result with content")
-    part = _read_result(found, {"snake": snake}, place)
+    part = _read_result(found, place, {"snake": snake})
     return [Message("tool", (part,), metadata=with_notes(FORMAT, {"role": "result"}))]
 
 
@@ -242,7 +226,7 @@ def _role(role: str, parts: Sequence[Part], place: str) -> Role:
 
 
 def _write_message(message: Message) -> Iterator[Json]:
-    notes: Shape = notes_of(message, FORMAT)
+    notes: WireShape = notes_of(message, FORMAT)
     role = "assistant" if message.role == "assistant" else "user"
     found = [block for part in message.parts if part.type not in LEAVES_OUT for block in _write_blocks(part, role)]
     if notes.get("content") == "list" or (notes and not found):

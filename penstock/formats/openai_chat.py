@@ -9,28 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.engine.values.frozen import thaw
-from penstock.engine.values.messages import (
-    AudioPart,
-    FilePart,
-    ImagePart,
-    Message,
-    ReasoningPart,
-    TextPart,
-    ToolPart,
-    UnknownPart,
-)
+from penstock.engine.values.messages import AudioPart, FilePart, Message, ReasoningPart, TextPart, ToolPart, UnknownPart
 from penstock.formats import blocks, parts as shared, wire
-from penstock.formats.blocks import Block, with_unknown_keys
+from penstock.formats.blocks import WireBlock, with_unknown_keys
 from penstock.formats.shape import notes_of, result_notes, with_result_notes
 from penstock.formats.wire import with_notes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from penstock.engine.values.messages import Part, Role
     from penstock.formats.blocks import Reader
     from penstock.formats.parts import Media
-    from penstock.formats.shape import Shape
+    from penstock.formats.shape import WireShape
     from penstock.formats.wire import Json, Value
 
 __all__ = ["FORMAT", "LEAVES_OUT", "read", "read_calls", "read_part", "write", "write_call", "write_part"]
@@ -41,8 +32,8 @@ LEAVES_OUT = frozenset({"source", "data", "step-start"})
 
 # Content
 
-_TEXT = Block(FORMAT, TextPart, {"text": "text"}, head={"type": "text"})
-_REFUSAL = Block(FORMAT, TextPart, {"refusal": "text"}, head={"type": "refusal"}, notes={"type": "refusal"})
+_TEXT = WireBlock(FORMAT, TextPart, {"text": "text"}, head={"type": "text"})
+_REFUSAL = WireBlock(FORMAT, TextPart, {"refusal": "text"}, head={"type": "refusal"}, notes={"type": "refusal"})
 _URL_KEYS = frozenset({"url"})
 
 
@@ -114,16 +105,16 @@ def write_part(part: Part) -> Json:
         pieces: list[Value] = list(filter(wire.is_object, notes.get("pieces", ()))) or [{"type": "text"}]
         texts = wire.cut(part.text, notes.get("lengths", ()), len(pieces))
         return _written("thinking", [{**piece, "text": text} for piece, text in zip(pieces, texts, strict=True)], notes)
-    if isinstance(part, (ImagePart, AudioPart, FilePart)):
+    if isinstance(part, shared.MEDIA):
         return _write_media(part, notes)
     return blocks.raw_of(part)
 
 
-def _written(kind: str, content: Value, notes: Shape) -> Json:
+def _written(kind: str, content: Value, notes: WireShape) -> Json:
     return with_unknown_keys({"type": kind, kind: content}, notes, {"type", kind})
 
 
-def _write_media(part: Media, notes: Shape) -> Json:
+def _write_media(part: Media, notes: WireShape) -> Json:
     shown = shared.shown_as(part, notes)
     if shown == "file" and isinstance(part, FilePart):
         inner = with_unknown_keys(shared.write_file(part, notes, "file_data"), notes, shared.FILE_KEYS, "inner")
@@ -147,6 +138,7 @@ _FIELDS: dict[type[Part], tuple[str, ...]] = {
     ReasoningPart: (*REASONING, "reasoning_details", "content"),
     AudioPart: ("content", "audio"),
     UnknownPart: ("content", "reasoning_details", "tool_calls"),
+    ToolPart: ("tool_calls", "function_call"),
 }
 
 
@@ -183,20 +175,24 @@ def _read_detail(value: Value, place: str) -> Part:
     return UnknownPart(detail, with_notes(FORMAT, {"field": "reasoning_details"}))
 
 
-def _write_reasoning(parts: Sequence[Part], notes: Shape) -> Json:
-    """Return the reasoning fields of a message."""
+def _write_reasoning(parts: Mapping[str, Sequence[Part]], notes: WireShape) -> Json:
+    """Return the reasoning fields of a message, given its parts by their fields."""
     body: Json = {}
-    details = [part for part in parts if _field_of(part) == "reasoning_details"]
+    details = parts.get("reasoning_details", ())
     if details:
         body["reasoning_details"] = [_write_detail(part) for part in details]
-    said = [part.text for part in details if isinstance(part, ReasoningPart)]
+    said = _texts(details)
     for key in REASONING:
-        own = [part.text for part in parts if isinstance(part, ReasoningPart) and _field_of(part) == key]
+        own = _texts(parts.get(key, ()))
         if own:
             body[key] = "\n\n".join(own)
         elif said and key in notes:
             body[key] = wire.copied(said, notes.get(key))
     return body
+
+
+def _texts(parts: Sequence[Part]) -> list[str]:
+    return [part.text for part in parts if isinstance(part, (TextPart, ReasoningPart))]
 
 
 def _write_detail(part: Part) -> Value:
@@ -220,14 +216,14 @@ def _read_spoken(item: Json, place: str) -> list[Part]:
     return parts
 
 
-def _write_spoken(parts: Sequence[Part]) -> Json:
-    """Return refusal and audio of a message."""
+def _write_spoken(parts: Mapping[str, Sequence[Part]]) -> Json:
+    """Return refusal and audio of a message, given its parts by their fields."""
     body: Json = {}
-    refusals = [part.text for part in parts if isinstance(part, TextPart) and _field_of(part) == "refusal"]
+    refusals = _texts(parts.get("refusal", ()))
     if refusals:
         body["refusal"] = "\n".join(refusals)
-    for part in parts:
-        if isinstance(part, AudioPart) and _field_of(part) == "audio":
+    for part in parts.get("audio", ()):
+        if isinstance(part, AudioPart):
             given = wire.without_none({"data": part.data, "transcript": part.transcript})
             body["audio"] = with_unknown_keys(given, notes_of(part, FORMAT), _AUDIO_KEYS)
     return body
@@ -293,7 +289,7 @@ def write_call(part: ToolPart) -> Json:
     return with_unknown_keys(body, notes, {"id", "type", form})
 
 
-def _write_function(part: ToolPart, notes: Shape) -> Json:
+def _write_function(part: ToolPart, notes: WireShape) -> Json:
     body: Json = {"name": part.name, **shared.write_call_arguments(part, notes)}
     return with_unknown_keys(body, notes, _FUNCTION_KEYS, "inner")
 
@@ -400,22 +396,18 @@ def _write_tool_message(message: Message) -> Iterator[Json]:
     yield from ({**write_result(part), **own_id} for part in message.parts if isinstance(part, ToolPart))
 
 
-def _write_step(message: Message, parts: Sequence[Part], notes: Shape) -> Json:
-    body: Json = {"role": shared.system_role(message) if message.role == "system" else message.role}
-    body |= {**({} if message.name is None else {"name": message.name}), **_write_reasoning(parts, notes)}
-    spoken = _write_spoken(parts)
-    listed: list[Json] = []
-    content: list[Json] = []
+def _write_step(message: Message, parts: Sequence[Part], notes: WireShape) -> Json:
+    found: dict[str, list[Part]] = {}
     for part in parts:
-        if not isinstance(part, ToolPart):
-            field = _field_of(part)
-            if field in ("content", "tool_calls"):
-                (content if field == "content" else listed).append(write_part(part))
-        elif (noted := notes_of(part, FORMAT)).get("field") == "function_call":
-            spoken["function_call"] = _write_function(part, noted)
-        else:
-            listed.append(write_call(part))
-    if listed:
-        spoken["tool_calls"] = listed
+        found.setdefault(_field_of(part), []).append(part)
+    spoken = _write_spoken(found)
+    for part in blocks.tools(found.get("function_call", ()), lambda _: True):
+        spoken["function_call"] = _write_function(part, notes_of(part, FORMAT))
+    if "tool_calls" in found:
+        calls = found["tool_calls"]
+        spoken["tool_calls"] = [write_call(part) if isinstance(part, ToolPart) else write_part(part) for part in calls]
+    content = [write_part(part) for part in found.get("content", ())]
+    body: Json = {"role": shared.system_role(message) if message.role == "system" else message.role}
+    body |= {**({} if message.name is None else {"name": message.name}), **_write_reasoning(found, notes)}
     body |= {**blocks.write_content(content, notes, None if spoken else ""), **spoken}
     return {**with_unknown_keys(body, notes, _KEYS), **blocks.own_id(notes)}

@@ -15,18 +15,9 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import thaw
-from penstock.engine.values.messages import (
-    AudioPart,
-    FilePart,
-    ImagePart,
-    Message,
-    ReasoningPart,
-    TextPart,
-    ToolPart,
-    UnknownPart,
-)
+from penstock.engine.values.messages import FilePart, Message, ReasoningPart, TextPart, ToolPart, UnknownPart
 from penstock.formats import blocks, parts as shared, wire
-from penstock.formats.blocks import Block, was_empty, with_unknown_keys
+from penstock.formats.blocks import WireBlock, was_empty, with_unknown_keys
 from penstock.formats.shape import notes_of, result_notes, with_result_notes
 from penstock.formats.wire import with_notes
 
@@ -36,7 +27,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.messages import Part, Role, ToolState
     from penstock.formats.blocks import Reader
     from penstock.formats.parts import Media
-    from penstock.formats.shape import Shape
+    from penstock.formats.shape import WireShape
     from penstock.formats.wire import Json, Value
 
 __all__ = ["FORMAT", "LEAVES_OUT", "TERMS", "read", "write"]
@@ -48,7 +39,7 @@ LEAVES_OUT = frozenset({"source", "data", "step-start"})
 # Content
 
 _TEXTS = {
-    kind: Block(FORMAT, TextPart, {"refusal" if kind == "refusal" else "text": "text"}, head={"type": kind})
+    kind: WireBlock(FORMAT, TextPart, {"refusal" if kind == "refusal" else "text": "text"}, head={"type": kind})
     for kind in ("input_text", "output_text", "text", "refusal")
 }
 _IMAGE = frozenset({"type", "image_url"})
@@ -96,12 +87,12 @@ def _write_part(part: Part, role: str) -> Json:
     notes = notes_of(part, FORMAT)
     if isinstance(part, TextPart):
         return _TEXTS.get(notes.get("type", ""), _TEXTS[_usual_text(role)]).write(part, notes)
-    if isinstance(part, (ImagePart, AudioPart, FilePart)):
+    if isinstance(part, shared.MEDIA):
         return _write_media(part, notes)
     return blocks.raw_of(part)
 
 
-def _write_media(part: Media, notes: Shape) -> Json:
+def _write_media(part: Media, notes: WireShape) -> Json:
     shown = shared.shown_as(part, notes)
     if isinstance(part, FilePart) and notes.get("type") == "image" and part.file_id is not None:
         return with_unknown_keys({"type": "input_image", "file_id": part.file_id}, notes, _IMAGE | {"file_id"})
@@ -259,7 +250,7 @@ def _read_given(item: Json, layout: BuiltIn) -> tuple[ToolState, Value, str | No
     return "result" if is_done or result is not None else "call", result, None
 
 
-def _write_built_in(part: ToolPart, kind: str, notes: Shape) -> Json:
+def _write_built_in(part: ToolPart, kind: str, notes: WireShape) -> Json:
     layout = BUILT_IN[kind]
     body: Json = {"type": kind, **blocks.own_id(notes)}
     if "call_id" in notes:
@@ -276,7 +267,7 @@ def _write_built_in(part: ToolPart, kind: str, notes: Shape) -> Json:
     return with_unknown_keys(body, notes, layout.keys)
 
 
-def _built_in(part: Part) -> tuple[str, Shape] | None:
+def _built_in(part: Part) -> tuple[str, WireShape] | None:
     """Return the type of item of a tool that the provider has built in, and its notes; None for other parts."""
     for notes in (notes_of(part, FORMAT), result_notes(part, FORMAT)) if isinstance(part, ToolPart) else ():
         kind = notes.get("item")
@@ -289,7 +280,7 @@ def _built_in(part: Part) -> tuple[str, Shape] | None:
 
 _REASONING_KEYS = frozenset({"type", "summary", "content", "id"})
 _REASONING_FIELDS = {
-    field: Block(FORMAT, ReasoningPart, {"text": "text"}, head={"type": kind}, notes={"reasoning": field})
+    field: WireBlock(FORMAT, ReasoningPart, {"text": "text"}, head={"type": kind}, notes={"reasoning": field})
     for field, kind in {"summary": "summary_text", "content": "reasoning_text"}.items()
 }
 
@@ -318,7 +309,7 @@ def _read_entry(value: Value, place: str, field: str) -> Part:
     return block.read(entry, place)
 
 
-def _write_reasoning(parts: Sequence[Part], notes: Shape) -> Json:
+def _write_reasoning(parts: Sequence[Part], notes: WireShape) -> Json:
     body: Json = {"type": "reasoning", **blocks.own_id(notes)}
     for field, block in _REASONING_FIELDS.items():
         entries = [
@@ -393,7 +384,7 @@ def _read_message(item: Json, place: str) -> Message:
 
 
 def _write_message(message: Message) -> list[Json]:
-    notes: Shape = notes_of(message, FORMAT)
+    notes: WireShape = notes_of(message, FORMAT)
     role = shared.system_role(message) if message.role == "system" else message.role
     if all(part.type in LEAVES_OUT for part in message.parts):
         if notes.get("item") == "reasoning":
@@ -423,7 +414,7 @@ def _kind(part: Part) -> str:
     return "item" if isinstance(part, UnknownPart) and notes_of(part, FORMAT).get("item") else "message"
 
 
-def _write_group(role: str, kind: str, parts: Sequence[Part], notes: Shape) -> list[Json]:
+def _write_group(role: str, kind: str, parts: Sequence[Part], notes: WireShape) -> list[Json]:
     if kind == "call":
         return [_write_call(part) for part in parts if isinstance(part, ToolPart) and role != "tool"]
     if kind == "built-in":
@@ -436,7 +427,7 @@ def _write_group(role: str, kind: str, parts: Sequence[Part], notes: Shape) -> l
     return [_write_content("assistant" if role == "tool" else role, parts, notes)]
 
 
-def _write_content(role: str, parts: Sequence[Part], notes: Shape) -> Json:
+def _write_content(role: str, parts: Sequence[Part], notes: WireShape) -> Json:
     kind = {} if notes.get("type") == "absent" else {"type": "message"}
     content = blocks.write_content([_write_part(part, role) for part in parts], notes, texts=_TEXTS)
     return with_unknown_keys({"role": role, **kind, **blocks.own_id(notes), **content}, notes, _KEYS)

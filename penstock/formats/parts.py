@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock.engine.values.messages import Message, Part, ToolState
-    from penstock.formats.shape import Shape
+    from penstock.formats.shape import WireShape
     from penstock.formats.wire import Json, Value
 
 
@@ -69,6 +69,12 @@ def audio_name(media_type: str) -> str:
 Media: TypeAlias = ImagePart | AudioPart | FilePart
 """Parts that are shown or played rather than read."""
 
+MEDIA = (ImagePart, AudioPart, FilePart)
+"""Their classes."""
+
+CLASSES: dict[str, type[Media]] = {"image": ImagePart, "audio": AudioPart}
+"""The class for a family of media types; others are files."""
+
 USUAL_TYPE: dict[type[Part], str] = {
     ImagePart: "image/png",
     AudioPart: "audio/wav",
@@ -88,8 +94,7 @@ def media(
     metadata: Json,
 ) -> Media:
     """Return an image, a sound or a file: what is said, else what the media type says. A provider's file is a file."""
-    family = (media_type or "").partition("/")[0]
-    kind = kind or {"image": ImagePart, "audio": AudioPart}.get(family, FilePart)
+    kind = kind or CLASSES.get((media_type or "").partition("/")[0], FilePart)
     if file_id is None and kind is ImagePart:
         return ImagePart(url, data, media_type, metadata)
     if file_id is None and kind is AudioPart:
@@ -130,7 +135,7 @@ def read_audio(value: Value, place: str, fmt: str, extra: Json) -> AudioPart:
     return AudioPart(data, url, media_type, metadata=with_notes(fmt, notes))
 
 
-def write_audio(part: Media, notes: Shape) -> Json:
+def write_audio(part: Media, notes: WireShape) -> Json:
     """Return the ``input_audio`` object of a sound."""
     found = split_data_url(part.url) if part.url is not None else None
     body: Json = {}
@@ -167,7 +172,7 @@ def read_file(item: Json, place: str, fmt: str, notes: Json) -> FilePart:
     )
 
 
-def write_file(part: FilePart, notes: Shape, url_key: str) -> Json:
+def write_file(part: FilePart, notes: WireShape, url_key: str) -> Json:
     """Return file_id, file_data, filename, and the file's URL under the given key; only those that exist."""
     body: Json = {"file_id": part.file_id, "filename": part.name}
     if part.data is not None:
@@ -184,7 +189,7 @@ def image_url(part: Media) -> str | None:
     return as_url(part, _ANY_IMAGE)
 
 
-def shown_as(part: Media, notes: Shape) -> str:
+def shown_as(part: Media, notes: WireShape) -> str:
     """Return how a part is shown: image, audio or file. A part that was not read as a file counts by its media type."""
     if isinstance(part, ImagePart):
         return "image"
@@ -281,26 +286,10 @@ def read_call_arguments(item: Json) -> tuple[Value, str | None]:
     return arguments, style if "arguments" in item else "absent"
 
 
-def write_call_arguments(part: ToolPart, notes: Shape) -> Json:
+def write_call_arguments(part: ToolPart, notes: WireShape) -> Json:
     """Return the arguments of a call as JSON text, in the style in which they were read; nothing if none were there."""
     style = notes.get("arguments")
     return {} if style == "absent" and part.arguments == {} else {"arguments": write_arguments(part.arguments, style)}
-
-
-def input_notes(item: Json, key: str) -> str | None:
-    """Return a note on arguments that are missing, or that are no object."""
-    return "absent" if key not in item else None if is_object(item[key]) else "bare"
-
-
-def write_input(part: ToolPart, key: str, noted: str | None, *, own: bool) -> Json:
-    """Return a call's arguments as the object that a format wants; nothing if none were there.
-
-    ``own``: whether they were read in the format itself, and may be something else than an object.
-    """
-    if noted == "absent" and part.arguments == {}:
-        return {}
-    arguments = thaw(part.arguments)
-    return {key: arguments if own or is_object(arguments) else {"input": arguments}}
 
 
 def as_json(value: Value, style: Value = "compact") -> str:
@@ -323,7 +312,7 @@ def result_text(part: ToolPart) -> str:
     return part.result if isinstance(part.result, str) else as_json(part.result)
 
 
-def write_output(part: ToolPart, notes: Shape, key: str) -> Json:
+def write_output(part: ToolPart, notes: WireShape, key: str) -> Json:
     """Return a tool's output as text under a key, or as the list that it was; nothing if there was none."""
     if notes.get(key) == "parts" and is_array(part.result):
         return {key: thaw(part.result)}

@@ -25,7 +25,7 @@ from penstock.engine.values.messages import (
     UnknownPart,
 )
 from penstock.formats import blocks, parts as shared, wire
-from penstock.formats.blocks import Block, is_finished, with_unknown_keys
+from penstock.formats.blocks import WireBlock, is_finished, with_unknown_keys
 from penstock.formats.shape import as_shape, notes_of, result_notes, with_result_notes
 from penstock.formats.wire import with_notes
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.messages import Part, Role
     from penstock.formats.blocks import Reader
     from penstock.formats.parts import Media
-    from penstock.formats.shape import Shape
+    from penstock.formats.shape import WireShape
     from penstock.formats.wire import Json, Value
 
 __all__ = ["FORMAT", "LEAVES_OUT", "TERMS", "read", "write"]
@@ -62,14 +62,15 @@ _OF_PART = ("id", "signature", "provider_name", "provider_details")
 
 
 _TYPE = {"media_type": "media_type"}
-_TEXT = Block(FORMAT, TextPart, {"content": "text"}, head={"kind": "text-content"}, notes={"kind": "text-content"})
+_TEXT = WireBlock(FORMAT, TextPart, {"content": "text"}, head={"kind": "text-content"}, notes={"kind": "text-content"})
 _LINK_OF: dict[type[Media], str] = {ImagePart: "image-url", AudioPart: "audio-url", FilePart: "document-url"}
+_LINK_KEYS = {"url": "url", **_TYPE}
 _LINKS = {
-    kind: Block(FORMAT, partial(shared.media, kind=part), {}, {"url": "url", **_TYPE}, {"kind": kind}, {"kind": kind})
+    kind: WireBlock(FORMAT, partial(shared.media, kind=part), {}, _LINK_KEYS, {"kind": kind}, {"kind": kind})
     for part, kind in (*_LINK_OF.items(), (FilePart, "video-url"))
 }
 _BINARY, _UPLOAD = (
-    Block(FORMAT, shared.media, {field: field}, _TYPE, {"kind": kind}, {"kind": kind})
+    WireBlock(FORMAT, shared.media, {field: field}, _TYPE, {"kind": kind}, {"kind": kind})
     for field, kind in (("data", "binary"), ("file_id", "uploaded-file"))
 )
 _CONTENTS = {"text-content": _TEXT, **_LINKS, "binary": _BINARY, "uploaded-file": _UPLOAD}
@@ -93,7 +94,7 @@ def _read_item_of_content(value: Value, place: str) -> Part:
 
 def _write_item_of_content(part: Part) -> Value:
     notes = notes_of(part, FORMAT)
-    if isinstance(part, (ImagePart, AudioPart, FilePart)):
+    if isinstance(part, shared.MEDIA):
         return _write_media(part, notes)
     if isinstance(part, UnknownPart):
         return thaw(part.raw)
@@ -102,7 +103,7 @@ def _write_item_of_content(part: Part) -> Value:
     return part.text if isinstance(part, (TextPart, ReasoningPart)) else ""
 
 
-def _write_media(part: Media, notes: Shape) -> Json:
+def _write_media(part: Media, notes: WireShape) -> Json:
     own = "kind" in notes
     data, url = shared.content_of(part, own=own)
     media_type = shared.media_type_of(part) or None
@@ -203,7 +204,7 @@ def _write_request_parts(message: Message) -> list[Value]:
     return [*returns, with_unknown_keys(body, notes, _PROMPT)]
 
 
-def _write_system(parts: Sequence[Part], notes: Shape) -> Iterator[Json]:
+def _write_system(parts: Sequence[Part], notes: WireShape) -> Iterator[Json]:
     texts = [part.text for part in parts if isinstance(part, (TextPart, ReasoningPart))]
     yield from (thaw(part.raw) for part in parts if isinstance(part, UnknownPart))
     for text in texts or ([""] if notes and not parts else []):
@@ -224,7 +225,7 @@ def _own(item: Json, names: Sequence[str], known: frozenset[str], handled: Itera
     return {**own, "extra": wire.unknown_keys(item, known | own.keys(), {*handled, *own})}
 
 
-def _with_own(body: Json, notes: Shape, names: Sequence[str], known: frozenset[str]) -> Json:
+def _with_own(body: Json, notes: WireShape, names: Sequence[str], known: frozenset[str]) -> Json:
     own = {key: value for key, value in notes.items() if key in names and value is not None}
     return with_unknown_keys({**own, **body}, notes, known | own.keys())
 
@@ -251,7 +252,7 @@ def _read_file(item: Json, place: str) -> Part | None:
     if not wire.is_object(content):
         return None
     part = _read_item_of_content(content, f"{place}.content")
-    if not isinstance(part, (ImagePart, AudioPart, FilePart)):
+    if not isinstance(part, shared.MEDIA):
         return None
     notes = {**notes_of(part, FORMAT), "file": _own(item, _OF_PART, _PROMPT, _PROMPT)}
     return replace(part, metadata=with_notes(FORMAT, notes))
@@ -272,13 +273,13 @@ def _write_response_part(part: Part) -> Json:
         return _with_own(body, notes, _OF_PART, _PROMPT)
     if isinstance(part, ToolPart):
         return _write_call(part, notes)
-    if isinstance(part, (ImagePart, AudioPart, FilePart)):
+    if isinstance(part, shared.MEDIA):
         body = {"part_kind": "file", "content": _write_media(part, notes)}
         return _with_own(body, as_shape(notes.get("file")), _OF_PART, _PROMPT)
     return blocks.raw_of(part)
 
 
-def _write_call(part: ToolPart, notes: Shape) -> Json:
+def _write_call(part: ToolPart, notes: WireShape) -> Json:
     body: Json = {"part_kind": "tool-call", "tool_name": part.name}
     if part.call_id:
         body["tool_call_id"] = part.call_id

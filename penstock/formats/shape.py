@@ -23,7 +23,7 @@ from typing import (
 )
 
 from penstock.engine.values.frozen import thaw
-from penstock.formats.wire import Json, Value, is_object, metadata_of, with_notes, without_empty
+from penstock.formats.wire import Json, Value, is_object, with_notes, without_empty
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,7 +40,7 @@ Rule: TypeAlias = Literal["lines", "plain", "words", "paragraphs", "last", "firs
 _Named = TypedDict("_Named", {"as": str, "list": bool}, total=False)  # names that a class cannot give to its entries
 
 
-class Terms(_Named, total=False):
+class WireTerms(_Named, total=False):
     """Entries that formats write by themselves: guards skip the keys, and the words in the types.
 
     A value that is typed as `str` comes from the wire, and guards read it, unless it is one of the words beside it.
@@ -115,8 +115,8 @@ class Terms(_Named, total=False):
     of: str  # the checksum of a text, by models
 
 
-class Shape(Terms, total=False):
-    """All entries: those of `Terms`, and those whose keys guards read like any text."""
+class WireShape(WireTerms, total=False):
+    """All entries: those of `WireTerms`, and those whose keys guards read like any text."""
 
     metadata: Value  # what stood there and is no object
     head: Json  # keys of a head that were there, but empty
@@ -135,7 +135,7 @@ class Shape(Terms, total=False):
 @cache
 def _classes() -> dict[str, tuple[type, ...]]:
     """Return the classes that a value of each entry may have."""
-    return {key: _classes_of(hint) for key, hint in get_type_hints(Shape).items()}
+    return {key: _classes_of(hint) for key, hint in get_type_hints(WireShape).items()}
 
 
 def _classes_of(hint: Value) -> tuple[type, ...]:
@@ -145,24 +145,24 @@ def _classes_of(hint: Value) -> tuple[type, ...]:
     return (object if hint is Value else str if origin is Literal else origin or hint,)
 
 
-def notes_of(value: Message | Part, fmt: str) -> Shape:
+def notes_of(value: Message | Part, fmt: str) -> WireShape:
     """Return the shape that a format has kept; empty if there is none.
 
     Metadata may come from a client: entries of a wrong type are left out.
     """
-    return as_shape(metadata_of(value, fmt))
+    return as_shape(thaw(value.metadata.get(fmt))) if value.metadata else {}
 
 
-def as_shape(found: Value) -> Shape:
+def as_shape(found: Value) -> WireShape:
     """Return the entries of a shape within another one; empty if it is none."""
     if not is_object(found):
         return {}
     classes = _classes()
-    kept = {key: item for key, item in found.items() if isinstance(item, classes.get(key, object))}
-    return cast("Shape", kept)
+    wrong = [key for key in found if not isinstance(found[key], classes.get(key, object))]
+    return cast("WireShape", {key: item for key, item in found.items() if key not in wrong} if wrong else found)
 
 
-def result_notes(part: Part, fmt: str) -> Shape:
+def result_notes(part: Part, fmt: str) -> WireShape:
     """Return the shape of a result; that of its call stands beside it."""
     return as_shape(notes_of(part, fmt).get("result"))
 
@@ -181,13 +181,13 @@ def foreign(value: Message | Part, fmt: str) -> Json:
 def note_words() -> frozenset[str]:
     """Return the words that formats write into metadata by themselves. They carry nothing, whoever wrote them.
 
-    They are the keys and the words of `Terms`, the names of the formats, and the words of the wire that a format lists
-    under ``TERMS``.
+    They are the keys and the words of `WireTerms`, the names of the formats, and the words of the wire that a format
+    lists under ``TERMS``.
     """
     from penstock.formats import FORMATS, wire_format
 
     listed = (getattr(wire_format(name), "TERMS", ()) for name in FORMATS)
-    hints = get_type_hints(Terms, include_extras=True)
+    hints = get_type_hints(WireTerms, include_extras=True)
     said = (_words(hint) for hint in hints.values())
     return frozenset({*FORMATS, *hints, *(word for words in (*listed, *said) for word in words)})
 

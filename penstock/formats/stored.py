@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from penstock.engine.values.messages import Part, Role
-    from penstock.formats.shape import Shape
+    from penstock.formats.shape import WireShape
     from penstock.formats.wire import Json, Value
 
 __all__ = ["FORMAT", "LEAVES_OUT", "read", "write"]
@@ -118,7 +118,7 @@ def _write_message(message: Message) -> Json:
     return with_unknown_keys(body, notes, _KEYS)
 
 
-def _write_content(message: Message, notes: Shape) -> Json:
+def _write_content(message: Message, notes: WireShape) -> Json:
     """Return the content in the form in which it was read, as long as that still fits."""
     shape, parts = notes.get("content"), message.parts
     bare = message.metadata.keys() <= {FORMAT}

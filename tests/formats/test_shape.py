@@ -15,7 +15,7 @@ from penstock.engine.values.messages import Message, TextPart
 from penstock.formats import FORMATS, Format, dump_messages, parse_messages
 from penstock.formats.anthropic import TERMS as ANTHROPIC_TERMS
 from penstock.formats.openai_responses import BUILT_IN
-from penstock.formats.shape import Shape, Terms, note_words
+from penstock.formats.shape import WireShape, WireTerms, note_words
 from tests.formats.wire_messages import MARKER, made
 
 CALL = {"id": "c", "type": "function", "function": {"name": "f"}}
@@ -145,14 +145,14 @@ def test_each_entry_that_a_format_writes_is_declared():
         for name in FORMATS
         for key in value.metadata.get(name, ())
     }
-    assert names - own - {"provider_response_id"} <= get_type_hints(Shape).keys()
+    assert names - own - {"provider_response_id"} <= get_type_hints(WireShape).keys()
 
 
 def test_the_words_are_terms_and_say_nothing():
     """Each is a term in lower case, without a space: nothing that somebody would have said."""
     for word in note_words():
         assert re.fullmatch(r"[a-z]+(64)?([_-][a-z]+)*|redactedData|thoughtSignature", word)
-    assert get_type_hints(Terms).keys() <= note_words()
+    assert get_type_hints(WireTerms).keys() <= note_words()
 
 
 @pytest.mark.parametrize("name", FORMATS)
