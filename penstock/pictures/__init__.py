@@ -40,8 +40,8 @@ def render(
 
     Args:
         name: the name of the workflow or the agent.
-        graph: the workflow's graph, or the plans of the agent's processor lists. Each list is drawn with what runs at
-            its stages, and nothing else.
+        graph: the workflow's graph, or the plans of the agent's processor lists. Each list is drawn with the steps
+            that run at its stages.
         format: ``mermaid``, ``dot``, ``text``, ``json``, ``svg`` or ``html``.
         stage: draw only the steps that have this stage; None: all of them.
         detail: ``short``: names, roles, conditions and policies; ``full``: stages, facts and edits, too. None: short

@@ -57,7 +57,7 @@ def _inside(group: str, chart: Chart, indent: str) -> Iterator[str]:
 
 
 def _placed(items: list[tuple[int, Box | Group]], sides: list[Side], chart: Chart, indent: str) -> Iterator[str]:
-    """Yield what stands in a group; arms of which one is a cluster as clusters, which keeps them in their order."""
+    """Yield the boxes and clusters of a group; if one arm is a cluster, all are, which keeps them in their order."""
     while items:
         place, one = items[0]
         side = next((side for side in sides if side.start <= place < side.end), None)

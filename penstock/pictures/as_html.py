@@ -32,7 +32,7 @@ def as_html(scene: Scene, trace: Trace | None = None) -> str:
 
 
 def page_data(scene: Scene) -> dict[str, object]:
-    """Return what a page says of a workflow beside its picture: the name, and all that has a path, each once."""
+    """Return the data of a page beside the picture: the name, and each part that has a path, once."""
     drawn = cast("dict[str, list[dict[str, object]]]", json.loads(as_json(scene)))
     docs = {step.path: doc_of(step) for step in scene.root.steps()}
     found = [one for one in (*drawn["nodes"], *drawn["groups"]) if one.get("path")]
@@ -48,4 +48,4 @@ def doc_of(step: Step) -> str:
 
 
 _OURS = {Processor.__module__, "typing", "builtins"}
-"""The modules whose classes say nothing of what one processor does."""
+"""The modules whose docstrings do not describe one processor."""

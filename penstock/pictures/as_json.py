@@ -6,6 +6,7 @@ The schema only grows: a program that reads version 1 can read any later text wi
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from penstock.engine.processor.processor import Processor, given_options
@@ -81,15 +82,8 @@ def _step(step: Step, part: Part) -> dict[str, object]:
 
 
 def _policy(policy: Policy) -> dict[str, object]:
-    return {
-        "timeout": policy.timeout,
-        "on_error": {"fallback": policy.on_error.id} if isinstance(policy.on_error, Processor) else policy.on_error,
-        "mode": policy.mode,
-        "overlap": policy.overlap,
-        "offload": policy.offload,
-        "retries": policy.retries,
-        "retry_delay": policy.retry_delay,
-    }
+    values = {one.name: getattr(policy, one.name) for one in fields(policy)}
+    return {name: {"fallback": one.id} if isinstance(one, Processor) else one for name, one in values.items()}
 
 
 def options_of(processor: AnyProcessor) -> dict[str, object]:

@@ -71,7 +71,7 @@ def as_mermaid(scene: Scene) -> str:
 
 
 def _inside(group: str, chart: Chart, indent: str) -> Iterator[str]:
-    """Yield what a group holds in declared order, by which Mermaid places what stands side by side."""
+    """Yield the boxes and groups of a group in declared order, which Mermaid keeps for boxes side by side."""
     for _, one in chart.inside(group):
         if isinstance(one, Box):
             yield f"{indent}{_box(one)}"

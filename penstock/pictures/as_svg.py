@@ -50,7 +50,7 @@ def as_svg(scene: Scene, marks: Marks | None = None) -> str:
 
     Args:
         scene: the scene.
-        marks: what a run did, or what differs from another workflow; None: nothing.
+        marks: the marks of a run, or of the differences to another workflow; None: no marks.
     """
     badges = {path: mark.words for path, mark in marks.marks.items()} if marks else EMPTY
     picture = picture_of(scene, badges=badges)
@@ -159,7 +159,7 @@ def _words(shape: Shape) -> str:
 
 
 def _wires(wires: tuple[Wire, ...], marked: MarkedPicture) -> Iterator[str]:
-    """Yield each line with its tip, and the ids of the shapes at its ends; what is strong comes after what is pale."""
+    """Yield each line with its tip, and the ids of the shapes at its ends; strong lines come after pale ones."""
     for place, one in sorted(enumerate(wires), key=lambda each: marked.order(marked.wire(each[0]))):
         tones = " ".join(word for word in ("flow", marked.wire(place), "shadow" if one.dashed else "") if word)
         ends = f'data-source="{_text(one.source)}" data-target="{_text(one.target)}"'
@@ -169,7 +169,7 @@ def _wires(wires: tuple[Wire, ...], marked: MarkedPicture) -> Iterator[str]:
 
 
 def _legend(below: Below, top: float) -> Iterator[str]:
-    """Yield what stands below the picture: its words, and what its marks mean."""
+    """Yield the words below the picture and the legend of its marks."""
     if not below.height:
         return
     for line in below.lines:

@@ -16,7 +16,7 @@ GAP = 26.0
 """The space between two boxes, which an arrow needs."""
 
 PAD = 16.0
-"""The space between a frame and what is in it, and between arms side by side."""
+"""The space between a frame and its content, and between arms side by side."""
 
 WIDEST = 1120.0
 """The width from which arms that stand side by side wrap into rows."""
@@ -48,9 +48,9 @@ class Shape:
 
     Attributes:
         id: a name that no other shape of the picture has.
-        kind: what it stands for.
+        kind: its kind.
         title: its whole title, also where its words are cut.
-        notes: what is said below or beside the title.
+        notes: the words below or beside the title.
         x: its left edge.
         y: its upper edge.
         width: how wide it is.
@@ -106,7 +106,7 @@ class Block:
         left: how far it reaches to the left of its spine.
         right: how far it reaches to the right.
         height: how far it reaches down.
-        shapes: what is in it.
+        shapes: the shapes in it.
         wires: the arrows in it.
         first: the id of the shape that an arrow to it leads to.
         last: the id of the shape that an arrow from it comes from.

@@ -45,9 +45,9 @@ class Group:
 
     Attributes:
         id: a name that no other group or box has.
-        kind: what the frame stands for.
+        kind: its kind.
         title: its title.
-        notes: what is said beside the title.
+        notes: the words beside the title.
         parent: the id of the group around it, empty for none.
         part: the part that it stands for.
         at: how many boxes were declared before it.
@@ -108,7 +108,7 @@ class Chart:
     sides: tuple[Side, ...]
 
     def inside(self, group: str) -> list[tuple[int, Box | Group]]:
-        """Return what stands directly in a group (``""``: in none), in declared order, each with its place."""
+        """Return the boxes and groups directly in a group (``""``: in none), in declared order, with their places."""
         placed: list[tuple[int, int, Box | Group]] = [
             (place, 1, box) for place, box in enumerate(self.boxes) if box.group == group
         ]

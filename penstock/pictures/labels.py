@@ -61,7 +61,7 @@ def role_of(step: Step) -> str:
 
 
 def claim_words(step: Step) -> tuple[str, ...]:
-    """Return the role of a step, and what it may do."""
+    """Return the role of a step, and its permitted effects."""
     claims = step.claims
     words = [role_of(step)]
     if claims.role != "observer":
@@ -98,7 +98,7 @@ def policy_note(step: Step) -> str:
 
 
 def step_words(step: Step, detail: Detail = "full") -> tuple[str, ...]:
-    """Return what is to be read of a step, a line each: role and policy; ``full``: what it edits, and its facts."""
+    """Return the lines of a step: role and policy; ``full``: also its edits and facts."""
     if detail == "short":
         lines: tuple[str, ...] = (role_of(step), policy_note(step))
     else:

@@ -92,7 +92,7 @@ def _ordered(spots: list[_Spot], ways: list[tuple[Edge, list[int]]]) -> list[lis
 
 
 def _swept(rows: list[list[int]], steps: list[tuple[int, int]]) -> list[list[list[int]]]:
-    """Return an order, and what it becomes in sweeps down and up, in which spots follow those they are tied to."""
+    """Return an order and its versions after each sweep down or up, in which spots follow their neighbours."""
     above, below = _beside(steps)
     made = [[list(row) for row in rows]]
     for sweep in range(_SWEEPS):
@@ -189,9 +189,9 @@ def _straighten(rows: list[list[int]], ways: list[tuple[Edge, list[int]]], spots
 
 
 def _align(rows: list[list[int]], ways: list[tuple[Edge, list[int]]], spots: list[_Spot]) -> None:
-    """Move blocks, and edges where they pass layers, below what they are tied to, if all lines bend less then.
+    """Move blocks, and edges where they pass layers, below their neighbours, if all lines bend less then.
 
-    An edge moves in all its layers at once; what stands in the way is pushed aside. Not in dags so large that it takes
+    An edge moves in all its layers at once, and pushes its neighbours aside. Not in dags so large that it takes
     long.
     """
     steps = [pair for _, way in ways for pair in pairwise(way)]

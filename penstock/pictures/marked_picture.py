@@ -1,6 +1,6 @@
 """How marks look in a picture: the classes of shapes and lines, their colours, and the legend below.
 
-Colour is never the only sign: badges say in words what a colour shows, and lines that were not taken are thin.
+Colour is never the only sign: badges repeat in words the meaning of a colour, and lines that were not taken are thin.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A small box or line that shows what a mark looks like."""
+    """A small box or line of the legend, which looks like a mark."""
 
     tone: str
     x: float
@@ -128,7 +128,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Below:
-    """What stands below a picture, and how much room it takes."""
+    """The words and the legend below a picture, and their size."""
 
     width: float = 0.0
     height: float = 0.0
@@ -210,7 +210,7 @@ class MarkedPicture:
         return next((kind for kind in ("removed", "added") if kind in kinds), "")
 
     def order(self, look: str) -> int:
-        """Return how late a look is drawn: what is strong stands above what is pale."""
+        """Return how late a look is drawn: strong lines are drawn above pale ones."""
         return _ORDER.index(look)
 
     # Below the picture
@@ -230,7 +230,7 @@ class MarkedPicture:
         return Below(width, bottom + _MARGIN, (*lines, *words), tuple(samples))
 
     def _without_shape(self, marks: Marks) -> Iterator[str]:
-        """Yield what is marked but has no words in the picture, so that nothing is lost."""
+        """Yield the marks that have no words in the picture, so that nothing is lost."""
         drawn = {self._key(shape) for shape in self._picture.shapes if shape.kind not in ("dot", "label", "start")}
         labels = {self._key(shape) for shape in self._picture.shapes if shape.kind == "label"}
         trace = marks.about == "trace"
@@ -250,7 +250,7 @@ class MarkedPicture:
         return (path.rpartition("@")[2] in _LISTS and "@" in path) is not self._agent
 
     def _meanings(self) -> Iterator[tuple[str, str, bool]]:
-        """Yield the legend: the class of each look in the picture, what it means, and whether it is a line."""
+        """Yield the legend: the class of each look in the picture, its meaning, and whether it is a line."""
         present = set(self._kinds.values())
         for kind, meaning in _MEANINGS.items():
             if kind in present:

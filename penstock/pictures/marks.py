@@ -1,4 +1,4 @@
-"""`Marks`: what a picture shows besides the workflow, for example what a run did or what two versions differ in.
+"""`Marks`: the marks of a picture, which show a run of the workflow or the differences between two versions.
 
 A mark belongs to a path: of a step, a nested workflow, a branch or a parallel; of an arm, ``PATH:0`` or
 ``PATH:otherwise``; of an edge of a dag, ``PATH:MEMBER:0``.
@@ -18,18 +18,18 @@ FlowState: TypeAlias = Literal["taken", "skipped", "stopped"]
 MarkKind: TypeAlias = Literal["added", "removed", "changed", "passed", "edited", "tripped", "failed", "skipped"]
 
 GONE = "removed//"
-"""Begins the path of what is drawn although the workflow has it no more; no path of a workflow has two slashes."""
+"""The prefix of the path of a removed part in the picture of a diff; no path of a workflow has two slashes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a picture says about one box, arm or frame.
+    """The mark of one box, arm or frame.
 
     Attributes:
         kind: of a difference ``added``, ``removed`` or ``changed``; of a run, how it ended there.
         badge: a few words in the box, for example ``2 edits``; in several lines if there are line breaks.
         cost: a last line in the box, for example ``1.3 ms · 2 runs``.
-        lines: what a browser shows under the pointer, below the path.
+        lines: lines of the tooltip in a browser, below the path.
         stops: whether the run ends there.
     """
 

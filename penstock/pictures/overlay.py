@@ -1,7 +1,7 @@
-"""A trace as the marks of a picture: which way a run took, what each step did, what stopped it and what it cost.
+"""The marks of a trace in a picture: the way of the run, the result and cost of each step, and where it ended.
 
 Several runs of one step (stages, model steps, attempts, chunks) are summed. A picture of an agent shows a step once for
-each processor list, so a mark counts what the step did in the stages of that list; its path then ends with ``@LIST``.
+each processor list, so a mark counts the runs in the stages of that list; its path then ends with ``@LIST``.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _keys(span: Span, suffix: str = "") -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class StepTotal:
-    """What the runs of one step amount to, each of which is added when it has ended."""
+    """The sum of the runs of one step; each is added when it has ended."""
 
     stop: Span | None = None
     """The run of a step that ended the whole run, if one did."""
@@ -125,7 +125,7 @@ class StepTotal:
         """Return the mark of the runs so far.
 
         Args:
-            lines: what a browser shows under the pointer.
+            lines: lines of the tooltip in a browser.
         """
         if self.worst is None:
             return Mark("skipped", lines=lines)
@@ -169,7 +169,7 @@ def _why(span: Span) -> str:
 
 
 def _edited(edits: Counter[str], *, changed: bool, shadow: bool) -> str:
-    """Return the count of edits, and what stands in the places of what was redacted."""
+    """Return the count of edits, and the placeholders of redacted texts."""
     count = edits.total()
     if not count:
         return "changes, but not in texts" if changed else ""
@@ -213,7 +213,7 @@ def _count(value: object) -> int:
 
 
 def _details(runs: list[Span]) -> Iterator[str]:
-    """Yield what a pointer that rests on a step shows: each run, and its texts if the trace has them."""
+    """Yield the tooltip of a step: each run, and its texts if the trace has them."""
     room = _LISTED
     for span in runs[:_LISTED]:
         how = _ended(span, stops=span.tripwire is not None) or span.status

@@ -1,4 +1,4 @@
-"""`PageMarks`: what runs did, for a page that has their picture and only applies what it is told.
+"""`PageMarks`: the marks of runs, for a page that has their picture and only applies the marks.
 
 Each box has the states that it goes through, and each arrow that was taken the moment from which it was; so a page can
 show the end of a run, and any moment before it, without knowing what makes a mark.
@@ -52,10 +52,10 @@ UNKNOWN_ROOM = Room(160.0, 2)
 
 
 class MarkJson(TypedDict):
-    """What a box shows; empty fields are left out.
+    """The mark of a box; empty fields are left out.
 
-    ``kind`` is that of the mark, ``look`` its classes, ``words`` the lines of its badge, and ``tip`` what is shown
-    under the pointer.
+    ``kind`` is that of the mark, ``look`` its classes, ``words`` the lines of its badge, and ``tip`` the
+    tooltip.
     """
 
     kind: NotRequired[str]
@@ -65,7 +65,7 @@ class MarkJson(TypedDict):
 
 
 class StateJson(MarkJson):
-    """What a box shows from a moment on: ``start ID`` or ``end ID`` of a span. Without ``when``: from the start."""
+    """The mark of a box from a moment on: ``start ID`` or ``end ID`` of a span. Without ``when``: from the start."""
 
     when: NotRequired[str]
 
@@ -159,7 +159,7 @@ def _key(when: Moment) -> str:
 
 
 def mark_json(mark: Mark, room: Room = UNKNOWN_ROOM) -> MarkJson:
-    """Return what a box shows of a mark.
+    """Return the part of a mark that fits into a box.
 
     Args:
         mark: the mark.

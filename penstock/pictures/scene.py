@@ -1,7 +1,7 @@
 """The scene: a workflow or an agent as a tree of parts. Every drawing and every diff reads it; only this walks nodes.
 
-A part is a step, or holds parts: a workflow, a parallel, a branch with its arms, a dag with its members. Sequences that
-say nothing are left out: what is in them stands in their place.
+A part is a step, or holds parts: a workflow, a parallel, a branch with its arms, a dag with its members. Of a sequence
+without a name and a policy only the parts are there.
 """
 
 from __future__ import annotations
@@ -131,11 +131,11 @@ class Part:
         return not any(True for _ in self.steps())
 
     def chain(self) -> list[Part]:
-        """Return what is drawn of the parts in it: those with steps, and of one that is unseen the parts in it."""
+        """Return the drawn parts in it: those with steps; an unseen part is replaced by the parts in it."""
         return [drawn for one in self.inside for drawn in one.drawn()]
 
     def drawn(self) -> list[Part]:
-        """Return what is drawn of it."""
+        """Return it, or the parts in it if it is unseen; nothing if it has no steps."""
         return [] if self.empty else self.chain() if self.unseen else [self]
 
     @property
@@ -187,7 +187,7 @@ class Scene:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is said once of all steps: their stages, if all have the same."""
+        """The words below the title of the whole: the stages of all steps, if all have the same."""
         if self.stage is not None:
             return (f"at {stage_words((self.stage,))}",)
         stages = self._stages_of_steps() if self.detail == "full" else set[tuple[str, ...]]()
@@ -199,7 +199,7 @@ class Scene:
         return {one: self.words(one, stages=apart) for one in self.root.walk() if one.step}
 
     def words(self, part: Part, *, stages: bool) -> tuple[str, ...]:
-        """Return what is said of a step, a line each; with its stages if asked for."""
+        """Return the lines below the title of a step, with its stages if asked for."""
         words = step_words(part.step, self.detail) if part.step else ()
         return (*words, stage_words(part.stages)) if stages else words
 
@@ -223,12 +223,12 @@ def scene_of(name: str, root: Sequence, stage: str | None = None, detail: Detail
 
 
 def scene_of_lists(name: str, plans: Plans, stage: str | None, detail: Detail = "short", model: str = "model") -> Scene:
-    """Return the scene of an agent: its processor lists, each with what runs at its stages.
+    """Return the scene of an agent: its processor lists, each with the steps that run at its stages.
 
     Args:
         name: the agent's name.
         plans: the plans of the lists.
-        stage: show only what runs at this stage, in the order in which it does; None: all lists.
+        stage: show only the steps of this stage, in the order in which they run; None: all lists.
         detail: how much is said of each step.
         model: the name of the model between the lists.
     """
@@ -275,7 +275,7 @@ def _part(node: Node) -> Part:
 
 
 def _kept(part: Part, stages: Collection[str], *, narrowed: bool) -> list[Part]:
-    """Return a part without the steps that have none of these stages, and without what is empty then.
+    """Return a part without the steps that have none of these stages, and without parts that are empty then.
 
     Args:
         part: the part.

@@ -82,7 +82,7 @@ class PageFile:
     nonce: str
 
     def start(self) -> str:
-        """Return what stands before the data blocks."""
+        """Return the text before the data blocks."""
         mapped = {name: f"data:text/javascript;base64,{_base64(text)}" for name, text in self.modules.imports.items()}
         own = f"'nonce-{self.nonce}'"
         policy = f"default-src 'none'; script-src {own}; style-src {own}; base-uri 'none'; form-action 'none'"
@@ -102,7 +102,7 @@ class PageFile:
         )
 
     def end(self) -> str:
-        """Return what stands behind the data blocks: the script that starts the page."""
+        """Return the text behind the data blocks: the script that starts the page."""
         return f'<script type="module" nonce="{self.nonce}">import "{self.entry}";</script>\n</html>'
 
 

@@ -30,7 +30,7 @@ _Times: TypeAlias = "dict[int, Moment | None]"
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """What a run passed, and from which moment on; None: from the start of the run.
+    """The lines and shapes that a run passed, and from which moment on; None: from the start of the run.
 
     Attributes:
         wires: the lines that it took, by their places.
@@ -42,7 +42,7 @@ class Ways:
 
 
 def ways_of(paths: Paths, marks: Marks) -> Ways:
-    """Return what a run passed in all of its stages.
+    """Return the lines and shapes that a run passed in all of its stages.
 
     Args:
         paths: the lines of the picture.
@@ -182,7 +182,7 @@ class Paths:
 
 
 def _states(lines: Collection[_Line], known: Mapping[_End, FlowState], entry: _End) -> dict[_End, FlowState]:
-    """Return whether a run passed each end of a line; what a verdict kept it from is stopped, too."""
+    """Return whether a run passed each end of a line; ends behind a verdict are stopped, too."""
     before: dict[_End, list[_End]] = {}
     for leaving, arriving in lines:
         before.setdefault(arriving, []).append(leaving)

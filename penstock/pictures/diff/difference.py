@@ -28,7 +28,7 @@ class WorkflowChange:
     """One thing that was added, removed or changed.
 
     Attributes:
-        what: ``added``, ``removed`` or ``changed``. What was only moved is changed: its ``place`` differs.
+        what: ``added``, ``removed`` or ``changed``. A part that was only moved is changed: its ``place`` differs.
         kind: ``workflow``, ``step``, ``parallel``, ``branch``, ``arm``, ``dag``, or ``steps`` (a sequence that nobody
             named).
         path: its path in the new workflow; of something that was removed, in the old one. An arm has the path of its
@@ -74,7 +74,7 @@ class WorkflowDiff:
 
     @cached_property
     def changes(self) -> tuple[WorkflowChange, ...]:
-        """Everything that differs, in the order of the new workflow; what was removed stands where it was."""
+        """Everything that differs, in the order of the new workflow; removed parts stand in their old places."""
         return tuple(_change(line) for line in self._tree.walk() if line.what != "same")
 
     @property
@@ -84,17 +84,17 @@ class WorkflowDiff:
 
     @property
     def added(self) -> tuple[WorkflowChange, ...]:
-        """What only the new workflow has."""
+        """The changes of parts that only the new workflow has."""
         return tuple(one for one in self.changes if one.what == "added")
 
     @property
     def removed(self) -> tuple[WorkflowChange, ...]:
-        """What only the old workflow has."""
+        """The changes of parts that only the old workflow has."""
         return tuple(one for one in self.changes if one.what == "removed")
 
     @property
     def changed(self) -> tuple[WorkflowChange, ...]:
-        """What both have, with other properties or in another place."""
+        """The changes of parts that both have, with other properties or in another place."""
         return tuple(one for one in self.changes if one.what == "changed")
 
     def __bool__(self) -> bool:
@@ -126,7 +126,7 @@ class WorkflowDiff:
         """Return the diff as a text of a format.
 
         Args:
-            format: ``svg`` (the new workflow with what was removed, as one picture), ``text`` or ``json``.
+            format: ``svg`` (one picture of the new workflow and the removed parts), ``text`` or ``json``.
 
         Raises:
             OptionError: there is no such format.
@@ -141,7 +141,7 @@ class WorkflowDiff:
         return picture_text((self.before, self.after), self._tree)
 
     def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
-        """Return what a notebook shows: the picture, or the text where it shows none."""
+        """Return the picture for notebooks, and the text for those that show no pictures."""
         return {"image/svg+xml": self.draw("svg"), "text/plain": str(self)}
 
 

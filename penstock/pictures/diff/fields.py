@@ -1,4 +1,4 @@
-"""Properties of two versions of one thing, compared: what a diff of workflows and a diff of traces both consist of."""
+"""Compare the properties of two versions of one thing; the diffs of workflows and of traces both use it."""
 
 from __future__ import annotations
 

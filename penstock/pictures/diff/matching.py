@@ -1,11 +1,11 @@
-"""Which part of one workflow is which of another: by path and id first, then by id alone, then by what is inside.
+"""Pairs of parts of two workflows: by path and id first, then by id alone, then by the parts inside.
 
 Steps and workflows have ids. Where one id is given several times (``pii``, ``pii#2``), equal ones are matched first, so
 that one that is removed does not make the others look changed. Parallels, branches and dags are those that hold the
 same steps.
 
 Where two pairs are equally good, the order in which they are found decides. So the search always starts from the same
-one of two workflows, whichever is the old one: what is added on the way there is what is removed on the way back.
+one of two workflows, whichever is the old one, and a diff and its reverse find the same pairs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from penstock.pictures.scene import Part
 
 _NAMED = ("step", "workflow")
-"""The kinds that have an id of their own; others are known by what is in them."""
+"""The kinds that have an id of their own; others are known by the parts in them."""
 
 _NUMBER = re.compile(r"#\d+$")
 
@@ -33,10 +33,10 @@ class Matches:
 
     def __init__(self, before: Part, after: Part) -> None:
         self.new: dict[Part, Part] = {}
-        """What a part of the old workflow has become; those that were removed are missing."""
+        """The new part of each old one; removed parts are missing."""
 
         self.old: dict[Part, Part] = {}
-        """What a part of the new workflow was; those that were added are missing."""
+        """The old part of each new one; added parts are missing."""
 
         self.leaves = {one: leaves_of(one) for root in (before, after) for one in root.walk()}
         if self._signature(before) <= self._signature(after):
@@ -108,7 +108,7 @@ class Matches:
         return f"{part.kind}({own})[{inside}]"
 
     def _unnamed(self, before: Part, after: Part) -> None:
-        """Match what has no id, first with what holds the most of the same, then with what stands in its place."""
+        """Match parts without an id: first those that share the most parts, then those in the same place."""
         for kind in ("steps", "parallel", "branch", "dag"):
             old, new = self._free(before, kind), self._free(after, kind)
             rated = [(self._shared(one, other), one, other) for one in old for other in new]
@@ -120,7 +120,7 @@ class Matches:
                     self._pair(one, other)
 
     def _shared(self, one: Part, other: Part) -> float:
-        """Return how much of two parts is matched, from 0 to 1; what is directly in them counts most."""
+        """Return how much of two parts is matched, from 0 to 1; parts directly in them count most."""
         mine, theirs = ({part for part in side.walk() if part.kind in _NAMED} for side in (one, other))
         common = [part for part in mine if self.new.get(part) in theirs]
         near = sum(1 for part in common if _holder(part) is one and _holder(self.new[part]) is other)
@@ -131,7 +131,7 @@ class Matches:
         return path_of(one) == path_of(other) and (above is None or over is None or self.new.get(above) is over)
 
     def _arms(self, before: Part) -> None:
-        """Match the arms of matched branches: by what is in them, then by condition, then by place."""
+        """Match the arms of matched branches: by the parts in them, then by condition, then by place."""
         for old in before.walk():
             if old.kind == "branch" and old in self.new:
                 pairs = [
@@ -187,6 +187,6 @@ def _workflow_of(part: Part) -> Part:
 
 
 def _holder(part: Part) -> Part | None:
-    """Return what a part is directly in, where that is not an arm."""
+    """Return the part that a part is directly in; for a part in an arm, the branch."""
     above = part.above
     return above.above if above is not None and above.kind == "arm" else above

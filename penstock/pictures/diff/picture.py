@@ -1,4 +1,4 @@
-"""A diff as one picture: the scene of both workflows, and the marks of what was added, removed and changed."""
+"""A diff as one picture: the scene of both workflows, and the marks of added, removed and changed parts."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _Drawn:
         self.marks: dict[str, Mark] = {}
 
     def part(self, line: Line, path: str | None = None) -> Part:
-        """Return a part of the scene; that of what was removed has a path that is marked as such."""
+        """Return a part of the scene; the path of a removed part begins with `GONE`."""
         part = line.part
         if path is None:
             path = f"{GONE}{path_of(part)}" if line.what == "removed" else path_of(part)

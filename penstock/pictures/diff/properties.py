@@ -1,4 +1,4 @@
-"""The properties of the parts of a workflow as comparable values: what a diff of workflows compares."""
+"""The properties of the parts of a workflow, which a diff compares."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _options(processor: AnyProcessor) -> dict[str, Leaf]:
 
 
 def _shown(processor: AnyProcessor, name: str, value: object) -> dict[str, Leaf]:
-    """Return an option as its leaves; one that its processor hides as what may be shown, compared by what it is."""
+    """Return an option as its leaves; one that its processor hides is shown as the processor shows it."""
     leaves = flat(name, value)
     if name not in option_parameters(processor) or (may := processor.option(name)) is value:
         return leaves

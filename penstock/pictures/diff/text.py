@@ -188,7 +188,7 @@ def _class(value: Json) -> str:
 
 
 def _several(before: list[Json], after: list[Json]) -> str:
-    """Return what was added to a long list and what was removed from it; empty if that is not all."""
+    """Return the items that were added to a long list and removed from it; empty if something else changed, too."""
     if max(len(before), len(after)) <= _FEW or _sorted(before) == _sorted(after):
         return ""
     less = [one for one in before if one not in after]

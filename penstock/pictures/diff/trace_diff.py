@@ -42,7 +42,7 @@ class SpanDiff:
         place: where it is, for people: ``process_input: mail``.
         before: the span in the first run.
         after: the span in the other run.
-        changes: what differs besides the time.
+        changes: the differences besides the time.
     """
 
     place: str
@@ -74,10 +74,10 @@ class SpanDiff:
 
 
 class TraceDiff:
-    """What differs between two runs of one input. It is true if anything does besides the time.
+    """The differences between two runs of one input. It is true if anything differs besides the time.
 
     Attributes:
-        changes: what differs about the run as a whole: ``workflow``, ``status``, ``tripwire``, ``error``,
+        changes: the differences of the run as a whole: ``workflow``, ``status``, ``tripwire``, ``error``,
             ``usage``.
         removed: the parts that only the first run has, with their places.
         added: the parts that only the other run has.
@@ -179,7 +179,7 @@ _SCOPES = frozenset({"stage", "model_step", "attempt"})
 
 
 def _placed(spans: Sequence[Span]) -> dict[_Key, _Placed]:
-    """Return the spans by what they are known by in another run, with their places."""
+    """Return the spans with their places, by keys that are the same in another run."""
     found: dict[_Key, _Placed] = {}
     scopes: dict[int | None, tuple[_Key, tuple[str, ...]]] = {None: ((), ())}
     times: Counter[_Key] = Counter()
@@ -198,7 +198,7 @@ def _placed(spans: Sequence[Span]) -> dict[_Key, _Placed]:
 
 
 def _words(span: Span, times: int) -> str:
-    """Return what a span is called within its scope."""
+    """Return the name of a span within its scope."""
     kind = "" if span.kind in ("stage", "step", "branch") else span.kind.replace("_", " ")
     number = "" if span.number is None else str(span.number)
     name = "" if span.kind in ("model_step", "attempt") else span.path or span.name
@@ -252,7 +252,7 @@ def _items(value: Json) -> list[dict[str, Json]]:
 
 
 def _key(item: Mapping[str, Json], shared: frozenset[str]) -> str:
-    """Return what an edit or a text is compared by: its message only counts if both runs have it."""
+    """Return the key of an edit or a text for comparisons: its message only counts if both runs have it."""
     return repr({**item, "message": item["message"] in shared and item["message"]})
 
 

@@ -1,4 +1,4 @@
-"""Both workflows as one tree: the new one, with what was removed in the place where it stood."""
+"""Both workflows as one tree: the new one, with the removed parts in their old places."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class _Union:
         self._matches = matches
 
     def line(self, new: Part) -> Line:
-        """Return a part of the new workflow, with what was removed from it."""
+        """Return the line of a part of the new workflow, with the parts that were removed from it."""
         old = self._matches.old.get(new)
         inside = [self.line(one) for one in new.inside]
         if old is None:
@@ -72,7 +72,7 @@ class _Union:
         return made
 
     def _insert_removed(self, line: Line, old: Part) -> None:
-        """Add what was removed from a part: each after what stood before it, as far as that is still there."""
+        """Add the parts that were removed from a part, each behind its old neighbour if that is still there."""
         place = 0
         at = {one.new: number for number, one in enumerate(line.inside)}
         gone: list[tuple[int, Line]] = []
@@ -86,7 +86,7 @@ class _Union:
             line.inside.insert(position + number, removed)
 
     def removed(self, old: Part) -> Line:
-        """Return a part that was removed, with what was removed from within it."""
+        """Return the line of a removed part, with the parts that were removed with it."""
         inside = [self.removed(one) for one in old.inside if one not in self._matches.new]
         return Line("removed", None, old, self._only(old, "before"), inside)
 

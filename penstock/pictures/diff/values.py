@@ -1,4 +1,4 @@
-"""The properties of two steps as comparable values: what may be shown of a value, and whether it is the same in both.
+"""Values of options as leaves that can be shown and compared.
 
 An object inside an option is compared by its public attributes, a function by its name and its code. Strings that may
 be secrets are compared, but shown as ``***``.
@@ -115,7 +115,7 @@ def _leaf(value: object, *, secret: bool, above: tuple[int, ...]) -> Leaf:
 
 
 def _several(values: Iterable[object], *, secret: bool, above: tuple[int, ...]) -> Leaf:
-    """Return a list as one leaf; a set in the order of what is shown of its items."""
+    """Return a list as one leaf; a set is sorted by the shown values of its items."""
     if id(values) in above or len(above) > _DEEPEST:
         return Leaf({"class": type(values).__qualname__}, None)
     leaves = [_item(one, secret=secret, above=(*above, id(values))) for one in values]
@@ -140,7 +140,7 @@ def _class_name(shown: Json) -> Json:
 
 
 def _compared(value: object) -> object:
-    """Return what an object without public parts is compared by: itself, where its class says how; else its class."""
+    """Return the object to compare for one without public parts: itself if its class defines ``==``, else its class."""
     return value if type(value).__eq__ is not object.__eq__ else _kind(type(value))
 
 
@@ -152,7 +152,7 @@ def _kind(kind: type[object]) -> object:
 
 
 def code_of(called: object, above: tuple[int, ...] = ()) -> object:
-    """Return what a function, a class or another object that can be called is compared by.
+    """Return the object to compare for a function, a class or another callable.
 
     That is its code without line numbers, so that a file that was loaded twice, or has a line more, is the same.
 
@@ -186,7 +186,7 @@ def _members(kind: type[object]) -> dict[str, object]:
 
 
 def _value(value: object, above: tuple[int, ...]) -> object:
-    """Return what a value that a function holds is compared by."""
+    """Return the object to compare for a value that a function holds."""
     return [(name, leaf.compared) for name, leaf in _flat("", value, secret=False, above=above)]
 
 

@@ -63,7 +63,7 @@ class KeptRows:
         """Keep a row if there is room for it; return whether it is listed.
 
         Args:
-            summary: what the list shows. It is told where its trace is: ``block`` and ``index``.
+            summary: the summary for the list. The place of its trace is added: ``block`` and ``index``.
             trace: the trace as JSON, with its marks of the picture; None: it has none.
         """
         if len(self.summaries) >= self._limits.rows:

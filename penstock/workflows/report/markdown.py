@@ -42,7 +42,7 @@ def milliseconds(seconds: float) -> str:
 
 
 def said_of(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield what a sample says of a row, each with its name."""
+    """Yield the fields of a sample, each with its name."""
     if "reason" in row:
         yield "reason", row["reason"]
     if row.get("flagged"):

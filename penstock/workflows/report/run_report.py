@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 class ReportedRow(NamedTuple):
-    """What the report says of a row.
+    """The part of a row that the report shows.
 
     Attributes:
-        summary: what the list of rows says of it.
+        summary: its summary for the list of rows.
         trace: the trace as JSON, with its marks of the picture; None: the row has none, or it would not be kept.
         quiet: whether nothing happened to the row.
     """
@@ -40,10 +40,10 @@ class ReportedRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReportRows:
-    """Makes what the report says of each row.
+    """Makes the part of each row that the report shows.
 
     Attributes:
-        source: what is run.
+        source: the workflow, stage and rows.
         rows: of how many rows of a kind the report keeps traces.
     """
 
@@ -75,7 +75,7 @@ class RunReport:
 
     Args:
         workflow: the workflow that runs.
-        source: what it runs on.
+        source: the workflow, stage and rows.
         out: where `write` writes to.
         limits: how much is kept; counts are of all rows.
     """
@@ -157,5 +157,5 @@ class RunReport:
 
 
 def _ran(trace: Trace | None, marks: PageMarks) -> str | None:
-    """Return what the page shows of a run, as JSON."""
+    """Return the trace of a run and its marks for the page, as JSON."""
     return None if trace is None else json_block({"trace": trace.to_json(), "marks": marks.of(trace)})

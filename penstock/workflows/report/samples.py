@@ -1,4 +1,4 @@
-"""Samples of a run over rows: a few rows of each verdict and step, and what they show without hidden text.
+"""Samples of a run over rows: a few rows of each verdict and step, without hidden text.
 
 Which rows are chosen depends on their files and lines only, by a hash. So the choice is the same by one process, by
 many, and in whatever order the rows end; it is spread over the whole input; and its size does not grow with the rows.
@@ -35,11 +35,11 @@ Rank: TypeAlias = tuple[bytes, str, int]
 
 
 class Kind(NamedTuple):
-    """What the samples of a group have in common.
+    """The verdict and step that the samples of a group have in common.
 
     Attributes:
-        verdict: ``edited``, ``flagged``, ``blocked``, ``failed`` or ``invalid``; for a step in shadow mode what it
-            would have done.
+        verdict: ``edited``, ``flagged``, ``blocked``, ``failed`` or ``invalid``; for a step in shadow mode the
+            verdict that it would have given.
         step: the path of the step; empty if the row failed without one.
     """
 
@@ -120,7 +120,7 @@ def kinds_of(checked: RowChecked) -> Iterator[tuple[Kind, Record | None]]:
 
 
 def sample_of(checked: RowChecked, record: Record | None, kind: Kind, source: ReportSource) -> dict[str, Any]:
-    """Return what a sample says: the summary of the row, and what the step did."""
+    """Return a sample as data: the summary of the row, and the result of the step."""
     row = source.summary(checked)
     if record is None or record.error is not None:
         return row if record is None or "reason" in row else {**row, "reason": f"{record.error} was raised"}
@@ -151,7 +151,7 @@ def _let_pass(checked: RowChecked) -> bool:
 def _around(outcome: Outcome, place: TextPlace, edit: Edit) -> str:
     """Return the resulting text around an edit, cut.
 
-    Later edits may have moved what this one inserted: the nearest place at which it stands is taken.
+    Later edits may have moved the inserted text: the nearest place with this text is taken.
     """
     text = dict(outcome.message_list.texts(outcome.messages)).get(place, outcome.text)
     at = min(edit.start, len(text))

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class ShortRow(NamedTuple):
-    """What a short report needs of a row: mostly nothing.
+    """The part of a row that a short report needs: mostly nothing.
 
     Attributes:
         slow: its summary, if it is one of the slowest.
-        samples: what it is a sample of.
+        samples: the groups that it is a sample of.
     """
 
     slow: dict[str, Any] | None
@@ -32,10 +32,10 @@ class ShortRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShortRows:
-    """Makes what a short report needs of each row.
+    """Makes the part of each row that a short report needs.
 
     Attributes:
-        source: what is run.
+        source: the workflow, stage and rows.
         samples: how many samples of each verdict and step are kept.
     """
 
@@ -89,7 +89,7 @@ class Report(Protocol):
 
     @property
     def form(self) -> Any:
-        """What is made of each result."""
+        """The function that is called with each result."""
         ...
 
     def add(self, made: Any) -> None:
@@ -105,7 +105,7 @@ class ShortReport:
     """Collects the results of a run, with bounded memory.
 
     Args:
-        source: what is run.
+        source: the workflow, stage and rows.
         samples: how many samples of each verdict and step are kept.
     """
 

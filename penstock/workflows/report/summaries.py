@@ -20,7 +20,7 @@ TEXT_CHARS = 300
 
 @dataclass(frozen=True, slots=True)
 class ReportSource:
-    """What was run, as the report says it.
+    """The run that a report is about.
 
     Attributes:
         workflow: the name of the workflow.
@@ -39,7 +39,7 @@ class ReportSource:
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def summary(self, checked: RowChecked) -> dict[str, Any]:
-        """Return what a list of rows says of one; what is empty is left out. It has no text, unless ``texts``."""
+        """Return the summary of a row for lists, without empty fields. It has no text, unless ``texts``."""
         row, outcome = checked.item, checked.outcome
         id = self.columns.id_of(row.value)
         tripwire = None if outcome is None else outcome.tripwire
@@ -66,7 +66,7 @@ def without_empty(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def cut(text: str) -> str:
-    """Return a text, cut to what a list of rows shows."""
+    """Return a text, cut to the length that lists of rows show."""
     return text if len(text) <= TEXT_CHARS else f"{text[: TEXT_CHARS - 1]}…"
 
 
@@ -78,10 +78,10 @@ def _text(value: Any) -> str:
 
 
 def run_facts(source: ReportSource, counts: RunCounts, seconds: float, *, interrupted: bool) -> dict[str, Any]:
-    """Return what ran and the counts of all rows, as JSON.
+    """Return the run and the counts of all rows, as JSON.
 
     Args:
-        source: what was run.
+        source: the workflow, stage and rows.
         counts: the counts of all rows.
         seconds: the time that all rows took.
         interrupted: whether the run was stopped before its end.

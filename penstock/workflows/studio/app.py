@@ -26,7 +26,6 @@ from penstock.workflows.studio.protocol import dumps
 from penstock.workflows.studio.requests import changes_json, compare_body, preview_body, run_request, stage_of
 from penstock.workflows.studio.runs import Runs
 from penstock.workflows.studio.security import Guarded
-from penstock.workflows.studio.settings import MIB
 from penstock.workflows.studio.store import RunStore
 from penstock.workflows.studio.uploads import Uploads, row_at
 from penstock.workflows.studio.workers import WorkerError
@@ -77,7 +76,7 @@ class Studio:
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncGenerator[None]:
-        """Run what runs beside the requests; at the end no process is left."""
+        """Run the tasks beside the requests; at the end no process is left."""
         async with anyio.create_task_group() as tasks:
             self.tasks = tasks
             self.uploads = Uploads(self.settings.upload_limit)
@@ -149,7 +148,7 @@ class _Pages:
 
 
 class _Workflows:
-    """What the studio shows."""
+    """Workflows and agents."""
 
     def __init__(self, studio: Studio) -> None:
         self._studio = studio
@@ -318,12 +317,7 @@ def _number(given: str | None, name: str) -> int | None:
 def _refuse_large(request: Request, limit: int, what: str, option: str) -> None:
     given = request.headers.get("content-length", "")
     if given.isdecimal() and int(given) > limit:
-        raise _too_large(limit, what, option)
-
-
-def _too_large(limit: int, what: str, option: str) -> StudioError:
-    message = f"{what} is larger than {limit // MIB} MiB; start the studio with {option} MIB to allow more"
-    return StudioError("too_large", message, limit=limit)
+        raise StudioError.too_large(limit, what, option)
 
 
 async def _body(request: Request, limit: int) -> bytes:
@@ -338,7 +332,7 @@ async def _body(request: Request, limit: int) -> bytes:
         async for piece in request.stream():
             made += piece
             if len(made) > limit:
-                raise _too_large(limit, "the text", "--max-text")
+                raise StudioError.too_large(limit, "the text", "--max-text")
     return bytes(made)
 
 

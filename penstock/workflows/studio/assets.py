@@ -27,7 +27,7 @@ TYPES = {
     "ico": "image/x-icon",
     "woff2": "font/woff2",
 }
-"""The content types of what may be served, by extension; nothing else is."""
+"""The content types of the files that are served, by extension; no others are."""
 
 MARKS = "marks.css"
 """The name of the style sheet that is no file: the looks of marks, which are those of a drawn picture."""

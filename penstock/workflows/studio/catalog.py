@@ -39,7 +39,7 @@ class Version:
         number: its number, from 1.
         loaded: when it was loaded, in seconds since 1970.
         sources: the sources it was loaded from, by path.
-        about: its name, its kind, and what it says about itself.
+        about: its name, its kind and its description.
     """
 
     number: int
@@ -168,7 +168,7 @@ class Catalog:
         }
 
     def start(self) -> None:
-        """Load what was given, and watch its files."""
+        """Load all entries, and watch their files."""
         for entry in self.entries.values():
             if not entry.preset:
                 self._tasks.start_soon(self.ready, entry)
@@ -254,7 +254,7 @@ class Catalog:
         """Start a worker.
 
         Raises:
-            WorkerError: what it should load cannot be loaded.
+            WorkerError: the workflow or agent cannot be loaded.
         """
         async with self._loading:
             return await Worker.start(load, self._tasks, self._settings.load_seconds)

@@ -100,7 +100,7 @@ class Comparisons:
             made["state"] = "done"
 
     async def _workflow_diff(self, sides: list[tuple[str, int, Json]]) -> Json | None:
-        """Return what the workflows differ in; a process of its own loads both."""
+        """Return the differences between the workflows; a process of its own loads both."""
         try:
             loads = [load_request(entry := self._catalog.entry(id), entry.version(number)) for id, number, _ in sides]
         except StudioError as error:

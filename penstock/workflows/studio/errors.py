@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.engine.values.errors import PenstockError
+from penstock.workflows.studio.settings import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +32,7 @@ class StudioError(PenstockError):
 
     Attributes:
         kind: one of the names in `STATUS`.
-        message: what is wrong, and what to do.
+        message: the problem, and its cure.
         more: further fields of the answer, as JSON values.
     """
 
@@ -40,6 +41,12 @@ class StudioError(PenstockError):
         self.message = message
         self.more = more
         super().__init__(message)
+
+    @classmethod
+    def too_large(cls, limit: int, what: str, option: str) -> StudioError:
+        """Return the error for more bytes than a limit, which an option of the command can raise."""
+        message = f"{what} is larger than {limit // MIB} MiB; start the studio with {option} MIB to allow more"
+        return cls("too_large", message, limit=limit)
 
     @property
     def status(self) -> int:

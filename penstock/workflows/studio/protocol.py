@@ -1,4 +1,4 @@
-"""What the studio and its worker processes say to each other: one JSON object a line, over pipes of their own.
+"""The protocol between the studio and its worker processes: one JSON object a line, over pipes of their own.
 
 The studio sends requests, ``{"do": name, …}``. A worker answers each with any number of events, ``{"event": name,
 "data": …}``, and one end: ``{"done": data}`` or ``{"failed": problem}``.

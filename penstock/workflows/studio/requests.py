@@ -103,7 +103,7 @@ class RunBody(Side):
 
 
 class CompareBody(_Body):
-    """The body of a comparison: two sides and what they run on, or two runs that have ended."""
+    """The body of a comparison: two sides and their input, or two runs that have ended."""
 
     left: Side | None = None
     right: Side | None = None

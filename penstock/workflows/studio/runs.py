@@ -42,7 +42,7 @@ _MOST_BYTES = 16 * 1024 * 1024  # of them together, as they are kept; as objects
 
 @dataclass(slots=True, eq=False)
 class FileProgress:
-    """What is known of the rows of a file so far; its size does not grow with their number."""
+    """The progress of a run over the rows of a file; its size does not grow with their number."""
 
     total: int
     counts: Json = field(default_factory=dict[str, object])
@@ -79,7 +79,7 @@ class FileProgress:
 
 
 class StudioRun:
-    """One run, live or ended. Its events are kept for a while; what is known of it is kept in the store."""
+    """One run, live or ended. Its events are kept for a while, its result in the store."""
 
     def __init__(self, request: RunRequest, entry: Entry, version: Version, file: Upload | None) -> None:
         self.id = secrets.token_urlsafe(9)
@@ -124,7 +124,7 @@ class StudioRun:
         self.feed.add("error", problem)
 
     def short(self) -> Json:
-        """Return what a list of runs shows."""
+        """Return the summary that lists of runs show."""
         about = self.version.about
         workflow = {
             "id": self.entry.id,

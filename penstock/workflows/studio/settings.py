@@ -1,4 +1,4 @@
-"""The settings of one studio: what it shows, where it listens, and what it allows."""
+"""The settings of one studio: its workflows, its address and its limits."""
 
 from __future__ import annotations
 

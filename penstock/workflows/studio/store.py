@@ -72,7 +72,7 @@ class RunStore:
             connection.execute(f"PRAGMA user_version = {SCHEMA}")
 
     def _connections(self) -> Iterator[sqlite3.Connection]:
-        """Yield one connection; what is done with it is one transaction."""
+        """Yield one connection; everything done with it is one transaction."""
         if self._memory is not None:
             with self._lock, self._memory:
                 yield self._memory

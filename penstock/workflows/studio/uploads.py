@@ -15,7 +15,6 @@ from anyio import to_thread
 
 from penstock.workflows.rows.reading import RowsError, RowSource
 from penstock.workflows.studio.errors import StudioError
-from penstock.workflows.studio.settings import MIB
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable
@@ -121,11 +120,7 @@ class Uploads:
             async for piece in body:
                 upload.size += len(piece)
                 if upload.size > self._limit:
-                    raise StudioError(
-                        "too_large",
-                        f"the file is larger than {self._limit // MIB} MiB; start the studio with --max-upload MIB",
-                        limit=self._limit,
-                    )
+                    raise StudioError.too_large(self._limit, "the file", "--max-upload")
                 await file.write(piece)
 
     async def _make_room(self) -> None:

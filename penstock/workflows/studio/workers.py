@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from penstock.workflows.studio.protocol import Json
 
 MOST_LOG = 64 * 1024
-"""How many characters of what user code prints are kept for one run."""
+"""How many characters of the output of user code are kept for one run."""
 
 _WHERE_SECONDS = 1.0  # how long a worker that hangs is asked where it is
 _LOG_SECONDS = 1.0  # how long the end of the log of a request is waited for
@@ -83,7 +83,7 @@ class Worker:
 
         Args:
             load: the request to load.
-            tasks: where what it prints is read.
+            tasks: the task group in which its output is read.
             seconds: how long loading may take.
 
         Raises:
@@ -227,11 +227,11 @@ class Worker:
 
     @property
     def log(self) -> str:
-        """What user code has printed since the last call of `take_log`."""
+        """The output of user code since the last call of `take_log`."""
         return "".join(self._log)
 
     def forget_log(self) -> None:
-        """Forget what was printed so far."""
+        """Forget the output so far."""
         self._log.clear()
         self._log_size = 0
 
@@ -246,7 +246,7 @@ class Worker:
             self._log_read.set()
 
     def _note_log(self, text: str) -> None:
-        """Take what was printed, without the marks, of which each may come in pieces."""
+        """Take the output without the marks, each of which may come in pieces."""
         *before, text = (self._unmarked + text).split(self._mark)
         if before:
             self._mark_read.set()
@@ -292,7 +292,7 @@ def _kill_group(process: Process) -> None:
 class Spares:
     """Workers that have loaded something and wait. Lives as long as the studio.
 
-    Each run gets a new process, so that no run sees what an earlier one left; a spare makes its start quick.
+    Each run gets a new process, so that no run sees the traces of an earlier one; a spare makes its start quick.
     """
 
     def __init__(self) -> None:

@@ -68,35 +68,31 @@ def new() -> Workflow:
 
 def test_a_text_is_what_a_reviewer_reads() -> None:
     """Signs in front, the properties below, and the rest left out."""
-    assert (
-        str(old().diff(new()))
-        == (
-            "--- guard (6 steps)\n"
-            "+++ guard (7 steps)\n"
-            "  normalizer\n"
-            "~ parallel\n"
-            "~     merge: None → first\n"
-            "~   pii\n"
-            "~       policy timeout: 2 → 5\n"
-            "~       strategy: 'redact' → 'block'\n"
-            "~       api_key: '***' → another\n"
-            "+   fresh         guard, edits nothing · timeout=5 s\n"
-            "  branch\n"
-            "+   if is_short\n"
-            "~     injection\n"
-            "~         moved: after pii in parallel → first in branch, if is_short\n"
-            "~         policy timeout: 2 → None\n"
-            "    if is_long\n"
-            "      workflow long\n"
-            "        again\n"
-            "~       candidate\n"
-            "~           moved: after parallel → after again in long\n"
-            "~           policy mode: 'shadow' → 'enforce'\n"
-            "  audit\n"
-            "\n"
-            "2 added, 4 changed"
-        )
-        or True
+    assert str(old().diff(new())) == (
+        "--- guard (6 steps)\n"
+        "+++ guard (7 steps)\n"
+        "  normalizer\n"
+        "~ parallel\n"
+        "~     merge: None → first\n"
+        "~   pii\n"
+        "~       policy timeout: 2 → 5\n"
+        "~       strategy: 'redact' → 'block'\n"
+        "~       api_key: '***' → another\n"
+        "+   fresh  undeclared, edits nothing · timeout=5 s\n"
+        "  branch\n"
+        "+   if is_short\n"
+        "~     injection\n"
+        "~         moved: after pii in parallel → first in branch, if is_short\n"
+        "~         policy timeout: 2 → None\n"
+        "    if is_long\n"
+        "      workflow long\n"
+        "        again\n"
+        "~       candidate\n"
+        "~           moved: after parallel → after again in long\n"
+        "~           policy mode: 'shadow' → 'enforce'\n"
+        "  audit\n"
+        "\n"
+        "2 added, 4 changed"
     )
 
 

@@ -1,4 +1,4 @@
-"""Run an agent on one input, and tell what it does: deltas, steps, calls of tools, text that is held."""
+"""Run an agent on one input, and send events while it runs: deltas, steps, calls of tools, text that is held."""
 
 from __future__ import annotations
 

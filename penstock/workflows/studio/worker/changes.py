@@ -30,7 +30,7 @@ class ChangeError(PenstockError):
     Attributes:
         path: the path of the step.
         option: the name of the option, or None.
-        problem: what is wrong.
+        problem: the problem in words.
     """
 
     def __init__(self, path: str, option: str | None, problem: str) -> None:

@@ -87,7 +87,7 @@ def _end_group() -> None:
 
 
 def own_channel() -> Channel:
-    """Return the channel of this process; from now on what user code prints goes to stderr, and stdin is empty."""
+    """Return the channel of this process; from now on the output of user code goes to stderr, and stdin is empty."""
     requests = os.fdopen(os.dup(0), "rb")
     events = os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _ARGUMENTS: dict[int, tuple[object, tuple[Any, ...], dict[str, Any]]] = {}
-"""What was made, with its arguments, by its id; the object is in it, so that its id stays its own."""
+"""The recorded objects and their arguments, by id; each object is kept, so that no other gets its id."""
 
 
 def record_processors() -> None:

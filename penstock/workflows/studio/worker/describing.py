@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from penstock.engine.graph.nodes import steps_and_fallbacks
@@ -16,12 +17,13 @@ from penstock.workflows.studio.worker.forms import described_class, form_of, pol
 if TYPE_CHECKING:
     from penstock.engine.graph.nodes import Step
     from penstock.engine.processor.processor import AnyProcessor
+    from penstock.pictures.labels import Detail
     from penstock.workflows.studio.protocol import Json
     from penstock.workflows.studio.worker.loaded import Loaded
 
 
-def description(loaded: Loaded, stage: str | None, detail: str) -> Json:
-    """Return what the page shows of it. A graph with problems is shown, with its problems.
+def description(loaded: Loaded, stage: str | None, detail: Detail) -> Json:
+    """Return the data that the page shows. A graph with problems is shown, with its problems.
 
     Raises:
         OptionError: there is no such stage.
@@ -34,9 +36,9 @@ def description(loaded: Loaded, stage: str | None, detail: str) -> Json:
     served = {name for step in steps for name in step["stages"]}
     return {
         "name": loaded.name,
-        "svg": _drawn(loaded, "svg", stage, detail),
-        "graph": json.loads(_drawn(loaded, "json", stage, detail) or "null"),
-        "text": _drawn(loaded, "text", stage, detail),
+        "svg": loaded.draw("svg", stage, detail),
+        "graph": json.loads(loaded.draw("json", stage) or "null"),
+        "text": loaded.draw("text", stage, detail),
         "steps": steps,
         "stages": [name for name in STAGES if name in served],
         "graph_problem": graph_problem,
@@ -54,18 +56,13 @@ def _graph_problem(loaded: Loaded) -> str | None:
     return None
 
 
-def _drawn(loaded: Loaded, form: str, stage: str | None, detail: str) -> str | None:
-    if loaded.agent is not None and loaded.agent.plans is None:
-        return None
-    return loaded.draw(form, stage, detail=detail)
-
-
 def step_of(step: Step) -> dict[str, Any]:
     """Return one step as data."""
     processor, claims, policy = step.processor, step.claims, step.policy
     kind = type(processor)
     doc, about = _docs(processor)
-    fields, why_not = form_of(processor)
+    options, why_not = form_of(processor)
+    values = {one.name: getattr(policy, one.name) for one in fields(policy)}
     file, line = _place(processor)
     return {
         "path": step.path,
@@ -79,17 +76,9 @@ def step_of(step: Step) -> dict[str, Any]:
         "stages": [name for name in STAGES if name in claims.hooks],
         "file": file,
         "line": line,
-        "policy": {
-            "timeout": policy.timeout,
-            "on_error": policy.on_error.id if isinstance(policy.on_error, Processor) else policy.on_error,
-            "mode": policy.mode,
-            "retries": policy.retries,
-            "retry_delay": policy.retry_delay,
-            "overlap": policy.overlap,
-            "offload": policy.offload,
-        },
+        "policy": {name: each.id if isinstance(each, Processor) else each for name, each in values.items()},
         "policy_form": policy_form(policy),
-        "options": fields,
+        "options": options,
         "why_not": why_not,
     }
 

@@ -52,7 +52,7 @@ class RowsLive:
         self._channel.event("rows", {**told, "bytes": self._source.taken, "steps": self.steps()})
 
     def steps(self) -> Json:
-        """Return what each step did so far."""
+        """Return the counts of each step so far."""
         return {
             path: {
                 "runs": step.ran,

@@ -28,7 +28,7 @@ _EMPTY: Any = inspect.Parameter.empty
 
 
 class Shape:
-    """What a field may hold: its kind, and what belongs to it."""
+    """The values that a field may hold: its kind, its choices, and the kind of its items."""
 
     __slots__ = ("choices", "items", "kind")
 
@@ -209,13 +209,13 @@ POLICY: tuple[tuple[str, Shape, bool, str], ...] = (
         "on_error",
         Shape("choice", ("block", "raise", "allow")),
         True,
-        "What a failure of the step means; none: as it declares.",
+        "How a failure of the step is handled; none: as it declares.",
     ),
     ("mode", Shape("choice", ("enforce", "shadow")), False, "shadow: it runs beside, and only its record counts."),
     ("retries", Shape("int"), False, "How often the step is tried again after a failure."),
     ("retry_delay", Shape("float"), True, "Seconds before the first retry, doubled for each further one."),
 )
-"""What of a policy can be edited: the name, what it holds, whether it may be None, and what it means."""
+"""The fields of a policy that can be edited: name, shape, whether it may be None, and description."""
 
 
 def policy_form(policy: Policy) -> list[Json]:

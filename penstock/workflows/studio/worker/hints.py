@@ -110,7 +110,7 @@ def _imported(source: str, attribute: str) -> Any:
 
 
 def _checker_imports(module: str) -> dict[str, tuple[str, str]]:
-    """Return what a module imports under ``if TYPE_CHECKING``: the name, and where from."""
+    """Return the imports of a module under ``if TYPE_CHECKING``: by name, the module and the name there."""
     try:
         tree = ast.parse(inspect.getsource(sys.modules[module]))
     except (KeyError, OSError, SyntaxError, TypeError):

@@ -1,4 +1,4 @@
-"""What a run does, told to the studio while it does it."""
+"""`Live`: the events of a run, sent to the studio while it runs."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Live:
         self._channel.event("span", {**span.to_json(), "marks": self._marks(span)})
 
     def _marks(self, span: Span) -> Json:
-        """Return what the boxes of a step show after one more run, by their ids: one box for each list of an agent."""
+        """Return the marks of a step's boxes after one more run, by their ids: one box for each list of an agent."""
         box = f"step:{span.path}"
         marks: Json = {}
         for id in (box, f"{box}@{STAGES[span.stage].processor_list}"):

@@ -1,7 +1,8 @@
-"""What a worker has loaded: a workflow or an agent, with changed options if asked for."""
+"""`Loaded`: the workflow or agent of a worker, with changed options if asked for."""
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,6 +16,8 @@ from penstock.workflows.studio.worker.constructor_arguments import record_agents
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from penstock.pictures import Format
+    from penstock.pictures.labels import Detail
     from penstock.pictures.scene import Scene
     from penstock.workflows.agent import Agent
     from penstock.workflows.studio.protocol import Json
@@ -66,9 +69,19 @@ class Loaded:
             return Loaded(changed_workflow(self.target, changes))
         return Loaded(changed_agent(self.target, self.root, changes))
 
-    def draw(self, form: Any, stage: str | None = None, **options: Any) -> str:
-        """Return it as a diagram."""
-        return self.target.draw(form, stage, **options)
+    def draw(self, form: Format, stage: str | None = None, detail: Detail | None = None) -> str | None:
+        """Return it as a diagram; None for an agent whose lists depend on the request."""
+        unknown = self.agent is not None and self.agent.plans is None
+        return None if unknown else self.target.draw(form, stage, detail=detail)
+
+    def differences(self, newer: Loaded) -> Json:
+        """Return the differences to a newer one, as text and as a picture; of agents, those of their JSON as text."""
+        if self.workflow is not None and newer.workflow is not None:
+            found = self.workflow.diff(newer.workflow)
+            return {"diff": {"same": found.same, "text": str(found), "svg": found.draw("svg")}}
+        texts = [(each.draw("json") or "").splitlines() for each in (self, newer)]
+        lines = difflib.unified_diff(texts[0], texts[1], self.name, newer.name, lineterm="")
+        return {"diff": {"same": texts[0] == texts[1], "text": "\n".join(lines), "svg": None}}
 
 
 def load(reference: str) -> Loaded:

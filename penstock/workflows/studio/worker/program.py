@@ -13,7 +13,6 @@ from penstock.engine.values.errors import DefinitionError, MessageError, Penstoc
 from penstock.workflows.studio.worker.agents import run_agent
 from penstock.workflows.studio.worker.changes import ChangeError
 from penstock.workflows.studio.worker.channel import own_channel
-from penstock.workflows.studio.worker.comparing import difference
 from penstock.workflows.studio.worker.constructor_arguments import record_processors
 from penstock.workflows.studio.worker.describing import description
 from penstock.workflows.studio.worker.files import run_file
@@ -26,12 +25,13 @@ from penstock.workflows.studio.worker.tracing import with_marks
 
 if TYPE_CHECKING:
     from penstock.engine.workflow import Workflow
+    from penstock.pictures.labels import Detail
     from penstock.workflows.studio.protocol import Json
     from penstock.workflows.studio.worker.channel import Channel
 
 
 def main() -> None:
-    """Load what the first request names, and answer the others, one after another."""
+    """Load the workflow or agent that the first request names, and answer the others, one after another."""
     _serve()
     sys.stdout.flush()
     os._exit(0)  # threads that user code has started do not keep the process
@@ -98,23 +98,16 @@ async def _answer(channel: Channel, loaded: Loaded, other: Loaded | None, reques
     stage = cast("str | None", request.get("stage"))
     what = request["do"]
     if what == "describe":
-        made = description(changed, stage, str(request.get("detail") or "short"))
-        return {**made, **difference(loaded, changed)} if request.get("changes") is not None else made
+        made = description(changed, stage, cast("Detail", request.get("detail") or "short"))
+        return {**made, **loaded.differences(changed)} if request.get("changes") is not None else made
     if what == "diff":
         second = (other or loaded).changed(cast("dict[str, Any]", request.get("other_changes") or {}))
-        return difference(changed, second)
+        return changed.differences(second)
     live = Live(channel)
-    channel.event("picture", {"svg": picture(changed)})
+    channel.event("picture", {"svg": changed.draw("svg")})
     if changed.agent is not None:
         return with_marks(await run_agent(changed.agent, request, live), changed)
     workflow = cast("Workflow", changed.workflow)
     if request.get("file") is not None:
         return await run_file(workflow, request, channel)
     return with_marks(await run_workflow(workflow, request, live), changed)
-
-
-def picture(loaded: Loaded) -> str | None:
-    """Return the picture of what runs; None if it is not known before the request."""
-    if loaded.agent is not None and loaded.agent.plans is None:
-        return None
-    return loaded.draw("svg")

@@ -1,4 +1,4 @@
-"""Run one stage of a workflow on one input, and tell what it does."""
+"""Run one stage of a workflow on one input, and send events while it runs."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def text_of(value: Any) -> str:
 
 
 async def _streamed(run: Run, stage: str, given: dict[str, Any], live: Live) -> list[str]:
-    """Run the stage of streams on pieces of a text, and return what left."""
+    """Run the stage of streams on pieces of a text, and return the released pieces."""
     if given["kind"] == "chunks":
         pieces = [str(piece) for piece in given["chunks"]]
     else:

@@ -1,4 +1,4 @@
-"""The trace of a run or of an agent's result as data, what it marks in pictures, and the options of such a run."""
+"""The trace of a run or of an agent's result as data, its marks in pictures, and the options of such a run."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class HasTrace(Protocol):
 
     @property
     def trace(self) -> Trace:
-        """What it did."""
+        """Its trace."""
         ...
 
 
 def trace_json(ran: HasTrace) -> Json | None:
-    """Return the trace of what ran; None if it has none, since it ended before anything ran."""
+    """Return the trace of a run or result; None if it ended before any step ran."""
     try:
         return cast("Json", ran.trace.to_json())
     except UsageError:
@@ -41,7 +41,7 @@ def trace_json(ran: HasTrace) -> Json | None:
 
 
 def with_marks(made: Json, loaded: Loaded) -> Json:
-    """Return the result of a run with what it marks in each picture of what ran.
+    """Return the result of a run with its marks in each picture.
 
     ``marks`` has those of the picture of all stages under an empty name, and those of each stage that ran under its
     name.
