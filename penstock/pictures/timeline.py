@@ -1,4 +1,4 @@
-"""A trace as lines for a terminal: the tree of its spans, what each did, how long it took, and a bar for when it ran.
+"""A trace as lines for a terminal: the tree of its spans, with notes, durations, and bars for when each ran.
 
 A line is a row of pieces, each with a style, so that one layout serves plain text and a terminal with colours.
 """
@@ -202,7 +202,7 @@ def _rows(spans: Sequence[Span], verdict: Tripwire | None) -> Iterator[_Row]:
 
 
 def _title(span: Span, around: str) -> str:
-    """Return what a span is called: of a path only what lies below the path around it."""
+    """Return the title of a span: its path below the path around it, or its name."""
     name = span.path.removeprefix(f"{around}/") if span.path else span.name
     words = [_KINDS.get(span.kind, ""), "" if span.number is None else str(span.number)]
     if name and span.kind not in ("model_step", "attempt"):
@@ -211,7 +211,7 @@ def _title(span: Span, around: str) -> str:
 
 
 def _note(span: Span, verdict: Tripwire | None, *, explained: bool) -> str:
-    """Return what a span did, in a few words; an error is left out if a part inside explains it."""
+    """Return the result of a span in a few words; an error is left out if a part inside explains it."""
     parts = [_verdict(span, verdict), f"failed: {span.error}" if span.error and not explained else ""]
     parts += [_arms(span), _edits(span)]
     if span.flagged:
@@ -235,7 +235,7 @@ def _note(span: Span, verdict: Tripwire | None, *, explained: bool) -> str:
 
 
 def _verdict(span: Span, verdict: Tripwire | None) -> str:
-    """Return the verdict of a span; the reason of the one that stopped the run stands at the end."""
+    """Return the verdict of a span; the reason of the one that stopped the run is at the end of the timeline."""
     if span.tripwire is None or span.kind in ("run", "stage", "model_step", "branch"):
         return ""
     words = "would trip" if span.shadow else "asked for a retry" if span.tripwire.retry else "tripped"
@@ -281,7 +281,7 @@ def _note_style(row: _Row) -> Style:
 
 
 class _Layout:
-    """Lays rows out in columns: the tree, what happened, the time, and the bar where there is room."""
+    """Lays rows out in columns: the tree, the notes, the time, and the bar where there is room."""
 
     def __init__(self, rows: Sequence[_Row], width: int, end: float) -> None:
         self._rows = rows
@@ -337,7 +337,7 @@ class _Layout:
         return whole(min(max(at / self._end, 0.0), 1.0) * self._bar)
 
     def _texts(self, span: Span, trunk: str) -> Iterator[Line]:
-        """Yield what a step changed; the texts of a stage are those of its steps."""
+        """Yield the texts that a step changed; those of a stage are shown at its steps."""
         if span.kind != "step":
             return
         for text in span.texts:

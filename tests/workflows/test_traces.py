@@ -23,8 +23,9 @@ from penstock import (
     UnicodeNormalizer,
     Workflow,
     processor,
+    tool,
 )
-from penstock.engine import View
+from penstock.engine import CallSite, Record, View
 from penstock.engine.tracing.display import columns
 from penstock.testing import ScriptedModel
 
@@ -190,3 +191,39 @@ async def test_inputs_that_go_another_way_differ_in_their_arms() -> None:
     after = (await workflow.check("a bomb")).trace
     assert {"judge"} <= set(places(before.compare(after)))
     assert "status" in [change.name for change in before.compare(after).changes]
+
+
+class Sites:
+    """An observer that notes the calls that it may enclose."""
+
+    def __init__(self) -> None:
+        self.seen: list[CallSite] = []
+
+    def on_record(self, record: Record) -> None:
+        """Look at the record."""
+
+    def enclose(self, site: CallSite) -> None:
+        self.seen.append(site)
+
+
+@tool
+def weather(city: str) -> str:
+    """Tell the weather."""
+    return f"sunny in {city}"
+
+
+async def test_observers_may_enclose_stages_hooks_models_and_tools_and_no_other_part() -> None:
+    """A run, a model step, a branch and an attempt are no calls; the log keeps no request to a model."""
+    sites = Sites()
+    call = {"tool_calls": [{"id": "c", "name": "weather", "args": {"city": "Rome"}}]}
+    guard = Workflow("guard").branch(
+        (is_internal, judge), otherwise=Workflow("rest").then(judge, id="other", retries=1)
+    )
+    agent = Agent(ScriptedModel([call, "It is sunny."]), tools=[weather], processors=[guard], observers=[sites])
+    result = await agent.generate("Hi", records=True)
+    assert {site.what for site in sites.seen} == {"stage", "hook", "model", "tool"}
+    assert [site.request is None for site in sites.seen if site.what == "model"] == [False, False]
+    assert [(site.call_id, site.arguments) for site in sites.seen if site.what == "tool"] == [("c", {"city": "Rome"})]
+    log = result._trace._log
+    assert log is not None
+    assert [span.called for span in log.spans] == [None] * len(log.spans)

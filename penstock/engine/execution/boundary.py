@@ -47,7 +47,7 @@ _QUOTABLE = (WrongReturnError, StepFailedError, DetectorError, EditError, UsageE
 def apply_result(
     call: StageCall, step: PlanStep, ctx: AnyContext, payload: Payload, result: object, span: LoggedSpan | None
 ) -> Payload:
-    """Return the payload after a hook that returned; ``span`` is None where nobody listens."""
+    """Return the payload after a hook that returned; ``span`` is None if no records are wanted."""
     effects = ctx.effects
     if effects is not None and effects.tripwire is not None:
         return _tripped(call, step, payload, effects, effects.tripwire, span)
@@ -219,7 +219,7 @@ def _being_cancelled() -> bool:
 
 
 class RecordTarget(NamedTuple):
-    """What a record is about if it is not a step: a nested workflow, a join, or a condition."""
+    """The subject of a record that is no step: a nested workflow, a join, or a condition."""
 
     path: str
     processor_id: str
@@ -238,17 +238,17 @@ def record(
     error: str | None = None,
     started: float = 0.0,
 ) -> None:
-    """Put on record what a step did: end its part of the run, which observers are told of.
+    """Record the result of a step: end its part of the run, for traces and observers.
 
     A step that let a text pass unjudged has failed.
 
     Args:
         call: the call of the stage.
-        step: the step, or what else the record is about.
+        step: the step, or another subject of the record.
         status: how it ended.
         span: the part of the run that it is; None if it has not begun one. A step in a stream that failed, and goes on,
             may be recorded again.
-        effects: what its hook did through its context.
+        effects: the effects of its hook through its context.
         edits: its edits with their texts, which the record does not quote.
         texts: the payloads before and after.
         tripwire: its verdict.

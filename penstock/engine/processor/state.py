@@ -122,7 +122,7 @@ class RunState:
         stopped: the verdict that ended the run, if one did.
         pending: checks that wait for the model call; None where they do not overlap it.
         error_retries: how often the failed model call of the current step was made again.
-        usage_log: what models took.
+        usage_log: the usage of models.
         on_end: the callbacks to call when the run has ended.
     """
 
@@ -175,13 +175,13 @@ class RunState:
         return beside
 
     def for_worker(self) -> RunState:
-        """Return a copy for steps in a worker thread: the same, but for its log, which nobody gets yet."""
+        """Return a copy for steps in a worker thread: the same, with a log of its own."""
         beside = copy(self)
         beside.spans = None if self.spans is None else self.spans.apart()
         return beside
 
     def without_log(self) -> RunState:
-        """Return a copy without the log of its parts, for what outlives the run."""
+        """Return a copy without the log, for results that outlive the run."""
         beside = copy(self)
         beside.spans = None
         return beside
@@ -196,7 +196,7 @@ class StageCall:
         info: the details that the caller gave for this call (usage, error, tool name …), read-only.
         fresh: the ids of the messages that came with this call.
         limited: whether a time limit applies, so that sync steps must run where they can be left.
-        span: the part of the run that the steps belong to: the stage, a branch, or an attempt; None where nobody asks.
+        span: the part of the run that the steps belong to: the stage, a branch, or an attempt; None without a log.
     """
 
     __slots__ = ("fresh", "info", "limited", "run", "span", "stage")

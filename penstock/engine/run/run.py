@@ -157,7 +157,7 @@ class Run:
 
     @property
     def trace(self) -> Trace:
-        """What the run did so far, as data.
+        """The run so far, as data.
 
         Raises:
             UsageError: the run was started without ``records=True``.
@@ -166,7 +166,7 @@ class Run:
 
     @property
     def lazy_trace(self) -> LazyTrace:
-        """The trace for a result that outlives the run; it is made when somebody asks for it."""
+        """The trace for a result that outlives the run, made on demand."""
         return LazyTrace(self._state.spans, self.tripwire)
 
     @property
@@ -189,16 +189,16 @@ class Run:
     ) -> AbstractContextManager[LoggedSpan | None]:
         """Open a part of the request for traces and observers, and end it at the end of the block.
 
-        It gives the part, to which details can be added; None if nobody asks for them.
+        It gives the part, to which details can be added; None without traces and observers.
 
         Args:
             kind: what it is about.
             path: its path in events, for example ``step-0/model``; see `RunEvent`.
             name: the name of the model or the tool.
-            called: what a `CallSite` says about a call: ``request``, or ``call_id`` and ``arguments``.
+            called: the further fields of the `CallSite`: ``request``, or ``call_id`` and ``arguments``.
         """
         spans = self._state.spans
-        return _UNTOLD if spans is None else _part_of(spans, kind, path, name, called)
+        return _UNTOLD if spans is None else _part_of(spans, kind, path, name, called or None)
 
     def note_end(self, **details: object) -> None:
         """Add details to the end of the run for traces and observers: ``status``, ``finish_reason``, ``usage``."""
@@ -512,7 +512,7 @@ class Run:
     async def _run_in_span(
         self, spans: SpanLog, span: LoggedSpan, block: Block, call: StageCall, before: Payload, start: Payload
     ) -> Outcome:
-        """Run a stage as a part of the run that observers are told of and traces contain, within what they put around.
+        """Run a stage as a part of the run for traces and observers, within the scopes of the observers.
 
         Args:
             spans: the log of the run.
@@ -863,7 +863,7 @@ _UNTOLD = nullcontext()
 
 @contextmanager
 def _part_of(
-    spans: SpanLog, kind: Literal["model_step", "model", "tool"], path: str, name: str, called: Values
+    spans: SpanLog, kind: Literal["model_step", "model", "tool"], path: str, name: str, called: Values | None
 ) -> Generator[LoggedSpan]:
     """Open a part of a run in its log, and end it at the end of the block."""
     span = spans.part(kind, path, name, called)

@@ -1,7 +1,7 @@
-"""Makes the `Trace` of a run of its `SpanLog`, when somebody asks for it.
+"""Makes the `Trace` of a run from its `SpanLog`, on demand.
 
-What needs work is worked out here and not while the run goes on: labels of arms, statuses that follow from the parts
-inside, the tokens of each step, and the texts that a step changed.
+Expensive parts are computed here and not during the run: labels of arms, statuses that follow from the parts inside,
+the tokens of each step, and the texts that a step changed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def open_log(state: RunState, name: str, observers: Sequence[SpanObserver], *, keeps: bool, texts: bool) -> SpanLog:
-    """Return a log for the run of a workflow with that name, which keeps records, or tells observers only.
+    """Return a log for the run of a workflow with that name, which keeps records, or only calls observers.
 
     Raises:
         UsageError: texts are wanted for a trace, but there will be none.
@@ -106,7 +106,7 @@ class _TraceMaker:
             self._statuses[span] = self._status(span)
 
     def trace(self, tripwire: Tripwire | None) -> Trace:
-        """Return the trace; ``tripwire`` is the verdict that stopped what it is about."""
+        """Return the trace; ``tripwire`` is the verdict that stopped the run or the part."""
         from penstock.engine.tracing.trace import Trace  # loaded where somebody asks for a trace
 
         log, root = self._log, self._log.root
@@ -132,7 +132,7 @@ class _TraceMaker:
     # How a part ended, and when
 
     def _end(self, span: LoggedSpan) -> float:
-        """Return when a part ended: not before what is in it, but a shadow may outlast the stage that it stands in."""
+        """Return when a part ended: not before the parts in it, but a shadow may outlast its stage."""
         all_inside = span.ended is None or span.parent is None or span.shadow
         ends = [self._ends[one] for one in self._inside[span] if all_inside or not one.shadow]
         ended = None if span is self._log.root and not self._whole else span.ended  # the run goes on after a stage
@@ -238,7 +238,7 @@ def _text(value: object) -> str | None:
 
 
 def _spent(log: SpanLog) -> dict[LoggedSpan, list[UsageEntry]]:
-    """Return what each step spent: the entries under its path since the step ended before."""
+    """Return the usage entries of each step: those under its path since it last ended."""
     entries: dict[str, list[tuple[int, UsageEntry]]] = {}
     for number, entry in enumerate(log.usage_log.spent):
         if entry.by:

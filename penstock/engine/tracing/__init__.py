@@ -1,1 +1,1 @@
-"""What a run did, as data: spans, traces, their JSON, text and differences; the logs they are made from."""
+"""Traces of runs: the log that a run writes, its observers, spans, events and records, and their JSON."""

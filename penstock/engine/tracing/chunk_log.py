@@ -1,6 +1,6 @@
-"""`HeldMeter` measures how much a stream holds; `ChunkLog` also notes what came in and what left, for traces.
+"""`HeldMeter` measures how much text a stream holds; `ChunkLog` also logs its input and output, for traces.
 
-They stand around the stream, so that a stream without one does no more work than before.
+Both wrap the stream, so that a stream without one does no extra work.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Holder(Protocol):
-    """What may hold text of a stream."""
+    """A part of a stream that may hold text back."""
 
     def held(self) -> int | None:
         """Return how many characters of text are held; None if that is not known."""
@@ -110,7 +110,7 @@ class ChunkLog(HeldMeter):
         self._balance += len(text)
 
     def ended(self) -> None:
-        """Note that the source has ended; what leaves from now on was held."""
+        """Note that the source has ended: all later output was held."""
         self.finish()
         self._at, self._came = perf_counter(), ""
 

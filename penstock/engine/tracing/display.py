@@ -90,7 +90,7 @@ _CONTEXT = 20
 
 
 def at_difference(before: str, after: str, limit: int) -> tuple[str, str]:
-    """Return both texts, visible and cut to a number of columns, so that what differs between them is shown."""
+    """Return both texts, visible and cut to a number of columns, so that the difference between them is shown."""
     made = difference(before, after)
     start = max(0, made[0].start - _CONTEXT) if made and max(len(before), len(after)) > limit else 0
     return _from(before, start, limit), _from(after, start, limit)

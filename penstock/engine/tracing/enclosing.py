@@ -1,7 +1,7 @@
 """Enclose calls into other code: context managers of observers, entered around each hook, model call and tool call.
 
 An observer with a method ``enclose`` gets a `CallSite` and returns a function that makes the context managers. With
-them it can make a span of OpenTelemetry current, so that what the called code traces becomes a child of it. A context
+them it can make a span of OpenTelemetry current, so that spans of the called code become its children. A context
 manager is entered and left in the task or thread of the call, and never while a stream hands a chunk to its reader.
 """
 
@@ -29,7 +29,7 @@ log = logging.getLogger("penstock")
 
 @dataclass(frozen=True, slots=True)
 class CallSite:
-    """What is about to be called.
+    """A call into other code that is about to be made.
 
     Attributes:
         what: ``stage`` (all hooks and conditions of one call of a stage), ``hook``, ``model`` or ``tool``.
@@ -59,7 +59,7 @@ Scope: TypeAlias = "Callable[[], AbstractContextManager[object]]"
 
 
 def guarded(call: Callable[[Callable[[], T]], T], function: Callable[[], T]) -> T | None:
-    """Return what ``call(function)`` gives; None if it raises, which is only logged: an observer changes nothing."""
+    """Return ``call(function)``; None if it raises. The error is only logged, because an observer changes nothing."""
     try:
         return call(function)
     except Exception:
@@ -110,12 +110,12 @@ MODEL_CALLS: ContextVar[ModelCalls | None] = ContextVar("penstock_model_calls", 
 
 @contextmanager
 def model_call(name: str) -> Generator[dict[str, object]]:
-    """Tell the observer around, if there is one, of a model call that a hook makes.
+    """Report a model call that a hook makes to the observer around it, if there is one.
 
     Args:
         name: the name of the model.
 
-    Yields a dict for what is known at the end: ``usage``, the `Usage` of the answer.
+    Yields a dict for details that are known at the end: ``usage``, the `Usage` of the answer.
     """
     details: dict[str, object] = {}
     calls = MODEL_CALLS.get()

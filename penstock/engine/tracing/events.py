@@ -31,7 +31,7 @@ class RunEvent:
         seconds: how long the part took, by the monotonic clock; 0 at a start.
         name: the name of the model, the tool or the stage; the path of the branch, or of what is attempted, in the
             workflow; else empty.
-        details: at an end what is known: ``status``, ``finish_reason``, ``usage``, ``error`` (the name of the
+        details: at an end, where known: ``status``, ``finish_reason``, ``usage``, ``error`` (the name of the
             exception's type, or the kind of the tool's error), ``processor`` (the id of the one that tripped),
             ``taken`` (the numbers of a branch's arms that were taken, from 0; after the last arm comes
             ``otherwise``), ``held`` (the most characters that a stream held at one time); if an observer encloses

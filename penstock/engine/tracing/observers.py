@@ -28,7 +28,7 @@ class PublicObserver(SpanObserver):
         self.encloses = self._enclose is not None
 
     def start(self, log: SpanLog, span: LoggedSpan) -> Scope | None:
-        """Pass the event on, and ask for a scope if the part is a call into other code."""
+        """Pass the event on, and get a scope if the part is a call into other code."""
         if self._on_event is not None and span.kind != "step":
             guarded(call_back, partial(self._on_event, log.event(span, "start")))  # if it fails, calls are enclosed
         return None if self._enclose is None or span.called is None else self._enclose(log.call_site(span))

@@ -116,7 +116,7 @@ class Span:
     Attributes:
         id: its number, unique in the trace.
         parent: the number of the span around it; None for the outermost.
-        kind: what it is about.
+        kind: whether it is the run, a stage, a step …
         name: the stage, the last id of the step's path, the model or the tool.
         path: the path of the step or branch in the workflow; else empty.
         stage: the stage, for a stage, a step, a branch, or a model that a step asked; else empty.
@@ -125,11 +125,11 @@ class Span:
         status: how it ended. ``skipped``: it is in an arm that was not taken, or a sibling's tripwire cancelled it.
         processor: the id of the step's processor; empty for other kinds.
         shadow: whether the step ran in shadow and so changed nothing; ``tripped`` then means *would have tripped*.
-        edits: what the step changed in texts.
+        edits: the step's edits of texts.
         tripwire: the verdict, if it tripped or its failure blocks; else None.
         error: the name of the error's type, if it failed; else None.
-        details: what the processor added with ``ctx.note``, read-only.
-        flagged: the names of what the step found and let pass.
+        details: the notes that the processor added with ``ctx.note``, read-only.
+        flagged: the names of the findings that the step let pass.
         arms: the arms of a branch, in order.
         number: the number of a model step or an attempt; else None.
         finish_reason: why the model's answer ended, for a model step or a model call; else None.
@@ -166,7 +166,7 @@ class Span:
         freeze_mappings(self, "details", "usage")
 
     def to_json(self) -> SpanJson:
-        """Return it as a mapping of JSON values; what does not apply to it is left out."""
+        """Return it as a mapping of JSON values, without the fields that do not apply to it."""
         values = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
         found = {
             name: as_json(value) for name, (value, default) in values.items() if name in _ALWAYS or value != default
@@ -207,7 +207,7 @@ def tripwire_json(tripwire: Tripwire) -> TripwireJson:
 def json_mapping(values: Values) -> dict[str, object]:
     """Return a mapping as JSON has it: of values that JSON does not have only the names of their types.
 
-    Their text could be what was hidden. Keys that are no strings are left out; infinite numbers and NaN become strings.
+    Their text could be a hidden one. Keys that are no strings are left out; infinite numbers and NaN become strings.
     """
     found = cast("Mapping[object, object]", values)  # those of users have any keys
     return {key: _json(value) for key, value in found.items() if isinstance(key, str)}

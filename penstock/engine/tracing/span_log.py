@@ -1,8 +1,7 @@
-"""`LoggedSpan`: one part of a run; and `SpanLog`, which collects the parts of a run and tells observers of them.
+"""`LoggedSpan`: one part of a run; and `SpanLog`, which collects the parts of a run and calls the observers.
 
-A run has a log only if it keeps records or has observers. Nothing is worked out here that can be worked out later: a
-`Record` and a `RunEvent` are made when somebody asks for them, and `penstock.engine.run.tracing` makes a `Trace` of
-the log.
+A run has a log only if it keeps records or has observers. Views are made on demand: `SpanLog.record` makes a `Record`,
+`SpanLog.event` a `RunEvent`, and `penstock.engine.run.tracing` a `Trace` of the whole log.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ PlacedEdits: TypeAlias = "Sequence[tuple[TextPlace, Edit]]"
 
 
 class Snapshot(Protocol):
-    """What traces read of a payload."""
+    """The parts of a payload that traces read."""
 
     @property
     def message_list(self) -> MessageList:
@@ -56,13 +55,13 @@ class Snapshot(Protocol):
 class LoggedSpan:
     """One part of a run: begun, and later ended. Records, events and the spans of traces are views of it.
 
-    What a part rarely has stands at the class, so that the many spans of steps are small.
+    Rare attributes have their default at the class, so that the many spans of steps are small.
 
     Attributes:
-        kind: what it is about.
+        kind: the run, a stage, a step …
         name: the stage, the last id of the path, the processor, the model or the tool.
         parent: the part around it; None for the run.
-        path: the path of the step, the branch, or of what is attempted, in the workflow.
+        path: the path in the workflow, for a step, a branch or an attempt.
         stage: the name of the stage.
         shadow: whether it ran in shadow.
         number: the number of a model step or an attempt.
@@ -72,17 +71,17 @@ class LoggedSpan:
         status: how it ended; None where that follows from the parts in it.
         tripwire: the verdict, if there was one.
         error: the name of the type of a step's error.
-        details: the notes of a step; of another part, what observers are told at its end.
-        flagged: the names of what a step found and let pass.
+        details: the notes of a step; of another part, the details of its end event.
+        flagged: the names of the findings that a step let pass.
         edits: the edits of a step; with their texts only in a log with ``texts``.
         spent: how many usage entries the run had when a step ended.
         conditions: the conditions of a branch, for the labels of its arms.
         taken: the numbers of the arms that were taken; that of the last arm plus one is ``otherwise``.
         texts: the payloads before and after; the second is None where nothing was let through. Only with ``texts``.
-        chunks: what came in, was held and went out; only with ``texts``.
-        called: if it is a call into other code, what a `CallSite` says about it beside its place; else None.
+        chunks: the chunks of a stream: time, input, held characters, output; only with ``texts``.
+        called: the further fields of its `CallSite`, if it is a call into other code; else None.
         scope: makes the context manager for one call; None if no observer encloses calls.
-        made: the record of a step, once somebody has asked for it.
+        made: the record of a step, once it was asked for.
     """
 
     kind: SpanKind
@@ -148,7 +147,7 @@ class LoggedSpan:
 
     @property
     def announced(self) -> LoggedSpan | None:
-        """The nearest part around it that observers know by its path; those that begin in a worker are told later."""
+        """The nearest part around it that observers know by its path. Parts that begin in a worker get theirs later."""
         part = self.parent
         while part is not None and not part.event_path:
             part = part.parent
@@ -165,7 +164,7 @@ class LoggedSpan:
 class SpanObserver(ABC):
     """Follows the parts of one run: each has a start and an end. An error that it raises is logged and changes nothing.
 
-    A step whose calls nobody encloses has an end only, and so has one that calls no hook, such as a skipped one.
+    A step has a start only if an observer encloses its calls. A skipped step, for example, has none.
 
     Attributes:
         encloses: whether it encloses calls.
@@ -175,7 +174,7 @@ class SpanObserver(ABC):
 
     @abstractmethod
     def start(self, log: SpanLog, span: LoggedSpan) -> Scope | None:
-        """Handle the start of a part; return what makes a context manager for each call within it, if it wants one."""
+        """Handle the start of a part; return a function that makes a context manager for each call within, or None."""
 
     @abstractmethod
     def end(self, log: SpanLog, span: LoggedSpan) -> None:
@@ -187,13 +186,13 @@ class SpanLog:
 
     Attributes:
         name: the name of the workflow.
-        keeps: whether parts are kept for a trace, or only told to observers.
+        keeps: whether parts are kept for a trace, or only passed to observers.
         with_texts: whether texts of the client are kept, too.
         encloses: whether an observer encloses calls.
         root: the run.
         current: the part that stages belong to: the run, or a model step.
         spans: the parts so far.
-        usage_log: what the models of the run took.
+        usage_log: the usage entries of the run.
         started: when the run began, in seconds since 1970.
         run_id: the id of the run.
     """
@@ -276,14 +275,14 @@ class SpanLog:
         return span
 
     def begin_stage(self, name: str, called: Values | None = None) -> LoggedSpan:
-        """Begin a stage; ``called`` if its hooks are called at once, so that observers may enclose them."""
+        """Begin a stage. ``called``: not None if its hooks are called at once, so that observers may enclose them."""
         span = LoggedSpan("stage", name, self.current, stage=name)
         span.called = called
         self.announce(span)
         return span
 
     def announce(self, span: LoggedSpan) -> None:
-        """Take in a stage, a branch or an attempt that has begun."""
+        """Add a stage, a branch or an attempt that has begun."""
         if self._apart is not None:
             self._apart.append((SpanLog.announce, span))
             return
@@ -323,15 +322,15 @@ class SpanLog:
             self.spans.append(span)
         for observer in self._observers:
             guarded(call_back, partial(observer.end, self, span))
-        if span.scope is not None:
+        if span.called is not None:
             span.scope = span.called = None  # neither a request nor an observer lives as long as the trace
 
     # Observers
 
     def start(self, span: LoggedSpan) -> None:
-        """Tell observers that a part or a step has begun, and keep the scopes that they return.
+        """Call the observers at the start of a part or a step, and keep the scopes that they return.
 
-        They are told of a step in the thread that calls its hook, and of other parts on the event loop.
+        For a step this happens in the thread that calls its hook, for other parts on the event loop.
         """
         if not self._observers:
             return
@@ -341,7 +340,7 @@ class SpanLog:
             span.scope = partial(CallScopes, [scope for scope in told if scope is not None])
 
     def enclosed(self, span: LoggedSpan) -> EnclosedCall | None:
-        """Return what encloses the calls of a step's hooks; None if no observer wants that."""
+        """Return the `EnclosedCall` for a step's hooks; None if no observer encloses calls."""
         return EnclosedCall(partial(self._step_scope, span)) if self.encloses else None
 
     def _step_scope(self, span: LoggedSpan) -> Scope:
@@ -403,7 +402,7 @@ class SpanLog:
         )
 
     def call_site(self, span: LoggedSpan) -> CallSite:
-        """Return what is about to be called: a stage, a model or a tool, or the hook of a step."""
+        """Return the call site of a part that is called: a stage, a model or a tool, or the hook of a step."""
         if span.kind == "step":
             around = span.announced
             parent = "" if around is None else around.event_path
@@ -414,13 +413,13 @@ class SpanLog:
     # Worker threads
 
     def apart(self) -> SpanLog:
-        """Return a log for steps in a worker thread; `take_in` adds what it holds, unless the worker was left."""
+        """Return a log for steps in a worker thread; `take_in` adds its entries, unless the worker was abandoned."""
         made = copy(self)
         made._apart = []
         return made
 
     def take_in(self, apart: SpanLog) -> None:
-        """Add what a log of a worker holds, in order."""
+        """Add the entries of a worker's log, in order."""
         for take, span in apart._apart or ():
             take(self, span)
 

@@ -1,4 +1,4 @@
-"""`Trace`: what a run did, as data: its stages, steps, branches, model and tool calls, as `Span`s."""
+"""`Trace`: a run as data. Each stage, step, branch, model call and tool call is a `Span`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TraceStatus = Literal["passed", "edited", "blocked", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What a run did: every stage, step, arm, model call and tool call, with its time and what came of it.
+    """A run as data: every stage, step, branch, model call and tool call, with its time and its result.
 
     It quotes no text that was hidden from the client, unless ``texts`` says so.
 
@@ -42,7 +42,7 @@ class Trace:
         run_id: the id of the run.
         workflow: the name of the workflow, or of the agent.
         status: how the run ended.
-        spans: the parts of the run in the order of their start; a parent stands before its children.
+        spans: the parts of the run in the order of their start; a parent comes before its children.
         started: when it started, in seconds since 1970.
         seconds: how long it took, by the monotonic clock.
         thread_id: the thread of the request, or None.
@@ -72,7 +72,7 @@ class Trace:
         return as_text(self)
 
     def compare(self, other: Trace) -> TraceDiff:
-        """Return what differs between this run and another of the same input; the diff is true if anything does.
+        """Return the differences between this run and another of the same input; the diff is true if there are any.
 
         Texts are compared if both traces have them. Times are listed, but do not make runs differ, and neither do the
         ids of runs and messages.
@@ -101,7 +101,7 @@ class Trace:
 
     @classmethod
     def from_json(cls, data: object) -> Trace:
-        """Return the trace that `to_json` made, from what ``json.loads`` returns.
+        """Return a trace from the JSON of `to_json`, parsed by ``json.loads``.
 
         Fields that it does not know are ignored.
 
@@ -124,7 +124,7 @@ class Trace:
 
     @staticmethod
     def json_schema() -> dict[str, object]:
-        """Return the JSON Schema of what `to_json` returns, in the draft 2020-12."""
+        """Return the JSON Schema of the JSON of `to_json`, in the draft 2020-12."""
         from penstock.engine.tracing.trace_json import schema
 
         return schema()

@@ -219,7 +219,7 @@ def read(data: object) -> TraceJson:
 
 
 def _check_tree(spans: Sequence[SpanJson]) -> None:
-    """Refuse ids that come twice, and parents that do not stand before their children."""
+    """Refuse duplicate ids, and parents that come after their children."""
     known: set[int] = set()
     for index, span in enumerate(spans):
         if span["id"] in known:
@@ -230,7 +230,7 @@ def _check_tree(spans: Sequence[SpanJson]) -> None:
 
 
 def _explained(error: ValidationError) -> TraceError:
-    """Return our error for the first of pydantic's: where it is, and what is expected; never a text of the trace."""
+    """Return the first of pydantic's errors as ours, with its place and the expected type, and no text of the trace."""
     first = error.errors(include_url=False)[0]
     place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in first["loc"]).removeprefix(".")
     if first["type"] == "missing":

@@ -60,17 +60,16 @@ class Ids(Protocol):
 class Observer(Protocol):
     """Gets the record of each step when the step has ended. An error that it raises is logged and changes nothing.
 
-    If it also has a method ``on_event``, that is called with a `RunEvent` at the start and the end of each stage, each
-    branch, and each attempt at a step with retries; of the run, if it is used with ``async with``; and, in an agent, of
-    each model step, each model call and each tool call.
+    ``on_event`` (optional) is called with a `RunEvent` at the start and the end of each stage, each branch, and each
+    attempt at a step with retries; of the run, if it is used with ``async with``; and, in an agent, of each model step,
+    each model call and each tool call.
 
-    If it has a method ``enclose``, it is called with a `CallSite` before a hook, a model or a tool is called, and may
-    return a function that makes a context manager. Each call is made within one: in the task or the thread of the call,
-    so that context variables that it sets are seen by the called code.
+    ``enclose`` (optional) is called with a `CallSite` before a stage, hook, model or tool is called. It may return a
+    function that makes a context manager. Each call is made within one, in the task or the thread of the call, so
+    that the called code sees context variables that it sets.
 
-    If it has a method ``for_run``, each run calls it with the `Run` when it is made, and tells the observer that it
-    returns instead. So it can keep something for each run, also where runs share an id. Keep no reference to the run
-    but a weak one.
+    ``for_run`` (optional) is called with each new `Run`, and returns the observer of that run. So it can keep state for
+    each run, also where runs share an id. Keep only a weak reference to the run.
     """
 
     def on_record(self, record: Record) -> None:

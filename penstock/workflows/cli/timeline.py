@@ -29,7 +29,7 @@ _STYLES: Mapping[Style, str] = {
 
 
 def print_timeline(console: Console, trace: Trace) -> None:
-    """Print what a run did; each line fits the width of the console."""
+    """Print the timeline of a trace; each line fits the width of the console."""
     for line in timeline(trace, console.width):
         text = Text.assemble(*((piece, _STYLES[style]) for piece, style in line))
         text.rstrip()

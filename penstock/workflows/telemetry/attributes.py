@@ -1,4 +1,4 @@
-"""The attributes of spans, and the events of a step's span: what they say about records, events and requests."""
+"""Attributes and events of OpenTelemetry spans, from records, run events and model requests."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ MOST_EDIT_EVENTS = 32
 
 
 def about_step(step: str, processor: str, stage: str, *, shadow: bool) -> dict[str, AttributeValue]:
-    """Return which step a span is about."""
+    """Return the attributes that name a step."""
     about: dict[str, AttributeValue] = {names.STEP: step, names.PROCESSOR: processor, names.STAGE: stage}
     return {**about, names.SHADOW: True} if shadow else about
 
 
 def describe(span: Span, record: Record) -> None:
-    """Add what a step did to its span: verdict, edits with positions, findings, notes, failure. It quotes no text."""
+    """Describe a step in its span: verdict, edits with positions, findings, notes, failure. It quotes no text."""
     span.set_attribute(names.STATUS, record.status)
     if record.edits:
         span.set_attribute(names.EDITS, len(record.edits))
@@ -61,7 +61,7 @@ def describe(span: Span, record: Record) -> None:
 
 
 def verdict_attributes(tripwire: Tripwire) -> dict[str, AttributeValue]:
-    """Return the attributes of a verdict, without its metadata, which may quote what was judged."""
+    """Return the attributes of a verdict, without its metadata, which may quote the judged text."""
     return {
         names.TRIPWIRE_REASON: tripwire.reason,
         names.TRIPWIRE_PROCESSOR: tripwire.processor_id,
@@ -71,7 +71,7 @@ def verdict_attributes(tripwire: Tripwire) -> dict[str, AttributeValue]:
 
 
 def end_attributes(event: RunEvent) -> dict[str, AttributeValue]:
-    """Return the attributes of what is known at the end of a part."""
+    """Return the attributes of the end event of a part."""
     found = event.details
     made: dict[str, AttributeValue] = dict(usage_attributes(found.get("usage")))
     if event.what == "model" and "finish_reason" in found:

@@ -1,4 +1,4 @@
-"""Texts in spans: messages as JSON, in the form of OpenTelemetry's GenAI conventions. Off unless it is asked for."""
+"""Messages as JSON for span attributes, in the form of OpenTelemetry's GenAI conventions. Off by default."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _ON = frozenset({"true", "span_only", "span_and_event"})
 
 
 def is_wanted(content: bool | None) -> bool:  # noqa: FBT001 - an option, passed on
-    """Return whether spans have texts: the option if it is given, else what the environment variable says."""
+    """Return whether spans have texts: the option if it is given, else the environment variable decides."""
     return os.environ.get(CONTENT_VARIABLE, "").strip().lower() in _ON if content is None else content
 
 
 def json_of(value: object) -> str:
-    """Return a frozen value as JSON. What is no JSON value is shown as a str."""
+    """Return a frozen value as JSON. Values that JSON does not have are shown as a str."""
     frozen: Value = value
     return _json(thaw(frozen))
 

@@ -1,4 +1,4 @@
-"""`Metrics`: the instruments, and what is counted and measured for records and events."""
+"""`Metrics`: the OpenTelemetry instruments, and the measurements for each step, model call, tool call and request."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Metrics:
         )
 
     def add_record(self, record: Record, workflow: str) -> None:
-        """Count what a step did. One that was skipped did nothing."""
+        """Count the results of a step. A skipped step has none."""
         if record.status == "skipped":
             return
         about: dict[str, str | bool] = {
@@ -108,5 +108,5 @@ class Metrics:
         self._request.record(seconds, about)
 
     def add_held(self, characters: int, workflow: str) -> None:
-        """Measure how much a stream held back."""
+        """Measure how much text a stream held back."""
         self._held.record(characters, {names.WORKFLOW: workflow})

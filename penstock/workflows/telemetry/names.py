@@ -160,7 +160,7 @@ HELD_BUCKETS = (0, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 
 
 
 def model_attributes(name: str) -> dict[str, str]:
-    """Return the provider and the model that the name of a model stands for: ``openai/gpt-5``."""
+    """Split a model's name, such as ``openai/gpt-5``, into provider and model, as attributes."""
     prefix, separator, rest = name.partition("/")
     if not separator:
         prefix, separator, rest = name.partition(":")

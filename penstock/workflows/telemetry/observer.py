@@ -1,4 +1,4 @@
-"""`OpenTelemetryObserver`: traces and measures runs with OpenTelemetry."""
+"""`OpenTelemetryObserver`: sends spans and metrics of runs to OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -62,5 +62,5 @@ class OpenTelemetryObserver:
         return self._spans(self._tracer, self._metrics, run, content=self._content)
 
     def on_record(self, record: Record) -> None:
-        """Make a span of a record whose run has ended, as a child of the current span, and count what it says."""
+        """Make a span of the record of an ended run, as a child of the current span, and count its results."""
         self._spans(self._tracer, self._metrics, None, content=False).add_record(record)

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class _Current:
-    """Makes a span the current one for one call, and has the model calls in it told to the run's observer."""
+    """Makes a span the current one for one call, and reports model calls in it to the run's observer."""
 
     __slots__ = ("_own", "_scope", "_token")
 
@@ -114,9 +114,9 @@ class RunSpans(SpanObserver):
         self._stages: dict[str, Span] = {}  # by name, the span of the last one
 
     def start(self, log: SpanLog, span: LoggedSpan) -> Scope | None:
-        """Begin the span of a part or a step; return what makes it the current one.
+        """Start the span of a part or a step; return the scope that makes it the current one.
 
-        A step has none in a worker thread that was left: the part around it has ended.
+        A step in an abandoned worker thread gets no span, because the part around it has ended.
         """
         if span.kind == "step":
             above = self._open.get(span.announced or log.root)
@@ -201,7 +201,7 @@ class RunSpans(SpanObserver):
                 began.end(ended)
 
     def _begun(self, span: LoggedSpan) -> LoggedSpan:
-        """Return the part as it began: a step that was cut off has another one that says how it ended."""
+        """Return the part under which a span began: the record of a step that was cut off comes with a new part."""
         if span.kind != "step" or span in self._open:
             return span
         key = (span.path, span.stage, span.shadow)
@@ -237,7 +237,7 @@ class RunSpans(SpanObserver):
             self._metrics.add_held(held, self._workflow)
 
     def _describe_end(self, event: RunEvent, span: Span) -> None:
-        """Add what is known at the end of a part."""
+        """Add the details of the end of a part."""
         if not span.is_recording():
             return
         span.set_attributes(end_attributes(event))
@@ -263,11 +263,11 @@ class RunSpans(SpanObserver):
             span.set_attribute(names.OUTPUT_MESSAGES, messages_json(messages.response))
 
     def add_record(self, record: Record) -> None:
-        """Make a span of a record whose run has ended, as a child of the current span, and count what it says."""
+        """Make a span of the record of an ended run, as a child of the current span, and count its results."""
         self._end_step(record, None, int((record.started + record.seconds) * _SECOND))
 
     def _end_step(self, record: Record, began: Span | None, ended: int) -> None:
-        """End the span of a step, and count what it did. A step that called no hook, such as a join, gets one now."""
+        """End the span of a step, and count its results. A step without a hook call, such as a join, gets one now."""
         if record.status == "skipped" and began is None:
             around = self._stages.get(record.stage) or get_current_span()
             if around.is_recording():
@@ -314,7 +314,7 @@ class RunSpans(SpanObserver):
             span.end()
 
     def __del__(self) -> None:
-        """End what is still open: the run was abandoned without an end."""
+        """End the spans that are still open: the run was dropped without an end."""
         for began in self._open.values():
             began.end()
 
