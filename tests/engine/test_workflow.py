@@ -15,6 +15,7 @@ from penstock import (
     OptionError,
     OutputStepContext,
     Processor,
+    RegexFilterProcessor,
     Workflow,
     WorkflowError,
     member,
@@ -203,7 +204,22 @@ async def test_check_and_check_sync_agree() -> None:
     assert one.unwrap() is one
     assert (await workflow.check("hi", records=False)).records == ()
     assert workflow.check_sync("hi", records=False).records == ()
-    assert repr(one) == "Outcome(process_input, passed)"
+
+
+@pytest.mark.parametrize("records", [True, False])
+def test_an_outcome_says_whether_something_was_edited(records: bool) -> None:
+    """In one line, without a text; so do those of tool calls and of streams."""
+    edited, not_edited = Workflow("w").then(Say("a")), Workflow("w")
+    assert repr(edited.check_sync("hi", records=records)) == "Outcome(process_input, edited)"
+    assert repr(not_edited.check_sync("hi", records=records)) == "Outcome(process_input, passed)"
+    guard = Workflow("w").then(RegexFilterProcessor([{"name": "a", "pattern": "a+"}], strategy="redact"))
+    run = guard.start_sync(records=records)
+    assert repr(run.process_tool_call("tool", {"to": "aa"})) == "Outcome(process_tool_call, edited)"
+    assert repr(run.process_tool_call("tool", {"to": "bb"})) == "Outcome(process_tool_call, passed)"
+    for pieces, how in ((["a", "a"], "edited"), (["b", "b"], "passed")):
+        with guard.start_sync(records=records).process_output_stream(pieces) as stream:
+            assert list(stream)
+        assert repr(stream.outcome) == f"Outcome(process_output_stream, {how})"
 
 
 def test_a_blocked_outcome_unwraps_to_an_error() -> None:

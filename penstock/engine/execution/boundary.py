@@ -20,7 +20,7 @@ from penstock.engine.processor.payload import NO_CHANGES, Gone, Overrides, Paylo
 from penstock.engine.processor.stages import STAGES, WrongReturnError, known_edits
 from penstock.engine.tracing.span_log import LoggedSpan, masked
 from penstock.engine.values.errors import DetectorError, EditError, StepFailedError, UsageError
-from penstock.engine.values.frozen import FrozenDict, equal
+from penstock.engine.values.frozen import FrozenDict
 from penstock.engine.values.message_list import MessageList
 from penstock.engine.values.model import JudgeError
 from penstock.engine.values.tripwire import BlockedError, Tripwire, TripwireSignal
@@ -64,8 +64,7 @@ def apply_result(
         status: Status = "passed"
         edits: PlacedEdits = ()
         if after is not payload:
-            edited = after.message_list != payload.message_list or not equal(after.fields, payload.fields)
-            status = "edited" if edited else "passed"
+            status = "edited" if after.differs(payload) else "passed"
             texts = edits_to_record(payload, changes, step.path)
             edits = [(place, edit) for place, made in texts.items() for edit in made]
         record(call, step, status, span, effects, edits=edits, texts=(payload, after))
@@ -392,7 +391,7 @@ def _changes(
 def _needs_check(step: PlanStep, before: Payload, after: Payload, known: KnownEdits) -> bool:
     """Return whether a step may have changed more than its processor declares; quick for what changes most often."""
     if step.edits == "nothing":
-        return after.message_list != before.message_list or not equal(after.fields, before.fields)
+        return after.differs(before)
     if after.fields is not before.fields:
         return True
     was, now = before.message_list, after.message_list

@@ -46,6 +46,7 @@ class Outcome:
     __slots__ = (
         "_after_verdict",
         "_call",
+        "_edited",
         "_get_records",
         "_payload",
         "_records",
@@ -62,10 +63,13 @@ class Outcome:
         payload: Payload,
         records: GetRecords = no_records,
         retry_granted: bool = False,  # noqa: FBT001, FBT002 - a field, no switch
+        *,
+        edited: bool = False,
     ) -> None:
         self.tripwire: Tripwire | None = payload.tripwire
         self.retry_granted = retry_granted
         self._call = call
+        self._edited = edited
         self._payload = payload
         self._get_records = records
         self._records: tuple[Record, ...] | None = None
@@ -230,7 +234,7 @@ class Outcome:
 
     def __repr__(self) -> str:
         """Show how it ended, without any text."""
-        how = "passed"
+        how = "edited" if self._edited else "passed"
         if self.tripwire is not None:
             who = repr(self.tripwire.processor_id)
             how = f"blocked: {who} failed" if self.failure is not None else f"blocked by {who}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from penstock.engine.values.frozen import EMPTY, freeze
+from penstock.engine.values.frozen import EMPTY, equal, freeze
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -172,6 +172,12 @@ class Payload:
     def tracked(self) -> Payload:
         """Return the payload as the base of parallel branches: their changes are kept in `changes`."""
         return Payload(self.message_list, self.facts, self.fields, (), None, self.finished, NO_CHANGES)
+
+    def differs(self, other: Payload) -> bool:
+        """Return whether messages or fields differ; facts and data chunks do not count."""
+        if self is other:
+            return False
+        return self.message_list != other.message_list or not equal(self.fields, other.fields)
 
     def __eq__(self, other: object) -> bool:
         """Return whether both have the same content; the logs of edits do not count."""

@@ -507,7 +507,7 @@ class Run:
         bare = info is EMPTY and fresh is NO_IDS
         call = self._bare_call(stage) if bare else StageCall(self._state, stage, info, fresh)
         end = start if block is None else await execute(block, call, start)
-        return self._ended(stage, call, before, end)
+        return self._ended(stage, call, before, end, edited=end.differs(start))
 
     async def _run_in_span(
         self, spans: SpanLog, span: LoggedSpan, block: Block, call: StageCall, before: Payload, start: Payload
@@ -526,7 +526,7 @@ class Run:
         try:
             with nullcontext() if span.scope is None else span.scope():
                 end = await execute(block, call, start)
-            outcome = self._ended(stage, call, before, end)
+            outcome = self._ended(stage, call, before, end, edited=end.differs(start))
             if spans.with_texts:
                 span.texts = (start, None if outcome.blocked else end)
             span.judged(outcome.tripwire)
@@ -564,8 +564,16 @@ class Run:
             call = self._bare_calls[stage.name] = StageCall(self._state, stage, EMPTY, NO_IDS)
         return call
 
-    def _ended(self, stage: Stage, call: StageCall, before: Payload, end: Payload) -> Outcome:
-        """Keep what the stage left, or roll it back, and return its outcome."""
+    def _ended(self, stage: Stage, call: StageCall, before: Payload, end: Payload, *, edited: bool) -> Outcome:
+        """Keep what the stage left, or roll it back, and return its outcome.
+
+        Args:
+            stage: the stage.
+            call: the call of the stage.
+            before: the payload before the messages and settings of this call.
+            end: the payload that the steps left.
+            edited: whether they changed messages or fields.
+        """
         if self.tripwire is not None:  # another call of this run was stopped meanwhile: this one may not pass
             return self._stopped(stage)
         records = self._records(call)
@@ -579,7 +587,7 @@ class Run:
         conversation.passed(stage, self._state)
         if stage.retries == "call" and "retry" in end.fields:
             return Outcome(call, end, records, conversation.grant_error_retry(self._state))
-        outcome = Outcome(call, end, records)
+        outcome = Outcome(call, end, records, edited=edited)
         return outcome.with_stream((), self._answers.release(end.message_list)) if stage.judges == "result" else outcome
 
     def _blocked(self, stage: Stage, call: StageCall, before: Payload, end: Payload, records: GetRecords) -> Outcome:
@@ -770,10 +778,10 @@ class Run:
                 run._conversation.begin_answer(self._before.message_list)
             return self._call, self._before
 
-        def passed(self, end: Payload, sent: Sequence[str]) -> Outcome:
+        def passed(self, end: Payload, sent: Sequence[str], *, edited: bool) -> Outcome:
             if sent:
                 self._run._answers.note_sent(len(self._before.message_list.response), sent)
-            return self._judged(self._run._ended(STREAM, self._call, self._before, end))
+            return self._judged(self._run._ended(STREAM, self._call, self._before, end, edited=edited))
 
         def _judged(self, outcome: Outcome) -> Outcome:
             if self._span is not None:

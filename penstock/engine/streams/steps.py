@@ -65,6 +65,7 @@ class StreamCall:
         payload: the conversation, and the facts, which grow while the stream runs.
         facts: the same facts; what a step puts there, hooks see with later chunks.
         steps: the steps, in declared order.
+        edited: whether a step changed anything; known when they are closed.
         ending: why a step asked to end the source early; None while none did.
         closing: functions to call at the end of the stream, to close shadows.
         written: data chunks that hooks wrote while they judged texts; they leave with what is released next.
@@ -75,6 +76,7 @@ class StreamCall:
     __slots__ = (
         "_stop_watching",
         "closing",
+        "edited",
         "ending",
         "facts",
         "payload",
@@ -91,6 +93,7 @@ class StreamCall:
         self.facts = facts
         self.steps: list[StreamStep] = []
         self.written: list[Chunk] = []
+        self.edited = False
         self.ending: str | None = None
         self.closing: list[Callable[[], None]] = []
         self.watching = False
@@ -135,6 +138,7 @@ class StreamCall:
         """Put on record what each step did."""
         for step in self.steps:
             step.close()
+            self.edited = self.edited or step.changed
         for close in self.closing:
             close()
         if self._stop_watching is not None:

@@ -151,8 +151,8 @@ class StreamHost(Protocol):
         """Begin the stage; return its call, and the payload that it starts from."""
         ...
 
-    def passed(self, end: Payload, sent: Sequence[str]) -> Outcome:
-        """Keep the answer; ``sent``: the ids of the texts that the client has."""
+    def passed(self, end: Payload, sent: Sequence[str], *, edited: bool) -> Outcome:
+        """Keep the answer; ``sent``: the ids of the texts that the client has; ``edited``: whether steps changed it."""
         ...
 
     def stopped(self, tripwire: Tripwire, failure: Exception | None) -> Outcome:
@@ -503,10 +503,11 @@ class OutputStream:
         if failure is not None:
             return leaving if self._hold == "live" else []
         answer = self._normalizer.answer
-        found = None if self._shared is None else self._shared.facts
-        facts = FrozenDict(found) if found else self._before.facts
+        shared = self._shared
+        facts = FrozenDict(shared.facts) if shared is not None and shared.facts else self._before.facts
         end = Payload(self._before.message_list, facts, FrozenDict(text=answer.text))
-        passed = self._host.passed(end, answer.blocks if self._hold == "live" else ())
+        sent = answer.blocks if self._hold == "live" else ()
+        passed = self._host.passed(end, sent, edited=shared is not None and shared.edited)
         if self._hold == "live" or passed.blocked:
             self.outcome = passed
             return leaving if not passed.blocked else []
