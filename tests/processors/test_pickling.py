@@ -21,7 +21,7 @@ from penstock.processors.guards import PIIDetector, PIIType
 from penstock.processors.text import RegexFilterProcessor, RegexRule
 from penstock.stores import SQLiteStorage
 
-ABSTRACT = {"Guard", "SpanGuard", "ScoreGuard", "Dropper"}
+ABSTRACT = {"Dropper"}
 
 
 class Answer(BaseModel):

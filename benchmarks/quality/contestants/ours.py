@@ -12,9 +12,9 @@ from penstock.detection.spans import Span
 from penstock.engine.values.errors import OptionError
 
 if TYPE_CHECKING:
-    from penstock import LanguageDetector
+    from penstock import LanguageDetector, ModerationProcessor, PromptInjectionDetector
     from penstock.engine.execution.outcome import Outcome
-    from penstock.processors.guards.score_guard import ScoreGuard
+    from penstock.processors.guards.score_search import ScoreSearch
 
 
 def edited(outcome: Outcome, name: Callable[[str], str]) -> list[Span]:
@@ -56,7 +56,7 @@ def personal() -> Personal:
 class Scoring:
     """A guard that scores texts. Its scores are those of its fact or, where it stops the run, of its tripwire."""
 
-    def __init__(self, guard: ScoreGuard[object]) -> None:
+    def __init__(self, guard: ModerationProcessor | PromptInjectionDetector) -> None:
         from penstock import Workflow
 
         self._guard = guard
@@ -66,7 +66,8 @@ class Scoring:
     @property
     def thresholds(self) -> Mapping[str, float]:
         """From which score on it flags a category."""
-        return {name: self._guard.limit(name, judged=False) for name in self._guard.categories}
+        search = cast("ScoreSearch[object]", self._guard.search)
+        return {name: search.limit(name, judged=False) for name in search.categories}
 
     def scores(self, text: str) -> Mapping[str, float]:
         """Return the score of each category."""
@@ -80,14 +81,14 @@ def injection() -> Scoring:
     """Return `PromptInjectionDetector`."""
     from penstock import PromptInjectionDetector
 
-    return Scoring(cast("ScoreGuard[object]", PromptInjectionDetector()))
+    return Scoring(PromptInjectionDetector())
 
 
 def moderation() -> Scoring:
     """Return `ModerationProcessor`, which blocks: a warning for each text would be in the log."""
     from penstock import ModerationProcessor
 
-    return Scoring(cast("ScoreGuard[object]", ModerationProcessor(strategy="block")))
+    return Scoring(ModerationProcessor(strategy="block"))
 
 
 class Language:

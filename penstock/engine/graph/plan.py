@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from penstock.engine.graph.nodes import DEFAULT, Branch, Dag, Parallel, Policy, Sequence, Step, steps_of
 from penstock.engine.processor.processor import Processor, claims_of, is_async
 from penstock.engine.processor.stages import STAGES
-from penstock.engine.text_guards.whole_texts import WholeTexts
+from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.engine.workers import run_in_worker
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ def compile_plan(root: Node, stage_name: str) -> Block | None:
 
 
 def _searches_texts(step: PlanStep) -> bool:
-    return isinstance(step.processor, WholeTexts)
+    return isinstance(step.processor, TextGuard)
 
 
 def serving(root: Sequence, stage: Stage, orders: Orders | None) -> Sequence:

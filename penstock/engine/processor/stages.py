@@ -7,7 +7,7 @@ a stage by name. A new stage needs:
 - a row here, and its name in `StageName`
 - its context in `context`, which is made public in `penstock.engine` and in `penstock`
 - its method in `Run` and in `SyncRun`
-- a hook in `WholeTexts`, if its row says ``guarded``; and its name in `REMOVES_MESSAGES` of the guards, if they may
+- a hook in `TextGuard`, if its row says ``guarded``; and its name in `REMOVES_MESSAGES` of the guards, if they may
   remove messages there
 - a call in the agent
 
@@ -320,7 +320,7 @@ class Stage:
         context: the class of the context that a hook gets.
         processor_list: which processor list of an agent serves the stage.
         phase: which way its text goes: ``input`` to the model, ``output`` from the model. Guards choose by it.
-        guarded: whether guards over text read the stage by default. `WholeTexts` or `TextGuard` then has its hook.
+        guarded: whether guards over text read the stage by default. `TextGuard` then has its hook.
         shows: returns the messages that a hook sees.
         shows_system: whether system messages are among them. Those returned behind others then stay there.
         text: returns the text that the stage is about.

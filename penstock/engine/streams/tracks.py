@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from penstock.engine.processor.stages import WrongReturnError
 from penstock.engine.streams.chunk_texts import PROBE, SNAPSHOT, unread_in, with_texts
 from penstock.engine.streams.decisions import Decided, by_part, shifted
+from penstock.engine.text_guards.scope import PART_KINDS
 from penstock.engine.text_guards.text_guard import LONG_FOR_ASYNC, in_places, scan_or_move, window_of
-from penstock.engine.text_guards.whole_texts import PART_KINDS
 from penstock.engine.text_guards.window import Hit, TextReader, TextWindow, moved
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.chunks import Chunk
@@ -292,13 +292,13 @@ class StreamGuard(NamedTuple):
 
 def guard_lane(placed: StreamGuard) -> Lane:
     """Return the lane of a text guard."""
-    kinds = frozenset(placed.guard.kinds)
+    kinds = frozenset(placed.guard.scope.kinds)
 
     def open_track(subject: Subject) -> Track:
         if subject.texts is None:
             return GuardTrack(placed, subject.kind) if subject.kind in kinds else PassTrack()
         is_read = any(text.kind in kinds for text in subject.texts)
-        if not is_read and not (placed.guard.on_unread != "allow" and unread_in(subject.chunk)):
+        if not is_read and not (placed.guard.scope.on_unread != "allow" and unread_in(subject.chunk)):
             return PassTrack()
         return GuardChunkTrack(placed, subject)
 
@@ -464,7 +464,7 @@ class GuardChunkTrack:
         del final
         texts = self._subject.texts_of(text, borders)
         try:
-            edits = await self._judged([item for item in texts if item.kind in self._guard.kinds])
+            edits = await self._judged([item for item in texts if item.kind in self._guard.scope.kinds])
         except BaseException as error:  # noqa: BLE001 - `broke` sorts it and lets interrupts pass
             self._step.broke(error)
             return Decided((), len(text))
@@ -484,9 +484,10 @@ class GuardChunkTrack:
             WrongReturnError: it edits the digits of a number.
         """
         ctx, chunk_type = self._step.ctx, self._subject.chunk.type
-        if self._guard.on_unread != "allow":
-            kinds = self._guard.unread_kinds
-            self._guard.unread(ctx, [found for found in unread_in(self._subject.chunk) if found.kind in kinds])
+        scope = self._guard.scope
+        if scope.on_unread != "allow":
+            parts = [found for found in unread_in(self._subject.chunk) if found.kind in scope.unread_kinds]
+            scope.unread(ctx, type(self._guard).__name__, parts)
         cuts: PlaceEdits = {}
         if chunk_type == SNAPSHOT:
             made, cuts = await self._so_far(texts)

@@ -1,5 +1,5 @@
 """Text guards: processors that judge texts, in messages, tool calls, results and streams.
 
-`text_guard` holds `TextGuard`, `window` the windows in which it reads texts, and `whole_texts` its base `WholeTexts`,
-which finds the texts of messages and tool values.
+`text_guard` holds `TextGuard`, `components` the two parts that it can be made of, `scope` which texts it reads, and
+`window` the windows in which it reads them. `reporting` tells the record, the log and callbacks what was found.
 """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.values.frozen import EMPTY, freeze
@@ -32,6 +32,15 @@ MOST_LISTED = 100
 """How many findings the metadata of a tripwire list at most; their counts are of all findings."""
 
 F = TypeVar("F", bound="Found")
+
+
+class Flagged(Protocol):
+    """A report about a text, which may be flagged."""
+
+    @property
+    def flagged(self) -> bool:
+        """Whether something was found that counts."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -66,6 +75,12 @@ class GuardReporter:
         except Exception as error:
             trace = None if self.shows_text else error
             log.error("%s: %s raised %s", ctx.step_path, option, type(error).__name__, exc_info=trace)  # noqa: TRY400
+
+    def report(self, ctx: AnyContext, detection: Flagged) -> None:
+        """Call ``on_detection`` with what was found out about a text and, if that flags it, ``on_violation``."""
+        self.call(ctx, "on_detection", detection)
+        if detection.flagged:
+            self.call(ctx, "on_violation", detection)
 
     def warn(self, ctx: AnyContext, names: Iterable[str], what: str = "found") -> None:
         """Flag the names of what was found and passes in the step's record, and log them, each once."""

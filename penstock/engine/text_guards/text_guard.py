@@ -7,31 +7,53 @@ from __future__ import annotations
 
 import inspect
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, TypeAlias
 
-from penstock.engine.processor.processor import CLAIMS, is_async
-from penstock.engine.processor.stages import STAGES, WrongReturnError
-from penstock.engine.tasks import gather, runs_without_loop
-from penstock.engine.text_guards.whole_texts import WholeTexts
+from penstock.engine.processor.payload import TextEdits
+from penstock.engine.processor.processor import CLAIMS, Processor, given_options, is_async, option_parameters
+from penstock.engine.processor.stages import WrongReturnError
+from penstock.engine.tasks import gather, run_without_loop, runs_without_loop
+from penstock.engine.text_guards.components import EDITS, NO_SEARCH, Action, Search
+from penstock.engine.text_guards.reading import (
+    Unread,
+    distinct,
+    holds_unread,
+    message_texts,
+    unread_bodies,
+    value_texts,
+)
+from penstock.engine.text_guards.scope import PHASES, TextScope
 from penstock.engine.text_guards.window import Found, Hit, PartStart, TextReader, TextWindow, moved, span
-from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError, ProcessorError, UsageError
-from penstock.engine.values.frozen import EMPTY
+from penstock.engine.values.frozen import EMPTY, is_mapping
+from penstock.engine.values.texts import TextPlace
 from penstock.engine.workers import LONG, PIECE, checkpoint, run_in_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
-    from penstock.engine.processor.context import AnyContext, OutputStreamContext
+    from penstock.engine.processor.context import (
+        AnyContext,
+        InputContext,
+        InputStepContext,
+        OutputResultContext,
+        OutputStepContext,
+        OutputStreamContext,
+        ToolCallContext,
+        ToolResultContext,
+    )
     from penstock.engine.processor.processor import AnyProcessor, ErrorPolicy, ProcessorRole
     from penstock.engine.text_guards.reading import Text
     from penstock.engine.text_guards.window import Scanned
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value
+    from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message
-    from penstock.engine.values.texts import TextPlace
+
+Changes: TypeAlias = "Value"
+"""What the methods of stages return: None, a changed list, or edits; awaitable if the guard is async."""
 
 MAX_HOLD = 4096
 """Characters of a stream that a guard may hold back by default; a guard that needs more has failed.
@@ -46,11 +68,14 @@ _MANY = 100  # texts and findings in them that one step of the event loop may ac
 _FOUND_TO = "penstock.found_to"  # a note in a window: where the last decided finding ended; no finding goes across that
 
 
-class TextGuard(WholeTexts):
+class TextGuard(Processor):
     """Base class of guards that search text, whole or streamed, and redact what they find or stop the run.
 
     Write `find`, which returns edits or aborts. Set ``reach``, or write `hold`, so that a stream holds back enough
     text. The text that leaves a stream is then the same as for the whole text, however the stream is cut into chunks.
+
+    Or set ``search`` and ``action`` in the constructor: components that find something, and that act on it. The
+    methods of the same names then call them.
 
     Attributes:
         reach: the largest length of a finding in characters, plus the characters after it that `find` looks at. None:
@@ -62,34 +87,36 @@ class TextGuard(WholeTexts):
             does not limit whole texts, nor the arguments of a tool call, which are judged once they are complete.
         read_parts_separately: whether neighbouring text parts of a message are searched separately as well as together;
             if not, only together. Set it to False if `find` asks a model, so that it asks once.
+        scope: which texts it reads; set it in the constructor with `read_only`.
+        search: the component that finds something; if there is none, `find` or `scan` is written.
+        action: the component that acts on findings; by default they are edits, and are made.
     """
 
     claim_names = (*CLAIMS, "reach", "lookback", "min_hold", "max_hold", "read_parts_separately")
     role: ProcessorRole = "guard"
     on_error: ErrorPolicy = "block"
-    on_unread: str = "block"
+    stages: Iterable[str] | None = PHASES["all"]
+    offloadable = True
     reach: int | None = None
     lookback: int = 64
     min_hold: int = 0
     max_hold: int = MAX_HOLD
     read_parts_separately: bool = True
 
-    searching: ClassVar[tuple[str, ...]] = ("find", "hold", "scan", "judged")
-    glancing: ClassVar[tuple[str, ...]] = ("quiet",)
-    glances: ClassVar[bool] = False
+    scope: TextScope = TextScope()
+    search: Search = NO_SEARCH
+    action: Action = EDITS
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         """Note whether its `find` or `scan` is async.
 
-        A class that writes one of the methods that are ``searching``, and none of those that are ``glancing``, does not
-        inherit `quiet`, which knows another search; nor does one that has such a method from a mixin. ``glances`` tells
-        whether there is one.
+        A class that writes a search of its own, and no `quiet`, does not inherit one, which knows another search; nor
+        does one that has such a method from a mixin.
         """
         super().__init_subclass__(**kwargs)
         cls.awaits = is_async(cls.find) or is_async(cls.scan)
         if _searches_otherwise(cls):
-            cls.quiet = TextGuard.quiet  # type: ignore[method-assign] # it is one of a class that is being made
-        cls.glances = cls.quiet is not TextGuard.quiet
+            cls.quiet = _looks_at_all  # type: ignore[assignment] # it is one of a class that is being made
         if "edits" not in cls.__dict__ and cls.edits is None:
             cls.edits = "spans"
 
@@ -108,7 +135,8 @@ class TextGuard(WholeTexts):
             unsaid = option == "reach" and value is None
             if not unsaid and (isinstance(value, bool) or not isinstance(value, int) or value < least):
                 raise OptionError(name, option, value, f"a number of characters, at least {least}")
-        by_reach = type(self).scan is TextGuard.scan and type(self).hold is TextGuard.hold
+        found_by_find = self.search is NO_SEARCH and type(self).scan is TextGuard.scan
+        by_reach = found_by_find and type(self).hold is TextGuard.hold
         for option, needed in (("min_hold", self.min_hold), ("reach", (self.reach or 1) - 1 if by_reach else 0)):
             if needed > self.max_hold:
                 raise OptionError(
@@ -118,7 +146,7 @@ class TextGuard(WholeTexts):
                     f"smaller: a stream would hold {needed} characters, and max_hold allows {self.max_hold}; "
                     f"lower it, or declare max_hold = {needed} or more",
                 )
-        if type(self).scan is not TextGuard.scan:
+        if not found_by_find or type(self).judged is not TextGuard.judged:
             return
         if type(self).find is TextGuard.find:
             raise ProcessorError(self.id, "it has no search; write find(self, text, ctx, *, final)")
@@ -160,18 +188,17 @@ class TextGuard(WholeTexts):
             notes: the guard's own data about this text; do not change it. Empty if `scan` has left nothing there.
             final: whether the text ends here. The position is then the end of the text.
         """
-        del text, start, notes, final
-        return None
+        return self.search.quiet(text, start, notes, final=final)
 
-    def scan(
-        self, window: TextWindow, ctx: AnyContext
-    ) -> tuple[Sequence[Found], int] | Awaitable[tuple[Sequence[Found], int]]:
+    def scan(self, window: TextWindow, ctx: AnyContext) -> Scanned | Awaitable[Scanned]:
         """Return the findings in a window, and the position from which text must be held back.
 
         The default calls `find` and `hold`. Override it if one search gives both. Findings begin at ``window.start``
         or later and are sorted. Those that end before the position are final. Do not keep a window in which nothing was
         found: the next look at the text may use it again.
         """
+        if self.search is not NO_SEARCH:
+            return self.search.scan(window, ctx)
         if self.awaits:
             return self._searched(window, ctx)
         found: Iterable[Found] | None = self.find(window.text, ctx, final=window.final)
@@ -183,7 +210,7 @@ class TextGuard(WholeTexts):
             ordered = self._ordered(self.find(window.text[cut:], ctx, final=window.final), cut)
         return self._undecided(ordered, window, cut)
 
-    async def _searched(self, window: TextWindow, ctx: AnyContext) -> tuple[Sequence[Found], int]:
+    async def _searched(self, window: TextWindow, ctx: AnyContext) -> Scanned:
         """Do the same, with a `find` that is async."""
         found = self._ordered(await self.find(window.text, ctx, final=window.final))
         cut = _behind_decided(found, window)
@@ -206,7 +233,7 @@ class TextGuard(WholeTexts):
             )
         return ordered
 
-    def _undecided(self, found: list[Found], window: TextWindow, cut: int) -> tuple[Sequence[Found], int]:
+    def _undecided(self, found: list[Found], window: TextWindow, cut: int) -> Scanned:
         """Return the findings in the undecided text, and the position from which text must be held back."""
         known = [item for item in found if item.start >= window.start]
         if window.final:
@@ -222,8 +249,59 @@ class TextGuard(WholeTexts):
 
         It is called once for each final finding: report, count and abort here.
         """
-        del ctx
-        return [edit_ops.unite_overlaps(cast("Sequence[Edit]", hit.found)) for hit in hits]
+        return self.action.act(hits, ctx)
+
+    def changed(self, ctx: AnyContext, edits: Mapping[TextPlace, Edits]) -> MessageList | None:
+        """Return the conversation with the edits applied; None if nothing changes. A subclass may change more.
+
+        Called once in each stage that has messages, after all their texts are judged.
+        """
+        return self.action.changed(ctx, edits)
+
+    def joined_only(self, found: Found) -> bool:
+        """Return whether such a finding is searched for only in neighbouring text parts as one; by default False.
+
+        It then counts wherever it stands. Other findings in the joined text count if they stand in several parts: those
+        in a single part are found where that part is searched separately (`TextWindow.separate`).
+        """
+        return self.search.joined_only(found)
+
+    def option(self, name: str) -> object:
+        """Return an option as it was given, also one that chooses the texts."""
+        return vars(self)[name] if name in vars(self) else getattr(self.scope, name, None)
+
+    def __repr__(self) -> str:
+        """Show the class, and the options that differ from their defaults, the id first."""
+        given = given_options(self)
+        if "id" in option_parameters(self) and "id" in given:
+            given = {"id": given.pop("id"), **given}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+
+    # Stages
+
+    def process_input(self, ctx: InputContext) -> Changes:
+        """Judge the messages of the caller."""
+        return self._guard_messages(ctx, ctx.messages)
+
+    def process_input_step(self, ctx: InputStepContext) -> Changes:
+        """Judge the whole conversation before each model call (with ``history=True``)."""
+        return self._guard_messages(ctx, ctx.messages)
+
+    def process_output_step(self, ctx: OutputStepContext) -> Changes:
+        """Judge the model's answers, tool calls included, before the tools run."""
+        return self._guard_messages(ctx, ctx.message_list.response)
+
+    def process_output_result(self, ctx: OutputResultContext) -> Changes:
+        """Judge all answers of the model in this run."""
+        return self._guard_messages(ctx, ctx.messages)
+
+    def process_tool_call(self, ctx: ToolCallContext) -> Changes:
+        """Judge a tool's arguments, keys included."""
+        return self._guard_value(ctx, ctx.arguments, "arguments")
+
+    def process_tool_result(self, ctx: ToolResultContext) -> Changes:
+        """Judge a tool's result, keys included."""
+        return self._guard_value(ctx, ctx.result, "result")
 
     def process_output_stream(self, chunk: Chunk, ctx: OutputStreamContext) -> None:
         """Raise an error: one chunk alone cannot be judged, so the engine calls `find` and `hold` itself."""
@@ -232,13 +310,76 @@ class TextGuard(WholeTexts):
             f"{self.id}: process_output_stream of a TextGuard cannot be called directly; run the guard in a workflow"
         )
 
+    def _guard_messages(self, ctx: AnyContext, messages: Sequence[Message]) -> Changes:
+        scope = self.scope
+        asked = messages[-1:] if scope.last_message_only else messages
+        unchanged = _unchanged(ctx)
+        fresh: list[Message] = []
+        unread: list[Unread] = []
+        texts: list[Text] = []
+        for message in (*asked, *scope.system_messages(ctx)):
+            if unchanged.get(message.id) is not message:
+                fresh.append(message)
+                texts += message_texts(message, scope.kinds)
+                if scope.on_unread != "allow":
+                    unread += unread_bodies(message, scope.unread_kinds)
+        scope.unread(ctx, type(self).__name__, unread)
+
+        def finish(edits: Mapping[TextPlace, Edits]) -> Changes:
+            touched = {place.message_id for place in edits} if edits else ()
+            for message in fresh:
+                if message.id not in touched:
+                    unchanged[message.id] = message
+            return self.changed(ctx, edits)
+
+        return self._judge(ctx, distinct(texts) if len(texts) > 1 else texts, finish)
+
+    def _judge(
+        self, ctx: AnyContext, texts: list[Text], finish: Callable[[Mapping[TextPlace, Edits]], Changes]
+    ) -> Changes:
+        """Judge texts, and return what ``finish`` makes of the edits; awaitable if the processor is async."""
+        if self.awaits:
+            return self._judge_async(ctx, texts, finish)
+        if not texts or self._is_quiet(texts):
+            return finish(_NO_EDITS)
+        return finish(self._possible(ctx, texts, run_without_loop(self.judged(ctx, texts), self.id)))
+
+    async def _judge_async(
+        self, ctx: AnyContext, texts: list[Text], finish: Callable[[Mapping[TextPlace, Edits]], Changes]
+    ) -> Changes:
+        if not texts or self._is_quiet(texts):
+            return finish(_NO_EDITS)
+        return finish(self._possible(ctx, texts, await self.judged(ctx, texts)))
+
+    def _possible(
+        self, ctx: AnyContext, texts: Iterable[Text], edits: Mapping[TextPlace, Edits]
+    ) -> Mapping[TextPlace, Edits]:
+        """Return the edits without those of fixed texts, which cannot be made: a guard stops the run for them.
+
+        All edits stay where their messages are removed.
+        """
+        if not edits or self.action.removes(ctx):
+            return edits
+        fixed = dict.fromkeys(text.place for text in texts if text.fixed and edits.get(text.place))
+        if fixed and self.role == "guard":
+            fields = ", ".join(dict.fromkeys(str(place.path[0]) for place in fixed))
+            ctx.abort(f"it would edit what can only be read: an id, an address, metadata or a number ({fields})")
+        return {place: made for place, made in edits.items() if place not in fixed} if fixed else edits
+
+    def _guard_value(self, ctx: AnyContext, value: Value, field: str) -> Changes:
+        scope = self.scope
+        if scope.on_unread != "allow" and "tool" in scope.unread_kinds and holds_unread(value):
+            scope.unread(ctx, type(self).__name__, [Unread("", 0, "tool")])
+        texts = list(value_texts(value, (field,), TextPlace("", 0)))
+        return self._judge(ctx, texts, _value_edits)
+
     async def judged(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
         """Return the edits to whole texts, by place. Neighbouring text parts are also searched together.
 
         If `find` or `scan` is async, the texts are judged concurrently.
         """
         search = self._in_run if len(texts) > 1 else self._searched_run  # a glance at a lone one came before
-        runs = self.runs(texts, ctx)
+        runs = self.search.runs(texts, ctx)
         found: list[Sequence[Found]] = []
         if self.awaits:
             found = await gather([partial(search, ctx, run) for run in runs])
@@ -257,28 +398,18 @@ class TextGuard(WholeTexts):
         return in_places(hits, list(self.act(hits, ctx)))
 
     @property
-    def in_pieces(self) -> bool:
+    def _in_pieces(self) -> bool:
         """Whether a long whole text is searched piece by piece, as a stream is. If not, it is searched at once."""
-        return self.reach is not None or type(self).hold is not TextGuard.hold or type(self).scan is not TextGuard.scan
-
-    def runs(self, texts: Iterable[Text], ctx: AnyContext) -> list[list[Text]]:
-        """Return the texts in groups that are searched as one text.
-
-        On the way to the model these are the text parts of a message between two pictures, sounds or files: anything
-        else between them may not be sent, or may be sent elsewhere, so that they are neighbours there. So are the text
-        blocks of one list in a value, such as a tool's result. In answers they are neighbouring text parts, as in a
-        stream: a subclass that groups more texts of an answer would judge the stream and the whole answer differently.
-        Each other text is a group of its own.
-        """
-        return list(neighbours(texts)) if STAGES[ctx.stage].phase == "output" else by_message(texts, ctx)
+        by_find = self.search is NO_SEARCH and type(self).scan is TextGuard.scan
+        return not by_find or self.reach is not None or type(self).hold is not TextGuard.hold
 
     async def _in_run(self, ctx: AnyContext, run: Sequence[Text]) -> Sequence[Found]:
         """Return what is found in texts that are read as one, in order."""
-        return () if self.is_quiet(run) else await self._searched_run(ctx, run)
+        return () if self._is_quiet(run) else await self._searched_run(ctx, run)
 
-    def is_quiet(self, texts: Sequence[Text]) -> bool:
+    def _is_quiet(self, texts: Sequence[Text]) -> bool:
         """Return whether there is one text, which is read alone, and a glance shows that nothing is found in it."""
-        if not self.glances or len(texts) > 1:
+        if len(texts) > 1:
             return False
         text = texts[0]
         return len(text.text) <= PIECE and not text.key and self.quiet(text.text, 0, EMPTY, final=True) is not None
@@ -290,7 +421,7 @@ class TextGuard(WholeTexts):
         """
         first = run[0]
         size = sum(len(text.text) for text in run)
-        if (len(run) == 1 or not self.read_parts_separately) and (size <= PIECE or not self.in_pieces):
+        if (len(run) == 1 or not self.read_parts_separately) and (size <= PIECE or not self._in_pieces):
             result = scan_or_move(self, self.scan, window_of(run), ctx)
             scanned = result if isinstance(result, tuple) else await result
             return sorted(scanned[0], key=span)
@@ -305,31 +436,23 @@ class TextGuard(WholeTexts):
             reader.add(text.text)
         return reader.take(await reader.read(final=True), final=True)
 
-    def overrides(self, within: Found, across: Found) -> bool:
-        """Return whether a finding within a part replaces one across parts that it overlaps; by default True.
 
-        If False, `act` gets both.
-        """
-        del within, across
-        return True
+def _looks_at_all(guard: TextGuard, text: str, start: int, notes: Mapping[str, Value], *, final: bool) -> int | None:
+    """Return None: nothing is known of a text before it is searched."""
+    del guard, text, start, notes, final
+    return None
 
-    def joined_only(self, found: Found) -> bool:
-        """Return whether such a finding is searched for only in neighbouring text parts as one; by default False.
 
-        It then counts wherever it stands. Other findings in the joined text count if they stand in several parts: those
-        in a single part are found where that part is searched separately (`TextWindow.separate`).
-        """
-        del found
-        return False
+_SEARCHING = ("find", "hold", "scan", "judged")
 
 
 def _searches_otherwise(guard: type[TextGuard]) -> bool:
     """Return whether a class has its search from before the class that its `quiet` is from."""
     for base in guard.__mro__:
         own = vars(base).keys()
-        if not own.isdisjoint(guard.glancing):
+        if "quiet" in own:
             return False
-        if not own.isdisjoint(guard.searching):
+        if not own.isdisjoint(_SEARCHING):
             return True
     return False
 
@@ -374,73 +497,6 @@ def window_of(run: Sequence[Text]) -> TextWindow:
     return TextWindow(joined, kind=first.kind, fixed=any(text.fixed for text in run), parts=tuple(parts))
 
 
-def neighbours(texts: Iterable[Text]) -> Iterator[list[Text]]:
-    """Yield the text parts that follow one another in a message as one list; each other text in a list of its own."""
-    run: list[Text] = []
-    for text in texts:
-        last = run[-1] if run else None
-        if last is not None and not (
-            last.kind == text.kind == "text"
-            and not (last.fixed or text.fixed)
-            and (last.place.message_id, last.place.part + 1) == (text.place.message_id, text.place.part)
-        ):
-            yield run
-            run = []
-        run.append(text)
-    if run:
-        yield run
-
-
-_IN_PLACE = frozenset({"image", "audio", "file"})
-"""The kinds of parts that formats send where they stand."""
-
-
-def by_message(texts: Iterable[Text], ctx: AnyContext | None = None) -> list[list[Text]]:
-    """Return the texts that a model reads as one as one list, where the first one stands; each other text in its own.
-
-    These are the text parts of a message, and the text blocks of one list in a value. With a context, a picture, a
-    sound or a file between two parts divides them.
-    """
-    listed = list(texts)
-    blocks = {text.place._replace(path=text.place.path[:-1]) for text in listed if _says_block(text)}
-    runs: list[list[Text]] = []
-    said: dict[TextPlace | str, list[Text]] = {}
-    messages: dict[str, Message] = {}
-    for text in listed:
-        key = _group_of(text, blocks)
-        run = None if key is None else said.get(key)
-        if run is not None and ctx is not None and run[-1].place.part + 1 < text.place.part:
-            messages = messages or {entry.message.id: entry.message for entry in ctx.message_list.entries}
-            between = messages[text.place.message_id].parts[run[-1].place.part + 1 : text.place.part]
-            if any(part.type in _IN_PLACE for part in between):
-                run = None
-        if run is None:
-            runs.append([text])
-            if key is not None:
-                said[key] = runs[-1]
-        else:
-            run.append(text)
-    return runs
-
-
-def _says_block(text: Text) -> bool:
-    """Return whether a text says that it stands in a text block: ``{"type": "text", "text": …}`` in a list."""
-    path = text.place.path
-    return text.text == "text" and path[-1] == "type" and len(path) > 1 and isinstance(path[-2], int)
-
-
-def _group_of(text: Text, blocks: Collection[TextPlace]) -> TextPlace | str | None:
-    """Return what the texts that are read as one with this one have in common; None if it is read alone."""
-    place = text.place
-    if text.fixed:
-        return None
-    if text.kind == "text":
-        return place.message_id
-    if place.path[-1] == "text" and place._replace(path=place.path[:-1]) in blocks:
-        return place._replace(path=place.path[:-2])  # the list
-    return None
-
-
 def in_places(hits: Sequence[Hit], acted: Sequence[Iterable[Edit]]) -> dict[TextPlace, Edits]:
     """Return edits by place. An edit across several places puts its text into the first, and deletes in the others."""
     edits: dict[TextPlace, list[Edit]] = {}
@@ -460,3 +516,20 @@ def text_guard_of(processor: AnyProcessor) -> TextGuard | None:
     if isinstance(processor, TextGuard) and type(processor).process_output_stream is TextGuard.process_output_stream:
         return processor
     return None
+
+
+def _value_edits(edits: Mapping[TextPlace, Edits]) -> Changes:
+    return TextEdits({place.path: made for place, made in edits.items()}) if edits else None
+
+
+_NO_EDITS: Mapping[TextPlace, Edits] = {}
+_UNCHANGED = "penstock.settled"
+
+
+def _unchanged(ctx: AnyContext) -> dict[str, Message]:
+    """Return the messages that were judged and need no edit, by id; none if the state is not a mapping."""
+    state: Value = ctx.state
+    if not is_mapping(state):
+        return {}
+    found: dict[str, Message] = state.setdefault(_UNCHANGED, {})
+    return found

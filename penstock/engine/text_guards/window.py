@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, cast
 
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.frozen import Value
@@ -265,20 +265,28 @@ class _Moving:
             self.begins = False
 
 
+class Overrides(Protocol):
+    """What decides about findings that overlap; `Search` describes it."""
+
+    def overrides(self, within: Found, across: Found) -> bool:
+        """Tell whether a finding within a part replaces one across parts."""
+        ...
+
+
 class Reads(Protocol):
     """What a reader needs to know of a guard; `TextGuard` describes it."""
 
-    glances: ClassVar[bool]
     lookback: int
     max_hold: int
     read_parts_separately: bool
 
-    def quiet(self, text: str, start: int, notes: Mapping[str, Value], *, final: bool) -> int | None:
-        """Return the position from which text must be held back, if a glance shows that nothing was found."""
+    @property
+    def search(self) -> Overrides:
+        """What finds something."""
         ...
 
-    def overrides(self, within: Found, across: Found) -> bool:
-        """Tell whether a finding within a part replaces one across parts."""
+    def quiet(self, text: str, start: int, notes: Mapping[str, Value], *, final: bool) -> int | None:
+        """Return the position from which text must be held back, if a glance shows that nothing was found."""
         ...
 
     def joined_only(self, found: Found) -> bool:
@@ -332,7 +340,7 @@ class TextReader:
         self._scan = scan
         self._kind = kind
         self._key = key
-        self._glances = guard.glances and not key  # what a key says is not seen at a glance
+        self._glances = not key  # what a key says is not seen at a glance
         self._fixed = fixed
         self._fed = 0
         self._own = _Moving()
@@ -466,4 +474,4 @@ class TextReader:
         taken = [found for found in self._found if found.start < until or final]
         if taken:
             self._found = [found for found in self._found if found.start >= until and not final]
-        return resolve_overlaps(taken, self._borders, self._guard.overrides)
+        return resolve_overlaps(taken, self._borders, self._guard.search.overrides)

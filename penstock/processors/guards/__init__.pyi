@@ -3,17 +3,20 @@ from penstock.processors.guards.classifier import (
     ClassifierProcessor as ClassifierProcessor,
     Question as Question,
 )
-from penstock.processors.guards.injection_verdict import InjectionVerdict as InjectionVerdict
-from penstock.processors.guards.judged_guard import Detection as Detection
+from penstock.processors.guards.detection import Detection as Detection
 from penstock.processors.guards.language_detector import (
     ANSWER_LANGUAGE as ANSWER_LANGUAGE,
     LANGUAGE as LANGUAGE,
     LanguageDetector as LanguageDetector,
 )
-from penstock.processors.guards.leak_verdict import LeakVerdict as LeakVerdict
 from penstock.processors.guards.moderation import ModerationProcessor as ModerationProcessor
-from penstock.processors.guards.moderation_verdict import ModerationVerdict as ModerationVerdict
-from penstock.processors.guards.pii_detector import PIIDetector as PIIDetector, PIIType as PIIType
+from penstock.processors.guards.pii_detector import PIIDetector as PIIDetector
+from penstock.processors.guards.pii_search import PIIType as PIIType
 from penstock.processors.guards.prompt_injection import PromptInjectionDetector as PromptInjectionDetector
 from penstock.processors.guards.restore import VAULT as VAULT, Restore as Restore, Vault as Vault
 from penstock.processors.guards.system_prompt_scrubber import SystemPromptScrubber as SystemPromptScrubber
+from penstock.processors.guards.verdicts import (
+    InjectionVerdict as InjectionVerdict,
+    LeakVerdict as LeakVerdict,
+    ModerationVerdict as ModerationVerdict,
+)

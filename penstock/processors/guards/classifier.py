@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import (
     TYPE_CHECKING,
@@ -30,8 +30,11 @@ from penstock.detection.windows import Windows, unfinished
 from penstock.engine.processor.processor import is_async
 from penstock.engine.processor.stages import STAGES, WrongReturnError
 from penstock.engine.tasks import gather
+from penstock.engine.text_guards.components import Search
+from penstock.engine.text_guards.grouping import by_message
+from penstock.engine.text_guards.option_checks import check_count
 from penstock.engine.text_guards.reporting import cannot_edit, field_of
-from penstock.engine.text_guards.text_guard import by_message, in_places, window_of
+from penstock.engine.text_guards.text_guard import TextGuard, in_places, window_of
 from penstock.engine.text_guards.window import Hit
 from penstock.engine.values import protocols as ports
 from penstock.engine.values.edits import Edit
@@ -39,15 +42,11 @@ from penstock.engine.values.errors import OptionError
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import EMPTY, freeze, is_mapping
 from penstock.models.judges.scores import Score
+from penstock.processors.guards.detection import Detection
 from penstock.processors.guards.detector_options import use_score_detector
-from penstock.processors.guards.judged_guard import (
-    REMOVES_MESSAGES,
-    Detection,
-    Guard,
-    check_count,
-    require_complete,
-    split_fixed,
-)
+from penstock.processors.guards.guard_options import set_up
+from penstock.processors.guards.judged_action import JudgedAction
+from penstock.processors.guards.judging import require_complete, split_fixed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -57,10 +56,9 @@ if TYPE_CHECKING:
     from penstock.engine.text_guards.window import Found, TextWindow
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value, Values
-    from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.protocols import JudgeSource, Model, ScoreDetector
     from penstock.engine.values.texts import TextPlace
-    from penstock.processors.guards.judged_guard import GuardOptions
+    from penstock.processors.guards.guard_options import GuardOptions, GuardSetup
 
 
 QuestionKind = Literal["boolean", "choice", "score", "shares"]
@@ -201,10 +199,14 @@ _QUESTION = (
     "Answer questions about the content. Each field of the answer is a question; its description says which, and its"
     " type what answers there are. Judge by the content alone; of what it does not say, assume nothing."
 )
+INPUT_WINDOWS = Windows(least=200_000, most=200_000)
+"""How texts that go to the model are cut: hardly ever."""
+OUTPUT_WINDOWS = Windows(least=40, most=600)
+"""How texts of the model are cut."""
 _UNUSED = ("embedded", "judge_failure")  # options of guards that have a detector of their own
 
 
-class _WindowAnswers(NamedTuple):
+class WindowAnswers(NamedTuple):
     """The answers about a window, and whether the window was filtered out."""
 
     start: int
@@ -213,7 +215,183 @@ class _WindowAnswers(NamedTuple):
     filtered: bool = False
 
 
-class ClassifierProcessor(Guard[A], Generic[A]):
+class AnswerSearch(Search, Generic[A]):
+    """Asks about each window of a text.
+
+    Attributes:
+        setup: the options of the guard.
+        output_windows: how to cut texts of the model.
+        answers: the fact with the answers about the last text.
+    """
+
+    def __init__(
+        self,
+        setup: GuardSetup[A, Mapping[str, float]],
+        classifier: Classifier[A] | None,
+        on_result: Callable[[A, Classification[A]], object],
+        output_windows: Windows,
+        most_shown: int | None,
+        *,
+        awaits: bool,
+    ) -> None:
+        self.setup = setup
+        self.output_windows = output_windows
+        self.answers: Key[A] = Key(setup.fact)
+        self._classifier, self._on_result = classifier, on_result
+        self._most_shown = most_shown
+        self._awaits = awaits
+        self._calls, self._judge = setup.detector.calls, setup.judge
+
+    def runs(self, texts: Iterable[Text], ctx: AnyContext) -> list[list[Text]]:
+        """Return the texts that are read as one: on the way to the model, all text parts of a message."""
+        listed = [*texts]
+        free, fixed = split_fixed(listed)
+        fixed += [[text] for text in listed if text.fixed and text.text.isdigit()]
+        return [*(super().runs(free, ctx) if _phase(ctx) == "output" else by_message(free)), *fixed]
+
+    def quiet(self, text: str, start: int, notes: Mapping[str, Value], *, final: bool) -> int | None:
+        """Return where the window begins that waits for its end; None if there is a window to read."""
+        del notes
+        return unfinished(text, start, (self.output_windows, INPUT_WINDOWS), final=final)
+
+    def scan(
+        self, window: TextWindow, ctx: AnyContext
+    ) -> tuple[Sequence[WindowAnswers], int] | Awaitable[tuple[Sequence[WindowAnswers], int]]:
+        """Return the answers about each window that has ended, and where the next one begins."""
+        windows = INPUT_WINDOWS if _phase(ctx) == "input" else self.output_windows
+        cuts = windows.cuts(window.text, window.start, final=window.final)
+        places = [
+            (low, high) for low, high in itertools.pairwise([window.start, *cuts]) if window.text[low:high].strip()
+        ]
+        hold = cuts[-1] if cuts else window.start
+        views = [_view(window, max(low - windows.overlap, 0), high)[: self._most_shown] for low, high in places]
+        if self._awaits:
+            return self._waited(window, places, views, hold, ctx)
+        asked = [WindowAnswers(*place, self._own(view, ctx)) for place, view in zip(places, views, strict=True)]
+        asked = [one for one in asked if one.answers is not _NONE]
+        if STAGES[ctx.stage].streams:
+            asked = [self._decided(window, one, ctx) for one in asked]
+        return asked, hold
+
+    async def _waited(
+        self, window: TextWindow, places: Sequence[tuple[int, int]], views: Sequence[str], hold: int, ctx: AnyContext
+    ) -> tuple[Sequence[WindowAnswers], int]:
+        answers = await gather([partial(self._answers, view, ctx) for view in views])
+        asked = [
+            WindowAnswers(*place, answer) for place, answer in zip(places, answers, strict=True) if answer is not _NONE
+        ]
+        if STAGES[ctx.stage].streams:
+            asked = [await self.decide(window, one, ctx) for one in asked]
+        return asked, hold
+
+    async def _answers(self, text: str, ctx: AnyContext) -> Value:
+        """Return the answers about a text; `_NONE` if there are none and the text may pass."""
+        known = _left(ctx)
+        if text in known:
+            return known[text]
+        try:
+            return _kept(ctx, text, await self._asked(text, ctx))
+        except Exception as error:  # noqa: BLE001 - the policy decides about this text, and about no other
+            ctx.let_pass(error)
+            return _NONE
+
+    async def _asked(self, text: str, ctx: AnyContext) -> Value:
+        """Return the answers about a text.
+
+        Raises:
+            DetectorError: the detector failed.
+            JudgeError: the model gave none, or not all.
+        """
+        if self._calls is not None:
+            scores: Value = freeze((await self._calls.ask([text]))[0])
+            return scores
+        if self._judge is None:
+            answers: Value = cast("Callable[[str], Value]", self._classifier)(text)
+            return await answers if inspect.isawaitable(answers) else answers
+        judged = await self._judge.ask(text, ctx=ctx)
+        require_complete(judged, flagged=False, model=judged.model)
+        verdict: Value = judged.verdict
+        return (
+            plain_answers(verdict)
+            if isinstance(self._classifier, Mapping) and isinstance(verdict, BaseModel)
+            else verdict
+        )
+
+    def _own(self, text: str, ctx: AnyContext) -> Value:
+        known = _left(ctx)
+        if text in known:
+            return known[text]
+        try:
+            return _kept(ctx, text, _at_once("classifier", cast("Callable[[str], Value]", self._classifier)(text)))
+        except Exception as error:  # noqa: BLE001 - as above
+            ctx.let_pass(error)
+            return _NONE
+
+    async def decide(self, window: TextWindow, asked: WindowAnswers, ctx: AnyContext) -> WindowAnswers:
+        """Return the answers with the decision of ``on_result``, which is awaited if it is async."""
+        if not self._awaits:
+            return self._decided(window, asked, ctx)
+        classification = self._classification(window, asked, ctx)
+        try:
+            answer: Value = self._on_result(asked.answers, classification)
+            if inspect.isawaitable(answer):
+                await answer
+        except Exception as error:  # noqa: BLE001 - as above
+            ctx.let_pass(error)
+        return asked._replace(filtered=classification.filtered)
+
+    def _decided(self, window: TextWindow, asked: WindowAnswers, ctx: AnyContext) -> WindowAnswers:
+        classification = self._classification(window, asked, ctx)
+        try:
+            _at_once("on_result", self._on_result(asked.answers, classification))
+        except Exception as error:  # noqa: BLE001 - as above
+            ctx.let_pass(error)
+        return asked._replace(filtered=classification.filtered)
+
+    def _classification(self, window: TextWindow, asked: WindowAnswers, ctx: AnyContext) -> Classification[A]:
+        ctx.put(self.answers, asked.answers)
+        place, _ = window.locate(asked.start)
+        return Classification(_phase(ctx), asked.answers, _view(window, asked.start, asked.end), place.message_id, ctx)
+
+
+class AnswerAction(JudgedAction):
+    """Removes what ``on_result`` has filtered out."""
+
+    def __init__(self, setup: GuardSetup[A, Mapping[str, float]], model: object) -> None:
+        super().__init__(setup)
+        self._model = str(getattr(model, "name", ""))
+
+    def act(self, hits: Sequence[Hit], ctx: AnyContext) -> Sequence[Iterable[Edit]]:
+        """Return the edits that remove what was filtered; stop the run where a text cannot be edited."""
+        made: list[list[Edit]] = []
+        for hit in hits:
+            asked = cast("Sequence[WindowAnswers]", hit.found)
+            for one in asked:
+                self.reporter.report(ctx, self._detection(ctx, hit.window, one))
+            filtered = [one for one in asked if one.filtered]
+            if filtered and hit.window.fixed and not self.removes(ctx):
+                self.reporter.stop(ctx, f"{cannot_edit([hit.window])}it was to be filtered out", {})
+            made.append([Edit(one.start, one.end, "", "redact") for one in filtered])
+        return made
+
+    def _detection(self, ctx: AnyContext, window: TextWindow, asked: WindowAnswers) -> Detection:
+        place, _ = window.locate(asked.start)
+        done = "filter" if asked.filtered else "none"
+        text = window.text[asked.start : asked.end] if self.reporter.shows_text else None
+        return Detection(
+            self.guard_id,
+            ctx.stage,
+            place.message_id,
+            place.part,
+            field_of(place),
+            asked.filtered,
+            done,
+            judge=self._model,
+            text=text,
+        )
+
+
+class ClassifierProcessor(TextGuard, Generic[A]):
     """Asks questions about texts, and calls ``on_result`` with the answers, which may abort the run or remove the text.
 
     In input, each message is one text, however long. Text of the model is read in windows that end with a sentence, in
@@ -239,10 +417,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
     """
 
     id = "classifier"
-    strategies = ("decide",)
     read_parts_separately = False
-    input_windows = Windows(least=200_000, most=200_000)
-    output_windows: Windows = Windows(least=40, most=600)
 
     def __init__(
         self,
@@ -257,7 +432,7 @@ class ClassifierProcessor(Guard[A], Generic[A]):
     ) -> None:
         name = type(self).__name__
         self.classifier = classifier
-        self.calls = use_score_detector(self, detector, "max", embedded=False)
+        chosen = use_score_detector(self, detector, "max", embedded=False)
         self.chunk_window = check_count(name, "chunk_window", chunk_window, "an int, 0 or more")
         self.max_input_length = (
             None
@@ -270,136 +445,34 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         for option, unused in options.items():
             if option in _UNUSED:
                 raise OptionError(name, option, unused, "omitted: a classifier has no embedded detector")
-        self._set_up(name, model, options)
+        judge, verdict = _asked(name, classifier, model, detector=chosen.calls is not None)
+        setup: GuardSetup[A, Mapping[str, float]] = set_up(
+            self,
+            judge,
+            "decide",
+            ("decide",),
+            lambda: cast("type[A]", verdict),
+            _QUESTION,
+            options,
+            detector=chosen,
+            fact=("answers",),
+        )
         self.model = model
-        if chunk_window:
-            overlap = chunk_window * self.output_windows.most
-            self.output_windows = Windows(self.output_windows.least, self.output_windows.most, overlap)
-        self.lookback = self.output_windows.overlap
-        waits = self.judge is not None or is_async(classifier) or is_async(on_result)
-        self.awaits = waits or self.awaits_detector
-        self.needs_loop = waits or self.detector_needs_loop
-        self.answers: Key[A] = Key(self.fact_name("answers"))
+        waits = setup.judge is not None or is_async(classifier) or is_async(on_result)
+        self.awaits, self.needs_loop = self.awaits or waits, self.needs_loop or waits
+        windows = replace(OUTPUT_WINDOWS, overlap=chunk_window * OUTPUT_WINDOWS.most)
+        self.lookback = windows.overlap
+        search = AnswerSearch(setup, classifier, on_result, windows, self.max_input_length, awaits=self.awaits)
+        self.search, self.action, self.answers = search, AnswerAction(setup, model), search.answers
         self.provides = (self.answers,)
-
-    def _set_up(self, name: str, model: Model | str | JudgeSource | None, options: GuardOptions) -> None:
-        given: Value = self.classifier
-        if self.calls is not None:
-            if given is not None or model is not None:
-                option, spare = ("classifier", given) if given is not None else ("model", model)
-                raise OptionError(name, option, spare, "omitted: the detector= gives the answers")
-            self.set_up(None, "decide", cast("type[A]", object), _QUESTION, options)
-            return
-        asks = isinstance(given, (type, Mapping))
-        if _is_judge(given):
-            self.set_up(given, "decide", cast("type[A]", object), _QUESTION, options)
-        elif asks:
-            if model is None:
-                raise OptionError(name, "model", model, "a Model: it answers the questions")
-            verdict = (
-                answer_model(name, cast("Mapping[str, Question | str]", given)) if isinstance(given, Mapping) else given
-            )
-            self.set_up(model, "decide", cast("type[A]", verdict), _QUESTION, options)
-        elif not callable(given):
-            allowed = "a function of a text, a type, questions by name, or a Judge; or a detector= must be given"
-            raise OptionError(name, "classifier", given, allowed)
-        elif model is not None:
-            raise OptionError(name, "model", model, "omitted: this classifier needs no model")
-        else:
-            self.set_up(None, "decide", cast("type[A]", object), _QUESTION, options)
-
-    # Asking
-
-    def runs(self, texts: Iterable[Text], ctx: AnyContext) -> list[list[Text]]:
-        """Return the texts that are read as one: on the way to the model, all text parts of a message."""
-        listed = [*texts]
-        free, fixed = split_fixed(listed)
-        fixed += [[text] for text in listed if text.fixed and text.text.isdigit()]
-        return [*(super().runs(free, ctx) if _phase(ctx) == "output" else by_message(free)), *fixed]
 
     def quiet(self, text: str, start: int, notes: Mapping[str, Value], *, final: bool) -> int | None:
         """Return where the window begins that waits for its end; None if there is a window to read."""
-        del notes
-        return unfinished(text, start, (self.output_windows, self.input_windows), final=final)
-
-    def scan(
-        self, window: TextWindow, ctx: AnyContext
-    ) -> tuple[Sequence[_WindowAnswers], int] | Awaitable[tuple[Sequence[_WindowAnswers], int]]:
-        """Return the answers about each window that has ended, and where the next one begins."""
-        windows = self.input_windows if _phase(ctx) == "input" else self.output_windows
-        cuts = windows.cuts(window.text, window.start, final=window.final)
-        places = [
-            (low, high) for low, high in itertools.pairwise([window.start, *cuts]) if window.text[low:high].strip()
-        ]
-        hold = cuts[-1] if cuts else window.start
-        views = [_view(window, max(low - windows.overlap, 0), high)[: self.max_input_length] for low, high in places]
-        if self.awaits:
-            return self._waited(window, places, views, hold, ctx)
-        asked = [_WindowAnswers(*place, self._own(view, ctx)) for place, view in zip(places, views, strict=True)]
-        asked = [one for one in asked if one.answers is not _NONE]
-        if STAGES[ctx.stage].streams:
-            asked = [self._decided(window, one, ctx) for one in asked]
-        return asked, hold
-
-    async def _waited(
-        self, window: TextWindow, places: Sequence[tuple[int, int]], views: Sequence[str], hold: int, ctx: AnyContext
-    ) -> tuple[Sequence[_WindowAnswers], int]:
-        answers = await gather([partial(self._answers, view, ctx) for view in views])
-        asked = [
-            _WindowAnswers(*place, answer) for place, answer in zip(places, answers, strict=True) if answer is not _NONE
-        ]
-        if STAGES[ctx.stage].streams:
-            asked = [await self._awaited(window, one, ctx) for one in asked]
-        return asked, hold
-
-    async def _answers(self, text: str, ctx: AnyContext) -> Value:
-        """Return the answers about a text; `_NONE` if there are none and the text may pass."""
-        known = _left(ctx)
-        if text in known:
-            return known[text]
-        try:
-            return _kept(ctx, text, await self._asked(text, ctx))
-        except Exception as error:  # noqa: BLE001 - the policy decides about this text, and about no other
-            ctx.let_pass(error)
-            return _NONE
-
-    async def _asked(self, text: str, ctx: AnyContext) -> Value:
-        """Return the answers about a text.
-
-        Raises:
-            DetectorError: the detector failed.
-            JudgeError: the model gave none, or not all.
-        """
-        if self.calls is not None:
-            scores: Value = freeze((await self.calls.ask([text]))[0])
-            return scores
-        if self.judge is None:
-            answers: Value = cast("Callable[[str], Value]", self.classifier)(text)
-            return await answers if inspect.isawaitable(answers) else answers
-        judged = await self.judge.ask(text, ctx=ctx)
-        require_complete(judged, flagged=False, model=judged.model)
-        verdict: Value = judged.verdict
-        return (
-            plain_answers(verdict)
-            if isinstance(self.classifier, Mapping) and isinstance(verdict, BaseModel)
-            else verdict
-        )
-
-    def _own(self, text: str, ctx: AnyContext) -> Value:
-        known = _left(ctx)
-        if text in known:
-            return known[text]
-        try:
-            return _kept(ctx, text, _at_once("classifier", cast("Callable[[str], Value]", self.classifier)(text)))
-        except Exception as error:  # noqa: BLE001 - as above
-            ctx.let_pass(error)
-            return _NONE
-
-    # Deciding
+        return self.search.quiet(text, start, notes, final=final)
 
     async def judged(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
         """Return the edits of whole texts. Questions are asked concurrently, and answers are handled in order."""
-        runs = self.runs(texts, ctx)
+        runs = self.search.runs(texts, ctx)
         if self.awaits:
             found = await gather([partial(self._in_run, ctx, run) for run in runs])
             hits = [await self._hit(run, items, ctx) for run, items in zip(runs, found, strict=True)]
@@ -408,68 +481,34 @@ class ClassifierProcessor(Guard[A], Generic[A]):
         return in_places(hits, self.act(hits, ctx))
 
     async def _hit(self, run: Sequence[Text], found: Sequence[Found], ctx: AnyContext) -> Hit:
-        window = window_of(run)
-        return Hit(window, [await self._awaited(window, one, ctx) for one in cast("Sequence[_WindowAnswers]", found)])
+        window, search = window_of(run), cast("AnswerSearch[A]", self.search)
+        return Hit(window, [await search.decide(window, one, ctx) for one in cast("Sequence[WindowAnswers]", found)])
 
-    async def _awaited(self, window: TextWindow, asked: _WindowAnswers, ctx: AnyContext) -> _WindowAnswers:
-        """Return the answers with the decision of ``on_result``, which is awaited if it is async."""
-        if not self.awaits:
-            return self._decided(window, asked, ctx)
-        classification = self._classification(window, asked, ctx)
-        try:
-            answer: Value = self.on_result(asked.answers, classification)
-            if inspect.isawaitable(answer):
-                await answer
-        except Exception as error:  # noqa: BLE001 - as above
-            ctx.let_pass(error)
-        return asked._replace(filtered=classification.filtered)
 
-    def _decided(self, window: TextWindow, asked: _WindowAnswers, ctx: AnyContext) -> _WindowAnswers:
-        classification = self._classification(window, asked, ctx)
-        try:
-            _at_once("on_result", self.on_result(asked.answers, classification))
-        except Exception as error:  # noqa: BLE001 - as above
-            ctx.let_pass(error)
-        return asked._replace(filtered=classification.filtered)
+def _asked(name: str, classifier: Value, model: object, *, detector: bool) -> tuple[object, object]:
+    """Return what is asked (a model or a judge; None for a function or a detector), and the type of its answers.
 
-    def _classification(self, window: TextWindow, asked: _WindowAnswers, ctx: AnyContext) -> Classification[A]:
-        ctx.put(self.answers, asked.answers)
-        place, _ = window.locate(asked.start)
-        return Classification(_phase(ctx), asked.answers, _view(window, asked.start, asked.end), place.message_id, ctx)
-
-    def act(self, hits: Sequence[Hit], ctx: AnyContext) -> Sequence[Iterable[Edit]]:
-        """Return the edits that remove what was filtered; stop the run where a text cannot be edited."""
-        made: list[list[Edit]] = []
-        for hit in hits:
-            asked = cast("Sequence[_WindowAnswers]", hit.found)
-            for one in asked:
-                self.report(ctx, self._detection(ctx, hit.window, one))
-            filtered = [one for one in asked if one.filtered]
-            if filtered and hit.window.fixed and ctx.stage not in REMOVES_MESSAGES:
-                self._reporter.stop(ctx, f"{cannot_edit([hit.window])}it was to be filtered out", {})
-            made.append([Edit(one.start, one.end, "", "redact") for one in filtered])
-        return made
-
-    def changed(self, ctx: AnyContext, edits: Mapping[TextPlace, Edits]) -> MessageList | None:
-        """Return the conversation without what was filtered: on the way to the model, without whole messages."""
-        return self.without_flagged(ctx, edits)
-
-    def _detection(self, ctx: AnyContext, window: TextWindow, asked: _WindowAnswers) -> Detection:
-        place, _ = window.locate(asked.start)
-        done = "filter" if asked.filtered else "none"
-        judge = str(getattr(self.model, "name", ""))
-        text = window.text[asked.start : asked.end] if self.include_text else None
-        return Detection(
-            self.id,
-            ctx.stage,
-            place.message_id,
-            place.part,
-            field_of(place),
-            asked.filtered,
-            done,
-            judge=judge,
-            text=text,
-        )
+    Raises:
+        OptionError: the options do not fit together.
+    """
+    if detector:
+        if classifier is not None or model is not None:
+            option, spare = ("classifier", classifier) if classifier is not None else ("model", model)
+            raise OptionError(name, option, spare, "omitted: the detector= gives the answers")
+        return None, object
+    if _is_judge(classifier):
+        return classifier, object
+    if isinstance(classifier, (type, Mapping)):
+        if model is None:
+            raise OptionError(name, "model", model, "a Model: it answers the questions")
+        questions = cast("Mapping[str, Question | str]", classifier)
+        return model, answer_model(name, questions) if isinstance(classifier, Mapping) else classifier
+    if not callable(classifier):
+        allowed = "a function of a text, a type, questions by name, or a Judge; or a detector= must be given"
+        raise OptionError(name, "classifier", classifier, allowed)
+    if model is not None:
+        raise OptionError(name, "model", model, "omitted: this classifier needs no model")
+    return None, object
 
 
 _LEFT = "penstock.answers"

@@ -3,36 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, TypeVar, cast, get_args
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args
 
 from penstock.engine.processor.processor import one_of
+from penstock.engine.text_guards.option_checks import check_names, check_scores
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import is_mapping
 from penstock.engine.values.protocols import ScoreDetector, SpanDetector
-from penstock.processors.guards.judged_guard import Combine, check_names, check_scores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from penstock.detection.spans import Span
+    from penstock.engine.text_guards.text_guard import TextGuard
     from penstock.models.detectors.calls import DetectorCalls
-    from penstock.processors.guards.judged_guard import Guard
 
 R = TypeVar("R")
-V = TypeVar("V")
+
+Combine = Literal["max", "replace", "confirm"]
+"""How the findings of ``detector=`` and of the embedded detector become one."""
+
+
+@dataclass(frozen=True)
+class OwnDetector(Generic[R]):
+    """The options ``detector=`` and ``combine=`` of a guard, checked.
+
+    Attributes:
+        calls: the calls of the detector; None if there is none.
+        combine: how its findings and those of the embedded detector become one.
+    """
+
+    calls: DetectorCalls[R] | None = None
+    combine: str = "max"
+
+
+NO_DETECTOR: OwnDetector[Any] = OwnDetector()
+"""The options of a guard that is given no detector."""
 
 
 def use_score_detector(
-    guard: Guard[V], detector: object, combine: object, *, embedded: bool
-) -> DetectorCalls[Mapping[str, float]] | None:
-    """Check the options of a guard and note them on it; return the calls of the detector, or None if there is none.
+    guard: TextGuard, detector: object, combine: str, *, embedded: bool
+) -> OwnDetector[Mapping[str, float]]:
+    """Check the options ``detector`` and ``combine`` of a guard, and set its attributes of these names.
 
     Raises:
         OptionError: the detector is no `ScoreDetector`, or ``combine`` is not allowed here.
     """
-    name = _note_options(guard, detector, combine, embedded=embedded)
+    name = _set_options(guard, detector, combine, embedded=embedded)
     if detector is None:
-        return None
+        return NO_DETECTOR
     if isinstance(detector, type) or not isinstance(detector, ScoreDetector):
         allowed = "a ScoreDetector: an object with categories, thresholds and scores(texts), or None"
         raise OptionError(name, "detector", detector, allowed)
@@ -43,27 +63,27 @@ def use_score_detector(
     check_scores(name, "detector.thresholds", detector.thresholds, known)
     from penstock.models.detectors.calls import score_calls  # loaded where there is a detector, with anyio
 
-    return _noted(guard, score_calls(detector))
+    return OwnDetector(score_calls(detector), combine)
 
 
 def use_span_detector(
-    guard: Guard[V], detector: object, combine: object, *, embedded: bool
-) -> DetectorCalls[Sequence[Span]] | None:
-    """Check the options of a guard and note them on it; return the calls of the detector, or None if there is none.
+    guard: TextGuard, detector: object, combine: str, *, embedded: bool
+) -> OwnDetector[Sequence[Span]]:
+    """Check the options ``detector`` and ``combine`` of a guard, and set its attributes of these names.
 
     Raises:
         OptionError: the detector is no `SpanDetector`, or ``combine`` is not allowed here.
     """
-    name = _note_options(guard, detector, combine, embedded=embedded)
+    name = _set_options(guard, detector, combine, embedded=embedded)
     if detector is None:
-        return None
+        return NO_DETECTOR
     if isinstance(detector, type) or not isinstance(detector, SpanDetector):
         allowed = "a SpanDetector: an object with types and find(texts), or None"
         raise OptionError(name, "detector", detector, allowed)
     _announced(name, "detector.types", detector.types)
     from penstock.models.detectors.calls import span_calls  # loaded where there is a detector, with anyio
 
-    return _noted(guard, span_calls(detector))
+    return OwnDetector(span_calls(detector), combine)
 
 
 def known_names(own: Iterable[str], theirs: Iterable[str], combine: str) -> tuple[str, ...]:
@@ -90,15 +110,15 @@ def check_shared(guard: str, known: Sequence[str], own: Iterable[str], theirs: I
         raise OptionError(guard, "combine", "confirm", allowed)
 
 
-def _note_options(guard: Guard[V], detector: object, combine: object, *, embedded: bool) -> str:
-    """Check ``combine``, note both options on the guard, and return its name for errors."""
+def _set_options(guard: TextGuard, detector: object, combine: str, *, embedded: bool) -> str:
+    """Check ``combine``, set both options on the guard, and return its name for errors."""
     name = type(guard).__name__
-    one_of(name, "combine", cast("str", combine), get_args(Combine))
+    one_of(name, "combine", combine, get_args(Combine))
     if detector is None and combine != "max":
         raise OptionError(name, "combine", combine, "left out: without detector= there is nothing to combine")
     if combine == "confirm" and not embedded:
         raise OptionError(name, "combine", combine, "left out where embedded=False: then only the detector is asked")
-    guard.detector, guard.combine = detector, cast("str", combine)
+    vars(guard).update(detector=detector, combine=combine)
     return name
 
 
@@ -110,8 +130,3 @@ def _announced(guard: str, option: str, given: object) -> tuple[str, ...]:
     """
     listed = () if isinstance(given, (str, Iterator)) else given
     return check_names(guard, option, listed)
-
-
-def _noted(guard: Guard[V], calls: DetectorCalls[R]) -> DetectorCalls[R]:
-    guard.awaits_detector, guard.detector_needs_loop = True, calls.needs_loop
-    return calls

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal, NoReturn, Unpack, cast, get_args
+from typing import TYPE_CHECKING, Literal, NoReturn, Unpack, cast, get_args
 
 from penstock.detection.language import (
     LanguageIdentifier,
@@ -21,7 +21,9 @@ from penstock.detection.windows import Windows
 from penstock.engine.processor.processor import flag
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.tasks import gather, runs_without_loop
-from penstock.engine.text_guards.text_guard import by_message
+from penstock.engine.text_guards.grouping import by_message
+from penstock.engine.text_guards.option_checks import check_count, check_score
+from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.facts import Key
@@ -30,8 +32,9 @@ from penstock.engine.workers import run_in_worker
 from penstock.models.judges.scores import Score  # noqa: TC001 - pydantic reads it at run time
 from penstock.models.judges.spoken import SpokenVerdict
 from penstock.processors.guards.detector_options import use_score_detector
-from penstock.processors.guards.judged_guard import check_score
-from penstock.processors.guards.score_guard import ScoreGuard, WindowScores, WindowVerdict
+from penstock.processors.guards.guard_options import set_up, shown_options
+from penstock.processors.guards.score_action import ScoreAction
+from penstock.processors.guards.score_search import ScoreSearch, WindowScores, WindowVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping, Sequence
@@ -45,7 +48,9 @@ if TYPE_CHECKING:
     from penstock.engine.values.messages import Message
     from penstock.engine.values.protocols import Judge as JudgePort, Judged, JudgeSource, Model, ScoreDetector
     from penstock.engine.values.texts import TextPlace
-    from penstock.processors.guards.judged_guard import Combine, GuardOptions
+    from penstock.processors.guards.detector_options import Combine, OwnDetector
+    from penstock.processors.guards.guard_options import GuardOptions, GuardSetup
+    from penstock.processors.guards.score_search import Verdicts
 
 
 UNDETERMINED = "und"
@@ -229,7 +234,331 @@ _SURE = 0.9  # from here on, a stretch of a text in one language was taken for a
 _SUMMARIES = "penstock.languages"  # where a step's state keeps what messages' metadata are to say
 
 
-class LanguageDetector(ScoreGuard[LanguageVerdict]):
+class LanguageSearch(ScoreSearch[LanguageVerdict]):
+    """Identifies the language of each window.
+
+    Attributes:
+        targets: the target languages, as given.
+    """
+
+    def __init__(
+        self,
+        setup: GuardSetup[LanguageVerdict, Mapping[str, float]],
+        targets: Sequence[str],
+        identifier: LanguageIdentifier | None,
+        tags: Mapping[str, str],
+        *,
+        threshold: float | None,
+        least: int,
+        mixed_share: float | None,
+    ) -> None:
+        super().__init__(
+            setup,
+            threshold=threshold,
+            judged_threshold=0.7,
+            input_windows=Windows(least=1_000, most=2_000),
+            output_windows=Windows(least=120, most=600),
+        )
+        self.targets = targets
+        self._identifier = identifier
+        self._tags = tags
+        self._least = least
+        self._mixed_share = mixed_share
+
+    def runs(self, texts: Iterable[Text], ctx: AnyContext) -> list[list[Text]]:
+        """Return the texts that are read as one, without ids, names and metadata, which have no language."""
+        free = [text for text in texts if not text.fixed]
+        return super().runs(free, ctx) if STAGES[ctx.stage].phase == "output" else by_message(free)
+
+    def detect(self, text: str) -> WindowScores | None:
+        """Return what the embedded detector finds in a window; None if it is not used, or the text is too short."""
+        if self._identifier is None or self._is_short(text):
+            return None
+        guess = self._identifier.identify(text)
+        return self.apply_limits(_with_rivals(self._reading(guess.code, guess.confidence, "embedded"), guess.rivals))
+
+    async def ask_detector(self, text: str) -> WindowScores | None:
+        """Return the language of a window that the user's own detector is surest of; None if there is no detector.
+
+        Raises:
+            DetectorError: it failed.
+        """
+        if self._calls is None or self._is_short(text):
+            return None
+        scores = (await self._calls.ask([text]))[0]
+        most = max(scores.values(), default=0.0)
+        limits = {self._tags[name]: self.detector_limit(name) for name in scores if scores[name] == most}
+        tags = sorted(limits, key=lambda tag: limits[tag])
+        read = self._reading(next(iter(tags), None), most, "detector", limits)
+        read = _with_rivals(read, [tag for tag in tags[1:] if most >= limits[tag]])
+        return self.apply_limits(read._replace(detector=self._calls.name))
+
+    def detector_limit(self, category: str) -> float:
+        """Return the score of the user's own detector from which a language counts as known."""
+        if self.threshold is not None or self._calls is None:
+            return self.limit(category, judged=False)
+        return cast("ScoreDetector", self._calls.detector).thresholds.get(category, self.judged_threshold)
+
+    def confirmable(self, own: WindowScores) -> bool:
+        """Return whether the embedded detector knows the language."""
+        return "iso_code" in own.details
+
+    def combined(self, own: WindowScores, theirs: WindowScores) -> WindowScores:
+        """Return the language that one of the detectors is surer of; with ``combine="confirm"`` the one of both."""
+        known = [each for each in (own, theirs) if "iso_code" in each.details]
+        if self.setup.combine != "confirm":
+            best = max(known or (own, theirs), key=lambda each: max(each.scores.values(), default=0.0))
+            return best._replace(detector=theirs.detector)
+        if len(known) == 1 or not _same(*known):
+            return WindowScores(own.scores, details=UNKNOWN, detector=theirs.detector)
+        return min(known, key=lambda each: each.details["confidence"])._replace(detector=theirs.detector)
+
+    def judge_scores(self, judged: Judged[LanguageVerdict], text: str) -> WindowScores:
+        """Return what a judge says; a tag that is none counts as unknown."""
+        del text
+        verdict = judged.verdict
+        translated = verdict.translated_text if isinstance(verdict, TranslationVerdict) else None
+        tag = tag_of(verdict.iso_code)
+        if tag is not None and verdict.confidence is None and translated:
+            # A judge that translates a text knows its language, but reported no probability.
+            return WindowScores({tag: 1.0}, text=translated, details=known_details(tag, None, "judge"))
+        return self._reading(tag, verdict.confidence or 0.0, "judge")._replace(text=translated or None)
+
+    def _reading(
+        self, tag: str | None, confidence: float, source: str, limits: Mapping[str, float] = EMPTY
+    ) -> WindowScores:
+        if tag is None or not confidence:
+            return WindowScores(details=UNKNOWN)
+        known = confidence >= limits.get(tag, self.limit(tag, judged=source == "judge"))
+        details = known_details(tag, confidence, source) if known else UNKNOWN
+        return WindowScores({tag: confidence}, limits=limits, details=details)
+
+    def apply_limits(self, scored: WindowScores) -> WindowScores:
+        """Return scores with the language flagged if it is known, and neither it nor a rival of it is a target."""
+        tags = possible_tags(scored.details)
+        if any(is_among(tag, self.targets) for tag in tags):
+            return scored._replace(flagged=())
+        return scored._replace(flagged=tags)
+
+    async def detected(self, text: str) -> WindowScores | None:
+        """Return what `detect` does; until the model is loaded a thread waits for it, and not the event loop."""
+        if self._identifier is not None and not self._identifier.loaded and not runs_without_loop():
+            await run_in_worker(self._identifier.load, in_turn=False)
+        return await super().detected(text)
+
+    async def score_window(self, text: str, ctx: AnyContext) -> WindowScores:
+        """Return what is found out about a window; the judge is asked only where the detectors are in doubt."""
+        if self._is_short(text):
+            return WindowScores()
+        own = await self.detected(text)
+        if own is not None and "iso_code" in own.details:
+            return own
+        return await self.judge_window(own, text, ctx)
+
+    def _is_short(self, text: str) -> bool:
+        return len(text.strip()) < max(self._least, 1)
+
+    # Several languages in a window
+
+    def _stretches(self, text: str, verdict: WindowVerdict) -> list[tuple[int, int]]:
+        """Return where each sentence or two of a window stands in the text; none if no second language counts."""
+        if self._mixed_share is None:
+            return []
+        cuts = _STRETCHES.cuts(text[verdict.start : verdict.end])
+        places = [(verdict.start + low, verdict.start + high) for low, high in itertools.pairwise([0, *cuts])]
+        return places if len(places) > 1 else []
+
+    def _divided(self, verdict: WindowVerdict, read: Sequence[WindowVerdict]) -> list[WindowVerdict]:
+        """Return the verdict about a window; if it is in several languages, one for each stretch in one of them.
+
+        Args:
+            verdict: the verdict about the window.
+            read: what the detectors say of each of its stretches; empty if only the window counts.
+        """
+        known = [each if self._is_other(each, verdict) else _of(each, verdict) for each in read]
+        sizes = Counter[str]()
+        for each in known:
+            sizes[_tag(each)] += each.end - each.start
+        least = (self._mixed_share or 0.0) * (verdict.end - verdict.start)
+        others = {tag for tag, size in sizes.items() if tag != _tag(verdict) and size >= least}
+        if not others:
+            return [verdict]
+        made: list[WindowVerdict] = []
+        for each in known:
+            part = each if _tag(each) in others else _of(each, verdict)
+            if made and _tag(made[-1]) == _tag(part):
+                made[-1] = made[-1]._replace(end=part.end)
+            else:
+                made.append(part)
+        return made
+
+    def _is_other(self, stretch: WindowVerdict, window: WindowVerdict) -> bool:
+        """Return whether a stretch is surely in none of the languages that its window may be in."""
+        read = stretch.scored
+        long = stretch.end - stretch.start >= _STRETCHES.least
+        sure = "iso_code" in read.details and read.details["confidence"] >= _SURE
+        return long and sure and not _same(read, window.scored)
+
+    # Translating
+
+    def scan(self, window: TextWindow, ctx: AnyContext) -> Verdicts | Awaitable[Verdicts]:
+        """Return a verdict about each window that has ended, with translations, and where the next one begins.
+
+        Each is a finding, since a text's summary counts all of them.
+        """
+        read = self.verdicts(window, ctx)
+        if not isinstance(read, tuple):
+            return self._finished(read, window, ctx)
+        made: list[WindowVerdict] = []
+        for verdict in read[0]:
+            places = self._stretches(window.text, verdict)
+            read_each = [_stretch(place, self.detect(window.text[slice(*place)])) for place in places]
+            made += self._divided(verdict, read_each)
+        return made, read[1]
+
+    async def _finished(self, read: Awaitable[Verdicts], window: TextWindow, ctx: AnyContext) -> Verdicts:
+        found, hold = await read
+        divided = await gather([partial(self._in_stretches, window.text, verdict) for verdict in found])
+        verdicts = [*itertools.chain.from_iterable(divided)]
+        if self.setup.strategy != "translate":
+            return verdicts, hold
+        pieces = await gather([partial(self._in_parts, window, verdict, ctx) for verdict in verdicts])
+        return list(itertools.chain.from_iterable(pieces)), hold
+
+    async def _in_stretches(self, text: str, verdict: WindowVerdict) -> list[WindowVerdict]:
+        places = self._stretches(text, verdict)
+        read = await gather([partial(self.detected, text[slice(*place)]) for place in places])
+        return self._divided(verdict, [*map(_stretch, places, read)])
+
+    async def _in_parts(self, window: TextWindow, verdict: WindowVerdict, ctx: AnyContext) -> list[WindowVerdict]:
+        """Return a verdict about each part that a window covers, each with its own translation."""
+        if not verdict.scored.flagged:
+            return [verdict]
+        inner = window.borders(verdict.start, verdict.end)
+        places = list(itertools.pairwise([verdict.start, *inner, verdict.end]))
+        if not inner and verdict.scored.text is not None:
+            texts: list[str | None] = [verdict.scored.text]
+        else:
+            texts = await gather([partial(self._translation, window.text[low:high], ctx) for low, high in places])
+        return [
+            WindowVerdict(low, high, verdict.scored._replace(text=_laid_out(text, window.text[low:high])))
+            for (low, high), text in zip(places, texts, strict=True)
+        ]
+
+    async def _translation(self, text: str, ctx: AnyContext) -> str | None:
+        """Return the translation of a part; None if the judge gives none.
+
+        Raises:
+            JudgeError: the judge gave no verdict.
+        """
+        if self._judge is None or not text.strip():
+            return None
+        verdict = (await self._judge.ask(text, ctx=ctx)).verdict
+        return verdict.translated_text if isinstance(verdict, TranslationVerdict) else None
+
+
+class LanguageAction(ScoreAction):
+    """Notes languages in facts, logs and metadata of messages, has texts translated, or stops the run.
+
+    Attributes:
+        targets: the target languages, as given.
+    """
+
+    def __init__(self, search: LanguageSearch, *, preserves: bool, logs_all: bool, writes: bool) -> None:
+        super().__init__(search)
+        self.targets = search.targets
+        self._preserves = preserves
+        self._logs_all = logs_all
+        self._writes = writes
+
+    def act(self, hits: Sequence[Hit], ctx: AnyContext) -> Sequence[Iterable[Edit]]:
+        """Write facts, logs and metadata; then return the edits of the strategy, or stop the run."""
+        last: str | None = None
+        shares: Mapping[str, float] = {}
+        for hit in hits:
+            verdicts = cast("Sequence[WindowVerdict]", hit.found)
+            summary = text_summary(verdicts, self.targets)
+            if summary is None:
+                continue
+            message_id = hit.window.locate(verdicts[0].start)[0].message_id
+            message = ctx.message_list.get(message_id) if message_id else None
+            summary = _translated_before(message, summary) or summary
+            tag = str(summary.get("iso_code", UNDETERMINED))
+            if last is None or message is None or message.role == "user":
+                last, shares = tag, summary.get("shares", {})
+            summary |= self._translations(hit, verdicts, summary)
+            self._log(ctx, summary)
+            if message is not None:
+                self._remember(ctx, message_id, summary)
+        if last is not None:
+            ctx.put(ANSWER_LANGUAGE if STAGES[ctx.stage].phase == "output" else LANGUAGE, last)
+            ctx.note(language=last)
+            if shares:
+                ctx.note(languages=shares)
+        return super().act(hits, ctx)
+
+    def edits_for(self, verdict: WindowVerdict) -> Iterable[Edit]:
+        """Return the translation of a window as an edit, if there is one."""
+        text = verdict.scored.text
+        if self.strategy != "translate" or not verdict.scored.flagged or text is None:
+            return ()
+        return (Edit(verdict.start, verdict.end, text, "replace"),)
+
+    def changed(self, ctx: AnyContext, edits: Mapping[TextPlace, Edits]) -> MessageList | None:
+        """Return the conversation with the translations, and with the details in the metadata of its messages."""
+        state: Value = ctx.state
+        summaries: Mapping[str, Value] = state.pop(_SUMMARIES, EMPTY) if is_mapping(state) else EMPTY
+        listed = ctx.message_list
+        found = map(listed.get, summaries if self._writes else ())
+        messages = [message for message in found if message is not None]
+        changed = [
+            message.with_metadata(**{METADATA: summaries[message.id]})
+            for message in messages
+            if message.metadata.get(METADATA) != summaries[message.id]
+        ]
+        if changed:
+            listed = listed.replace(*changed)
+        if edits:
+            return listed.edit_text(edits)
+        return listed if changed else None
+
+    def block(self, ctx: AnyContext, categories: Sequence[str], metadata: Mapping[str, Value], why: str) -> NoReturn:
+        """Stop the run; the reason has the language of the text and the allowed languages."""
+        named = _named(dict.fromkeys(categories))
+        allowed = ", ".join(self.targets) or "none"
+        metadata = {**metadata, "target_languages": list(self.targets)}
+        self.reporter.stop(ctx, f"{why}the text is in {named}; allowed: {allowed}", metadata)
+
+    def _translations(
+        self, hit: Hit, verdicts: Sequence[WindowVerdict], summary: Mapping[str, Value]
+    ) -> dict[str, Value]:
+        if all(verdict.scored.text is None for verdict in verdicts if verdict.scored.flagged):
+            return {}
+        sure = {"translation_confidence": summary["confidence"]} if "confidence" in summary else {}
+        named = language_name(self.targets[0])
+        about = {"original_language": summary["detected_language"], "target_language": named, **sure}
+        kept = {"original_content": _joined(hit.window)} if self._preserves else {}
+        return {"translation": about, **kept}
+
+    def warn(self, ctx: AnyContext, names: Sequence[str]) -> None:
+        """Do nothing: each text has been logged already, with the name of its language."""
+
+    def _log(self, ctx: AnyContext, summary: Mapping[str, Value]) -> None:
+        tag, target = summary.get("iso_code"), summary["is_target_language"]
+        if tag is None or self.strategy == "block" or (target and not self._logs_all):
+            return
+        lost = self.strategy == "translate" and "translation" not in summary
+        level = logging.WARNING if not target and (self.strategy == "warn" or lost) else logging.INFO
+        log.log(level, "%s: %s: a text is in %s (%s)", ctx.step_path, ctx.stage, summary["detected_language"], tag)
+
+    def _remember(self, ctx: AnyContext, message_id: str, summary: Mapping[str, Value]) -> None:
+        state: Value = ctx.state
+        if is_mapping(state):
+            known: dict[str, Mapping[str, Value]] = state.setdefault(_SUMMARIES, {})
+            known[message_id] = freeze(merged_summary(known.get(message_id), summary))
+
+
+class LanguageDetector(TextGuard):
     """Identifies the language of messages; notes it, warns, blocks, or replaces them by a translation.
 
     It writes details into the metadata of each message (`METADATA`) and the language into the fact `LANGUAGE`. The
@@ -269,11 +598,6 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
     """
 
     id = "language-detector"
-    strategies = get_args(Strategy)
-    default_phase = "input"
-    input_windows = Windows(least=1_000, most=2_000)
-    output_windows = Windows(least=120, most=600)
-    judged_threshold: ClassVar[float] = 0.7
 
     def __init__(
         self,
@@ -295,338 +619,83 @@ class LanguageDetector(ScoreGuard[LanguageVerdict]):
         name = type(self).__name__
         self.target_languages = targets_of(name, target_languages)
         self.threshold = None if threshold is None else check_score(name, "threshold", threshold)
-        self.calls = use_score_detector(self, detector, combine, embedded=bool(options.get("embedded", True)))
-        self._tags = {} if detector is None else _tags(name, detector.categories)
+        chosen = use_score_detector(self, detector, combine, embedded=bool(options.get("embedded", True)))
+        tags = {} if detector is None else _tags(name, detector.categories)
         self.preserve_original = flag(name, "preserve_original", preserve_original)
-        self.min_text_length = _length(name, min_text_length)
+        self.min_text_length = check_count(
+            name, "min_text_length", min_text_length, "a number of characters, 0 or more"
+        )
         self.include_detection_details = flag(name, "include_detection_details", include_detection_details)
         self.mixed_share = None if mixed_share is None else check_score(name, "mixed_share", mixed_share)
         if mixed_share is not None and options.get("embedded") is False and detector is None:
             raise OptionError(name, "mixed_share", mixed_share, "None without a detector, which looks for it")
         self.languages = None if languages is None else _names_listed(name, "languages", languages)
-        translate = strategy == "translate"
-        self._check_translation(name, model, translate=translate)
-        asked = language_question(self.target_languages, translate=translate)
-        verdict = TranslationVerdict if translate else LanguageVerdict
-        given: GuardOptions = {"parts": ("text",), **options}
-        self.set_up(model, strategy, verdict, asked, given, named=self.target_languages)
-        self.options = {**options}
-        if self.languages is not None and not self.embedded:
-            raise OptionError(name, "languages", self.languages, "left out without the embedded detector")
-        self._own = self._identifier() if self.embedded else None
+        setup = self._set_up(name, model, strategy, chosen, options)
+        identifier = LanguageIdentifier(self.languages) if setup.embedded else None
+        if identifier is not None:
+            identifier.prepare()
+        search = LanguageSearch(
+            setup,
+            self.target_languages,
+            identifier,
+            tags,
+            threshold=self.threshold,
+            least=self.min_text_length,
+            mixed_share=self.mixed_share,
+        )
+        action = LanguageAction(
+            search,
+            preserves=self.preserve_original,
+            logs_all=self.include_detection_details,
+            writes=self._declare(setup.strategy),
+        )
+        search.install(self, action)
+        phase = self.scope.phase
+        self.scores, self.language = search.scores, ANSWER_LANGUAGE if phase == "output" else LANGUAGE
         facts = {"input": (LANGUAGE,), "output": (ANSWER_LANGUAGE,)}
-        self.provides = (self.scores, *facts.get(self.phase, (LANGUAGE, ANSWER_LANGUAGE)))
-        self.language = ANSWER_LANGUAGE if self.phase == "output" else LANGUAGE
-        self._claim(changes=strategy in ("block", "translate") or self.on_unread == "block")
+        self.provides = (self.scores, *facts.get(phase, (LANGUAGE, ANSWER_LANGUAGE)))
 
-    def _claim(self, *, changes: bool) -> None:
-        """Declare edits and role. A detector that only reports must not hold streams, so it does not edit answers."""
-        watches = not changes and self.phase != "input"
-        self.edits = "nothing" if watches else "spans"  # metadata of messages are edits, too
-        if not changes:
-            self.role, self.on_error = ("observer" if watches else "transform"), "allow"
-
-    def _check_translation(self, name: str, model: object, *, translate: bool) -> None:
+    def _set_up(
+        self,
+        name: str,
+        model: object,
+        strategy: Strategy,
+        chosen: OwnDetector[Mapping[str, float]],
+        options: GuardOptions,
+    ) -> GuardSetup[LanguageVerdict, Mapping[str, float]]:
+        translate = strategy == "translate"
         if translate and model is None:
             raise OptionError(name, "model", model, "a Model, which strategy='translate' needs")
         if translate and not self.target_languages:
             raise OptionError(name, "target_languages", (), "one language or more to translate into")
+        setup: GuardSetup[LanguageVerdict, Mapping[str, float]] = set_up(
+            self,
+            model,
+            strategy,
+            get_args(Strategy),
+            lambda: TranslationVerdict if translate else LanguageVerdict,
+            language_question(self.target_languages, translate=translate),
+            {"parts": ("text",), **options},
+            detector=chosen,
+            phase="input",
+            fact=("scores", *self.target_languages),
+        )
+        self.options = shown_options(options)
+        if self.languages is not None and not setup.embedded:
+            raise OptionError(name, "languages", self.languages, "left out without the embedded detector")
+        return setup
 
-    def _identifier(self) -> LanguageIdentifier:
-        made = LanguageIdentifier(self.languages)
-        made.prepare()
-        return made
+    def _declare(self, strategy: str) -> bool:
+        """Declare edits and role; return whether metadata of messages are written, which are edits, too.
 
-    # WindowScores windows
-
-    def runs(self, texts: Iterable[Text], ctx: AnyContext) -> list[list[Text]]:
-        """Return the texts that are read as one, without ids, names and metadata, which have no language."""
-        free = [text for text in texts if not text.fixed]
-        return super().runs(free, ctx) if STAGES[ctx.stage].phase == "output" else by_message(free)
-
-    def detect(self, text: str) -> WindowScores | None:
-        """Return what the embedded detector finds in a window; None if it is not used, or the text is too short."""
-        if self._own is None or self._is_short(text):
-            return None
-        guess = self._own.identify(text)
-        return self.apply_limits(_with_rivals(self._reading(guess.code, guess.confidence, "embedded"), guess.rivals))
-
-    async def ask_detector(self, text: str) -> WindowScores | None:
-        """Return the language of a window that the user's own detector is surest of; None if there is no detector.
-
-        Raises:
-            DetectorError: it failed.
+        A detector that only reports must not hold streams, so it does not edit answers.
         """
-        if self.calls is None or self._is_short(text):
-            return None
-        scores = (await self.calls.ask([text]))[0]
-        most = max(scores.values(), default=0.0)
-        limits = {self._tags[name]: self.detector_limit(name) for name in scores if scores[name] == most}
-        tags = sorted(limits, key=lambda tag: limits[tag])
-        read = self._reading(next(iter(tags), None), most, "detector", limits)
-        read = _with_rivals(read, [tag for tag in tags[1:] if most >= limits[tag]])
-        return self.apply_limits(read._replace(detector=self.calls.name))
-
-    def detector_limit(self, category: str) -> float:
-        """Return the score of the user's own detector from which a language counts as known."""
-        if self.threshold is not None or self.detector is None:
-            return self.limit(category, judged=False)
-        return cast("ScoreDetector", self.detector).thresholds.get(category, self.judged_threshold)
-
-    def confirmable(self, own: WindowScores) -> bool:
-        """Return whether the embedded detector knows the language."""
-        return "iso_code" in own.details
-
-    def combined(self, own: WindowScores, theirs: WindowScores) -> WindowScores:
-        """Return the language that one of the detectors is surer of; with ``combine="confirm"`` the one of both."""
-        known = [each for each in (own, theirs) if "iso_code" in each.details]
-        if self.combine != "confirm":
-            best = max(known or (own, theirs), key=lambda each: max(each.scores.values(), default=0.0))
-            return best._replace(detector=theirs.detector)
-        if len(known) == 1 or not _same(*known):
-            return WindowScores(own.scores, details=UNKNOWN, detector=theirs.detector)
-        return min(known, key=lambda each: each.details["confidence"])._replace(detector=theirs.detector)
-
-    def judge_scores(self, judged: Judged[LanguageVerdict], text: str) -> WindowScores:
-        """Return what a judge says; a tag that is none counts as unknown."""
-        del text
-        verdict = judged.verdict
-        translated = verdict.translated_text if isinstance(verdict, TranslationVerdict) else None
-        tag = tag_of(verdict.iso_code)
-        if tag is not None and verdict.confidence is None and translated:
-            # A judge that translates a text knows its language, but reported no probability.
-            return WindowScores({tag: 1.0}, text=translated, details=known_details(tag, None, "judge"))
-        return self._reading(tag, verdict.confidence or 0.0, "judge")._replace(text=translated or None)
-
-    def _reading(
-        self, tag: str | None, confidence: float, source: str, limits: Mapping[str, float] = EMPTY
-    ) -> WindowScores:
-        if tag is None or not confidence:
-            return WindowScores(details=UNKNOWN)
-        known = confidence >= limits.get(tag, self.limit(tag, judged=source == "judge"))
-        details = known_details(tag, confidence, source) if known else UNKNOWN
-        return WindowScores({tag: confidence}, limits=limits, details=details)
-
-    def apply_limits(self, scored: WindowScores) -> WindowScores:
-        """Return scores with the language flagged if it is known, and neither it nor a rival of it is a target."""
-        tags = possible_tags(scored.details)
-        if any(is_among(tag, self.target_languages) for tag in tags):
-            return scored._replace(flagged=())
-        return scored._replace(flagged=tags)
-
-    async def detected(self, text: str) -> WindowScores | None:
-        """Return what `detect` does; until the model is loaded a thread waits for it, and not the event loop."""
-        if self._own is not None and not self._own.loaded and not runs_without_loop():
-            await run_in_worker(self._own.load, in_turn=False)
-        return await super().detected(text)
-
-    async def score_window(self, text: str, ctx: AnyContext) -> WindowScores:
-        """Return what is found out about a window; the judge is asked only where the detectors are in doubt."""
-        if self._is_short(text):
-            return WindowScores()
-        own = await self.detected(text)
-        if own is not None and "iso_code" in own.details:
-            return own
-        return await self.judge_window(own, text, ctx)
-
-    def _is_short(self, text: str) -> bool:
-        return len(text.strip()) < max(self.min_text_length, 1)
-
-    # Several languages in a window
-
-    def _stretches(self, text: str, verdict: WindowVerdict) -> list[tuple[int, int]]:
-        """Return where each sentence or two of a window stands in the text; none if no second language counts."""
-        if self.mixed_share is None:
-            return []
-        cuts = _STRETCHES.cuts(text[verdict.start : verdict.end])
-        places = [(verdict.start + low, verdict.start + high) for low, high in itertools.pairwise([0, *cuts])]
-        return places if len(places) > 1 else []
-
-    def _divided(self, verdict: WindowVerdict, read: Sequence[WindowVerdict]) -> list[WindowVerdict]:
-        """Return the verdict about a window; if it is in several languages, one for each stretch in one of them.
-
-        Args:
-            verdict: the verdict about the window.
-            read: what the detectors say of each of its stretches; empty if only the window counts.
-        """
-        known = [each if self._is_other(each, verdict) else _of(each, verdict) for each in read]
-        sizes = Counter[str]()
-        for each in known:
-            sizes[_tag(each)] += each.end - each.start
-        least = (self.mixed_share or 0.0) * (verdict.end - verdict.start)
-        others = {tag for tag, size in sizes.items() if tag != _tag(verdict) and size >= least}
-        if not others:
-            return [verdict]
-        made: list[WindowVerdict] = []
-        for each in known:
-            part = each if _tag(each) in others else _of(each, verdict)
-            if made and _tag(made[-1]) == _tag(part):
-                made[-1] = made[-1]._replace(end=part.end)
-            else:
-                made.append(part)
-        return made
-
-    def _is_other(self, stretch: WindowVerdict, window: WindowVerdict) -> bool:
-        """Return whether a stretch is surely in none of the languages that its window may be in."""
-        read = stretch.scored
-        long = stretch.end - stretch.start >= _STRETCHES.least
-        sure = "iso_code" in read.details and read.details["confidence"] >= _SURE
-        return long and sure and not _same(read, window.scored)
-
-    # Translating
-
-    def quiet(self, text: str, start: int, notes: Mapping[str, Value], *, final: bool) -> int | None:
-        """Return where the window begins that waits for its end: `scan` does nothing where none has ended."""
-        return super().quiet(text, start, notes, final=final)
-
-    def scan(
-        self, window: TextWindow, ctx: AnyContext
-    ) -> tuple[Sequence[WindowVerdict], int] | Awaitable[tuple[Sequence[WindowVerdict], int]]:
-        """Return a verdict about each window that has ended, with translations, and where the next one begins.
-
-        Each is a finding, since a text's summary counts all of them.
-        """
-        read = self.verdicts(window, ctx)
-        if not isinstance(read, tuple):
-            return self._finished(read, window, ctx)
-        made: list[WindowVerdict] = []
-        for verdict in read[0]:
-            places = self._stretches(window.text, verdict)
-            read_each = [_stretch(place, self.detect(window.text[slice(*place)])) for place in places]
-            made += self._divided(verdict, read_each)
-        return made, read[1]
-
-    async def _finished(
-        self, read: Awaitable[tuple[Sequence[WindowVerdict], int]], window: TextWindow, ctx: AnyContext
-    ) -> tuple[Sequence[WindowVerdict], int]:
-        found, hold = await read
-        divided = await gather([partial(self._in_stretches, window.text, verdict) for verdict in found])
-        verdicts = [*itertools.chain.from_iterable(divided)]
-        if self.strategy != "translate":
-            return verdicts, hold
-        pieces = await gather([partial(self._in_parts, window, verdict, ctx) for verdict in verdicts])
-        return list(itertools.chain.from_iterable(pieces)), hold
-
-    async def _in_stretches(self, text: str, verdict: WindowVerdict) -> list[WindowVerdict]:
-        places = self._stretches(text, verdict)
-        read = await gather([partial(self.detected, text[slice(*place)]) for place in places])
-        return self._divided(verdict, [*map(_stretch, places, read)])
-
-    async def _in_parts(self, window: TextWindow, verdict: WindowVerdict, ctx: AnyContext) -> list[WindowVerdict]:
-        """Return a verdict about each part that a window covers, each with its own translation."""
-        if not verdict.scored.flagged:
-            return [verdict]
-        inner = window.borders(verdict.start, verdict.end)
-        places = list(itertools.pairwise([verdict.start, *inner, verdict.end]))
-        if not inner and verdict.scored.text is not None:
-            texts: list[str | None] = [verdict.scored.text]
-        else:
-            texts = await gather([partial(self._translation, window.text[low:high], ctx) for low, high in places])
-        return [
-            WindowVerdict(low, high, verdict.scored._replace(text=_laid_out(text, window.text[low:high])))
-            for (low, high), text in zip(places, texts, strict=True)
-        ]
-
-    async def _translation(self, text: str, ctx: AnyContext) -> str | None:
-        """Return the translation of a part; None if the judge gives none.
-
-        Raises:
-            JudgeError: the judge gave no verdict.
-        """
-        if self.judge is None or not text.strip():
-            return None
-        verdict = (await self.judge.ask(text, ctx=ctx)).verdict
-        return verdict.translated_text if isinstance(verdict, TranslationVerdict) else None
-
-    # Acting
-
-    def act(self, hits: Sequence[Hit], ctx: AnyContext) -> Sequence[Iterable[Edit]]:
-        """Write facts, logs and metadata; then return the edits of the strategy, or stop the run."""
-        last: str | None = None
-        shares: Mapping[str, float] = {}
-        for hit in hits:
-            verdicts = cast("Sequence[WindowVerdict]", hit.found)
-            summary = text_summary(verdicts, self.target_languages)
-            if summary is None:
-                continue
-            message_id = hit.window.locate(verdicts[0].start)[0].message_id
-            message = ctx.message_list.get(message_id) if message_id else None
-            summary = _translated_before(message, summary) or summary
-            tag = str(summary.get("iso_code", UNDETERMINED))
-            if last is None or message is None or message.role == "user":
-                last, shares = tag, summary.get("shares", {})
-            summary |= self._translations(hit, verdicts, summary)
-            self._log(ctx, summary)
-            if message is not None:
-                self._remember(ctx, message_id, summary)
-        if last is not None:
-            ctx.put(ANSWER_LANGUAGE if STAGES[ctx.stage].phase == "output" else LANGUAGE, last)
-            ctx.note(language=last)
-            if shares:
-                ctx.note(languages=shares)
-        return super().act(hits, ctx)
-
-    def edits_for(self, verdict: WindowVerdict) -> Iterable[Edit]:
-        """Return the translation of a window as an edit, if there is one."""
-        text = verdict.scored.text
-        if self.strategy != "translate" or not verdict.scored.flagged or text is None:
-            return ()
-        return (Edit(verdict.start, verdict.end, text, "replace"),)
-
-    def changed(self, ctx: AnyContext, edits: Mapping[TextPlace, Edits]) -> MessageList | None:
-        """Return the conversation with the translations, and with the details in the metadata of its messages."""
-        state: Value = ctx.state
-        summaries: Mapping[str, Value] = state.pop(_SUMMARIES, EMPTY) if is_mapping(state) else EMPTY
-        listed = ctx.message_list
-        found = map(listed.get, summaries if self.edits == "spans" else ())
-        messages = [message for message in found if message is not None]
-        changed = [
-            message.with_metadata(**{METADATA: summaries[message.id]})
-            for message in messages
-            if message.metadata.get(METADATA) != summaries[message.id]
-        ]
-        if changed:
-            listed = listed.replace(*changed)
-        if edits:
-            return listed.edit_text(edits)
-        return listed if changed else None
-
-    def block(
-        self, ctx: AnyContext, categories: Iterable[str], metadata: Mapping[str, Value], why: str = ""
-    ) -> NoReturn:
-        """Stop the run; the reason has the language of the text and the allowed languages."""
-        named = _named(dict.fromkeys(categories))
-        allowed = ", ".join(self.target_languages) or "none"
-        metadata = {**metadata, "target_languages": list(self.target_languages)}
-        self._reporter.stop(ctx, f"{why}the text is in {named}; allowed: {allowed}", metadata)
-
-    def _translations(
-        self, hit: Hit, verdicts: Sequence[WindowVerdict], summary: Mapping[str, Value]
-    ) -> dict[str, Value]:
-        if all(verdict.scored.text is None for verdict in verdicts if verdict.scored.flagged):
-            return {}
-        sure = {"translation_confidence": summary["confidence"]} if "confidence" in summary else {}
-        named = language_name(self.target_languages[0])
-        about = {"original_language": summary["detected_language"], "target_language": named, **sure}
-        kept = {"original_content": _joined(hit.window)} if self.preserve_original else {}
-        return {"translation": about, **kept}
-
-    def warn(self, ctx: AnyContext, categories: Iterable[str]) -> None:
-        """Do nothing: each text has been logged already, with the name of its language."""
-
-    def _log(self, ctx: AnyContext, summary: Mapping[str, Value]) -> None:
-        tag, target = summary.get("iso_code"), summary["is_target_language"]
-        if tag is None or self.strategy == "block" or (target and not self.include_detection_details):
-            return
-        lost = self.strategy == "translate" and "translation" not in summary
-        level = logging.WARNING if not target and (self.strategy == "warn" or lost) else logging.INFO
-        log.log(level, "%s: %s: a text is in %s (%s)", ctx.step_path, ctx.stage, summary["detected_language"], tag)
-
-    def _remember(self, ctx: AnyContext, message_id: str, summary: Mapping[str, Value]) -> None:
-        state: Value = ctx.state
-        if is_mapping(state):
-            known: dict[str, Mapping[str, Value]] = state.setdefault(_SUMMARIES, {})
-            known[message_id] = freeze(merged_summary(known.get(message_id), summary))
+        changes = strategy in ("block", "translate") or self.scope.on_unread == "block"
+        watches = not changes and self.scope.phase != "input"
+        self.edits = "nothing" if watches else "spans"
+        if not changes:
+            self.role, self.on_error = ("observer" if watches else "transform"), "allow"
+        return not watches
 
 
 def _translated_before(message: Message | None, summary: Mapping[str, Value]) -> dict[str, Value] | None:
@@ -672,9 +741,3 @@ def _tags(guard: str, names: Iterable[str]) -> dict[str, str]:
         if tag is None:
             raise OptionError(guard, "detector.categories", name, "codes, tags or names of languages, such as 'en'")
     return {name: tag for name, tag in tags.items() if tag is not None}
-
-
-def _length(name: str, given: object) -> int:
-    if type(given) is not int or given < 0:
-        raise OptionError(name, "min_text_length", given, "a number of characters, 0 or more")
-    return given

@@ -6,26 +6,36 @@ it only warns unless ``strategy`` says otherwise. With a model, the model decide
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Literal, Unpack, cast, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Literal, Unpack, get_args
 
 from penstock.detection.embedded import EmbeddedScores
 from penstock.detection.moderation import ModerationScorer
 from penstock.detection.windows import Windows
-from penstock.engine.processor.processor import flag, one_of
+from penstock.engine.processor.processor import flag
+from penstock.engine.text_guards.option_checks import (
+    check_count,
+    check_names,
+    check_scores,
+    check_strategies,
+    widest_strategy,
+)
+from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.engine.values.errors import OptionError
-from penstock.engine.values.frozen import EMPTY
 from penstock.processors.guards.detector_options import check_shared, known_names, use_score_detector
-from penstock.processors.guards.judged_guard import check_count, check_names, check_scores, highest_scores
-from penstock.processors.guards.score_guard import ScoreGuard, WindowScores
+from penstock.processors.guards.guard_options import set_up
+from penstock.processors.guards.judging import highest_scores
+from penstock.processors.guards.score_action import ScoreAction
+from penstock.processors.guards.score_search import OUTPUT_WINDOWS, ScoreSearch, WindowScores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from penstock.engine.values.protocols import Judge as JudgePort, Judged, JudgeSource, Model, ScoreDetector
-    from penstock.processors.guards.judged_guard import Combine, GuardOptions
-    from penstock.processors.guards.moderation_verdict import ModerationVerdict
+    from penstock.processors.guards.detector_options import Combine
+    from penstock.processors.guards.guard_options import GuardOptions
+    from penstock.processors.guards.verdicts import ModerationVerdict
 
 
 Strategy = Literal["block", "warn", "filter"]
@@ -46,7 +56,25 @@ CATEGORIES: Mapping[str, str] = {
 """The categories that a model is asked about by default, each with its description for the model."""
 
 
-class ModerationProcessor(ScoreGuard["ModerationVerdict"]):
+class ModerationSearch(ScoreSearch["ModerationVerdict"]):
+    """Scores harmful content."""
+
+    def judge_scores(self, judged: Judged[ModerationVerdict], text: str) -> WindowScores:
+        """Return the judge's scores; categories that it was not offered count as `UNLISTED`."""
+        del text
+        entries = [(entry.category, entry.score) for entry in judged.verdict.category_scores or ()]
+        return WindowScores(highest_scores(entries, self.categories), reason=judged.verdict.reason)
+
+
+# The embedded detector finds more, and flags less of harmless answers, if it reads two or three sentences together: on
+# posts of OpenAI's set, cut like that and left out of training, AUC .882 and AP .750; sentence by sentence .878 and
+# .742. It also scores each character 1.5 times in place of 2.4. A model is shown the windows that other guards show it,
+# so that a panel can ask about all at once.
+UNJUDGED_WINDOWS = Windows(least=200, most=600, overlap=200)
+"""How an answer is cut if no model judges it."""
+
+
+class ModerationProcessor(TextGuard):
     """Scores texts by categories of harmful content, window by window: messages, streams, tool arguments and results.
 
     Attributes:
@@ -54,7 +82,6 @@ class ModerationProcessor(ScoreGuard["ModerationVerdict"]):
         threshold: the score from which a category counts; None for the defaults.
         chunk_window: how many windows of a stream are shown before the one that is judged.
         scores: the fact with the highest score of each category in the run.
-        unjudged_windows: how an answer is cut if no model judges it; `output_windows` is how if one does.
 
     Args:
         model: a `Model` or a `Judge` that decides; None (the default) for the embedded detector alone.
@@ -79,12 +106,6 @@ class ModerationProcessor(ScoreGuard["ModerationVerdict"]):
     """
 
     id = "moderation"
-    strategies = get_args(Strategy)
-    # The embedded detector finds more, and flags less of harmless answers, if it reads two or three sentences together:
-    # on posts of OpenAI's set, cut like that and left out of training, AUC .882 and AP .750; sentence by sentence .878
-    # and .742. It also scores each character 1.5 times in place of 2.4. A model is shown the windows that other guards
-    # show it, so that a panel can ask about all at once.
-    unjudged_windows: ClassVar[Windows] = Windows(least=200, most=600, overlap=200)
 
     def __init__(
         self,
@@ -100,7 +121,7 @@ class ModerationProcessor(ScoreGuard["ModerationVerdict"]):
         **options: Unpack[GuardOptions],
     ) -> None:
         name = type(self).__name__
-        self.calls = use_score_detector(self, detector, combine, embedded=bool(options.get("embedded", True)))
+        chosen = use_score_detector(self, detector, combine, embedded=bool(options.get("embedded", True)))
         theirs = () if detector is None else tuple(detector.categories)
         own = ModerationScorer.categories if options.get("embedded", True) or detector is None else ()
         known = known_names(own, theirs, combine)
@@ -112,22 +133,30 @@ class ModerationProcessor(ScoreGuard["ModerationVerdict"]):
         self.threshold = check_scores(name, "threshold", threshold, self.categories)
         self.include_scores = flag(name, "include_scores", include_scores)
         self.chunk_window = check_count(name, "chunk_window", chunk_window, "a number of windows, 0 or more")
-        windows = self.unjudged_windows if model is None else self.output_windows
-        self.output_windows = replace(windows, overlap=self.chunk_window * windows.most or windows.overlap)
+        windows = UNJUDGED_WINDOWS if model is None else OUTPUT_WINDOWS
         usual: Strategy = "warn" if model is None else "block"
-        self.actions = _actions(name, strategy, self.categories, usual)
-        chosen = strategy if isinstance(strategy, str) else _overall(self.actions.values()) or usual
-        named = self.categories if categories is not None else ()
-        asked = question(self.categories)
-        self.set_up(model, chosen, _verdict(model, self.categories), asked, options, named=named)
-        if self.embedded and any(each in ModerationScorer.categories for each in self.categories):
-            self.own = EmbeddedScores(ModerationScorer())
-
-    def judge_scores(self, judged: Judged[ModerationVerdict], text: str) -> WindowScores:
-        """Return the judge's scores; categories that it was not offered count as `UNLISTED`."""
-        del text
-        entries = [(entry.category, entry.score) for entry in judged.verdict.category_scores or ()]
-        return WindowScores(highest_scores(entries, self.categories), reason=judged.verdict.reason)
+        actions = check_strategies(name, strategy, self.categories, get_args(Strategy), usual)
+        setup = set_up(
+            self,
+            model,
+            widest_strategy(strategy, actions, ("filter", "block", "warn"), usual),
+            get_args(Strategy),
+            partial(_verdict, self.categories),
+            question(self.categories),
+            options,
+            detector=chosen,
+            fact=("scores", *(self.categories if categories is not None else ())),
+        )
+        self.strategy = actions or setup.strategy
+        search = ModerationSearch(
+            setup,
+            self.categories,
+            EmbeddedScores(ModerationScorer()),
+            threshold=self.threshold,
+            output_windows=replace(windows, overlap=self.chunk_window * windows.most or windows.overlap),
+        )
+        search.install(self, ScoreAction(search, actions=actions, include_scores=self.include_scores))
+        self.scores = search.scores
 
 
 def question(categories: Iterable[str]) -> str:
@@ -142,30 +171,6 @@ def question(categories: Iterable[str]) -> str:
     )
 
 
-_STRICTEST: tuple[Strategy, ...] = ("filter", "block", "warn")  # as far as what a guard may do is concerned
-
-
-def _actions(name: str, given: object, categories: Iterable[str], usual: Strategy) -> Mapping[str, Strategy]:
-    """Return the strategies by category; empty if there is one for all.
-
-    Raises:
-        OptionError: a name is no category, or a strategy is none.
-    """
-    if not isinstance(given, Mapping):
-        return EMPTY
-    table = cast("Mapping[str, Strategy]", given)
-    for category, chosen in table.items():
-        one_of(name, "strategy", category, ("*", *categories))
-        one_of(name, f"strategy[{category!r}]", chosen, get_args(Strategy))
-    return {"*": usual, **table}
-
-
-def _overall(actions: Iterable[Strategy]) -> Strategy | None:
-    """Return the strategy that may do all that some may; None if there are none."""
-    chosen = {*actions}
-    return next((one for one in _STRICTEST if one in chosen), None)
-
-
 def _check_known(name: str, categories: Iterable[str], known: Iterable[str]) -> None:
     for category in categories:
         if category not in known:
@@ -174,10 +179,7 @@ def _check_known(name: str, categories: Iterable[str], known: Iterable[str]) -> 
             raise OptionError(name, "categories", category, needs)
 
 
-def _verdict(model: object, categories: tuple[str, ...]) -> type[ModerationVerdict]:
-    """Return the type of a judge's verdicts; without a model, a type that is never used."""
-    if model is None:
-        return cast("type[ModerationVerdict]", object)
-    from penstock.processors.guards.moderation_verdict import verdict_type
+def _verdict(categories: tuple[str, ...]) -> type[ModerationVerdict]:
+    from penstock.processors.guards.verdicts import moderation_verdict
 
-    return verdict_type(categories)
+    return moderation_verdict(categories)

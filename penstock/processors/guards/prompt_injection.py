@@ -6,15 +6,21 @@ than one in a hundred ordinary prompts reaches. With a model, the model decides 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Unpack, cast, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Literal, Unpack, get_args
 
 from penstock.detection.embedded import EmbeddedScores
 from penstock.detection.injection import InjectionScorer
 from penstock.engine.processor.processor import flag
+from penstock.engine.text_guards.option_checks import check_names, check_scores
+from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.engine.values.errors import OptionError
 from penstock.processors.guards.detector_options import check_shared, known_names, use_score_detector
-from penstock.processors.guards.judged_guard import REMOVES_MESSAGES, check_names, check_scores, highest_scores
-from penstock.processors.guards.score_guard import ScoreGuard, WindowScores
+from penstock.processors.guards.guard_options import set_up
+from penstock.processors.guards.judged_action import REMOVES_MESSAGES
+from penstock.processors.guards.judging import highest_scores
+from penstock.processors.guards.score_action import ScoreAction
+from penstock.processors.guards.score_search import ScoreSearch, WindowScores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,8 +30,9 @@ if TYPE_CHECKING:
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.protocols import Judge as JudgePort, Judged, JudgeSource, Model, ScoreDetector
     from penstock.engine.values.texts import TextPlace
-    from penstock.processors.guards.injection_verdict import InjectionVerdict
-    from penstock.processors.guards.judged_guard import Combine, GuardOptions
+    from penstock.processors.guards.detector_options import Combine
+    from penstock.processors.guards.guard_options import GuardOptions
+    from penstock.processors.guards.verdicts import InjectionVerdict
 
 Strategy = Literal["block", "warn", "filter", "rewrite"]
 
@@ -40,7 +47,63 @@ DETECTION_TYPES: Mapping[str, str] = {
 """The kinds of attacks, each with its description for the model."""
 
 
-class PromptInjectionDetector(ScoreGuard["InjectionVerdict"]):
+class InjectionSearch(ScoreSearch["InjectionVerdict"]):
+    """Scores attempts to take over the model."""
+
+    def detect(self, text: str) -> WindowScores | None:
+        """Return what the embedded detector finds in a window, with the names of what explains it."""
+        reading = super().detect(text)
+        if reading is None or not reading.flagged:
+            return reading
+        return reading._replace(details={"signs": list(_SCORER.reasons(text))})
+
+    def judge_scores(self, judged: Judged[InjectionVerdict], text: str) -> WindowScores:
+        """Return the judge's scores and its rewritten text; kinds that it was not offered count as `UNLISTED`."""
+        del text
+        from penstock.processors.guards.verdicts import RewriteVerdict  # loaded where a judge has judged
+
+        verdict = judged.verdict
+        rewritten = verdict.rewritten_content if isinstance(verdict, RewriteVerdict) else None
+        entries = [(entry.type, entry.score) for entry in verdict.categories or ()]
+        return WindowScores(highest_scores(entries, self.categories), reason=verdict.reason, text=rewritten)
+
+    async def score_window(self, text: str, ctx: AnyContext) -> WindowScores:
+        """Return what is found out about a window. To rewrite, the model is asked even if the detector is certain."""
+        if self.setup.strategy != "rewrite" or not text or self._judge is None:
+            return await super().score_window(text, ctx)
+        sure = await self.detected(text)
+        judged = await self._unharmed(self.read_judged(await self._judge.ask(text, ctx=ctx), text))
+        if judged.flagged or sure is None or not any(sure.scores[name] >= self.certain for name in sure.flagged):
+            return judged
+        return sure._replace(text=judged.text)
+
+    async def _unharmed(self, judged: WindowScores) -> WindowScores:
+        """Return a judge's scores without its rewritten text if the detectors still find an attack in that."""
+        still = await self.detected(judged.text) if judged.text else None
+        return judged._replace(text=None) if still is not None and still.flagged else judged
+
+
+class InjectionAction(ScoreAction):
+    """Acts on attempts to take over the model."""
+
+    def changed(self, ctx: AnyContext, edits: Mapping[TextPlace, Edits]) -> MessageList | None:
+        """Return the conversation with the edits, without messages of which nothing remains."""
+        after = super().changed(ctx, edits)
+        if self.strategy != "rewrite" or after is None or ctx.stage not in REMOVES_MESSAGES:
+            return after
+        edited = {place.message_id for place in edits}
+        emptied = [
+            message.id
+            for message in after.conversation
+            if message.id in edited and all(part.type == "text" and not part.text.strip() for part in message.parts)
+        ]
+        if not emptied:
+            return after
+        self.without_messages(ctx, emptied)
+        return after.remove(*emptied)
+
+
+class PromptInjectionDetector(TextGuard):
     """Looks for attempts to take over the model in its input: messages, tool results, names of files.
 
     Attributes:
@@ -70,10 +133,6 @@ class PromptInjectionDetector(ScoreGuard["InjectionVerdict"]):
     """
 
     id = "prompt-injection"
-    strategies = get_args(Strategy)
-    default_phase = "input"
-    judged_threshold = 0.7
-    says = "the text tries to take over the model"
 
     def __init__(
         self,
@@ -88,7 +147,7 @@ class PromptInjectionDetector(ScoreGuard["InjectionVerdict"]):
         **options: Unpack[GuardOptions],
     ) -> None:
         name = type(self).__name__
-        self.calls = use_score_detector(self, detector, combine, embedded=bool(options.get("embedded", True)))
+        chosen = use_score_detector(self, detector, combine, embedded=bool(options.get("embedded", True)))
         theirs = () if detector is None else tuple(detector.categories)
         own = InjectionScorer.categories if options.get("embedded", True) or detector is None else ()
         known = known_names(own, theirs, combine)
@@ -103,58 +162,22 @@ class PromptInjectionDetector(ScoreGuard["InjectionVerdict"]):
         self.threshold = check_scores(name, "threshold", threshold, wanted)
         self.include_scores = flag(name, "include_scores", include_scores)
         rewrites = strategy == "rewrite"
-        asked, named = question(wanted, rewrites), wanted if detection_types is not None else ()
-        self.set_up(model, strategy, _verdict(model, wanted, rewrites=rewrites), asked, options, named=named)
-        if self.embedded and any(each in InjectionScorer.categories for each in wanted):
-            self.own = EmbeddedScores(_SCORER)
-
-    def detect(self, text: str) -> WindowScores | None:
-        """Return what the embedded detector finds in a window, with the names of what explains it."""
-        reading = super().detect(text)
-        if reading is None or not reading.flagged:
-            return reading
-        return reading._replace(details={"signs": list(_SCORER.reasons(text))})
-
-    def judge_scores(self, judged: Judged[InjectionVerdict], text: str) -> WindowScores:
-        """Return the judge's scores and its rewritten text; kinds that it was not offered count as `UNLISTED`."""
-        del text
-        from penstock.processors.guards.injection_verdict import RewriteVerdict  # loaded where a judge has judged
-
-        verdict = judged.verdict
-        rewritten = verdict.rewritten_content if isinstance(verdict, RewriteVerdict) else None
-        entries = [(entry.type, entry.score) for entry in verdict.categories or ()]
-        return WindowScores(highest_scores(entries, self.categories), reason=verdict.reason, text=rewritten)
-
-    async def score_window(self, text: str, ctx: AnyContext) -> WindowScores:
-        """Return what is found out about a window. To rewrite, the model is asked even if the detector is certain."""
-        if self.strategy != "rewrite" or not text or self.judge is None:
-            return await super().score_window(text, ctx)
-        sure = await self.detected(text)
-        judged = await self._unharmed(self.read_judged(await self.judge.ask(text, ctx=ctx), text))
-        if judged.flagged or sure is None or not any(sure.scores[name] >= self.certain for name in sure.flagged):
-            return judged
-        return sure._replace(text=judged.text)
-
-    async def _unharmed(self, judged: WindowScores) -> WindowScores:
-        """Return a judge's scores without its rewritten text if the detectors still find an attack in that."""
-        still = await self.detected(judged.text) if judged.text else None
-        return judged._replace(text=None) if still is not None and still.flagged else judged
-
-    def changed(self, ctx: AnyContext, edits: Mapping[TextPlace, Edits]) -> MessageList | None:
-        """Return the conversation with the edits, without messages of which nothing remains."""
-        after = super().changed(ctx, edits)
-        if self.strategy != "rewrite" or after is None or ctx.stage not in REMOVES_MESSAGES:
-            return after
-        edited = {place.message_id for place in edits}
-        emptied = [
-            message.id
-            for message in after.conversation
-            if message.id in edited and all(part.type == "text" and not part.text.strip() for part in message.parts)
-        ]
-        if not emptied:
-            return after
-        self.without_messages(ctx, emptied)
-        return after.remove(*emptied)
+        setup = set_up(
+            self,
+            model,
+            strategy,
+            get_args(Strategy),
+            partial(_verdict, wanted, rewrites=rewrites),
+            question(wanted, rewrites),
+            options,
+            detector=chosen,
+            phase="input",
+            fact=("scores", *(wanted if detection_types is not None else ())),
+        )
+        search = InjectionSearch(setup, wanted, EmbeddedScores(_SCORER), threshold=self.threshold, judged_threshold=0.7)
+        says = "the text tries to take over the model"
+        search.install(self, InjectionAction(search, says=says, include_scores=self.include_scores))
+        self.scores = search.scores
 
 
 def question(types: Iterable[str], rewrites: bool) -> str:  # noqa: FBT001 - whether a rewriting is asked for
@@ -198,10 +221,7 @@ def _check_rewriting(name: str, strategy: str) -> None:
         raise OptionError(name, "model", None, "a Model, which strategy='rewrite' needs")
 
 
-def _verdict(model: object, types: tuple[str, ...], *, rewrites: bool) -> type[InjectionVerdict]:
-    """Return the type of a judge's verdicts; without a model, a type that is never used."""
-    if model is None:
-        return cast("type[InjectionVerdict]", object)
-    from penstock.processors.guards.injection_verdict import verdict_type
+def _verdict(types: tuple[str, ...], *, rewrites: bool) -> type[InjectionVerdict]:
+    from penstock.processors.guards.verdicts import injection_verdict
 
-    return verdict_type(types, rewrites=rewrites)
+    return injection_verdict(types, rewrites=rewrites)

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock.engine.text_guards.scope import choose_texts
 from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.facts import Key
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
-    from penstock.engine.text_guards.whole_texts import Phase
+    from penstock.engine.text_guards.scope import Phase
 
 
 TOKEN = re.compile(r"\[([A-Z][A-Z0-9_]{0,40})_([1-9][0-9]{0,8})\]")
@@ -129,7 +130,6 @@ class Restore(TextGuard):
     id = "restore"
     role: ProcessorRole = "transform"
     on_error: ErrorPolicy = "allow"
-    on_unread = "allow"
     reach = LONGEST_TOKEN + 1
     lookback = LONGEST_TOKEN
 
@@ -142,7 +142,7 @@ class Restore(TextGuard):
     ) -> None:
         if id is not None:
             self.id = id
-        self.place(phase, parts, history=False, system="none")
+        choose_texts(self, phase, parts, system="none", usual="allow")
         self.edits = "spans"
 
     def find(self, text: str, ctx: AnyContext, *, final: bool) -> list[Edit]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, Unpack, cast, get_args
 
 from penstock.detection.leaks.passages import LEAST
@@ -11,22 +12,27 @@ from penstock.detection.patterns.matching import Finder, FinderState
 from penstock.detection.patterns.rules import RegexRule, checked, seconds
 from penstock.detection.spans import Span
 from penstock.engine.processor.processor import flag, one_of
+from penstock.engine.text_guards.option_checks import check_count, check_score
+from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import is_mapping
-from penstock.processors.guards.judged_guard import check_score
-from penstock.processors.guards.span_guard import JudgedValue, SpanGuard, hide_spans
+from penstock.processors.guards.guard_options import set_up
+from penstock.processors.guards.span_action import SpanAction
+from penstock.processors.guards.span_findings import JudgedValue, hide_spans
+from penstock.processors.guards.span_search import SpanSearch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import ClassVar, NoReturn
+    from typing import NoReturn
 
     from penstock.engine.processor.context import AnyContext
-    from penstock.engine.text_guards.whole_texts import Phase
     from penstock.engine.text_guards.window import Found, TextWindow
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.protocols import Judge, Judged, JudgeSource, Model
-    from penstock.processors.guards.judged_guard import GuardOptions
-    from penstock.processors.guards.leak_verdict import LeakVerdict
+    from penstock.processors.guards.guard_options import GuardOptions, GuardSetup
+    from penstock.processors.guards.span_findings import SpanFinding
+    from penstock.processors.guards.span_search import Spans
+    from penstock.processors.guards.verdicts import LeakVerdict
 
 
 LEAK_QUESTION = (
@@ -83,7 +89,137 @@ class _Known(NamedTuple):
         return f"_Known({len(self.texts)} texts)"
 
 
-class SystemPromptScrubber(SpanGuard["LeakVerdict"]):
+@dataclass(frozen=True)
+class Prompts:
+    """The texts to protect, as the options give them, and the tokens and passages beside them."""
+
+    texts: tuple[str, ...] = field(repr=False)
+    canaries: tuple[str, ...] = field(repr=False)
+    min_words: int
+    allow: tuple[str, ...] = field(repr=False)
+
+    def index(self, ctx: AnyContext) -> PromptIndex:
+        """Return the index of the run's prompts, without what the user wrote."""
+        messages = ctx.message_list
+        in_use = (message.text for message in messages.system if not message.from_client)
+        prompts = tuple(dict.fromkeys(text for text in (*self.texts, *in_use) if text.strip()))
+        whole = indexed(prompts, self.min_words, self.allow, self.canaries)
+        said = (*messages.conversation, *(message for message in messages.system if message.from_client))
+        texts = tuple(message.text for message in said if message.role in ("user", "system"))
+        state: Value = ctx.state  # of this request alone: what a user wrote must not outlive it on the guard
+        known: _Known | None = state.get(_KNOWN) if is_mapping(state) else None
+        if known is None or known.whole != whole or known.texts != texts:
+            known = _Known(whole, texts, whole.without(texts))
+            if is_mapping(state):
+                cast("dict[str, _Known]", state)[_KNOWN] = known
+        return known.left
+
+
+class LeakSearch(SpanSearch["LeakVerdict"]):
+    """Finds passages of prompts.
+
+    Attributes:
+        prompts: the texts to protect.
+    """
+
+    def __init__(
+        self,
+        setup: GuardSetup[LeakVerdict, Sequence[Span]],
+        threshold: float,
+        prompts: Prompts,
+        finder: Finder,
+        *,
+        shows_prompts: bool,
+    ) -> None:
+        super().__init__(setup, threshold=threshold, lookback=finder.lookback)
+        self.prompts = prompts
+        self._finder = finder
+        self._shows_prompts = shows_prompts
+        self._glances = setup.judge is None and setup.strategy != "filter" and not finder.rules
+
+    def quiet(self, text: str, start: int, notes: Mapping[str, Value], *, final: bool) -> int | None:
+        """Return from where text is held back if a glance shows nothing of the prompts; None if nothing shows that."""
+        index: PromptIndex | None = notes.get(_GLANCED)
+        if index is None or (final and self._tells_all):  # a callback is told that nothing was found
+            return None
+        return index.quiet(text, start, final=final)
+
+    def find_spans(self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext) -> Spans:
+        """Return what a window shows of the prompts, and from where on more text could change that."""
+        index: PromptIndex | None = notes.get(_INDEX)
+        if index is None:
+            notes[_INDEX] = index = self.prompts.index(ctx)
+        spans: Sequence[Span] = ()
+        hold = len(window.text)
+        if index:
+            # What `quiet` has passed holds nothing, so the search goes on behind it.
+            spans, hold = index.scan(window.text, max(start, window.start), notes, final=window.final)
+        window.notes[_GLANCED] = index if self._glances and not index.goes_on(notes) else None
+        return [span._replace(score=max(span.score, self.threshold)) for span in spans], hold
+
+    def find_encoded_spans(self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext) -> Spans:
+        """Return what the custom patterns find in a window; a second search, since they have their own pace."""
+        if not self._finder.rules:
+            return (), len(window.text)
+        state: FinderState = notes.setdefault(_PATTERNS, FinderState())
+        try:
+            if window.final:
+                found, hold = self._finder.finish(window.text, start, state), len(window.text)
+            else:
+                found, hold = self._finder.scan(window.text, start, state)
+        except TimeoutError as error:
+            ctx.note(timeout=str(error))
+            raise
+        return [Span(match.start, match.end, self._finder.rules[match.rule].name) for match in found], hold
+
+    def overrides(self, within: Found, across: Found) -> bool:
+        """Return False: a passage goes on where a part ends, so no finding replaces another."""
+        del within, across
+        return False
+
+    def judge_view(self, text: str, ctx: AnyContext) -> str:
+        """Return a window as the model is shown it: without what was found, and together with the prompts."""
+        index = self.prompts.index(ctx)
+        hides = hide_spans(text, index.find(text)) if self.setup.embedded else text
+        return with_prompts(index.prompts, hides) if self._shows_prompts else hides
+
+    def judged_values(self, judged: Judged[LeakVerdict]) -> Iterable[JudgedValue]:
+        """Return the values that the model names."""
+        return leaks_said(judged.verdict)
+
+
+class LeakAction(SpanAction):
+    """Acts on passages of prompts.
+
+    Attributes:
+        replacement: what replaces a passage; None for stars.
+    """
+
+    def __init__(self, search: LeakSearch, replacement: str | None, *, counts: bool) -> None:
+        super().__init__(search)
+        self.replacement = replacement
+        self._prompts = search.prompts
+        self._counts = counts
+
+    def replacements(self, found: Sequence[tuple[str, SpanFinding]], ctx: AnyContext) -> Sequence[str]:
+        """Return what replaces each passage; its type makes no difference."""
+        del ctx
+        return ["*" * len(text) if self.replacement is None else self.replacement for text, _ in found]
+
+    def warn(self, ctx: AnyContext, names: Sequence[str]) -> None:
+        """Log what was found and passes; with ``include_detections``, how much it is."""
+        super().warn(ctx, [f"{len(names)} found", *names] if self._counts else names)
+
+    def block(self, ctx: AnyContext, types: Sequence[str], metadata: Mapping[str, Value], why: str) -> NoReturn:
+        """Stop the run; the metadata have ``overlap``, the share of the prompts that was shown."""
+        length = sum(map(len, self._prompts.index(ctx).prompts))
+        shows = sum(cast("int", span["length"]) for span in metadata["spans"] if span["type"] == PROMPT)
+        overlap = round(min(shows / length, 1.0), 3) if length else None
+        counted = f"{len(types)} found; " if self._counts else ""
+        super().block(ctx, types, {**metadata, "overlap": overlap}, f"{counted}{why}")
+
+
+class SystemPromptScrubber(TextGuard):
     """Finds passages of the run's system messages in answers, tool arguments and reasoning, without a model.
 
     It compares words (a few may be changed) and letters, and also finds encoded and reversed text. A model, if there is
@@ -120,8 +256,6 @@ class SystemPromptScrubber(SpanGuard["LeakVerdict"]):
     """
 
     id = "system-prompt-scrubber"
-    strategies: ClassVar[tuple[str, ...]] = get_args(Strategy)
-    default_phase: ClassVar[Phase] = "output"
 
     def __init__(
         self,
@@ -143,119 +277,42 @@ class SystemPromptScrubber(SpanGuard["LeakVerdict"]):
     ) -> None:
         name = type(self).__name__
         self.prompts, self.canaries = _texts(name, "prompts", prompts), _texts(name, "canaries", canaries)
-        self.allow, self.min_words = _texts(name, "allow", allow), _words(name, min_words)
+        self.allow, self.min_words = (
+            _texts(name, "allow", allow),
+            check_count(name, "min_words", min_words, f"a number of words, {LEAST} or more", LEAST),
+        )
         _check_index(name, self.prompts, min_words, self.allow, self.canaries)
         self.pattern_timeout = seconds(name, "pattern_timeout", pattern_timeout)
         self.custom_patterns = cast("tuple[str | RegexRule, ...]", _listed(name, "custom_patterns", custom_patterns))
         rules = (_rule(index, given) for index, given in enumerate(self.custom_patterns))
-        self._finder = Finder([checked(name, index, rule, self.pattern_timeout) for index, rule in enumerate(rules)])
+        finder = Finder([checked(name, index, rule, self.pattern_timeout) for index, rule in enumerate(rules)])
         self.threshold = check_score(name, "threshold", threshold)
         self.redaction_method = one_of(name, "redaction_method", redaction_method, get_args(Method))
         self.placeholder_text = _text(name, "placeholder_text", placeholder_text)
         self.include_detections = flag(name, "include_detections", include_detections)
         self.show_prompts = flag(name, "show_prompts", show_prompts)
-        told = (min_words, len(self.custom_patterns))
-        self.set_up(model, strategy, _verdict(model), LEAK_QUESTION, options, named=told, needs_hold=_HOLD)
-        self.lookback = max(self.lookback, self._finder.lookback)
-        self._glances = self.judge is None and self.strategy != "filter" and not self._finder.rules
-
-    def quiet(self, text: str, start: int, notes: Mapping[str, Value], *, final: bool) -> int | None:
-        """Return from where text is held back if a glance shows nothing of the prompts; None if nothing shows that."""
-        index: PromptIndex | None = notes.get(_GLANCED)
-        if index is None or (final and self.on_detection is not None):  # a callback is told that nothing was found
-            return None
-        return index.quiet(text, start, final=final)
-
-    def find_spans(
-        self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
-    ) -> tuple[Sequence[Span], int]:
-        """Return what a window shows of the prompts, and from where on more text could change that."""
-        index: PromptIndex | None = notes.get(_INDEX)
-        if index is None:
-            notes[_INDEX] = index = self._index(ctx)
-        spans: Sequence[Span] = ()
-        hold = len(window.text)
-        if index:
-            # What `quiet` has passed holds nothing, so the search goes on behind it.
-            spans, hold = index.scan(window.text, max(start, window.start), notes, final=window.final)
-        window.notes[_GLANCED] = index if self._glances and not index.goes_on(notes) else None
-        return [span._replace(score=max(span.score, self.threshold)) for span in spans], hold
-
-    def find_encoded_spans(
-        self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
-    ) -> tuple[Sequence[Span], int]:
-        """Return what the custom patterns find in a window; a second search, since they have their own pace."""
-        if not self._finder.rules:
-            return (), len(window.text)
-        state: FinderState = notes.setdefault(_PATTERNS, FinderState())
-        try:
-            if window.final:
-                found, hold = self._finder.finish(window.text, start, state), len(window.text)
-            else:
-                found, hold = self._finder.scan(window.text, start, state)
-        except TimeoutError as error:
-            ctx.note(timeout=str(error))
-            raise
-        return [Span(match.start, match.end, self._finder.rules[match.rule].name) for match in found], hold
-
-    def overrides(self, within: Found, across: Found) -> bool:
-        """Return False: a passage goes on where a part ends, so no finding replaces another."""
-        del within, across
-        return False
-
-    def judge_view(self, text: str, ctx: AnyContext) -> str:
-        """Return a window as the model is shown it: without what was found, and together with the prompts."""
-        index = self._index(ctx)
-        hides = hide_spans(text, index.find(text)) if self.embedded else text
-        return with_prompts(index.prompts, hides) if self.show_prompts else hides
-
-    def judged_values(self, judged: Judged[LeakVerdict]) -> Iterable[JudgedValue]:
-        """Return the values that the model names."""
-        return leaks_said(judged.verdict)
-
-    def replacement(self, text: str, type: str, ctx: AnyContext) -> str:
-        """Return what replaces a stretch; its type makes no difference."""
-        del type, ctx
-        if self.redaction_method == "mask":
-            return "*" * len(text)
-        return self.placeholder_text if self.redaction_method == "placeholder" else ""
+        setup: GuardSetup[LeakVerdict, Sequence[Span]] = set_up(
+            self,
+            model,
+            strategy,
+            get_args(Strategy),
+            _verdict,
+            LEAK_QUESTION,
+            options,
+            phase="output",
+            fact=("found", min_words, len(self.custom_patterns)),
+        )
+        prompts_of = Prompts(self.prompts, self.canaries, self.min_words, self.allow)
+        search = LeakSearch(setup, self.threshold, prompts_of, finder, shows_prompts=self.show_prompts)
+        replaced = {"mask": None, "placeholder": self.placeholder_text, "remove": ""}[self.redaction_method]
+        action = LeakAction(search, replaced, counts=self.include_detections)
+        search.install(self, action, _HOLD)
+        self.found = search.found
 
     def option(self, name: str) -> object:
         """Return an option as it was given; of secret ones, only how many entries there are."""
         given = super().option(name)
         return f"{len(cast('tuple[str, ...]', given))} of them" if name in _SECRET and given else given
-
-    def warn(self, ctx: AnyContext, categories: Iterable[str]) -> None:
-        """Log what was found and passes; with ``include_detections``, how much it is."""
-        found = [*categories]
-        super().warn(ctx, [f"{len(found)} found", *found] if self.include_detections else found)
-
-    def block(
-        self, ctx: AnyContext, categories: Iterable[str], metadata: Mapping[str, Value], why: str = ""
-    ) -> NoReturn:
-        """Stop the run; the metadata have ``overlap``, the share of the prompts that was shown."""
-        found = [*categories]
-        length = sum(map(len, self._index(ctx).prompts))
-        shows = sum(cast("int", span["length"]) for span in metadata["spans"] if span["type"] == PROMPT)
-        overlap = round(min(shows / length, 1.0), 3) if length else None
-        counted = f"{len(found)} found; " if self.include_detections else ""
-        super().block(ctx, found, {**metadata, "overlap": overlap}, f"{counted}{why}")
-
-    def _index(self, ctx: AnyContext) -> PromptIndex:
-        """Return the index of the run's prompts, without what the user wrote."""
-        messages = ctx.message_list
-        in_use = (message.text for message in messages.system if not message.from_client)
-        prompts = tuple(dict.fromkeys(text for text in (*self.prompts, *in_use) if text.strip()))
-        whole = indexed(prompts, self.min_words, self.allow, self.canaries)
-        said = (*messages.conversation, *(message for message in messages.system if message.from_client))
-        texts = tuple(message.text for message in said if message.role in ("user", "system"))
-        state: Value = ctx.state  # of this request alone: what a user wrote must not outlive it on the guard
-        known: _Known | None = state.get(_KNOWN) if is_mapping(state) else None
-        if known is None or known.whole != whole or known.texts != texts:
-            known = _Known(whole, texts, whole.without(texts))
-            if is_mapping(state):
-                cast("dict[str, _Known]", state)[_KNOWN] = known
-        return known.left
 
 
 def _texts(guard: str, option: str, given: Iterable[str]) -> tuple[str, ...]:
@@ -279,12 +336,6 @@ def _listed(guard: str, option: str, given: object) -> tuple[object, ...]:
     return tuple(cast("Iterable[object]", given))
 
 
-def _words(guard: str, given: object) -> int:
-    if type(given) is not int or given < LEAST:
-        raise OptionError(guard, "min_words", given, f"a number of words, {LEAST} or more")
-    return given
-
-
 def _text(guard: str, option: str, given: object) -> str:
     if not isinstance(given, str):
         raise OptionError(guard, option, given, "a text")
@@ -304,10 +355,7 @@ def _rule(index: int, given: str | RegexRule) -> RegexRule:
     return RegexRule(f"custom-pattern-{index + 1}", given) if isinstance(given, str) else given
 
 
-def _verdict(model: object) -> type[LeakVerdict]:
-    """Return the type of a judge's verdicts; without a model, a type that is never used."""
-    if model is None:
-        return cast("type[LeakVerdict]", object)
-    from penstock.processors.guards.leak_verdict import LeakVerdict
+def _verdict() -> type[LeakVerdict]:
+    from penstock.processors.guards.verdicts import LeakVerdict
 
     return LeakVerdict

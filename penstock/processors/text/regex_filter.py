@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 from penstock.detection.patterns.matching import Finder, FinderState, UnitedMatches
 from penstock.detection.patterns.rules import checked, seconds
 from penstock.detection.unicode.disguises import read
-from penstock.engine.processor.processor import flag, is_async, one_of
+from penstock.engine.processor.processor import flag, one_of
+from penstock.engine.text_guards.components import Action, Search
+from penstock.engine.text_guards.option_checks import check_callback, check_count
 from penstock.engine.text_guards.reading import is_random
 from penstock.engine.text_guards.reporting import MOST_LISTED, GuardReporter, by_place, cannot_edit, field_of
+from penstock.engine.text_guards.scope import choose_texts
 from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError
@@ -23,10 +26,10 @@ if TYPE_CHECKING:
 
     from penstock.detection.patterns.built_in import BuiltInRule
     from penstock.detection.patterns.matching import Match
-    from penstock.detection.patterns.rules import RegexRule
+    from penstock.detection.patterns.rules import RegexRule, UserRule
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
-    from penstock.engine.text_guards.whole_texts import Phase, SystemMessages, Unscanned
+    from penstock.engine.text_guards.scope import Phase, SystemMessages, Unscanned
     from penstock.engine.text_guards.window import Hit, TextWindow
     from penstock.engine.values.frozen import Value
 
@@ -87,6 +90,167 @@ class Violation:
     part: int
     field: str
     matches: tuple[PatternMatch, ...]
+
+
+class PatternSearch(Search):
+    """Finds what rules match.
+
+    Attributes:
+        presets: the names of the built-in sets of rules.
+        banned_words: words and phrases to find.
+        own: the user's own rules.
+        finder: finds all of them.
+    """
+
+    def __init__(self, presets: Sequence[str], banned_words: Sequence[str], own: Sequence[UserRule]) -> None:
+        self.presets, self.banned_words, self.own = presets, banned_words, own
+        self.finder = self._made_finder()
+
+    def _made_finder(self) -> Finder:
+        built_in = [rule for chosen in self.presets for rule in preset(chosen)]
+        if self.banned_words:
+            from penstock.detection.patterns.banned_words import banned_words_rule  # loaded where there are some
+
+            built_in.append(banned_words_rule(self.banned_words, _HIDDEN_WORD))
+        return Finder([*built_in, *self.own])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: all but the finder, whose built-in rules are loaded again."""
+        return {name: value for name, value in self.__dict__.items() if name != "finder"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore what was pickled."""
+        self.__dict__.update(state)
+        self.finder = self._made_finder()
+
+    def quiet(self, text: str, start: int, notes: Mapping[str, Value], *, final: bool) -> int | None:
+        """Return the position from which text must be held back, if a glance shows that no rule matches; else None."""
+        return None if notes else self.finder.quiet(text, start, final=final)
+
+    def scan(self, window: TextWindow, ctx: AnyContext) -> tuple[Sequence[Match], int]:
+        """Return what the rules match, and from where on more text could change that."""
+        try:
+            return self._scanned(window)
+        except TimeoutError as error:
+            ctx.note(timeout=str(error))
+            raise
+
+    def _scanned(self, window: TextWindow) -> tuple[Sequence[Match], int]:
+        if window.final and not window.base and not window.start:
+            return self.finder.find(window.text, window.key), len(window.text)
+        if window.key and not window.final:
+            return self.finder.scan_value(window.text, window.key)
+        state: FinderState = window.notes.pop(_STATE, None) or self.finder.begun(window.text, window.start)
+        if window.final:
+            return self.finder.finish(window.text, window.start, state), len(window.text)
+        found, hold = self.finder.scan(window.text, window.start, state)
+        if not self.finder.is_begun(window.text, hold, hold, state):  # else `quiet` can go on from there
+            window.notes[_STATE] = state
+        return found, hold
+
+
+class PatternAction(Action):
+    """Redacts, blocks or reports matches.
+
+    Attributes:
+        findings: the fact with the number of matches of the run by rule.
+    """
+
+    def __init__(
+        self, guard_id: str, search: PatternSearch, findings: Key[Mapping[str, int]], reporter: GuardReporter
+    ) -> None:
+        self.guard_id = guard_id
+        self.findings = findings
+        self._search = search
+        self._reporter = reporter
+
+    def act(self, hits: Sequence[Hit], ctx: AnyContext) -> Sequence[Iterable[Edit]]:
+        """Report the matches; then return the edits that redact them, or stop the run."""
+        redacts = self._reporter.strategy == "redact"
+        found = [(hit.window, self._counting(hit)) for hit in hits]
+        united = (
+            [(window, self._search.finder.unite(window.text, matches)) for window, matches in found] if redacts else []
+        )
+        shown: Sequence[tuple[TextWindow, Sequence[Match | UnitedMatches]]] = united if redacts else found
+        counts = Counter(self._name(item) for _, items in shown for item in items)
+        self._reporter.count(ctx, self.findings, counts, note="matches")
+        for window, items in shown:
+            self._report(ctx, window, items)
+        fixed = [(window, matches) for window, matches in found if window.fixed and matches] if redacts else []
+        if self._reporter.strategy == "block":
+            self._block(ctx, found, counts)
+        if fixed:
+            self._block(ctx, fixed, counts, cannot_edit(window for window, _ in fixed))
+        if self._reporter.strategy == "warn":
+            self._reporter.warn(ctx, counts, "rules matched")
+            return [()] * len(hits)
+        return [[Edit(item.start, item.end, item.replacement, "redact") for item in items] for _, items in united]
+
+    def _counting(self, hit: Hit) -> list[Match]:
+        """Return the matches that count: an id, an address or a signature is no key and no link in itself."""
+        found = cast("list[Match]", hit.found)
+        if not hit.window.fixed or not is_random(hit.window.text, hit.window.key):
+            return found
+        built_in = len(self._search.finder.rules) - len(self._search.own)
+        return [item for item in found if item.rule >= built_in or self._name(item) not in _USUAL_IN_IDS]
+
+    def _block(
+        self,
+        ctx: AnyContext,
+        found: Sequence[tuple[TextWindow, Sequence[Match]]],
+        counts: Mapping[str, int],
+        why: str = "",
+    ) -> None:
+        names = [self._name(match) for _, matches in found for match in matches]
+        listed = [(window, match) for window, matches in found for match in matches][:MOST_LISTED]
+        matches = [self._listed_match(window, match) for window, match in listed]
+        self._reporter.block(ctx, names, {"matches": matches, "counts": dict(counts)}, why)
+
+    def _listed_match(self, window: TextWindow, match: Match) -> dict[str, Value]:
+        place, index = window.locate(match.start)
+        return {
+            "rule": self._name(match),
+            "index": index,
+            "length": match.end - match.start,
+            "match": HIDDEN,
+            "message_id": place.message_id,
+            "part": place.part,
+            "field": place.path[0] if place.path else "",
+        }
+
+    def _report(self, ctx: AnyContext, window: TextWindow, found: Sequence[Match | UnitedMatches]) -> None:
+        """Call ``on_violation`` once for each place in which something was found."""
+        if not self._reporter.is_heard():
+            return
+        for place, items in by_place(window, found).items():
+            matches = tuple(self._as_match(window, item) for item in items)
+            names = ", ".join(dict.fromkeys(match.rule for match in matches))
+            violation = Violation(
+                self.guard_id,
+                f"rules matched: {names}",
+                self._reporter.strategy,
+                ctx.stage,
+                place.message_id,
+                place.part,
+                field_of(place),
+                matches,
+            )
+            self._reporter.call(ctx, "on_violation", violation)
+
+    def _as_match(self, window: TextWindow, found: Match | UnitedMatches) -> PatternMatch:
+        united = found if isinstance(found, UnitedMatches) else None
+        names = tuple(dict.fromkeys(self._search.finder.rules[index].name for index in united.rules)) if united else ()
+        return PatternMatch(
+            self._name(found),
+            window.locate(found.start)[1],
+            found.end - found.start,
+            united.replacement if united else None,
+            names if len(names) > 1 else (),
+            window.text[found.start : found.end] if self._reporter.shows_text else None,
+        )
+
+    def _name(self, found: Match | UnitedMatches) -> str:
+        return self._search.finder.rules[found.rule].name
 
 
 class RegexFilterProcessor(TextGuard):
@@ -159,157 +323,34 @@ class RegexFilterProcessor(TextGuard):
         self.strategy: str = one_of(name, "strategy", strategy, get_args(Strategy))
         self.timeout = seconds(name, "timeout", timeout)
         self.rules = tuple(rules)
-        self._own = [checked(name, index, rule, self.timeout) for index, rule in enumerate(self.rules)]
+        own = [checked(name, index, rule, self.timeout) for index, rule in enumerate(self.rules)]
         self.banned_words = _banned(name, banned_words)
-        self.finder = self._made_finder()
-        if not self.finder.rules:
+        search = PatternSearch(self.presets, self.banned_words, own)
+        if not search.finder.rules:
             raise OptionError(
                 name, "rules", self.rules, f"one rule or more, or presets= of {', '.join(PRESETS)}, or banned_words="
             )
         usual: Unscanned = "flag" if strategy == "warn" else "block"
-        self.place(phase, parts, history=history, system=system, unscanned=unscanned, usual=usual)
+        choose_texts(self, phase, parts, history=history, system=system, unscanned=unscanned, usual=usual)
         self.include_redacted_values = flag(name, "include_redacted_values", include_redacted_values)
-        self.stream_carryover_size = _carryover(name, stream_carryover_size, self.max_hold)
+        fits = f"an int from 1 to {self.max_hold}, or None; a subclass that declares max_hold changes the limit"
+        self.stream_carryover_size = (
+            None
+            if stream_carryover_size is None
+            else check_count(name, "stream_carryover_size", stream_carryover_size, fits, 1, self.max_hold)
+        )
         self.min_hold = self.stream_carryover_size or 0
-        self.lookback = self.finder.lookback
-        self.on_violation = _callback(name, on_violation)
-        self._reporter = GuardReporter(strategy, {"on_violation": on_violation}, shows_text=include_redacted_values)
+        self.lookback = search.finder.lookback
+        self.on_violation = check_callback(name, "on_violation", on_violation)
+        reporter = GuardReporter(strategy, {"on_violation": on_violation}, shows_text=include_redacted_values)
         self.edits = "spans" if strategy == "redact" else "nothing"
         if strategy == "warn":
-            self.role = "observer"
-            self.on_error = "allow"
+            self.role, self.on_error = "observer", "allow"
         banned = [f"{len(self.banned_words)} banned words"] if self.banned_words else []
-        chosen = [*self.presets, *banned, *(rule.name for rule in self._own)]
+        chosen = [*self.presets, *banned, *(rule.name for rule in own)]
         self.findings: Key[Mapping[str, int]] = Key(f"{self.id}.matches[{', '.join(chosen)}: {strategy}]")
         self.provides = (self.findings,)
-
-    def _made_finder(self) -> Finder:
-        built_in = [rule for chosen in self.presets for rule in preset(chosen)]
-        if self.banned_words:
-            from penstock.detection.patterns.banned_words import banned_words_rule  # loaded where there are some
-
-            built_in.append(banned_words_rule(self.banned_words, _HIDDEN_WORD))
-        return Finder([*built_in, *self._own])
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return what is pickled: all but the finder, whose built-in rules are loaded again."""
-        return {name: value for name, value in self.__dict__.items() if name != "finder"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore what was pickled."""
-        self.__dict__.update(state)
-        self.finder = self._made_finder()
-
-    def quiet(self, text: str, start: int, notes: Mapping[str, Value], *, final: bool) -> int | None:
-        """Return the position from which text must be held back, if a glance shows that no rule matches; else None."""
-        return None if notes else self.finder.quiet(text, start, final=final)
-
-    def scan(self, window: TextWindow, ctx: AnyContext) -> tuple[Sequence[Match], int]:
-        """Return what the rules match, and from where on more text could change that."""
-        try:
-            return self._scanned(window)
-        except TimeoutError as error:
-            ctx.note(timeout=str(error))
-            raise
-
-    def _scanned(self, window: TextWindow) -> tuple[Sequence[Match], int]:
-        if window.final and not window.base and not window.start:
-            return self.finder.find(window.text, window.key), len(window.text)
-        if window.key and not window.final:
-            return self.finder.scan_value(window.text, window.key)
-        state: FinderState = window.notes.pop(_STATE, None) or self.finder.begun(window.text, window.start)
-        if window.final:
-            return self.finder.finish(window.text, window.start, state), len(window.text)
-        found, hold = self.finder.scan(window.text, window.start, state)
-        if not self.finder.is_begun(window.text, hold, hold, state):  # else `quiet` can go on from there
-            window.notes[_STATE] = state
-        return found, hold
-
-    def act(self, hits: Sequence[Hit], ctx: AnyContext) -> Sequence[Iterable[Edit]]:
-        """Report the matches; then return the edits that redact them, or stop the run."""
-        redacts = self.strategy == "redact"
-        found = [(hit.window, self._counting(hit)) for hit in hits]
-        united = [(window, self.finder.unite(window.text, matches)) for window, matches in found] if redacts else []
-        shown: Sequence[tuple[TextWindow, Sequence[Match | UnitedMatches]]] = united if redacts else found
-        counts = Counter(self._name(item) for _, items in shown for item in items)
-        self._reporter.count(ctx, self.findings, counts, note="matches")
-        for window, items in shown:
-            self._report(ctx, window, items)
-        fixed = [(window, matches) for window, matches in found if window.fixed and matches] if redacts else []
-        if self.strategy == "block":
-            self._block(ctx, found, counts)
-        if fixed:
-            self._block(ctx, fixed, counts, cannot_edit(window for window, _ in fixed))
-        if self.strategy == "warn":
-            self._reporter.warn(ctx, counts, "rules matched")
-            return [()] * len(hits)
-        return [[Edit(item.start, item.end, item.replacement, "redact") for item in items] for _, items in united]
-
-    def _counting(self, hit: Hit) -> list[Match]:
-        """Return the matches that count: an id, an address or a signature is no key and no link in itself."""
-        found = cast("list[Match]", hit.found)
-        if not hit.window.fixed or not is_random(hit.window.text, hit.window.key):
-            return found
-        built_in = len(self.finder.rules) - len(self.rules)
-        return [item for item in found if item.rule >= built_in or self._name(item) not in _USUAL_IN_IDS]
-
-    def _block(
-        self,
-        ctx: AnyContext,
-        found: Sequence[tuple[TextWindow, Sequence[Match]]],
-        counts: Mapping[str, int],
-        why: str = "",
-    ) -> None:
-        names = [self._name(match) for _, matches in found for match in matches]
-        listed = [(window, match) for window, matches in found for match in matches][:MOST_LISTED]
-        matches = [self._listed_match(window, match) for window, match in listed]
-        self._reporter.block(ctx, names, {"matches": matches, "counts": dict(counts)}, why)
-
-    def _listed_match(self, window: TextWindow, match: Match) -> dict[str, Value]:
-        place, index = window.locate(match.start)
-        return {
-            "rule": self._name(match),
-            "index": index,
-            "length": match.end - match.start,
-            "match": HIDDEN,
-            "message_id": place.message_id,
-            "part": place.part,
-            "field": place.path[0] if place.path else "",
-        }
-
-    def _report(self, ctx: AnyContext, window: TextWindow, found: Sequence[Match | UnitedMatches]) -> None:
-        """Call ``on_violation`` once for each place in which something was found."""
-        if not self._reporter.is_heard():
-            return
-        for place, items in by_place(window, found).items():
-            matches = tuple(self._as_match(window, item) for item in items)
-            names = ", ".join(dict.fromkeys(match.rule for match in matches))
-            violation = Violation(
-                self.id,
-                f"rules matched: {names}",
-                self.strategy,
-                ctx.stage,
-                place.message_id,
-                place.part,
-                field_of(place),
-                matches,
-            )
-            self._reporter.call(ctx, "on_violation", violation)
-
-    def _as_match(self, window: TextWindow, found: Match | UnitedMatches) -> PatternMatch:
-        united = found if isinstance(found, UnitedMatches) else None
-        names = tuple(dict.fromkeys(self.finder.rules[index].name for index in united.rules)) if united else ()
-        return PatternMatch(
-            self._name(found),
-            window.locate(found.start)[1],
-            found.end - found.start,
-            united.replacement if united else None,
-            names if len(names) > 1 else (),
-            window.text[found.start : found.end] if self.include_redacted_values else None,
-        )
-
-    def _name(self, found: Match | UnitedMatches) -> str:
-        return self.finder.rules[found.rule].name
+        self.search, self.action = search, PatternAction(self.id, search, self.findings, reporter)
 
 
 @cache
@@ -341,24 +382,3 @@ def _banned(processor: str, given: Iterable[str]) -> tuple[str, ...]:
     if blank:
         raise OptionError(processor, "banned_words", blank[0], "words or phrases, none of them empty")
     return tuple(cast("tuple[str, ...]", words))
-
-
-def _carryover(processor: str, given: Any, most: int) -> int | None:
-    if given is None:
-        return None
-    if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= most:
-        raise OptionError(
-            processor,
-            "stream_carryover_size",
-            given,
-            f"an int from 1 to {most}, or None; a subclass that declares max_hold changes the limit",
-        )
-    return int(given)
-
-
-def _callback(processor: str, given: Any) -> Callable[[Violation], object] | None:
-    if given is not None and (not callable(given) or is_async(given)):
-        raise OptionError(
-            processor, "on_violation", given, "a plain function (def, not async def), since it is not awaited"
-        )
-    return given  # type: ignore[no-any-return]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, cast, get_args
 
 from penstock.detection.unicode.normalizing import (
     Confusables,
@@ -17,7 +17,8 @@ from penstock.detection.unicode.normalizing import (
 )
 from penstock.engine.processor.processor import flag, one_of
 from penstock.engine.text_guards.reporting import add_counts
-from penstock.engine.text_guards.whole_texts import WholeTexts
+from penstock.engine.text_guards.scope import choose_texts
+from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.engine.text_guards.window import moved
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.facts import Key
@@ -26,10 +27,10 @@ from penstock.engine.workers import checkpoint
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from penstock.engine.processor.context import Context
+    from penstock.engine.processor.context import AnyContext
     from penstock.engine.processor.processor import EditsClaim
     from penstock.engine.text_guards.reading import Text
-    from penstock.engine.text_guards.whole_texts import Phase, SystemMessages
+    from penstock.engine.text_guards.scope import Phase, SystemMessages
     from penstock.engine.values.edits import Edit, Edits
     from penstock.engine.values.texts import TextPlace
 
@@ -38,7 +39,7 @@ _WORDS = {"form": Form, "invisible": Invisible, "confusables": Confusables, "whi
 _FLAGS = ("keep_layout", "trim", "strip_control_chars", "preserve_emojis")
 
 
-class UnicodeNormalizer(WholeTexts):
+class UnicodeNormalizer(TextGuard):
     """Brings texts to a normal form and removes invisible characters. Attachments are never changed.
 
     Its failure blocks: it stands before guards, which must not be given a text that it could not normalize.
@@ -52,6 +53,7 @@ class UnicodeNormalizer(WholeTexts):
     role = "transform"
     on_error = "block"
     edits: EditsClaim | None = "spans"
+    stages: Iterable[str] | None = None
 
     def __init__(
         self,
@@ -113,7 +115,8 @@ class UnicodeNormalizer(WholeTexts):
             type(self).__name__,
             Profile(form, invisible, confusables, whitespace, keep_layout, trim, strip_control_chars, preserve_emojis),
         )
-        self.place(phase, parts, history=history, system=system)
+        choose_texts(self, phase, parts, history=history, system=system, usual="allow")
+        self.stages = tuple(stage for stage in self.stages or () if stage != "process_output_stream")
         self.edits = "spans" if self.profile.edits else "nothing"
         self.findings: Key[Mapping[str, int]] = Key(f"{self.id}.found")
         self.provides = (self.findings,)
@@ -124,7 +127,7 @@ class UnicodeNormalizer(WholeTexts):
             return None  # it is whitespace= and keep_layout= now
         return getattr(self.profile, name) if hasattr(self.profile, name) else super().option(name)
 
-    def edits_of(self, ctx: Context[Any], texts: list[Text]) -> Mapping[TextPlace, Edits]:
+    async def judged(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
         """Return the edits that normalize the texts; counts go to the record and the fact."""
         unsettled = [text for text in texts if not (text.fixed or is_normal(text.text, self.profile))]
         if not unsettled:

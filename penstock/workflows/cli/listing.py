@@ -14,7 +14,7 @@ import penstock.processors
 from penstock.engine.graph.nodes import steps_of
 from penstock.engine.processor.processor import Processor
 from penstock.engine.processor.stages import STAGES
-from penstock.processors.guards.judged_guard import GUARD_OPTIONS, Guard
+from penstock.processors.guards.guard_options import GUARD_OPTIONS
 from penstock.workflows.cli.exit_codes import CommandError, Exit
 from penstock.workflows.presets import PRESETS
 
@@ -116,7 +116,8 @@ def _described(kind: str, name: str, thing: Callable[..., Any], stages: tuple[st
 
 
 def _shared(thing: object) -> tuple[str, ...]:
-    return tuple(sorted(GUARD_OPTIONS)) if isinstance(thing, type) and issubclass(thing, Guard) else ()
+    collected = inspect.get_annotations(thing.__init__).get("options") if isinstance(thing, type) else None
+    return tuple(sorted(GUARD_OPTIONS)) if collected == "Unpack[GuardOptions]" else ()
 
 
 def _options(thing: Callable[..., Any]) -> dict[str, str | None]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock.engine.processor.context import InputContext, View
-    from penstock.engine.text_guards.whole_texts import Phase, SystemMessages, Unscanned
+    from penstock.engine.text_guards.scope import Phase, SystemMessages, Unscanned
     from penstock.engine.values.facts import Key
     from penstock.engine.values.message_list import MessageList
 

@@ -10,7 +10,7 @@ from penstock.workflows.presets.hygiene import plain_letters
 from penstock.workflows.presets.time_limits import JUDGE_TIMEOUT, time_limit
 
 if TYPE_CHECKING:
-    from penstock.engine.text_guards.whole_texts import SystemMessages, Unscanned
+    from penstock.engine.text_guards.scope import SystemMessages, Unscanned
     from penstock.engine.values.protocols import JudgeSource, Model
 
 Strategy = Literal["block", "warn", "filter"]

@@ -13,7 +13,7 @@ from penstock.workflows.presets.time_limits import JUDGE_TIMEOUT, time_limit
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock.engine.text_guards.whole_texts import SystemMessages, Unscanned
+    from penstock.engine.text_guards.scope import SystemMessages, Unscanned
     from penstock.engine.values.protocols import JudgeSource, Model
 
 Strategy = Literal["redact", "block", "warn", "filter"]

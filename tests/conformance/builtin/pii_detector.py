@@ -12,7 +12,8 @@ import anyio
 from penstock import Chunk, Message, MessageList, PIIDetector, Workflow
 from penstock.detection.personal_data.detector import PersonalData
 from penstock.engine.values.frozen import thaw
-from penstock.processors.guards.judged_guard import Detection
+from penstock.processors.guards.detection import Detection
+from penstock.processors.guards.pii_action import Redaction
 from penstock.testing import ScriptedModel
 from tests.conformance.builtin import pii_invented, pii_local_rules, pii_rules
 from tests.conformance.builtin.frame import Family, Fields, Given
@@ -63,7 +64,7 @@ def run(given: Given) -> Fields:
         return refused
     guard = made()
     if given.method == "redact_value":
-        return {"text": guard.replacement(given.input["value"], given.input["type"], None)}  # type: ignore[arg-type]
+        return {"text": redaction(guard).replacement(given.input["value"], given.input["type"])}
     if given.method == "detect_local":
         return local(guard, given.input["text"])
     workflow = Workflow("w").then(guard)
@@ -115,6 +116,12 @@ def leaked(fields: Fields) -> Fields:
     return fields
 
 
+def redaction(guard: PIIDetector) -> Redaction:
+    """Return how a guard replaces values."""
+    action: Any = guard.action
+    return action.redaction
+
+
 def local(guard: PIIDetector, text: str) -> Fields:
     """Return what patterns find in a text, and the text with it hidden."""
     found = PersonalData(DEFAULTS["detection_types"]).find(text)  # type: ignore[arg-type]
@@ -122,7 +129,7 @@ def local(guard: PIIDetector, text: str) -> Fields:
     redacted = text
     for span in reversed(found):
         value = text[span.start : span.end]
-        hides = guard.replacement(value, span.type, None)  # type: ignore[arg-type]
+        hides = redaction(guard).replacement(value, span.type)
         place = {"start": span.start, "end": span.end}
         rows.insert(0, {"type": span.type, "value": value, **place, "redacted_value": hides})
         redacted = redacted[: span.start] + hides + redacted[span.end :]

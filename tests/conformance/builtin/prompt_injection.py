@@ -10,7 +10,7 @@ import anyio
 from penstock import Message, MessageList, PromptInjectionDetector, Workflow
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import thaw
-from penstock.processors.guards.judged_guard import Detection
+from penstock.processors.guards.detection import Detection
 from penstock.testing import ScriptedModel
 from tests.conformance.builtin import prompt_injection_invented, prompt_injection_rules
 from tests.conformance.builtin.frame import Family, Fields, Given

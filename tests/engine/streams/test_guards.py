@@ -11,8 +11,9 @@ import pytest
 
 from penstock import Chunk, Edit, OutputStreamContext, Processor, TextGuard, Workflow
 from penstock.engine import StepFailedError, UsageError
-from penstock.engine.text_guards.text_guard import neighbours
-from penstock.engine.text_guards.whole_texts import WholeTexts
+from penstock.engine.text_guards.components import Search
+from penstock.engine.text_guards.grouping import neighbours
+from penstock.engine.text_guards.window import TextWindow
 from penstock.engine.values.edits import unite_overlaps
 from penstock.engine.values.errors import EditError
 from penstock.testing import run_stage, run_stream
@@ -117,11 +118,11 @@ def test_one_chunk_alone_is_not_judged() -> None:
 
 
 def test_what_is_not_written_cannot_be_called() -> None:
-    """A guard that only scans has no search, and one of whole texts no judgement, of its own."""
+    """A guard that only scans has no `find` of its own, and a component that finds must write `scan`."""
     with pytest.raises(NotImplementedError):
         TextGuard().find("", None, final=True)  # type: ignore[arg-type]
     with pytest.raises(NotImplementedError):
-        WholeTexts().edits_of(None, [])  # type: ignore[arg-type]
+        Search().scan(TextWindow(""), None)  # type: ignore[arg-type]
 
 
 def test_a_message_of_no_texts_has_no_neighbours() -> None:

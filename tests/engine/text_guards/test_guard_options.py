@@ -10,6 +10,7 @@ import pytest
 
 from penstock import Chunk, Edit, Message, TextGuard, Workflow
 from penstock.engine.tasks import gather
+from penstock.engine.text_guards.scope import choose_texts
 from penstock.engine.text_guards.window import PartStart, TextWindow
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.messages import FilePart, ImagePart, TextPart
@@ -32,7 +33,7 @@ class Hider(TextGuard):
     reach = 6
 
     def __init__(self, **options: object) -> None:
-        self.place("all", None, history=False, system="none", **options)
+        choose_texts(self, "all", None, system="none", **options)
 
     def find(self, text: str, ctx: AnyContext, *, final: bool) -> list[Edit] | None:
         at = text.find("secret")

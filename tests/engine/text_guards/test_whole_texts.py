@@ -9,7 +9,7 @@ import pytest
 
 from penstock import Edit, Message, OptionError, TextGuard, TextPart, ToolPart, Workflow
 from penstock.engine import DataPart
-from penstock.engine.text_guards.whole_texts import WholeTexts
+from penstock.engine.text_guards.scope import choose_texts
 from penstock.engine.values.frozen import freeze
 from penstock.testing import run_stage
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.text_guards.reading import Text
-    from penstock.engine.text_guards.whole_texts import Phase
+    from penstock.engine.text_guards.scope import Phase
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.texts import TextPlace
 
 
-class Hider(WholeTexts):
+class Hider(TextGuard):
     """Hides a word."""
 
     def __init__(
@@ -37,11 +37,12 @@ class Hider(WholeTexts):
         id: str | None = None,
     ) -> None:
         self.word = word
-        self.place(phase, parts, history=history, system=system)
+        choose_texts(self, phase, parts, history=history, system=system, usual="allow")
+        self.stages = tuple(stage for stage in self.stages or () if stage != "process_output_stream")
         if id is not None:
             self.id = id
 
-    def edits_of(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
+    async def judged(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
         """Hide it."""
         found = ((text, text.text.find(self.word)) for text in texts if not text.fixed)
         return {text.place: (Edit(at, at + len(self.word), "***"),) for text, at in found if at >= 0}
@@ -121,7 +122,7 @@ def test_a_state_of_ones_own_needs_no_room_for_what_is_settled() -> None:
             """Return a list."""
             return []
 
-        def edits_of(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
+        async def judged(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
             """Count."""
             ctx.state.append(len(texts))
             ctx.note(seen=tuple(ctx.state))

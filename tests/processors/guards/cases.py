@@ -18,11 +18,8 @@ from penstock import (
     Workflow,
 )
 from penstock.models.judges import Judgement
-from penstock.processors.guards.injection_verdict import RewriteVerdict
 from penstock.processors.guards.language_detector import TranslationVerdict
-from penstock.processors.guards.leak_verdict import LeakVerdict
-from penstock.processors.guards.moderation_verdict import ModerationVerdict
-from penstock.processors.guards.pii_verdict import PIIVerdict
+from penstock.processors.guards.verdicts import LeakVerdict, ModerationVerdict, PIIVerdict, RewriteVerdict
 from tests.processors.guards.answers import TOKENS
 from tests.processors.guards.invariance import PROMPT, Case
 

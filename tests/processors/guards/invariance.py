@@ -21,7 +21,7 @@ from typing import Any
 import anyio
 
 from penstock import Message, Workflow
-from penstock.processors.guards.judged_guard import Guard
+from penstock.engine.text_guards.text_guard import TextGuard
 from tests.detection.coded_texts import coded_text
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
@@ -31,15 +31,13 @@ PROMPT = (
 )
 LONGEST = 400  # characters of a text; every place of it is a cut
 
-AnyGuard = Guard[Any]
-
 
 @dataclass(frozen=True)
 class Case:
     """A guard, and what to call it."""
 
     name: str
-    make: Callable[[], AnyGuard]
+    make: Callable[[], TextGuard]
 
 
 @dataclass(frozen=True)

@@ -24,12 +24,9 @@ from penstock import (
 )
 from penstock.engine.values.messages import TextPart
 from penstock.models.judges import Judgement
-from penstock.processors.guards.injection_verdict import InjectionVerdict
-from penstock.processors.guards.judged_guard import Detection
+from penstock.processors.guards.detection import Detection
 from penstock.processors.guards.language_detector import LanguageVerdict
-from penstock.processors.guards.leak_verdict import LeakVerdict
-from penstock.processors.guards.moderation_verdict import ModerationVerdict
-from penstock.processors.guards.pii_verdict import PIIVerdict
+from penstock.processors.guards.verdicts import InjectionVerdict, LeakVerdict, ModerationVerdict, PIIVerdict
 from tests.laws import examples
 
 NOTHING = ModerationVerdict(category_scores=[], reason="fine")
@@ -238,6 +235,6 @@ async def test_a_callback_is_told_of_parts_as_of_one_text(texts: list[str], flag
 
 
 def _name_type() -> Any:
-    from penstock.processors.guards.pii_detector import PIIType
+    from penstock.processors.guards.pii_search import PIIType
 
     return PIIType("joe", r"\bJoe\b")

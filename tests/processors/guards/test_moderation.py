@@ -15,14 +15,14 @@ from penstock.detection.embedded import EmbeddedScores
 from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
 from penstock.models.judges import Judgement
 from penstock.processors.guards.moderation import CATEGORIES
-from penstock.processors.guards.moderation_verdict import ModerationVerdict
+from penstock.processors.guards.verdicts import ModerationVerdict
 from penstock.testing import ScriptedModel, run_stage
 from tests.laws import examples
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.processors.guards.judged_guard import Detection
+    from penstock.processors.guards.detection import Detection
 
 SENTENCE = "This sentence is long enough to be a window of its own. "
 BAD = "And this is the one that a judge would rather not see here. "
@@ -44,7 +44,8 @@ class Marks:
 def marked(**options: Any) -> ModerationProcessor:
     """Return a guard whose embedded detector reads marks."""
     guard = ModerationProcessor(**options)
-    guard.own = EmbeddedScores(Marks())
+    search: Any = guard.search
+    search.own = EmbeddedScores(Marks())
     return guard
 
 
@@ -133,7 +134,7 @@ def test_categories_of_ones_own_are_judged_by_a_model() -> None:
     """They are what it is offered, in the question and in the form."""
     guard = judged(says(("spam", 0.8)), categories=["spam", "scam"])
     outcome = asked(guard, "text")
-    judge: Any = guard.judge
+    judge: Any = guard.search.setup.judge
     request = judge.model.requests[0]
 
     assert outcome.blocked
@@ -218,7 +219,7 @@ def test_an_answer_is_judged_before_it_leaves() -> None:
     """Up to the window that is flagged it may have left; of that, nothing has."""
     guard = judged(says(), says(("hate", 0.9)))
     out, outcome = streamed(guard, [SENTENCE, BAD, SENTENCE])
-    judge: Any = guard.judge
+    judge: Any = guard.search.setup.judge
 
     assert outcome.blocked
     assert SENTENCE.startswith(out)
@@ -237,7 +238,7 @@ def test_more_of_an_answer_can_be_shown() -> None:
     """The text before a window, as many windows' length of it."""
     guard = judged(says(), chunk_window=1)
     streamed(guard, [SENTENCE * 12])
-    judge: Any = guard.judge
+    judge: Any = guard.search.setup.judge
 
     assert judge.model.requests[-1].messages[-1].text.count(SENTENCE.strip()) == 11
 

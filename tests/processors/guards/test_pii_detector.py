@@ -15,7 +15,7 @@ from penstock.engine.values.errors import OptionError
 from penstock.engine.values.messages import ImagePart, TextPart, ToolPart
 from penstock.engine.values.model import ModelRequest
 from penstock.processors.guards import VAULT, PIIType
-from penstock.processors.guards.judged_guard import Detection
+from penstock.processors.guards.detection import Detection
 from penstock.testing import ScriptedModel, Turn, run_stage
 from tests.laws import examples
 

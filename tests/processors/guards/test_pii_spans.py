@@ -14,7 +14,7 @@ from tests.detection.personal_data.numbers import texts
 from tests.laws import seeds
 
 if TYPE_CHECKING:
-    from penstock.processors.guards.pii_detector import Method
+    from penstock.processors.guards.pii_action import Method
 
 TEXTS = [*texts()]
 METHODS = ("mask", "hash", "remove", "placeholder", "token")
@@ -53,12 +53,12 @@ def test_a_stream_hides_what_the_whole_hides() -> None:
 
 def places(text: str, guard: PIIDetector) -> list[tuple[int, int]]:
     """Return where a guard's detector finds something."""
-    return [(one.start, one.end) for one in PersonalData(guard.looked.types).find(text)]
+    return [(one.start, one.end) for one in PersonalData(guard.search.looked.types).find(text)]
 
 
 def hidden(text: str, guard: PIIDetector) -> str:
     """Return a text with the names of types for what a guard's detector finds."""
     made, at = "", 0
-    for one in PersonalData(guard.looked.types).find(text):
+    for one in PersonalData(guard.search.looked.types).find(text):
         made, at = f"{made}{text[at : one.start]}[{one.type.upper()}]", one.end
     return made + text[at:]

@@ -12,7 +12,7 @@ import pytest
 
 from penstock import Message, OptionError, PIIDetector, PromptInjectionDetector, Workflow
 from penstock.engine.values.messages import FilePart, TextPart
-from penstock.processors.guards.judged_guard import Detection
+from penstock.processors.guards.detection import Detection
 from penstock.processors.guards.prompt_injection import DETECTION_TYPES
 from penstock.testing import ScriptedModel, run_stage
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.processors.guards.pii_detector import keyed_hash, mask, placeholder
+from penstock.processors.guards.pii_action import keyed_hash, mask, placeholder
 from penstock.processors.guards.restore import LONGEST_TOKEN, TOKEN, Numbering, Vault, token_name
 
 

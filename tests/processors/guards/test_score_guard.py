@@ -17,9 +17,11 @@ from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.engine.text_guards.window import TextWindow
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.messages import TextPart, ToolPart
-from penstock.processors.guards.judged_guard import UNLISTED, highest_scores
-from penstock.processors.guards.moderation_verdict import CategoryScore
-from penstock.processors.guards.score_guard import ScoreGuard, WindowScores
+from penstock.processors.guards.guard_options import set_up
+from penstock.processors.guards.judging import UNLISTED, highest_scores
+from penstock.processors.guards.score_action import ScoreAction
+from penstock.processors.guards.score_search import ScoreSearch, WindowScores
+from penstock.processors.guards.verdicts import CategoryScore
 from penstock.testing import ScriptedModel, run_stage
 
 if TYPE_CHECKING:
@@ -29,7 +31,8 @@ if TYPE_CHECKING:
     from penstock.engine.text_guards.window import Hit
     from penstock.engine.values.edits import Edit
     from penstock.engine.values.protocols import Judged
-    from penstock.processors.guards.judged_guard import Detection, GuardOptions
+    from penstock.processors.guards.detection import Detection
+    from penstock.processors.guards.guard_options import GuardOptions
 
 
 class Words:
@@ -52,29 +55,36 @@ class Findings(BaseModel):
     reason: str | None = None
 
 
-class Manners(ScoreGuard[Findings]):
-    """A guard for tests."""
-
-    strategies = ("block", "warn", "filter")
-    categories = Words.categories
-    output_windows = Windows(least=5, most=40, overlap=0)
-
-    def __init__(
-        self,
-        model: Any = None,
-        *,
-        strategy: Literal["block", "warn", "filter"] = "block",
-        **options: Unpack[GuardOptions],
-    ) -> None:
-        self.own = EmbeddedScores(Words())
-        self.set_up(model, strategy, Findings, "How rude is it?", options)
+class MannersSearch(ScoreSearch[Findings]):
+    """Scores how rude a text is."""
 
     def judge_scores(self, judged: Judged[Findings], text: str) -> WindowScores:
         entries = [(entry.category, entry.score) for entry in judged.verdict.categories]
         return WindowScores(highest_scores(entries, self.categories), reason=judged.verdict.reason)
 
 
-def streamed(guard: ScoreGuard[Any], text: str, size: int = 3) -> tuple[str, Any]:
+class Manners(TextGuard):
+    """A guard for tests."""
+
+    windows = Windows(least=5, most=40, overlap=0)
+
+    def __init__(
+        self,
+        model: Any = None,
+        *,
+        strategy: Literal["block", "warn", "filter"] = "block",
+        scorer: Any = None,
+        **options: Unpack[GuardOptions],
+    ) -> None:
+        strategies, asked = ("block", "warn", "filter"), "How rude is it?"
+        setup = set_up(self, model, strategy, strategies, lambda: Findings, asked, options, fact=["scores"])
+        own = EmbeddedScores(scorer or Words())
+        search = MannersSearch(setup, Words.categories, own, output_windows=self.windows)
+        search.install(self, ScoreAction(search))
+        self.scores = search.scores
+
+
+def streamed(guard: TextGuard, text: str, size: int = 3) -> tuple[str, Any]:
     """Return what leaves of a stream, and the outcome."""
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
     with Workflow("w").then(guard).start_sync().process_output_stream(pieces) as chunks:
@@ -253,8 +263,7 @@ async def test_the_detector_of_a_guard_with_a_judge_works_beside_the_event_loop(
             threads.add(threading.get_ident())
             return super().scores(text)
 
-    guard = Manners(ScriptedModel([]), embedded=True)
-    guard.own = EmbeddedScores(Seen())
+    guard = Manners(ScriptedModel([]), embedded=True, scorer=Seen())
     outcome = await Workflow("w").then(guard).check("vile " * 100)
     assert outcome.blocked
     assert threading.get_ident() not in threads
@@ -279,7 +288,8 @@ def test_a_glance_skips_only_windows_that_wait_for_their_end(text: str, more: st
 def scanned(guard: Manners, window: TextWindow, stage: str) -> tuple[list[Any], int]:
     """Return a guard's verdicts about a window, and from where on it holds text back."""
     ctx: Any = SimpleNamespace(stage=stage)
-    result: Any = guard.verdicts(window, ctx)
+    search: Any = guard.search
+    result: Any = search.verdicts(window, ctx)
     return list(result[0]), result[1]
 
 
@@ -315,5 +325,5 @@ def test_a_class_that_searches_in_its_own_way_is_asked_about_every_window() -> N
 
     streamed(Listens(), "a b")
     assert texts == ["a b", "a b"]
-    assert Listens.quiet is TextGuard.quiet
-    assert Manners.quiet is ScoreGuard.quiet
+    assert Listens().quiet("a b", 0, {}, final=False) is None
+    assert Manners().quiet("a b", 0, {}, final=False) == 0

@@ -12,10 +12,13 @@ from pydantic import BaseModel
 from penstock import Chunk, Message, OptionError, PIIDetector, SystemPromptScrubber, Workflow
 from penstock.detection.spans import Span
 from penstock.detection.windows import Windows
-from penstock.engine.text_guards.text_guard import MAX_HOLD
+from penstock.engine.text_guards.text_guard import MAX_HOLD, TextGuard
 from penstock.engine.values.messages import ImagePart, TextPart, ToolPart
 from penstock.models.judges import Judgement
-from penstock.processors.guards.span_guard import JudgedValue, SpanGuard, hide_spans
+from penstock.processors.guards.guard_options import set_up
+from penstock.processors.guards.span_action import SpanAction
+from penstock.processors.guards.span_findings import JudgedValue, SpanFinding, hide_spans
+from penstock.processors.guards.span_search import SpanSearch
 from penstock.testing import ScriptedModel, run_stage
 
 if TYPE_CHECKING:
@@ -25,7 +28,8 @@ if TYPE_CHECKING:
     from penstock.engine.text_guards.window import TextWindow
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.protocols import Judged
-    from penstock.processors.guards.judged_guard import Detection, GuardOptions
+    from penstock.processors.guards.detection import Detection
+    from penstock.processors.guards.guard_options import GuardOptions
 
 
 class Item(BaseModel):
@@ -42,14 +46,8 @@ class Items(BaseModel):
     items: list[Item]
 
 
-class Digits(SpanGuard[Items]):
+class DigitSearch(SpanSearch[Items]):
     """Finds numbers; a judge finds names."""
-
-    strategies = ("redact", "block", "warn", "filter")
-    windows = Windows(least=5, most=40, overlap=10)
-
-    def __init__(self, model: Any = None, *, strategy: str = "redact", **options: Unpack[GuardOptions]) -> None:
-        self.set_up(model, strategy, Items, "Which names are there?", options)
 
     def find_spans(
         self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
@@ -67,11 +65,27 @@ class Digits(SpanGuard[Items]):
     def judged_values(self, judged: Judged[Items]) -> Iterable[JudgedValue]:
         return [JudgedValue(item.type, item.value, item.score) for item in judged.verdict.items]
 
-    def replacement(self, text: str, type: str, ctx: AnyContext) -> str:
-        return f"[{type}]"
+
+class DigitAction(SpanAction):
+    """Names what was found."""
+
+    def replacements(self, found: Sequence[tuple[str, SpanFinding]], ctx: AnyContext) -> Sequence[str]:
+        return [f"[{item.type}]" for _, item in found]
 
 
-def streamed(guard: SpanGuard[Any], text: str, size: int = 3) -> tuple[str, Any]:
+class Digits(TextGuard):
+    """Finds numbers; a judge finds names."""
+
+    windows = Windows(least=5, most=40, overlap=10)
+
+    def __init__(self, model: Any = None, *, strategy: str = "redact", **options: Unpack[GuardOptions]) -> None:
+        strategies, asked = ("redact", "block", "warn", "filter"), "Which names are there?"
+        setup = set_up(self, model, strategy, strategies, lambda: Items, asked, options, fact=["found"])
+        search = DigitSearch(setup, self.windows)
+        search.install(self, DigitAction(search))
+
+
+def streamed(guard: TextGuard, text: str, size: int = 3) -> tuple[str, Any]:
     """Return what leaves of a stream, and the outcome."""
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
     with Workflow("w").then(guard).start_sync().process_output_stream(pieces) as chunks:

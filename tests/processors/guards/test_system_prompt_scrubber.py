@@ -14,7 +14,7 @@ from penstock import Message, MessageList, SystemPromptScrubber, Workflow
 from penstock.engine import ModelRequest
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
-from penstock.processors.guards.judged_guard import Detection
+from penstock.processors.guards.detection import Detection
 from penstock.processors.text import RegexRule
 from penstock.testing import ScriptedModel
 from tests.laws import examples

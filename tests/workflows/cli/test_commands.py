@@ -126,7 +126,7 @@ def test_presets_and_stages_are_listed_with_a_line_each(run) -> None:
     out = run("list").out
     assert "  hygiene\n      " in out
     assert "  process_output_step\n      " in out
-    assert "SpanGuard" not in out  # a base of guards, which nobody places
+    assert "TextGuard" not in out  # a base of guards, which nobody places
 
 
 @pytest.mark.parametrize("name", ["PIIDetector", "DropMessages", "DropParts", "LegacyMemory", "MemoryInputFilter"])

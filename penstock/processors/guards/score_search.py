@@ -1,34 +1,27 @@
-"""`ScoreGuard`: base class of guards that score texts window by window, and act if a score reaches its threshold.
+"""`ScoreSearch`: scores texts window by window, with an embedded detector, the user's own detector, and a judge.
 
 The embedded detector scores a window first, and the user's own detector, if there is one. If they are not certain, the
-judge is asked, if there is one. The strategy decides what happens to flagged windows.
+judge is asked, if there is one.
 """
 
 from __future__ import annotations
 
 import itertools
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from penstock.detection.encoded import spoken
 from penstock.detection.unicode.invisibles import visible_text
 from penstock.detection.windows import Windows, unfinished
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.tasks import gather, runs_without_loop
-from penstock.engine.text_guards.reporting import MOST_LISTED, cannot_edit, field_of, listed_place
-from penstock.engine.values.edits import Edit
+from penstock.engine.text_guards.components import Action, Search
 from penstock.engine.values.facts import Key
-from penstock.engine.values.frozen import EMPTY, FrozenDict, freeze
+from penstock.engine.values.frozen import EMPTY, FrozenDict
 from penstock.engine.values.model import JudgeError
 from penstock.engine.workers import run_in_worker
-from penstock.processors.guards.judged_guard import (
-    REMOVES_MESSAGES,
-    Detection,
-    Guard,
-    require_complete,
-    split_fixed,
-    unquoted,
-)
+from penstock.processors.guards.guard_options import limit_hold
+from penstock.processors.guards.judging import require_complete, split_fixed, unquoted
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable, Mapping, Sequence
@@ -36,16 +29,19 @@ if TYPE_CHECKING:
     from penstock.detection.embedded import EmbeddedScores
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.text_guards.reading import Text
-    from penstock.engine.text_guards.window import Hit, TextWindow
-    from penstock.engine.values.edits import Edits
+    from penstock.engine.text_guards.text_guard import TextGuard
+    from penstock.engine.text_guards.window import TextWindow
     from penstock.engine.values.frozen import Value, Values
-    from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.protocols import Judged, ScoreDetector
-    from penstock.engine.values.texts import TextPlace
-    from penstock.models.detectors.calls import DetectorCalls
-    from penstock.processors.guards.judged_guard import GuardOptions
+    from penstock.processors.guards.guard_options import GuardSetup
 
 V = TypeVar("V")
+Verdicts: TypeAlias = "tuple[Sequence[WindowVerdict], int]"
+
+INPUT_WINDOWS = Windows(least=1_000, most=2_000, overlap=200)
+"""How texts that go to the model are cut, unless a guard says otherwise."""
+OUTPUT_WINDOWS = Windows(least=40, most=600, overlap=200)
+"""How texts of the model are cut, unless a guard says otherwise; in a stream, a window is held until it is judged."""
 
 DETECTOR_THRESHOLD = 0.5
 """The score from which a category of a `ScoreDetector` counts that has no threshold of its own."""
@@ -85,42 +81,53 @@ class WindowVerdict(NamedTuple):
     scored: WindowScores
 
 
-class ScoreGuard(Guard[V]):
-    """Scores texts window by window. A subclass sets the detectors, and tells how to read a judge's verdict.
-
-    Set `own` or write `detect`; with a judge, write `judge_scores`; and call `set_up` in the constructor. Before that,
-    set `calls` if there is a ``detector``. A
-    ``max_hold`` that a subclass declares must allow two of the `output_windows` (1,200 characters by default).
+class ScoreSearch(Search, Generic[V]):
+    """Scores texts window by window. With a judge, a subclass writes `judge_scores`.
 
     Attributes:
-        input_windows: how to cut texts that go to the model.
-        output_windows: how to cut texts of the model; in a stream, a window is held until it is judged.
-        own: the embedded detector; None if there is none.
-        calls: the calls of the user's own detector; None if there is none.
-        certain: the detectors' score from which no judge is asked.
+        setup: the options of the guard.
         categories: the categories that count.
+        own: the embedded detector; None if there is none.
         threshold: the score from which a category counts, for all or by category; None for the defaults.
-        include_scores: whether the reason of a tripwire has the scores.
-        says: the beginning of the reason of a tripwire.
         judged_threshold: the threshold for a judge's scores if ``threshold`` does not give one.
-        actions: the strategies of single categories; empty if ``strategy`` is that of all.
+        input_windows: how to cut texts that go to the model.
+        output_windows: how to cut texts of the model.
         scores: the fact with the highest score of each category in the run.
+        certain: the detectors' score from which no judge is asked.
     """
 
-    searching = (*Guard.searching, "verdicts")
-    input_windows: ClassVar[Windows] = Windows(least=1_000, most=2_000, overlap=200)
-    output_windows: Windows = Windows(least=40, most=600, overlap=200)
-    read_parts_separately = False
-    own: EmbeddedScores | None = None
-    calls: DetectorCalls[Mapping[str, float]] | None = None
-    certain: float = 0.99
-    judged_threshold: ClassVar[float] = 0.5
-    categories: tuple[str, ...] = ()
-    threshold: float | Mapping[str, float] | None = None
-    include_scores: bool = False
-    actions: Mapping[str, str] = EMPTY
-    says: ClassVar[str] = "the text was flagged"
-    scores: Key[Mapping[str, float]]
+    certain: ClassVar[float] = 0.99
+
+    def __init__(
+        self,
+        setup: GuardSetup[V, Mapping[str, float]],
+        categories: Iterable[str] = (),
+        own: EmbeddedScores | None = None,
+        *,
+        threshold: float | Mapping[str, float] | None = None,
+        judged_threshold: float = 0.5,
+        input_windows: Windows = INPUT_WINDOWS,
+        output_windows: Windows = OUTPUT_WINDOWS,
+    ) -> None:
+        self.setup = setup
+        self.categories = tuple(categories)
+        known = own is not None and any(name in own.categories for name in self.categories)
+        self.own = own if setup.embedded and known else None
+        self.threshold = threshold
+        self.judged_threshold = judged_threshold
+        self.input_windows, self.output_windows = input_windows, output_windows
+        self.scores: Key[Mapping[str, float]] = Key(setup.fact)
+        self._calls, self._judge = setup.detector.calls, setup.judge
+
+    def install(self, guard: TextGuard, action: Action) -> None:
+        """Make a guard of this search and an action; call it in the guard's constructor.
+
+        It sets ``search``, ``action``, ``provides``, and the limits in streams that follow from this search.
+        """
+        guard.search, guard.action, guard.provides = self, action, (self.scores,)
+        guard.lookback = max(self.input_windows.overlap, self.output_windows.overlap)
+        limit_hold(guard, 2 * self.output_windows.most)
+        guard.read_parts_separately = False
 
     def judge_scores(self, judged: Judged[V], text: str) -> WindowScores:
         """Return what a judge's verdict about a window says; ``flagged`` and ``judge`` are filled in later."""
@@ -140,18 +147,18 @@ class ScoreGuard(Guard[V]):
         Raises:
             DetectorError: it failed.
         """
-        if self.calls is None:
+        if self._calls is None:
             return None
         seen = visible_text(text)
         uncovered = spoken(text) if seen is None else (seen.text, *spoken(text))
-        scores = self._highest(await self.calls.ask([text, *uncovered]))
+        scores = self._highest(await self._calls.ask([text, *uncovered]))
         limits = {name: self.detector_limit(name) for name in scores}
         flagged = tuple(name for name, score in scores.items() if score >= limits[name])
-        return WindowScores(scores, flagged, detector=self.calls.name, limits=limits)
+        return WindowScores(scores, flagged, detector=self._calls.name, limits=limits)
 
     def combined(self, own: WindowScores, theirs: WindowScores) -> WindowScores:
         """Return what both detectors find: what one of them does, or with ``combine="confirm"`` what both do."""
-        confirm = self.combine == "confirm"
+        confirm = self.setup.combine == "confirm"
         names = list(dict.fromkeys((*own.scores, *theirs.scores)))
         if confirm:
             names = [name for name in names if name in own.scores and name in theirs.scores]
@@ -170,29 +177,8 @@ class ScoreGuard(Guard[V]):
                     found[name] = max(score, found.get(name, 0.0))
         return found
 
-    def set_up(
-        self,
-        model: object,
-        strategy: str,
-        verdict: type[V],
-        question: str,
-        options: GuardOptions,
-        *,
-        named: Iterable[object] = (),
-    ) -> None:
-        """Check and store the options that all guards have, and declare the fact `scores`.
-
-        Set the windows before. ``named`` tells the fact of this guard from those of others; the other arguments and the
-        errors are those of `Guard.set_up`.
-        """
-        super().set_up(model, strategy, verdict, question, options)
-        self.lookback = max(self.input_windows.overlap, self.output_windows.overlap)
-        self.limit_hold(2 * self.output_windows.most)
-        self.scores = Key(self.fact_name("scores", *named))
-        self.provides = (self.scores,)
-
     def limit(self, category: str, *, judged: bool) -> float:
-        """Return the score from which on a category counts; ``judged``: of a judge's scores."""
+        """Return the score from which a category counts; ``judged``: of a judge's scores."""
         return self.limits((category,), judged=judged)[category]
 
     def limits(self, categories: Iterable[str], *, judged: bool) -> dict[str, float]:
@@ -209,7 +195,9 @@ class ScoreGuard(Guard[V]):
         """Return the score of the user's own detector from which a category counts: its own, unless one is set."""
         if isinstance(self.threshold, (int, float)):
             return self.threshold
-        own = cast("ScoreDetector", self.detector).thresholds.get(category, DETECTOR_THRESHOLD)
+        calls = self._calls
+        known = EMPTY if calls is None else cast("ScoreDetector", calls.detector).thresholds
+        own = known.get(category, DETECTOR_THRESHOLD)
         return own if self.threshold is None else self.threshold.get(category, own)
 
     def apply_limits(self, scored: WindowScores) -> WindowScores:
@@ -240,41 +228,37 @@ class ScoreGuard(Guard[V]):
         del notes
         return unfinished(text, start, (self.output_windows, self.input_windows), final=final)
 
-    def scan(
-        self, window: TextWindow, ctx: AnyContext
-    ) -> tuple[Sequence[WindowVerdict], int] | Awaitable[tuple[Sequence[WindowVerdict], int]]:
+    def scan(self, window: TextWindow, ctx: AnyContext) -> Verdicts | Awaitable[Verdicts]:
         """Return the verdicts that something is to be done about, and where the next window begins.
 
         Scores of windows that are not flagged are reported at once, unless a callback wants them: most texts are
         ordinary, and a finding costs a stream more than it took to score the window.
         """
         judged = self.verdicts(window, ctx)
-        if not isinstance(judged, tuple) or self._reporter.is_heard():
+        if not isinstance(judged, tuple) or self.setup.reporter.is_heard():
             return judged
         verdicts, hold = judged
         if any(verdict.scored.flagged for verdict in verdicts):
             return judged
-        self._report_scores(ctx, [verdict.scored for verdict in verdicts])
+        report_scores(ctx, self.scores, [verdict.scored for verdict in verdicts])
         return (), hold
 
-    def verdicts(
-        self, window: TextWindow, ctx: AnyContext
-    ) -> tuple[Sequence[WindowVerdict], int] | Awaitable[tuple[Sequence[WindowVerdict], int]]:
+    def verdicts(self, window: TextWindow, ctx: AnyContext) -> Verdicts | Awaitable[Verdicts]:
         """Return a verdict about each window that has ended, and where the next one begins."""
         windows = self.input_windows if STAGES[ctx.stage].phase == "input" else self.output_windows
         cuts = windows.cuts(window.text, window.start, final=window.final)
         places = list(itertools.pairwise([window.start, *cuts]))
         hold = cuts[-1] if cuts else window.start
-        views = [_view(window, windows.overlap, start, end) for start, end in places]
-        if self.judge is not None or self.calls is not None:
+        views = [view(window, windows.overlap, start, end) for start, end in places]
+        if self._judge is not None or self._calls is not None:
             return self._scan_waiting(places, views, hold, ctx)
-        scored = [(view and self.detect(view)) or WindowScores() for view in views]
+        scored = [(text and self.detect(text)) or WindowScores() for text in views]
         return [WindowVerdict(*place, each) for place, each in zip(places, scored, strict=True)], hold
 
     async def _scan_waiting(
         self, places: Sequence[tuple[int, int]], views: Sequence[str], hold: int, ctx: AnyContext
-    ) -> tuple[Sequence[WindowVerdict], int]:
-        scored = await gather([partial(self.score_window, view, ctx) for view in views])
+    ) -> Verdicts:
+        scored = await gather([partial(self.score_window, text, ctx) for text in views])
         return [WindowVerdict(*place, each) for place, each in zip(places, scored, strict=True)], hold
 
     async def detected(self, text: str) -> WindowScores | None:
@@ -286,7 +270,7 @@ class ScoreGuard(Guard[V]):
             DetectorError: the user's own failed.
         """
         own = await self._detected_beside(text)
-        if self.combine == "confirm" and (own is None or not self.confirmable(own)):
+        if self.setup.combine == "confirm" and (own is None or not self.confirmable(own)):
             return own
         theirs = await self.ask_detector(text)
         return self.combined(own, theirs) if own is not None and theirs is not None else own or theirs
@@ -297,7 +281,7 @@ class ScoreGuard(Guard[V]):
 
     async def _detected_beside(self, text: str) -> WindowScores | None:
         """Return what `detect` does; from a worker thread where a text is not short: many windows may be in line."""
-        if len(text) <= _SHORT or not self.offloadable or runs_without_loop():
+        if len(text) <= _SHORT or not self.setup.offloadable or runs_without_loop():
             return self.detect(text)
         return await run_in_worker(partial(self.detect, text))
 
@@ -308,7 +292,7 @@ class ScoreGuard(Guard[V]):
             DetectorError: the user's own detector failed.
             JudgeError: the judge gave no verdict, and nothing else counts in its place.
         """
-        detects = self.judge is None or self.embedded or self.calls is not None
+        detects = self._judge is None or self.setup.embedded or self._calls is not None
         return await self.judge_window(await self.detected(text) if text and detects else None, text, ctx)
 
     async def judge_window(self, own: WindowScores | None, text: str, ctx: AnyContext) -> WindowScores:
@@ -317,14 +301,14 @@ class ScoreGuard(Guard[V]):
         Raises:
             JudgeError: the judge gave no verdict, and nothing else counts in its place.
         """
-        if self.judge is None or not text:
+        if self._judge is None or not text:
             return own or WindowScores()
         if own is not None and any(own.scores[name] >= self.certain for name in own.flagged):
             return own
         try:
-            return self.read_judged(await self.judge.ask(text, ctx=ctx), text)
+            return self.read_judged(await self._judge.ask(text, ctx=ctx), text)
         except JudgeError:
-            if self.judge_failure == "fail" or own is None:
+            if self.setup.judge_failure == "fail" or own is None:
                 raise
             ctx.note(judge_failed=True)
             return own
@@ -339,119 +323,20 @@ class ScoreGuard(Guard[V]):
         require_complete(judged, flagged=bool(scored.flagged), model=judged.model)
         return scored._replace(reason=unquoted(scored.reason, text))
 
-    # Acting
 
-    def act(self, hits: Sequence[Hit], ctx: AnyContext) -> Sequence[Iterable[Edit]]:
-        """Report what was found; then return the edits of the strategy, or stop the run."""
-        found = [(hit.window, cast("list[WindowVerdict]", hit.found)) for hit in hits]
-        flagged = [(window, verdict) for window, verdicts in found for verdict in verdicts if verdict.scored.flagged]
-        self._report_scores(ctx, [verdict.scored for _, verdicts in found for verdict in verdicts])
-        for window, verdicts in found if self._reporter.is_heard() else ():
-            for verdict in verdicts:
-                if window.text[verdict.start : verdict.end].strip():
-                    self.report(ctx, self._detection(ctx, window, verdict))
-        if flagged:
-            self._act_on(ctx, flagged)
-        return [[edit for verdict in verdicts for edit in self.edits_for(verdict)] for _, verdicts in found]
-
-    def edits_for(self, verdict: WindowVerdict) -> Iterable[Edit]:
-        """Return the edits for a window: one that is flagged is removed, unless the strategy edits nothing."""
-        if self.edits == "nothing" or self.action(verdict) in ("none", "warn"):
-            return ()
-        if verdict.start == verdict.end:
-            return ()
-        text = verdict.scored.text or ""
-        # A rewriting is no redaction: it repeats most of the text, which a later guard may hide, and records show it.
-        return (Edit(verdict.start, verdict.end, text, "replace" if text else "redact"),)
-
-    def changed(self, ctx: AnyContext, edits: Mapping[TextPlace, Edits]) -> MessageList | None:
-        """Return the conversation with the edits; with ``strategy="filter"`` without the messages that have some."""
-        return self.without_flagged(ctx, edits) if self.strategy == "filter" else super().changed(ctx, edits)
-
-    def option(self, name: str) -> object:
-        """Return an option as it was given."""
-        return self.actions if name == "strategy" and self.actions else super().option(name)
-
-    def action(self, verdict: WindowVerdict) -> str:
-        """Return what is done about a window: the strictest strategy of its flagged categories; ``none`` for none."""
-        chosen = {self.actions.get(name, self.actions.get("*", self.strategy)) for name in verdict.scored.flagged}
-        return next((one for one in ("block", "rewrite", "filter", "warn") if one in chosen), "none")
-
-    def _act_on(self, ctx: AnyContext, flagged: Sequence[tuple[TextWindow, WindowVerdict]]) -> None:
-        done = [(self.action(verdict), window, verdict) for window, verdict in flagged]
-        warned = [name for action, _, verdict in done if action == "warn" for name in verdict.scored.flagged]
-        if warned:
-            self.warn(ctx, warned)
-        blocked = [(window, verdict) for action, window, verdict in done if action == "block"]
-        stuck = [(window, verdict) for action, window, verdict in done if window.fixed and action != "warn"]
-        if self.edits == "nothing" or (self.removes_messages and ctx.stage in REMOVES_MESSAGES):
-            stuck = []
-        found = blocked or stuck
-        if found:
-            why = "" if blocked else cannot_edit([window for window, _ in stuck])
-            names = [name for _, verdict in found for name in verdict.scored.flagged]
-            self.block(ctx, names, self._metadata(found), why)
-
-    def block(
-        self, ctx: AnyContext, categories: Iterable[str], metadata: Mapping[str, Value], why: str = ""
-    ) -> NoReturn:
-        """Stop the run. The reason has the categories, the judge's reason and, if asked for, all scores."""
-        reason = f"{why}{self.says}: {', '.join(dict.fromkeys(categories))}"
-        if metadata.get("reason"):
-            reason += f" ({metadata['reason']})"
-        if self.include_scores:
-            scores: Mapping[str, float] = metadata.get("scores", {})
-            reason += f"; scores: {', '.join(f'{name} {score:.4g}' for name, score in scores.items())}"
-        self._reporter.stop(ctx, reason, metadata)
-
-    # Reporting
-
-    def _metadata(self, flagged: Sequence[tuple[TextWindow, WindowVerdict]]) -> dict[str, Value]:
-        """Return the metadata of a tripwire; the verdict about the first window stands at the top."""
-        first = flagged[0][1].scored
-        judged = bool(first.judge)
-        return {
-            "categories": {name: first.scores.get(name) for name in first.flagged},
-            "scores": dict(first.scores),
-            "threshold": {name: first.limits.get(name, self.limit(name, judged=judged)) for name in first.flagged},
-            "reason": first.reason,
-            "judge": first.judge or None,
-            **({"detector": first.detector} if first.detector else {}),
-            "spans": [_listed_window(window, verdict) for window, verdict in flagged[:MOST_LISTED]],
-            **first.details,
-        }
-
-    def _report_scores(self, ctx: AnyContext, scored: Sequence[WindowScores]) -> None:
-        known = ctx.get(self.scores) or EMPTY
-        highest = dict(known)
-        for each in scored:
-            for name, score in each.scores.items():
-                if score > highest.get(name, -1.0):
-                    highest[name] = score
-        if highest != known:
-            known = FrozenDict(highest)
-            ctx.put(self.scores, known)
-        if known:
-            ctx.note(scores=known)
-
-    def _detection(self, ctx: AnyContext, window: TextWindow, verdict: WindowVerdict) -> Detection:
-        place, _ = window.locate(verdict.start)
-        scored = verdict.scored
-        return Detection(
-            self.id,
-            ctx.stage,
-            place.message_id,
-            place.part,
-            field_of(place),
-            bool(scored.flagged),
-            self.action(verdict),
-            scored.flagged,
-            freeze(dict(scored.scores)),
-            (),
-            scored.reason,
-            scored.judge,
-            _view(window, 0, verdict.start, verdict.end) if self.include_text else None,
-        )
+def report_scores(ctx: AnyContext, fact: Key[Mapping[str, float]], scored: Iterable[WindowScores]) -> None:
+    """Put the highest score of each category in the run so far into the fact and into the step's record."""
+    known = ctx.get(fact) or EMPTY
+    highest = dict(known)
+    for each in scored:
+        for name, score in each.scores.items():
+            if score > highest.get(name, -1.0):
+                highest[name] = score
+    if highest != known:
+        known = FrozenDict(highest)
+        ctx.put(fact, known)
+    if known:
+        ctx.note(scores=known)
 
 
 def _limit_of(name: str, own: WindowScores, theirs: WindowScores) -> float:
@@ -466,7 +351,7 @@ def _of_one_value(one: Text, other: Text) -> bool:
     return same and one.place.path[:1] == other.place.path[:1]
 
 
-def _view(window: TextWindow, before: int, start: int, end: int) -> str:
+def view(window: TextWindow, before: int, start: int, end: int) -> str:
     """Return a window as it is read, with so many characters before it; an empty text if the window is blank.
 
     Spaces stand between parts. Empty parts are left out, since a stream shows no sign of them.
@@ -477,11 +362,3 @@ def _view(window: TextWindow, before: int, start: int, end: int) -> str:
     borders = window.borders(low, end)
     parts = [window.text[a:b] for a, b in itertools.pairwise([low, *borders, end])]
     return " ".join(filter(None, parts)) if borders else parts[0]
-
-
-def _listed_window(window: TextWindow, verdict: WindowVerdict) -> dict[str, Value]:
-    return {
-        **listed_place(window, verdict.start),
-        "length": verdict.end - verdict.start,
-        "categories": list(verdict.scored.flagged),
-    }

@@ -1,0 +1,108 @@
+"""Checks of options that several guards have: scores, names, numbers, callbacks, strategies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from penstock.engine.processor.processor import is_async, one_of
+from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import EMPTY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def check_score(guard: str, option: str, given: object) -> float:
+    """Return the option if it is a number from 0 to 1.
+
+    Raises:
+        OptionError: it is not.
+    """
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given <= 1:
+        raise OptionError(guard, option, given, "a number from 0 to 1")
+    return float(given)
+
+
+def check_scores(guard: str, option: str, given: object, names: Iterable[str]) -> float | Mapping[str, float] | None:
+    """Return the option if it is a number from 0 to 1, a mapping of names to such numbers, or None.
+
+    Raises:
+        OptionError: it is none of these, or has a name that is not among ``names``.
+    """
+    if given is None or not isinstance(given, Mapping):
+        return None if given is None else check_score(guard, option, given)
+    known = tuple(names)
+    table = cast("Mapping[str, object]", given)
+    for name in table:
+        if name not in known:
+            raise OptionError(guard, f"{option}[{name!r}]", name, f"one of {', '.join(map(repr, known))}")
+    return {name: check_score(guard, f"{option}[{name!r}]", value) for name, value in table.items()}
+
+
+def check_names(guard: str, option: str, given: object) -> tuple[str, ...]:
+    """Return the option as a tuple of names, each once.
+
+    Raises:
+        OptionError: it is not a list of names, or an empty one.
+    """
+    listed = (given,) if isinstance(given, str) else given
+    found = tuple(dict.fromkeys(cast("Iterable[object]", listed))) if isinstance(listed, Iterable) else ()
+    if not found or not all(isinstance(name, str) and name for name in found):
+        raise OptionError(guard, option, given, "a list of names, at least one")
+    return cast("tuple[str, ...]", found)
+
+
+def check_count(guard: str, option: str, given: object, allowed: str, least: int = 0, most: int | None = None) -> int:
+    """Return the option if it is an int from ``least`` on, at most ``most``.
+
+    Raises:
+        OptionError: it is not; ``allowed`` says what it may be.
+    """
+    if type(given) is not int or given < least or (most is not None and given > most):
+        raise OptionError(guard, option, given, allowed)
+    return given
+
+
+def check_callback(guard: str, option: str, given: object) -> Callable[[Any], object] | None:
+    """Return the option if it is a plain function or None.
+
+    Raises:
+        OptionError: it is not.
+    """
+    if given is not None and (not callable(given) or is_async(given)):
+        raise OptionError(guard, option, given, "a plain function (def, not async def), since it is not awaited")
+    return given
+
+
+def check_strategies(
+    guard: str, given: object, names: Iterable[str], allowed: Iterable[str], usual: str
+) -> Mapping[str, str]:
+    """Return the strategy of each name that has its own, and under ``*`` that of the others.
+
+    It is empty if there is one strategy for all.
+
+    Raises:
+        OptionError: a name is not among ``names``, or a strategy is not allowed.
+    """
+    if not isinstance(given, Mapping):
+        return EMPTY
+    table = cast("Mapping[str, str]", given)
+    for name, chosen in table.items():
+        one_of(guard, "strategy", name, ("*", *names))
+        one_of(guard, f"strategy[{name!r}]", chosen, allowed)
+    return {"*": usual, **table}
+
+
+def widest_strategy(given: object, actions: Mapping[str, str], order: Iterable[str], usual: str) -> str:
+    """Return the strategy of all names, or the one that may do all that theirs may; ``order`` begins with the widest.
+
+    Args:
+        given: the option: a strategy, a mapping, or None for ``usual``.
+        actions: the strategies by name.
+        order: the strategies.
+        usual: the default.
+    """
+    if not actions:
+        return usual if given is None else cast("str", given)
+    return next(one for one in order if one in {*actions.values()})
