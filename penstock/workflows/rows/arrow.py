@@ -122,7 +122,7 @@ class ResultTables:
         kept = {kept_name(field.name): field.with_name(kept_name(field.name)) for field in self.kept or ()}
         return pa.schema([*self.own_schema, *kept.values()])
 
-    def plain(self, result: Mapping[str, Any]) -> dict[str, Any]:
+    def plain(self, result: Mapping[str, Any]) -> dict[str, object]:
         """Return a result of `ResultFields.of` with JSON text for values without a fixed type, so it can be pickled."""
         made = dict(result)
         for name in _JSON_FIELDS:
@@ -162,15 +162,15 @@ class ResultTables:
         return pa.list_(pa.struct({key: kind for key, kind in _RECORD.items() if key != "ms" or self.fields.times}))
 
 
-def _with_json(value: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _with_json(value: Mapping[str, object], name: str) -> dict[str, object]:
     return {**value, name: value_as_json(value[name])}
 
 
-def _as_text(value: Any) -> str | None:
+def _as_text(value: object) -> str | None:
     return value if value is None or isinstance(value, str) else value_as_json(value)
 
 
-def _array(values: list[Any], kind: DataType) -> Any:
+def _array(values: list[object], kind: DataType) -> object:
     """Return an array of values of our own. One that is not of the type becomes the nearest that is."""
     try:
         return pa.array(values, kind)
@@ -178,7 +178,7 @@ def _array(values: list[Any], kind: DataType) -> Any:
         return pa.array([_fitting(value, kind) for value in values], kind)
 
 
-def _kept_array(name: str, values: list[Any], kind: DataType) -> Any:
+def _kept_array(name: str, values: list[object], kind: DataType) -> object:
     try:
         return pa.array(values, kind)
     except UnicodeEncodeError:
@@ -189,7 +189,7 @@ def _kept_array(name: str, values: list[Any], kind: DataType) -> Any:
         ) from error
 
 
-def _fitting(value: Any, kind: DataType) -> Any:
+def _fitting(value: object, kind: DataType) -> object:
     """Return a value as one of an Arrow type; None if there is none."""
     if value is None:
         return None

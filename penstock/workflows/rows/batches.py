@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from penstock.engine.processor.stages import full_name
 from penstock.engine.values.errors import OptionError
@@ -74,7 +74,7 @@ class WorkflowBatches:
         text: str | None = None,
         id: str = "id",
         keep: Sequence[str] | None = None,
-        context: Mapping[str, Any] = EMPTY,
+        context: Mapping[str, object] = EMPTY,
         jobs: int = JOBS,
         isolate: bool = False,
         row_seconds: float = ROW_SECONDS,
@@ -105,14 +105,16 @@ class WorkflowBatches:
         frame = frame_of(batch)
         rows = [RawRow(ROW, data) for data in self._rows(frame)]
         results = self._warm.checked(rows) if rows else []
-        return frame.with_results(self._tables.table([result.made[0] for result in results]), self._kept(frame))
+        return frame.with_results(
+            self._tables.table([cast("dict[str, object]", result.made[0]) for result in results]), self._kept(frame)
+        )
 
     def _kept(self, frame: Frame) -> dict[str, str]:
         names = self._columns.kept_of(dict.fromkeys(frame.names))
         own_id = {"id": self._columns.id} if self._columns.id in frame.names else {}
         return {**own_id, **{kept_name(name): name for name in names}}
 
-    def _rows(self, frame: Frame) -> Iterator[dict[str, Any] | Unreadable]:
+    def _rows(self, frame: Frame) -> Iterator[dict[str, object] | Unreadable]:
         text = self._columns.text
         if text is not None and text not in frame.names and frame.names:
             raise RowsError(f"the batch has no column {text!r}; it has {', '.join(map(repr, frame.names))}")
@@ -135,7 +137,7 @@ _OMITTED = ("file", "line", "id")  # rows of a batch have no numbers, and the id
 _TOOL_DETAILS = ("tool_name", "call_id")
 
 
-def _row(value: dict[str, Any], text: str | None, *, tool: bool) -> dict[str, Any] | Unreadable:
+def _row(value: dict[str, object], text: str | None, *, tool: bool) -> dict[str, object] | Unreadable:
     for name, item in value.items():
         if isinstance(item, Unreadable):
             return Unreadable(f"column {name!r}: {item.problem}")
@@ -149,7 +151,7 @@ def _row(value: dict[str, Any], text: str | None, *, tool: bool) -> dict[str, An
     return present if text is None else {**dict.fromkeys(value), **present}
 
 
-def without_nulls(value: Any) -> Any:
+def without_nulls(value: object) -> object:
     """Return a value without the fields that are null: each object of a table has all fields that any of them has."""
     if is_mapping(value):
         return {key: without_nulls(item) for key, item in value.items() if item is not None}
@@ -158,7 +160,7 @@ def without_nulls(value: Any) -> Any:
     return value
 
 
-def _is_longer(value: Any, most: int) -> bool:
+def _is_longer(value: object, most: int) -> bool:
     """Return whether the texts in a value have more bytes than that, together."""
     waiting, size = [value], 0
     while waiting:
@@ -179,6 +181,6 @@ class _Plain:
 
     tables: ResultTables
 
-    def maker(self, workflow: Workflow) -> Callable[[RowChecked], dict[str, Any]]:  # noqa: ARG002 - as every form
+    def maker(self, workflow: Workflow) -> Callable[[RowChecked], dict[str, object]]:  # noqa: ARG002 - as every form
         """Return what makes it."""
         return lambda checked: self.tables.plain(self.tables.fields.of(checked))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.workflows.rows.reading import COLUMNS, Columns
 from penstock.workflows.rows.results import as_line, error_fields
@@ -34,7 +34,7 @@ class DeadLetters:
         row, error = checked.item, checked.error
         if error is None:
             return None
-        fields: dict[str, Any] = {} if row.file is None else {"file": row.file}
+        fields: dict[str, object] = {} if row.file is None else {"file": row.file}
         fields |= {"line": row.line, "id": self.columns.id_of(row.value), "status": checked.status}
         fields["error"] = error_fields(error)
         if row.raw is not None:

@@ -33,7 +33,7 @@ class Frame(Protocol):
     names: Sequence[str]
     length: int
 
-    def read(self, name: str) -> list[Any]:
+    def read(self, name: str) -> list[object]:
         """Return the values of a column, as Python values. One that cannot be read is an `Unreadable`."""
         ...
 
@@ -75,16 +75,16 @@ def frame_of(batch: Batch) -> Frame:
 
 
 class _ArrowFrame:
-    def __init__(self, batch: Any) -> None:
+    def __init__(self, batch: Batch) -> None:
         self._single = type(batch).__name__ == "RecordBatch"
         self._table = pa.Table.from_batches([batch]) if self._single else batch
         self.names: Sequence[str] = self._table.column_names
         self.length: int = self._table.num_rows
 
-    def read(self, name: str) -> list[Any]:
+    def read(self, name: str) -> list[object]:
         column = self._table.column(name)
         try:
-            values: list[Any] = column.to_pylist()
+            values: list[object] = column.to_pylist()
         except _UNREADABLE:
             return _each_read(scalar.as_py for scalar in column)
         return values
@@ -100,7 +100,7 @@ class _ArrowFrame:
         return pa.record_batch([_single(column) for column in made.columns], schema=schema)
 
 
-def _single(column: Any) -> Any:
+def _single(column: Batch) -> Batch:
     combined = column.combine_chunks()
     return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
 
@@ -109,12 +109,12 @@ _UNREADABLE = (ValueError, OverflowError, KeyError, TypeError)
 """What libraries raise for values that Python has no value for: no UTF-8, a time in the year 300,000, fields twice."""
 
 
-def _each_read(reads: Iterable[Callable[[], Any]]) -> list[Any]:
+def _each_read(reads: Iterable[Callable[[], object]]) -> list[object]:
     """Return values that are read one by one, because they cannot be read together."""
     return [_read_one(read) for read in reads]
 
 
-def _read_one(read: Callable[[], Any]) -> Any:
+def _read_one(read: Callable[[], object]) -> object:
     try:
         return read()
     except UnicodeDecodeError:
@@ -124,12 +124,12 @@ def _read_one(read: Callable[[], Any]) -> Any:
 
 
 class _PandasFrame:
-    def __init__(self, batch: Any) -> None:
+    def __init__(self, batch: Batch) -> None:
         self._frame = batch
         self.names: Sequence[str] = list(batch.columns)
         self.length: int = len(batch)
 
-    def read(self, name: str) -> list[Any]:
+    def read(self, name: str) -> list[object]:
         column = self._frame[name]
         missing = column.isna().tolist()
         try:
@@ -147,13 +147,13 @@ class _PandasFrame:
 
 
 class _PolarsFrame:
-    def __init__(self, batch: Any) -> None:
+    def __init__(self, batch: Batch) -> None:
         self._frame = batch
         self.names: Sequence[str] = batch.columns
         self.length: int = batch.height
 
-    def read(self, name: str) -> list[Any]:
-        values: list[Any] = self._frame.get_column(name).to_list()
+    def read(self, name: str) -> list[object]:
+        values: list[object] = self._frame.get_column(name).to_list()
         return values
 
     def with_results(self, results: Table, kept: Mapping[str, str]) -> Batch:
@@ -163,7 +163,7 @@ class _PolarsFrame:
 
 
 class _DictFrame:
-    def __init__(self, batch: Mapping[str, Any]) -> None:
+    def __init__(self, batch: Mapping[str, Batch]) -> None:
         self._columns = batch
         self.names: Sequence[str] = list(batch)
         lengths = {name: _length(name, column) for name, column in batch.items()}
@@ -175,14 +175,14 @@ class _DictFrame:
                     f"and {name!r} has {length}"
                 )
 
-    def read(self, name: str) -> list[Any]:
+    def read(self, name: str) -> list[object]:
         return [_readable(value) for value in self._columns[name]]
 
     def with_results(self, results: Table, kept: Mapping[str, str]) -> Batch:
         return _placed({new: self._columns[name] for new, name in kept.items()}, results.to_pydict())
 
 
-def _length(name: str, column: Any) -> int:
+def _length(name: str, column: Batch) -> int:
     """Return how many rows a column of a dict has. The characters of a text are not rows."""
     try:
         if not issubclass(type(column), str | bytes | Mapping):
@@ -195,7 +195,7 @@ def _length(name: str, column: Any) -> int:
     )
 
 
-_FRAMES: Mapping[tuple[str, str], Callable[[Any], Frame]] = {
+_FRAMES: Mapping[tuple[str, str], Callable[[Batch], Frame]] = {
     ("pyarrow", "Table"): _ArrowFrame,
     ("pyarrow", "RecordBatch"): _ArrowFrame,
     ("pandas", "DataFrame"): _PandasFrame,
@@ -204,13 +204,13 @@ _FRAMES: Mapping[tuple[str, str], Callable[[Any], Frame]] = {
 """The frames, by library and class: classes below them are such ones, too."""
 
 
-def _placed(kept: dict[str, Any], results: dict[str, Any]) -> dict[str, Any]:
+def _placed(kept: dict[str, object], results: dict[str, object]) -> dict[str, object]:
     """Return the columns in the order of JSONL: the row's own id, the results, and what else is kept."""
     own_id = {"id": kept.pop("id")} if "id" in kept else {}
     return {**own_id, **results, **kept}
 
 
-def _readable(value: Any) -> Any:
+def _readable(value: object) -> object:
     try:
         return _python(value)
     except RecursionError:

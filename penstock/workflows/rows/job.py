@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.engine.values.frozen import EMPTY
 from penstock.workflows.batch import Checked, check_all, check_one, check_one_async, is_sync
@@ -37,7 +37,7 @@ class RowsJob:
 
     workflow: Workflow | str
     stage: str = "process_input"
-    context: Mapping[str, Any] = EMPTY
+    context: Mapping[str, object] = EMPTY
     columns: Columns = COLUMNS
     texts: bool = False
     forms: tuple[RowForm, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from penstock.workflows.rows.results import UNFIT, as_json, error_text, kept_name, value_as_json
 
@@ -23,11 +23,11 @@ OutputFormat = Literal["jsonl", "csv", "parquet"]
 class Written(NamedTuple):
     """A result as it is written to the output, and the line about its problem for stderr, if it has one."""
 
-    made: Any
+    made: object
     problem: str | None
 
 
-def written_of(checked: RowChecked, made: Any) -> Written:
+def written_of(checked: RowChecked, made: object) -> Written:
     """Return a result as it is written, with the line about its problem."""
     if checked.error is None:
         return Written(made, None)
@@ -61,7 +61,7 @@ class KeptColumns:
     names: tuple[str, ...]
     guessed: bool
 
-    def unfit(self, result: Mapping[str, Any], there: Iterable[str]) -> str | None:
+    def unfit(self, result: Mapping[str, object], there: Iterable[str]) -> str | None:
         """Return the fields of a result that have no column, as JSON."""
         left = {name: result[name] for name in result.keys() - set(there)}
         return value_as_json({name: left[name] for name in result if name in left}) if left else None
@@ -122,7 +122,7 @@ class CsvLines:
         return (*self.own, *map(kept_name, self.kept.names))
 
 
-def cell(value: Any) -> str:
+def cell(value: object) -> str:
     """Return a value as it stands in CSV: text as it is, null as nothing, all else as JSON."""
     if value is None:
         return ""

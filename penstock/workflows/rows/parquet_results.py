@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
     from penstock.engine.workflow import Workflow
+    from penstock.workflows.rows.arrow import Table
     from penstock.workflows.rows.outputs import Written
     from penstock.workflows.rows.reading import InputRow, Source
     from penstock.workflows.rows.results import ResultFields, RowChecked
@@ -81,7 +82,7 @@ class ParquetResults:
         return make
 
 
-def _is(value: Any, kind: JsonKind) -> bool:
+def _is(value: object, kind: JsonKind) -> bool:
     """Return whether a value can stand in a column of that kind."""
     if value is None or kind == "any":
         return True
@@ -140,18 +141,18 @@ class ParquetWriter:
         self._writer: Any = parquet.ParquetWriter(stream, self._schema, compression="zstd")
         self._tables = tables
         self._unfit = UNFIT in schema.names
-        self._results: list[dict[str, Any]] = []
+        self._results: list[dict[str, object]] = []
         self._chars = 0
-        self._group: list[Any] = []
+        self._group: list[Table] = []
 
-    def write(self, plain: dict[str, Any]) -> None:
+    def write(self, plain: dict[str, object]) -> None:
         """Write a result."""
         self._results.append(plain)
         self._chars += sum(len(value) for value in plain.values() if isinstance(value, str))
         if len(self._results) >= TABLE_ROWS or self._chars >= TABLE_CHARS:
             self._end_table()
 
-    def copy(self, table: Any) -> None:
+    def copy(self, table: Table) -> None:
         """Write results that are a table already."""
         self._group.append(table)
         self._end_group(whole=False)
@@ -174,14 +175,14 @@ class ParquetWriter:
             results = [self._fitted(each) for each in results]
             table = self._tables.table(results)
         if self._unfit:
-            unfit = [encodable(text) if (text := each.get(UNFIT)) else None for each in results]
+            unfit = [encodable(text) if isinstance(text := each.get(UNFIT), str) and text else None for each in results]
             table = table.append_column(UNFIT, pa.array(unfit, TEXT))
         self._group.append(table.cast(self._schema))
         self._end_group(whole=False)
 
-    def _fitted(self, plain: dict[str, Any]) -> dict[str, Any]:
+    def _fitted(self, plain: dict[str, object]) -> dict[str, object]:
         """Return a result whose kept values are of the types of their columns; all others are in `UNFIT`."""
-        wrong: dict[str, Any] = {}
+        wrong: dict[str, object] = {}
         for column in self._tables.kept or ():
             name = kept_name(column.name)
             try:

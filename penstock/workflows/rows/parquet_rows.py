@@ -110,7 +110,7 @@ class ParquetRows:
                 yield RawRow(number + 1, Unreadable(reason), self._file)
                 number = end
 
-    def _values(self, batch: Any) -> Iterator[Any]:
+    def _values(self, batch: Any) -> Iterator[object]:
         if batch.nbytes <= reading.MAX_LINE:
             yield from self._plain_values(batch)
             return
@@ -121,11 +121,11 @@ class ParquetRows:
             else:
                 yield from self._plain_values(one)
 
-    def _plain_values(self, batch: Any) -> list[dict[str, Any]]:
+    def _plain_values(self, batch: Any) -> list[dict[str, object]]:
         for name in self._nanoseconds:  # no time of Python has them; a column of Arrow can be made of whole numbers
             column = batch.column(name).cast(self._pa.string() if self._as_json else self._pa.int64())
             batch = batch.set_column(batch.schema.get_field_index(name), name, column)
-        values: list[dict[str, Any]]
+        values: list[dict[str, object]]
         try:
             values = batch.to_pylist()
         except (ValueError, OverflowError):  # nanoseconds within a list, or a time beyond the year 9999
@@ -200,7 +200,7 @@ def _is_no_text(kind: Any) -> bool:
     return types.is_temporal(kind) or types.is_decimal(kind) or any(each(kind) for each in binary)
 
 
-def _as_json(value: Any) -> Any:
+def _as_json(value: Any) -> object:
     """Return a value as one that JSON can hold."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
@@ -211,5 +211,5 @@ def _as_json(value: Any) -> Any:
     if is_object(value):
         return {str(_as_json(name)): _as_json(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_as_json(each) for each in cast("list[Any]", value)]
+        return [_as_json(each) for each in cast("list[object]", value)]
     return value.isoformat() if hasattr(value, "isoformat") else str(value)

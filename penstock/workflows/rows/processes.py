@@ -22,7 +22,7 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from threading import RLock
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Literal, Self, cast
 
 from penstock.engine.values.errors import PenstockError
 from penstock.workflows.rows.job import ROW_SECONDS
@@ -116,7 +116,7 @@ def size_of(row: RawRow) -> int:
     return _size_within(data.values()) if is_object(data) else 0
 
 
-def _size_within(values: Iterable[Any]) -> int:
+def _size_within(values: Iterable[object]) -> int:
     size = 0
     for value in values:
         if isinstance(value, (str, bytes)):
@@ -124,7 +124,7 @@ def _size_within(values: Iterable[Any]) -> int:
         elif is_object(value):
             size += _size_within(value.values())
         elif isinstance(value, (list, tuple)):
-            size += _size_within(cast("list[Any]", value))
+            size += _size_within(cast("list[object]", value))
     return size
 
 
@@ -459,7 +459,7 @@ def _main_module_hidden(*, hidden: bool) -> Generator[None]:
     It may be a script that would begin again in the child, or all of Ray.
     """
     main = vars(sys.modules["__main__"])
-    before: dict[str, Any] = {name: main[name] for name in ("__file__", "__spec__") if hidden and name in main}
+    before: dict[str, object] = {name: main[name] for name in ("__file__", "__spec__") if hidden and name in main}
     main.update(dict.fromkeys(before))
     try:
         yield
@@ -497,7 +497,7 @@ class _Parent:
         self._connection = connection
         self._lock = RLock()
 
-    def say(self, kind: Literal["ready", "results", "log", "error"], content: Any) -> None:
+    def say(self, kind: Literal["ready", "results", "log", "error"], content: object) -> None:
         """Send a message."""
         with self._lock:
             self._connection.send((kind, content))

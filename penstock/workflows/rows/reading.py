@@ -88,7 +88,7 @@ class InputRow:
     """
 
     line: int
-    value: Any = None
+    value: object = None
     problem: str | None = None
     file: str | None = None
     raw: bytes | None = None
@@ -109,12 +109,12 @@ class Columns:
     id: str = "id"
     keep: tuple[str, ...] | None = None
 
-    def id_of(self, value: Any) -> str | int | None:
+    def id_of(self, value: object) -> str | int | None:
         """Return the row's own id; None if it has none, or one that is no string and no number."""
         found = value.get(self.id) if is_object(value) else None
         return found if isinstance(found, str | int) else None
 
-    def body_of(self, value: Any) -> Any:
+    def body_of(self, value: object) -> object:
         """Return the checked value of a row: the column ``text``, or the row itself.
 
         Raises:
@@ -128,7 +128,7 @@ class Columns:
             raise MessageError(self.text, "it is null")
         return value[self.text]
 
-    def kept_of(self, value: Any) -> dict[str, Any]:
+    def kept_of(self, value: object) -> dict[str, object]:
         """Return the columns of a row that stand in its result, in their order."""
         if not is_object(value):
             return {}
@@ -143,7 +143,7 @@ class Columns:
 COLUMNS = Columns()
 
 
-def is_object(value: Any) -> TypeIs[dict[str, Any]]:
+def is_object(value: object) -> TypeIs[dict[str, object]]:
     """Return whether a JSON value is an object."""
     return isinstance(value, dict)
 
@@ -161,7 +161,7 @@ class LineIds:
         return f"line-{self.line}-{self.count}"
 
 
-def call_of(row: InputRow, stage: str, context: Mapping[str, Any], columns: Columns = COLUMNS) -> Call:
+def call_of(row: InputRow, stage: str, context: Mapping[str, object], columns: Columns = COLUMNS) -> Call:
     """Return how to run a stage on a row.
 
     Raises:
@@ -169,17 +169,21 @@ def call_of(row: InputRow, stage: str, context: Mapping[str, Any], columns: Colu
     """
     if row.problem is not None:
         raise MessageError("", row.problem)
-    options = {"ids": LineIds(row.line), "run_id": f"line-{row.line}", "request_context": dict(context)}
+    options: dict[str, object] = {
+        "ids": LineIds(row.line),
+        "run_id": f"line-{row.line}",
+        "request_context": dict(context),
+    }
     if stage in TOOL_VALUES:
         return _tool_call_of(row.value, columns.text or TOOL_VALUES[stage], options)
     return Call(_messages_of(columns.body_of(row.value), columns.id), {}, options)
 
 
-def _messages_of(value: Any, id_column: str) -> Any:
+def _messages_of(value: object, id_column: str) -> object:
     if isinstance(value, str):
         return value
     if isinstance(value, list):
-        return _parsed(value)
+        return _parsed(cast("object", value))
     if not is_object(value):
         raise MessageError("", f"a row is a string, an object or a list of messages, not {_kind(value)}")
     bodies = [name for name in BODIES if name in value]
@@ -196,7 +200,7 @@ def _messages_of(value: Any, id_column: str) -> Any:
     return _parsed([{"role": "user", **{name: item for name, item in value.items() if name != id_column}}])
 
 
-def _parsed(value: Any) -> tuple[Message, ...]:
+def _parsed(value: object) -> tuple[Message, ...]:
     from penstock.formats import parse_messages  # not needed for plain texts
 
     messages = parse_messages(value)
@@ -205,7 +209,7 @@ def _parsed(value: Any) -> tuple[Message, ...]:
     return messages
 
 
-def _text_of(value: dict[str, Any], name: str) -> Any:
+def _text_of(value: dict[str, object], name: str) -> object:
     text = value[name]
     if isinstance(text, str):
         return text
@@ -214,7 +218,7 @@ def _text_of(value: dict[str, Any], name: str) -> Any:
     return _parsed([{"role": "user", "content": text}])
 
 
-def _tool_call_of(value: Any, name: str, options: dict[str, Any]) -> Call:
+def _tool_call_of(value: object, name: str, options: dict[str, object]) -> Call:
     if not is_object(value):
         return Call(value, {}, options)
     if name not in value:
@@ -273,7 +277,7 @@ def _finite(number: str) -> float | None:
 _DECODE = json.JSONDecoder(parse_float=_finite, parse_constant=lambda _: None).decode
 
 
-def _json_value(text: str) -> Any:
+def _json_value(text: str) -> object:
     value = _DECODE(text)
     if text.count("[") + text.count("{") > DEEPEST and is_too_deep(value):
         raise RecursionError

@@ -10,7 +10,7 @@ import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.engine.values.frozen import thaw
 from penstock.workflows.batch import STATUSES, Checked
@@ -49,10 +49,10 @@ class ResultFields:
     traced: bool = False
     times: bool = True
 
-    def of(self, checked: RowChecked) -> dict[str, Any]:
+    def of(self, checked: RowChecked) -> dict[str, object]:
         """Return the result as a mapping that `as_json` writes: read-only mappings and tuples are JSON as they are."""
         row, outcome = checked.item, checked.outcome
-        fields: dict[str, Any] = {} if row.file is None else {"file": row.file}
+        fields: dict[str, object] = {} if row.file is None else {"file": row.file}
         fields |= {"line": row.line, "id": self.columns.id_of(row.value), "status": checked.status}
         fields["text"] = None if outcome is None or outcome.blocked else outcome.text
         if outcome is not None and not outcome.blocked:
@@ -73,7 +73,7 @@ class ResultFields:
             fields[kept_name(name)] = value
         return fields
 
-    def _payload(self, row: InputRow, outcome: Outcome) -> dict[str, Any]:
+    def _payload(self, row: InputRow, outcome: Outcome) -> dict[str, object]:
         """Return the edited value in the form of the row: messages for messages, a JSON value for a tool."""
         if outcome.stage in TOOL_VALUES:
             name = TOOL_VALUES[outcome.stage]
@@ -141,7 +141,7 @@ def as_json(checked: RowChecked, fields: ResultFields | None = None) -> str:
     return as_line((fields or ResultFields()).of(checked))
 
 
-def as_line(fields: dict[str, Any]) -> str:
+def as_line(fields: dict[str, object]) -> str:
     """Return fields as one line of JSON, without a line end."""
     return _ENCODE(fields)
 
@@ -154,7 +154,7 @@ def _kind(value: object) -> str:
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), skipkeys=True, default=_kind).encode
 
 
-def value_as_json(value: Any) -> str:
+def value_as_json(value: object) -> str:
     """Return a value of no fixed type as JSON text; of one that JSON cannot write, its type, as of a value in it."""
     try:
         return _ENCODE(value)
@@ -169,13 +169,13 @@ def error_text(error: Exception) -> str:
     return str(error) if isinstance(error, PenstockError) else f"{type(error).__name__} was raised"
 
 
-def _dumped(messages: tuple[Message, ...], messages_format: Format) -> Any:
+def _dumped(messages: tuple[Message, ...], messages_format: Format) -> object:
     from penstock.formats import dump_messages
 
     return dump_messages(messages, messages_format)
 
 
-def _tripwire(tripwire: Tripwire) -> dict[str, Any]:
+def _tripwire(tripwire: Tripwire) -> dict[str, object]:
     return {
         "reason": tripwire.reason,
         "processor_id": tripwire.processor_id,
@@ -190,8 +190,8 @@ def error_fields(error: Exception) -> dict[str, str]:
     return {"type": type(error).__name__, "message": error_text(error)}
 
 
-def _record(record: Record, named: dict[str, str] | None, *, times: bool) -> dict[str, Any]:
-    fields: dict[str, Any] = {
+def _record(record: Record, named: dict[str, str] | None, *, times: bool) -> dict[str, object]:
+    fields: dict[str, object] = {
         "step": record.step,
         "processor": record.processor_id,
         "status": record.status,
@@ -211,7 +211,7 @@ def _record(record: Record, named: dict[str, str] | None, *, times: bool) -> dic
     return fields
 
 
-def edit_fields(place: TextPlace, edit: Edit, named: dict[str, str] | None = None) -> dict[str, Any]:
+def edit_fields(place: TextPlace, edit: Edit, named: dict[str, str] | None = None) -> dict[str, object]:
     """Return an edit as JSON; with ``named``, the messages have names of ours instead of their ids."""
     message = place.message_id
     if named is not None and message:
@@ -261,7 +261,7 @@ class RowResult(NamedTuple):
     flagged: bool
     seconds: float
     steps: tuple[StepDone, ...]
-    made: tuple[Any, ...] = ()
+    made: tuple[object, ...] = ()
 
 
 class RowForm(Protocol):
@@ -270,12 +270,12 @@ class RowForm(Protocol):
     It can be pickled, and so can its outputs.
     """
 
-    def maker(self, workflow: Workflow) -> Callable[[RowChecked], Any]:
+    def maker(self, workflow: Workflow) -> Callable[[RowChecked], object]:
         """Return what makes it, for one process. It is called once for each row that was checked there, in order."""
         ...
 
 
-def result_of(checked: RowChecked, made: tuple[Any, ...] = ()) -> RowResult:
+def result_of(checked: RowChecked, made: tuple[object, ...] = ()) -> RowResult:
     """Return a result as plain data."""
     steps = tuple(
         StepDone(each.step, each.status, each.shadow, len(each.edits), bool(each.flagged), each.seconds)

@@ -43,7 +43,7 @@ class Earlier:
 
     name: str
     counts: RunCounts = field(default_factory=RunCounts)
-    last: Mapping[str, Any] | None = None
+    last: Mapping[str, object] | None = None
     end: int = 0
     half: bool = False
 
@@ -175,7 +175,7 @@ def _read_csv(stream: IO[bytes], earlier: Earlier, columns: tuple[str, ...], del
         earlier.end = text.taken
 
 
-def _fields_of(cells: dict[str, str], earlier: Earlier) -> dict[str, Any]:
+def _fields_of(cells: dict[str, str], earlier: Earlier) -> dict[str, object]:
     try:
         nested = {name: json.loads(cells[name] or "null") for name in ("line", "flagged", "tripwire", "records")}
     except (ValueError, RecursionError) as error:
