@@ -6,6 +6,7 @@ stages around each model call and each tool call, and keeps the framework's mess
 
 from penstock.workflows.hosting.host import Host, HostOptions, HostSupport
 from penstock.workflows.hosting.matching import as_asked
+from penstock.workflows.hosting.originals import Original, Originals
 from penstock.workflows.hosting.outside_call import OutsideCall
 from penstock.workflows.hosting.request import PLAIN_SETTINGS, CheckedCall, HostRequest, ModelCall
 from penstock.workflows.hosting.verdicts import raised_as
@@ -18,6 +19,8 @@ __all__ = [
     "HostRequest",
     "HostSupport",
     "ModelCall",
+    "Original",
+    "Originals",
     "OutsideCall",
     "as_asked",
     "raised_as",

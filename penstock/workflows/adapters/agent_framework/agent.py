@@ -87,12 +87,12 @@ class GuardAgentMiddleware(AgentMiddleware):
 
     @staticmethod
     async def _check_input(context: AgentContext, request: HostRequest) -> None:
-        contents = Contents()
+        contents = Contents(request)
         said = [(message, list(contents.read(message))) for message in context.messages]
         with raised_as(GuardBlockedError):
             await request.begin([one for _, group in said for one in group], whole=False)
             request.check()
-        context.messages = contents.current(request, said)
+        context.messages = contents.current(said)
 
 
 def _check_agent(agent: Any) -> None:

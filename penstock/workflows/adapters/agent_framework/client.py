@@ -39,7 +39,7 @@ class InnerChatClient:
         request: HostRequest,
         own: Instructions | None,
     ) -> None:
-        self._contents = Contents()
+        self._contents = Contents(request)
         self._context = context
         self._call_next = call_next
         self._request = request
@@ -61,7 +61,7 @@ class InnerChatClient:
         Args:
             before: the conversation of earlier calls of the same request.
         """
-        said = _with_answers([one for message in self._messages for one in self._contents.read(message)], before)
+        said = _with_answers(self._contents.read_call(self._messages), before)
         answer = self._request.answer
         if answer is not None and before and not _has_calls_of(answer, said):
             self._after = answer.id

@@ -43,13 +43,14 @@ from penstock.workflows.adapters.agent_framework.values import (
     plain_content,
     result_value,
 )
-from penstock.workflows.hosting import as_asked
+from penstock.workflows.hosting import Originals
+from penstock.workflows.hosting.matching import is_finished
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from penstock.engine.values.messages import Part, Role
-    from penstock.workflows.hosting import HostRequest
+    from penstock.workflows.hosting import HostRequest, Original
 
 CONTENT = f"{FORMAT}-content"
 """The name of the data parts that hold a content of an answer that no other part can; guards can edit data."""
@@ -58,10 +59,11 @@ _ROLES = frozenset({"system", "user", "assistant", "tool"})
 
 
 class Contents:
-    """Reads and writes the framework's messages. What is unchanged is written as the very object that was read."""
+    """Reads and writes the framework's messages of one request. Unchanged contents stay the objects that were read."""
 
-    def __init__(self) -> None:
-        self._messages: dict[tuple[str, tuple[Part, ...]], theirs.Message] = {}
+    def __init__(self, request: HostRequest) -> None:
+        self._request = request
+        self._originals = Originals[theirs.Message](request, self._write)
         self._contents: dict[Part, theirs.Content] = {}
         self._calls: dict[str, theirs.Content] = {}
         self._results: dict[str, theirs.Content] = {}
@@ -89,14 +91,17 @@ class Contents:
         metadata: Any = with_notes(FORMAT, notes) if notes else EMPTY
         if results:
             yield Message("tool", tuple(results), metadata=metadata, name=message.author_name)
-            if not rest:
-                self._messages["tool", tuple(results)] = bare(message)
         if rest or not results:
             said: Role = "assistant" if role == "tool" else role
             provided = said == "system" and "_attribution" in message.additional_properties  # by a context provider
             yield Message(said, tuple(rest), metadata=metadata, name=message.author_name, from_client=provided)
-            if not results:
-                self._messages[said, tuple(rest)] = message
+
+    def read_call(self, messages: Iterable[theirs.Message]) -> list[Message]:
+        """Return the messages of a model call; `written` gives back those that are unchanged."""
+        groups = [(message, list(self.read(message))) for message in messages]
+        whole = [(bare(message), group[0]) for message, group in groups if len(group) == 1]
+        self._originals.note([message for message, _ in whole], [one for _, one in whole])
+        return [one for _, group in groups for one in group]
 
     def part(self, content: theirs.Content, role: str, place: str) -> Part:
         """Return a part.
@@ -131,11 +136,9 @@ class Contents:
         raw = freeze(plain_content(content))
         return DataPart(CONTENT, raw) if role == "assistant" and not is_sealed(content) else UnknownPart(raw)
 
-    def current(
-        self, request: HostRequest, said: Sequence[tuple[theirs.Message, list[Message]]]
-    ) -> list[theirs.Message]:
+    def current(self, said: Sequence[tuple[theirs.Message, list[Message]]]) -> list[theirs.Message]:
         """Return the framework's messages as the guards left them; those that they removed are left out."""
-        left = iter(request.current([one for _, group in said for one in group]))
+        left = iter(self._request.current([one for _, group in said for one in group]))
         made: list[theirs.Message] = []
         for message, group in said:
             now = [next(left) for _ in group]
@@ -161,22 +164,20 @@ class Contents:
 
     def written(self, messages: Iterable[Message], *, after: str | None = None) -> list[theirs.Message]:
         """Return messages for the client; those up to the message ``after`` only if it does not keep them itself."""
-        made: list[theirs.Message] = []
-        for message in messages:
-            results = [part for part in message.parts if isinstance(part, ToolPart) and part.state != "call"]
-            if message.id == after and after is not None:
-                made = []
-            elif not results or message.role != "tool":
-                made.append(self._message(as_asked(message)))
-            if results:
-                tool = self._messages.get(("tool", message.parts))
-                made.append(tool or theirs.Message("tool", [self._result(part) for part in results]))
-        return made
+        said = list(messages)
+        at = next((at for at, message in enumerate(said) if message.id == after), None) if after else None
+        if at is not None:
+            said[: at + 1] = [Message("tool", tuple(filter(is_finished, said[at].parts)))]
+        return self._originals.written(message for message in said if message.parts or message.role != "tool")
+
+    def _write(self, message: Message, _original: Original[theirs.Message] | None) -> list[theirs.Message]:
+        if message.role == "tool":
+            return [
+                theirs.Message("tool", [self._result(part) for part in message.parts if isinstance(part, ToolPart)])
+            ]
+        return [self._message(message)]
 
     def _message(self, message: Message) -> theirs.Message:
-        known = self._messages.get((message.role, message.parts))
-        if known is not None:
-            return known
         left = left_beside(message.parts)
         return theirs.Message(
             message.role,

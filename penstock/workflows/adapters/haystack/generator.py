@@ -158,7 +158,7 @@ class GuardedChatGenerator:
         running = running_now.get()
         within = running if running is not None and running.host is self.host else None
         request = self.host.open() if within is None else within.request
-        inner.forms = forms = HaystackMessages() if within is None else within.forms
+        inner.forms = forms = HaystackMessages(request) if within is None else within.forms
         written = HaystackStreamWriter(
             ComponentInfo(_type_name(self.generator), getattr(self, "__component_name__", None))
         )
@@ -177,7 +177,7 @@ class GuardedChatGenerator:
                 await request.close(failure)
             raise
         if request.answer is not None:
-            forms.answers[request.answer.id] = output["replies"][0]
+            forms.note_answer(request.answer, output["replies"][0])
         if within is not None:
             within.asked |= {call.id or "": call.arguments for one in output["replies"] for call in one.tool_calls}
         for piece in written.rest(output["replies"]) if inner.streams else ():
@@ -280,9 +280,11 @@ class _InnerGenerator:
 
     Attributes:
         streams: whether the answer is shown as it comes.
-        forms: the messages of the request, both ways.
+        forms: the messages of the request, both ways; given before the first call.
         tools: the tools of the call, by name.
     """
+
+    forms: HaystackMessages
 
     def __init__(
         self,
@@ -295,7 +297,6 @@ class _InnerGenerator:
         awaits: bool,
     ) -> None:
         self.streams = streams
-        self.forms = HaystackMessages()
         self._generator = guarded.generator
         self._accepts = guarded._accepts
         self._settings = settings
@@ -320,7 +321,7 @@ class _InnerGenerator:
         specs = [ToolSpec(tool.name, freeze(tool.parameters), tool.description or "") for tool in self.tools.values()]
         given = self._settings or {}
         settings = {name: item for name, item in given.items() if name in PLAIN_SETTINGS}
-        said = self.forms.read(_as_messages(messages), trusted)
+        said = self.forms.read_call(_as_messages(messages), trusted)
         return ModelCall(self, said, specs, settings=freeze(settings), live=self.streams)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk]:

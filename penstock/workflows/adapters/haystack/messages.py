@@ -35,25 +35,21 @@ from penstock.engine.values.messages import (
     UnknownPart,
 )
 from penstock.formats.wire import has_text, is_array, is_object, without_empty
-from penstock.workflows.hosting import as_asked
+from penstock.workflows.hosting import Original, Originals
+from penstock.workflows.hosting.matching import is_finished
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from penstock.engine.values.messages import Part, Role
+    from penstock.workflows.hosting import HostRequest
 
 
 class HaystackMessages:
-    """The messages of one request, both ways. What nobody has changed is written as the object that was read.
+    """The messages of one request, both ways."""
 
-    Attributes:
-        answers: the replies, by the ids of the messages that were made of them.
-    """
-
-    def __init__(self) -> None:
-        self.answers: dict[str, ChatMessage] = {}
-        self._originals: list[ChatMessage] = []
-        self._numbers: dict[int, int] = {}
+    def __init__(self, request: HostRequest) -> None:
+        self._originals = Originals[ChatMessage](request, self._write)
         self._results: dict[str, ChatMessage] = {}
 
     def read(self, messages: Iterable[ChatMessage], trusted: str | None = None) -> list[Message]:
@@ -61,43 +57,46 @@ class HaystackMessages:
         ids = HaystackCallIds()
         return [self._read(message, ids, trusted) for message in messages]
 
+    def read_call(self, messages: Sequence[ChatMessage], trusted: str | None) -> list[Message]:
+        """Return the messages of a model call; `written` gives back those that are unchanged."""
+        said = self.read(messages, trusted)
+        self._originals.note(messages, said)
+        return said
+
     def _read(self, message: ChatMessage, ids: HaystackCallIds, trusted: str | None) -> Message:
-        number = self._numbers.get(id(message))
-        if number is None:
-            number = self._numbers[id(message)] = len(self._originals)
-            self._originals.append(message)  # which also keeps its id its own
         for result in message.tool_call_results:
             if result.origin.id:
                 self._results[result.origin.id] = message
         role: Role = message.role.value
         own = role == "system" and message.text == trusted
         parts = tuple(parts_of(message, ids))
-        name = message.name or None
-        return Message(role, parts, name=name, metadata={_NUMBER: number}, from_client=role == "system" and not own)
+        return Message(role, parts, name=message.name or None, from_client=role == "system" and not own)
+
+    def note_answer(self, answer: Message, reply: ChatMessage) -> None:
+        """Note the reply that was made of an answer."""
+        self._originals.note_answer(answer, reply)
 
     def written(self, messages: Iterable[Message]) -> list[ChatMessage]:
-        """Return messages as Haystack's."""
-        return [one for message in messages for one in self._written(message)]
+        """Return messages of the run as Haystack's."""
+        return self._originals.written(messages)
 
-    def _written(self, message: Message) -> Iterator[ChatMessage]:
-        number = message.metadata.get(_NUMBER)
-        if isinstance(number, int) and number < len(self._originals):
-            original = self._originals[number]
-            before = tuple(parts_of(original, HaystackCallIds()))
-            same = _without_ids(before) == _without_ids(message.parts)
-            yield original if same else self.changed(original, before, message.parts)
-            return
-        asked = as_asked(message).parts
-        answer = self.answers.get(message.id)
-        if message.role != "tool":
-            yield merged(answer, asked) if message.role == "assistant" else _new(message.role, map(_content, asked))
-        for part in message.parts:
-            if isinstance(part, ToolPart) and part.state in ("result", "error"):
-                yield self._result(part)
+    def left(self, given: Sequence[ChatMessage], said: Sequence[Message]) -> list[ChatMessage]:
+        """Return messages as the guards left them."""
+        return self._originals.left(given, said)
 
-    def _result(self, part: ToolPart) -> ChatMessage:
+    def _write(self, message: Message, original: Original[ChatMessage] | None) -> Iterator[ChatMessage]:
+        if original is not None and message.role != "assistant":
+            yield _changed(original, message.parts)
+        elif message.role == "assistant":
+            yield merged(None if original is None else original.given, message.parts)
+        elif message.role == "tool":
+            yield from map(self._result, filter(is_finished, message.parts))
+        else:
+            yield _new(message.role, map(_content, message.parts))
+
+    def _result(self, part: Part) -> ChatMessage:
         """Return the message with a result."""
-        known = self._results.get(part.call_id)
+        known = self._results.get(part.call_id) if isinstance(part, ToolPart) else None
         result = known.tool_call_result if known is not None and len(known) == 1 else None
         if known is None or result is None or result.error != (part.state == "error"):
             return _new("tool", [_content(part)])
@@ -106,33 +105,17 @@ class HaystackMessages:
             return known
         return replace(known, _content=[replace(result, result=content_of(put(result.result, left)))])
 
-    def left(
-        self, given: Iterable[ChatMessage], said: Iterable[Message], now: Iterable[Message | None]
-    ) -> list[ChatMessage]:
-        """Return messages as the guards left them; those that are the same stay as they are."""
-        made: list[ChatMessage] = []
-        for message, before, after in zip(given, said, now, strict=True):
-            if after is not None:
-                same = after.parts == before.parts
-                made.append(message if same else self.changed(message, before.parts, after.parts))
-        return made
 
-    @staticmethod
-    def changed(original: ChatMessage, before: Sequence[Part], after: Iterable[Part]) -> ChatMessage:
-        """Return a message with other parts; content of which the part is the same stays as it is."""
-        if original.is_from(ChatRole.ASSISTANT):
-            return merged(original, list(after))
-        contents = list(zip(before, original._content, strict=True))
-        left: list[Any] = []
-        for part in after:
-            known = next((pair for pair in contents if pair[0] == part), None)
-            if known is not None:
-                contents.remove(known)
-            left.append(_changed_content(part, contents) if known is None else known[1])
-        return replace(original, _content=left)
-
-
-_NUMBER = "haystack-number"
+def _changed(original: Original[ChatMessage], after: Iterable[Part]) -> ChatMessage:
+    """Return a message with other parts; content of which the part is the same stays as it is."""
+    contents = list(zip(original.said.parts, original.given._content, strict=True))
+    left: list[Any] = []
+    for part in after:
+        known = next((pair for pair in contents if pair[0] == part), None)
+        if known is not None:
+            contents.remove(known)
+        left.append(_changed_content(part, contents) if known is None else known[1])
+    return replace(original.given, _content=left)
 
 
 class HaystackCallIds:
@@ -187,10 +170,6 @@ def _part(item: Any, ids: HaystackCallIds) -> Part:
             return replace(made, state="error", error=said if isinstance(said, str) else json.dumps(said))
         return replace(made, state="result", result=said)
     return UnknownPart(freeze(plain(item)))
-
-
-def _without_ids(parts: Iterable[Part]) -> list[Part]:
-    return [replace(part, call_id="") if isinstance(part, ToolPart) else part for part in parts]
 
 
 def _content(part: Part) -> Any:

@@ -63,13 +63,14 @@ class GuardRouter:
     async def run_async(self, messages: list[ChatMessage] | None = None, text: str | None = None) -> dict[str, Any]:
         """Do the same in an event loop."""
         given = {"messages": messages, "text": None if text is None else [ChatMessage.from_user(text)]}
-        request, forms, left = self.host.open(), HaystackMessages(), dict[str, Any]()
+        request, left = self.host.open(), dict[str, Any]()
+        forms = HaystackMessages(request)
         try:
             read = {name: forms.read(said) for name, said in given.items() if said is not None}
             await request.begin([one for said in read.values() for one in said])
             if request.tripwire is None:
                 for name, said in read.items():
-                    left[name] = forms.left(given[name] or (), said, request.current(said))
+                    left[name] = forms.left(given[name] or (), said)
         except BaseException as failure:
             await request.close(failure)
             raise

@@ -41,7 +41,7 @@ class HaystackRun:
     def __init__(self, host: Host, trusted: str | None, own_keys: Sequence[str]) -> None:
         self.host = host
         self.request = host.open()
-        self.forms = HaystackMessages()
+        self.forms = HaystackMessages(self.request)
         self.trusted = trusted
         self.asked: dict[str, Any] = {}
         self._keys = own_keys
@@ -65,7 +65,7 @@ class HaystackRun:
 
     def _rewrite(self, state: State, said: Sequence[Message]) -> None:
         given: Sequence[ChatMessage] = state.data["messages"]
-        replace_messages(state, given, self.forms.left(given, said, self.request.current(said)))
+        replace_messages(state, given, self.forms.left(given, said))
 
     async def check_calls(self, state: State) -> None:
         """Check the calls that are about to run; take out those that a processor has answered.

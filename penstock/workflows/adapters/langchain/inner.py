@@ -17,20 +17,20 @@ from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import freeze, thaw
 from penstock.engine.values.model import ToolSpec
 from penstock.formats.wire import is_object
-from penstock.workflows.adapters.langchain.messages import WrittenMessages, read
+from penstock.workflows.adapters.langchain.messages import CallMessages
 from penstock.workflows.adapters.langchain.reading import LangChainAnswerReader
 from penstock.workflows.hosting import PLAIN_SETTINGS, ModelCall
 from penstock.workflows.hosting.without_await import in_threads
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Mapping, Sequence
 
     from langchain_core.messages import BaseMessage
     from langchain_core.outputs import ChatGenerationChunk
 
     from penstock.engine.values.chunks import Chunk
-    from penstock.engine.values.messages import Message
     from penstock.engine.values.model import ModelRequest as PreparedRequest
+    from penstock.workflows.hosting import HostRequest
 
 
 class InnerChatModel:
@@ -48,6 +48,8 @@ class InnerChatModel:
         streams: whether the answer is shown as it comes.
         reader: reads the answer of the last call.
     """
+
+    _messages: CallMessages
 
     def __init__(
         self,
@@ -67,23 +69,15 @@ class InnerChatModel:
         self._awaits = awaits
         self._binds = tools is not None
         self._tools = {spec.name: (tool, spec) for tool in tools or () for spec in [_spec(tool)]}
-        self._write: Callable[[], WrittenMessages] = lambda: WrittenMessages((), (), ())
 
     @property
     def name(self) -> str:
         return model_name_of(self._model) or self._model._llm_type
 
-    def call(
-        self, messages: Sequence[BaseMessage], left: Callable[[Sequence[Message]], Sequence[Message | None]]
-    ) -> ModelCall:
-        """Return the call that LangChain is about to make.
-
-        Args:
-            messages: the messages that LangChain gives.
-            left: returns what the run holds of them.
-        """
-        said = read(messages)
-        self._write = lambda: WrittenMessages(messages, said, left(said))
+    def call(self, messages: Sequence[BaseMessage], request: HostRequest) -> ModelCall:
+        """Return the call that LangChain is about to make with these messages."""
+        self._messages = CallMessages(request)
+        said = self._messages.read(messages)
         settings = {name: item for name, item in self._options.items() if name in PLAIN_SETTINGS}
         return ModelCall(
             self,
@@ -95,7 +89,7 @@ class InnerChatModel:
 
     async def stream(self, request: PreparedRequest) -> AsyncGenerator[Chunk]:
         model, options = self._bound(request)
-        messages = self._write()(request.messages)
+        messages = self._messages.written(request.messages)
         reader = self.reader = LangChainAnswerReader()
         if not (self.streams and _can_stream(model)):
             if self._awaits:

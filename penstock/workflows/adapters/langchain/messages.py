@@ -20,12 +20,13 @@ from penstock.workflows.adapters.langchain.blocks import SIGNS
 from penstock.workflows.adapters.langchain.left import Left
 from penstock.workflows.adapters.langchain.reading import parts_of
 from penstock.workflows.agent.results import calls_of
-from penstock.workflows.hosting import as_asked
+from penstock.workflows.hosting import Original, Originals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from penstock.engine.values.messages import Part
+    from penstock.workflows.hosting import HostRequest
 
 _CLASSES: dict[str, type[BaseMessage]] = {
     "human": HumanMessage,
@@ -59,42 +60,36 @@ def _read_one(message: BaseMessage) -> Message:
 # To LangChain
 
 
-class WrittenMessages:
-    """Messages of a run as LangChain's: those that nothing has changed are the ones that it gave.
+class CallMessages:
+    """The messages of a model call, both ways.
 
     Args:
-        given: the messages that LangChain gave.
-        said: the same, as they were read.
-        left: the same, as the run holds them.
+        request: the request that the call belongs to.
     """
 
-    def __init__(self, given: Sequence[BaseMessage], said: Sequence[Message], left: Sequence[Message | None]) -> None:
-        pairs = zip(given, said, left, strict=True)
-        self._known = {now.id: (message, before) for message, before, now in pairs if now is not None and now.id}
+    def __init__(self, request: HostRequest) -> None:
+        self._originals = Originals[BaseMessage](request, self._write)
+        self._results: Mapping[str, ToolMessage] = {}
+
+    def read(self, given: Sequence[BaseMessage]) -> list[Message]:
+        """Return the messages that LangChain gives."""
+        said = read(given)
+        self._originals.note(given, said)
         self._results = {message.tool_call_id: message for message in given if isinstance(message, ToolMessage)}
+        return said
 
-    def __call__(self, messages: Iterable[Message]) -> list[BaseMessage]:
-        """Return messages of the run as LangChain's."""
-        return [one for message in messages for one in self._one(message)]
+    def written(self, messages: Iterable[Message]) -> list[BaseMessage]:
+        """Return messages of the run as LangChain's; those that nothing has changed are the ones that it gave."""
+        return [_signed(one) if isinstance(one, AIMessage) else one for one in self._originals.written(messages)]
 
-    def _one(self, message: Message) -> Iterator[BaseMessage]:
-        known = self._known.get(message.id)
-        if known is not None and message.role != "assistant":
-            yield _changed(*known, message)
+    def _write(self, message: Message, original: Original[BaseMessage] | None) -> Iterator[BaseMessage]:
+        if original is not None:
+            yield _changed(*original, message)
             return
         for made in map(_message_of, wire.write([message])):
-            item = made
-            if isinstance(item, AIMessage):
-                answer = known[0] if known is not None else None
-                if isinstance(answer, AIMessage):
-                    item = _changed_answer(answer, as_asked(message).parts)
-                yield _signed(item)
-            elif isinstance(item, ToolMessage):
-                result = self._results.get(item.tool_call_id)
-                same = result is not None and (result.content, result.status) == (item.content, item.status)
-                yield result if result is not None and same else item
-            else:
-                yield item
+            known = self._results.get(made.tool_call_id) if isinstance(made, ToolMessage) else None
+            same = known is not None and (known.content, known.status) == (made.content, made.status)
+            yield known if known is not None and same else made
 
 
 def _changed(message: BaseMessage, before: Message, after: Message) -> BaseMessage:

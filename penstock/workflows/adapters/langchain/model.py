@@ -180,7 +180,7 @@ class GuardedChatModel(BaseChatModel):
         request: HostRequest = self.request or self.host.open()
         written = LangChainAnswerWriter(lambda: inner.reader)
         try:
-            async with aclosing(request.answers(inner.call(messages, request.current))) as chunks:
+            async with aclosing(request.answers(inner.call(messages, request))) as chunks:
                 async for chunk in chunks:
                     piece = written.piece(chunk) if inner.streams else None
                     if piece is not None:

@@ -15,7 +15,15 @@ from penstock.formats.wire import has_text, is_array, is_object
 from penstock.models.openai.providers import ANY
 from penstock.models.openai.requests import body_of
 from penstock.models.openai.wire import object_of, strict_json
-from penstock.workflows.adapters.litellm.messages import PARAMETERS, LiteLLMMessages, data_of, plain, readable, restored
+from penstock.workflows.adapters.litellm.messages import (
+    PARAMETERS,
+    LiteLLMMessages,
+    data_of,
+    plain,
+    read,
+    readable,
+    restored,
+)
 from penstock.workflows.hosting import PLAIN_SETTINGS, ModelCall
 from penstock.workflows.web.client_request import read_response_format, read_tool_choice
 
@@ -73,7 +81,7 @@ class Called:
         """
         given = self.given
         settings = {name: given[name] for name in PLAIN_SETTINGS if given.get(name) is not None}
-        said = self._forms.read(given.get("messages"), from_client=self._from_client)
+        said = self._forms.read_call(given.get("messages"), from_client=self._from_client)
         if self._parameters:
             data = DataPart(PARAMETERS, readable(self._parameters))
             said.insert(0, Message("user", (data,), metadata={PARAMETERS: True}, from_client=True))
@@ -226,7 +234,7 @@ async def with_checked_results(request: HostRequest, messages: Any, known: froze
     start = max((at + 1 for at, role in enumerate(roles) if role == "assistant"), default=len(items))
     if not any(role == "tool" for role in roles[start:]):
         return messages
-    LiteLLMMessages().read(messages, from_client=False)  # so that the lines below need not ask what they find
+    read(messages)  # raises if one is malformed, so the lines below need no checks
     calls: dict[Any, Json] = {call.get("id"): call for call in items[start - 1].get("tool_calls") or ()}
     left = list(messages)
     for at in range(start, len(items)):

@@ -125,7 +125,7 @@ class GuardedRequest:
         self._target = target
         self._runs_tools = runs_tools
         self._request: HostRequest = host.open()
-        self._forms = LiteLLMMessages()
+        self._forms = LiteLLMMessages(self._request)
         self._asked: frozenset[str] = frozenset()
         self.run = self._request.run
 
@@ -176,7 +176,7 @@ class GuardedRequest:
         if not self._runs_tools:
             called.refuse_answered(answer)
         if answer.id:
-            self._forms.note(answer, message)
+            self._forms.note_answer(answer, message)
         self._asked |= {part.call_id for part in answer.parts if isinstance(part, ToolPart)}
 
     def current(self, messages: Sequence[Any]) -> list[Any]:
@@ -185,7 +185,7 @@ class GuardedRequest:
         Raises:
             MessageError: one is malformed.
         """
-        return self._forms.current(messages, self._request)
+        return self._forms.current(messages)
 
     async def arun_tool(self, call: Any, function: Callable[..., Any]) -> Json:
         """Run a function for a tool call of an answer, unless a processor has answered in its place.

@@ -40,11 +40,11 @@ class ProxyExchange:
 
     def __init__(self, host: Host, data: Json) -> None:
         self._data = data
+        self._request = host.open()
         try:
-            self._called = Called(data, LiteLLMMessages(), from_client=True)
+            self._called = Called(data, LiteLLMMessages(self._request), from_client=True)
         except UsageError as error:
             raise RefusalError(str(error), code="unguarded_call") from error
-        self._request = host.open()
         self._reader = LiteLLMAnswerReader()
         self._failure: BaseException | None = None
         self._outside: OutsideCall | None = None

@@ -6,7 +6,7 @@ LiteLLM's users write messages as dictionaries, and put its own objects between 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
@@ -14,14 +14,14 @@ from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import thaw
 from penstock.engine.values.messages import DataPart, Message, ReasoningPart, StepStartPart, TextPart, ToolPart
 from penstock.formats import openai_chat
-from penstock.formats.wire import has_text, is_array, is_empty, is_object
-from penstock.workflows.hosting import as_asked
+from penstock.formats.wire import Json, has_text, is_array, is_empty, is_object
+from penstock.workflows.hosting import Original, Originals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from penstock.engine.values.messages import Part
-    from penstock.formats.wire import Json
+    from penstock.formats.wire import Value
     from penstock.workflows.hosting import HostRequest
 
 BESIDE = "litellm"
@@ -55,7 +55,7 @@ _SEALED = frozenset({"signature", "thought_signature", "thought_signatures", "en
 _CODE = re.compile(r"[A-Za-z0-9+/=_-]*")
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Value:
     """Return a value of LiteLLM as JSON; what its models leave empty is left out."""
     if isinstance(value, BaseModel):
         return plain(value.model_dump(exclude_none=True))
@@ -64,7 +64,7 @@ def plain(value: Any) -> Any:
     return [plain(item) for item in value] if is_array(value) else value
 
 
-def said_of(value: Any) -> Any:
+def said_of(value: Value) -> Value:
     """Return a JSON value without what is empty, which LiteLLM writes in several ways."""
     if is_object(value):
         said = {name: said_of(item) for name, item in value.items()}
@@ -86,7 +86,7 @@ def beside_of(item: Json) -> tuple[Json, Json]:
     return read, {name: value for name, value in more.items() if name not in read} | apart
 
 
-def _marks_cache(name: str, value: Any) -> bool:
+def _marks_cache(name: str, value: Value) -> bool:
     return name == "cache_control" and value in [
         {"type": "ephemeral", **ttl} for ttl in ({}, {"ttl": "5m"}, {"ttl": "1h"})
     ]
@@ -105,7 +105,7 @@ def _only_thinks(block: Json) -> bool:
     return block.get("type") in (None, _BLOCK, _REDACTED) and not has_text(beside)
 
 
-def readable(value: Any) -> Any:
+def readable(value: Value) -> Value:
     """Return a JSON value without what only a provider can read."""
     if is_object(value):
         return {name: readable(item) for name, item in value.items() if not _is_sealed(value, name)}
@@ -120,7 +120,7 @@ def _is_sealed(item: Json, name: str) -> bool:
     return all(isinstance(each, str) and _CODE.fullmatch(each) for each in (value if is_array(value) else [value]))
 
 
-def restored(given: Any, left: Any) -> Any:
+def restored(given: Value, left: Value) -> Value:
     """Return what guards left of a readable value, with what only a provider can read."""
     if is_object(given) and is_object(left):
         return {
@@ -152,92 +152,83 @@ def written(message: Message) -> list[Json]:
 
 
 class LiteLLMMessages:
-    """The messages of one request, both ways. What nobody has changed is written as it was given."""
+    """The messages of one request, both ways."""
 
-    def __init__(self) -> None:
-        self._given: list[tuple[Message, Json]] = []
-        self._answers: dict[str, tuple[Sequence[Part], Json]] = {}
+    def __init__(self, request: HostRequest) -> None:
+        self._request = request
+        self._originals = Originals[Json](request, _write)
 
-    def read(self, given: Any, *, from_client: bool) -> list[Message]:
-        """Return each message as one of ours.
+    def read_call(self, given: Value, *, from_client: bool) -> list[Message]:
+        """Return the messages of a model call; `written` gives back those that are unchanged.
 
         Args:
             given: a list of messages: dictionaries, or LiteLLM's objects.
-            from_client: whether they are a client's word.
+            from_client: whether a client has sent them.
 
         Raises:
             MessageError: one is malformed.
         """
-        if not is_array(given):
-            raise MessageError("messages", f"expected a list of messages, not {type(given).__name__}")
-        items = [_as_message(plain(item), f"messages[{at}]") for at, item in enumerate(given)]
-        read = openai_chat.read([_in_format(item) for item in items])
-        made = [self._noted(message, item) for message, item in zip(read, items, strict=True)]
-        return [message.as_from_client() for message in made] if from_client else made
-
-    def _noted(self, message: Message, item: Json) -> Message:
-        """Return a message with what it has beyond the format, and note which it is."""
-        message = message.with_metadata(**{BESIDE: len(self._given)})
-        beside, apart = beside_of(item)
-        if beside and message.role == "tool":  # it holds results and nothing else
-            item = {**{name: value for name, value in item.items() if name in FORMAT_KEYS}, **apart}
-        elif beside:
-            message = message.with_parts([*message.parts, DataPart(BESIDE, readable(beside))])
-        self._given.append((message, item))
-        return message
+        items, said = read(given)
+        if from_client:
+            said = [message.as_from_client() for message in said]
+        self._originals.note(items, said)
+        return said
 
     def written(self, messages: Iterable[Message]) -> list[Json]:
         """Return messages as LiteLLM gets them, without the one of parameters."""
-        said = (message for message in messages if PARAMETERS not in message.metadata)
-        return [item for message in said for item in self._written(message)]
+        return self._originals.written(message for message in messages if PARAMETERS not in message.metadata)
 
-    def _written(self, message: Message) -> list[Json]:
-        items = written(message)
-        asked = as_asked(message) if message.role == "assistant" else message
-        first = self._as_it_was(asked)
-        if first is None and items and message.role != "tool":
-            first = {**items[0], **self._beside_left(asked)}
-        return items if first is None else [first, *items[1:]]
+    def note_answer(self, answer: Message, item: Json) -> None:
+        """Note the form in which LiteLLM's user got an answer."""
+        self._originals.note_answer(answer, item)
 
-    def _as_it_was(self, message: Message) -> Json | None:
-        """Return what a message was given as, or what its user got; None if somebody has changed it."""
-        if message.id in self._answers:
-            parts, item = self._answers[message.id]
-            return item if tuple(parts) == message.parts else None
-        given = self._original(message)
-        return given[1] if given is not None and given[0].parts == message.parts else None
-
-    def _original(self, message: Message) -> tuple[Message, Json] | None:
-        at: Any = message.metadata.get(BESIDE)
-        return self._given[at] if isinstance(at, int) else None
-
-    def _beside_left(self, message: Message) -> Json:
-        """Return what a changed message has beyond the format; no thinking of which guards have changed the text."""
-        given = self._original(message)
-        if given is None:
-            return {}
-        read, apart = beside_of(given[1])
-        if texts_of(given[0].parts, ReasoningPart) != texts_of(message.parts, ReasoningPart):
-            apart.pop(_THINKING, None)
-        return {**apart, **restored(read, data_of(message.parts))}
-
-    def note(self, answer: Message, item: Json) -> None:
-        """Note what an answer was given to LiteLLM's user as."""
-        self._answers[answer.id] = (as_asked(answer).parts, item)
-
-    def current(self, given: Any, request: HostRequest) -> list[Any]:
-        """Return messages as the guards left them; those that nobody changed are the objects that were given."""
-        read = self.read(given, from_client=False)
-        made: list[Any] = []
-        for item, said, left in zip(given, read, request.current(read), strict=True):
+    def current(self, given: Sequence[Value]) -> list[Value]:
+        """Return messages as the guards left them; unchanged ones are the objects that were given."""
+        _, said = read(given)
+        made: list[Value] = []
+        for one, before, left in zip(given, said, self._request.current(said), strict=True):
             if left is None:
                 continue
-            items = [item] if said.parts == left.parts else self._written(left)
-            made += [item] if len(items) == 1 and said_of(plain(items[0])) == said_of(plain(item)) else items
+            written = [one] if before.parts == left.parts else self._originals.written([left])
+            made += [one] if len(written) == 1 and said_of(written[0]) == said_of(plain(one)) else written
         return made
 
 
-def _as_message(item: Any, place: str) -> Json:
+def read(given: Value) -> tuple[list[Json], list[Message]]:
+    """Return messages as JSON, without what nobody may read, and as ours.
+
+    Raises:
+        MessageError: one is malformed.
+    """
+    if not is_array(given):
+        raise MessageError("messages", f"expected a list of messages, not {type(given).__name__}")
+    items = [_as_message(plain(item), f"messages[{at}]") for at, item in enumerate(given)]
+    pairs = list(map(_with_beside, openai_chat.read([_in_format(item) for item in items]), items))
+    return [item for item, _ in pairs], [message for _, message in pairs]
+
+
+def _with_beside(message: Message, item: Json) -> tuple[Json, Message]:
+    """Return a message with what it has beyond the format; results of tools hold nothing else, so they lose it."""
+    beside, apart = beside_of(item)
+    if beside and message.role == "tool":
+        return {**{name: value for name, value in item.items() if name in FORMAT_KEYS}, **apart}, message
+    if beside:
+        return item, message.with_parts([*message.parts, DataPart(BESIDE, readable(beside))])
+    return item, message
+
+
+def _write(message: Message, original: Original[Json] | None) -> list[Json]:
+    """Return a message in LiteLLM's form, with the fields beside the format; thinking goes if its text was changed."""
+    items = written(message)
+    if original is None or not items or message.role == "tool":
+        return items
+    beside, apart = beside_of(original.given)
+    if texts_of(original.said.parts, ReasoningPart) != texts_of(message.parts, ReasoningPart):
+        apart.pop(_THINKING, None)
+    return [{**items[0], **apart, **restored(beside, data_of(message.parts))}, *items[1:]]
+
+
+def _as_message(item: Value, place: str) -> Json:
     if not is_object(item):
         raise MessageError(place, f"expected a message, not {type(item).__name__}")
     return item

@@ -158,7 +158,7 @@ class _Called:
         }
         return ModelCall(
             self,
-            [*own, *self.variables.among(self.guarding.items.read(given["input"]))],
+            [*own, *self.variables.among(self.guarding.items.read_call(given["input"]))],
             list(self._specs().values()),
             settings=freeze(settings),
             live=self.streams,
@@ -233,7 +233,7 @@ class _Called:
     def output(self, answer: Message) -> list[Any]:
         """Return the items of an answer, and note them as those of that answer."""
         items = items_of(self._items, answer)
-        self.guarding.items.note(answer, items)
+        self.guarding.items.note_answer(answer, items)
         return as_output(items, self._objects, self._items)
 
 

@@ -33,7 +33,7 @@ class Guarding:
 
     def __init__(self, host: Host) -> None:
         self.request: HostRequest = host.open()
-        self.items = Items()
+        self.items = Items(self.request)
         self.read: set[str] = set()
         self.failure: Exception | None = None
         self._begun = False
@@ -79,7 +79,7 @@ class Guarding:
             return given
         if isinstance(given, str) and len(now) == 1 and now[0] is not None:
             return now[0].text
-        return self.items.left(said, now)
+        return self.items.left(given)
 
     async def asked(self, instructions: str | None, items: Sequence[TResponseInputItem]) -> list[Any]:
         """Check the input of a model call that is about to be made, and return it as the guards left it.
@@ -93,7 +93,7 @@ class Guarding:
         with raised_here():
             await self.request.begin([*own, *said])
             self.check()
-        return self.items.left(said, self.request.current(said))
+        return self.items.left(items)
 
     async def left(self, items: Sequence[TResponseInputItem]) -> list[Any]:
         """Return items that a session is about to keep as the guards left them.
@@ -106,7 +106,7 @@ class Guarding:
             self._begun = True
             await self.request.begin(said, whole=False)
             self.request.check()  # later, the SDK stores what stands in the place of a blocked result
-        return list(self.items.left(said, self.request.current(said)))
+        return self.items.left(items)
 
 
 class Running:
