@@ -201,7 +201,7 @@ async def check_concurrently(
     Inputs are read in a thread, so that waiting for the next one blocks no other task. An exception in ``emit`` ends
     the run, and is raised as it is.
     """
-    window: _Window[T] = _Window(emit, jobs)
+    window: _BatchWindow[T] = _BatchWindow(emit, jobs)
     reader = _InputThread(inputs, jobs)
     try:
         async with anyio.create_task_group() as tasks:
@@ -272,7 +272,7 @@ class _Slot(Generic[T]):
     checked: Checked[T] | None = None
 
 
-class _Window(Generic[T]):
+class _BatchWindow(Generic[T]):
     """The inputs that run or whose results wait, oldest first. Lives as long as one `check_concurrently`."""
 
     def __init__(self, emit: Emit[T], jobs: int) -> None:
@@ -295,7 +295,7 @@ async def _check_into(
     item: T,
     stage: str,
     as_call: AsCall[T],
-    window: _Window[T],
+    window: _BatchWindow[T],
     slot: _Slot[T],
     scope: anyio.CancelScope,
 ) -> None:

@@ -11,7 +11,7 @@ from penstock.pictures.wrapping import text_width
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.pictures.blocks import Point, Shape, Wire, Words
+    from penstock.pictures.blocks import BlockWire, Point, Shape, Words
     from penstock.pictures.layout import Picture
 
 NEAR = 0.01
@@ -66,7 +66,7 @@ def _assert_words_fit(shape: Shape) -> None:
         assert other.y - one.y > 12 or other.x > one.x + _width(one), (shape, one, other)
 
 
-def _line(wire: Wire) -> Iterator[tuple[Point, Point]]:
+def _line(wire: BlockWire) -> Iterator[tuple[Point, Point]]:
     """The pieces of a line; a curve as many small ones."""
     for begin, end in pairwise(wire.points):
         if not wire.curved or begin[0] == end[0]:

@@ -71,7 +71,7 @@ def to_graph(name: str, root: Sequence) -> nx.DiGraph[str]:
 
 def _as_dag(name: str, root: Sequence) -> Dag:
     if len(root.nodes) != 1 or not isinstance(root.nodes[0], Dag):
-        return _Layout().dag(root)
+        return _NetworkLayout().dag(root)
     dag = root.nodes[0]
     ids = {member.id for member in dag.members}
     if len(ids) < len(dag.members) or any(edge.source not in ids for member in dag.members for edge in member.after):
@@ -102,7 +102,7 @@ _START = ""
 """The source of an open edge that comes before any node."""
 
 
-class _Layout:
+class _NetworkLayout:
     """Flattens one workflow.
 
     Invariant: if a node runs, at least one of its open edges is taken; if it does not, none is.

@@ -57,8 +57,8 @@ class Assembly:
         self._bare: dict[str, tuple[str, str]] = {}  # by type, the text that began without a start chunk
         self._calls: dict[str, int] = {}  # where in the parts a call stands, by its id
         self._metadata: Values = EMPTY
-        self._parts: list[Block | Part] = []
-        self._writing: dict[tuple[str, str], Block] = {}
+        self._parts: list[AnswerBlock | Part] = []
+        self._writing: dict[tuple[str, str], AnswerBlock] = {}
 
     def add(self, chunk: Chunk) -> None:
         """Add a chunk."""
@@ -75,14 +75,14 @@ class Assembly:
             block = self._begun(key)
         block.text.write(chunk.text)
 
-    def _begun(self, key: tuple[str, str]) -> Block:
+    def _begun(self, key: tuple[str, str]) -> AnswerBlock:
         """Begin a text. One of its type that began without a start chunk ends: no end chunk will come for it."""
         bare = self._bare.pop(key[0], None)
         if bare is not None and bare not in self._announced:
             self._writing.pop(bare, None)
         if key not in self._announced:
             self._bare[key[0]] = key
-        block = self._writing[key] = Block(_DELTAS[key[0]], key[1])
+        block = self._writing[key] = AnswerBlock(_DELTAS[key[0]], key[1])
         self._parts.append(block)
         return block
 
@@ -96,17 +96,19 @@ class Assembly:
     @property
     def text(self) -> str:
         """The text of the answer so far."""
-        return "".join(part.text.getvalue() for part in self._parts if isinstance(part, Block) and part.kind == "text")
+        return "".join(
+            part.text.getvalue() for part in self._parts if isinstance(part, AnswerBlock) and part.kind == "text"
+        )
 
     @property
     def blocks(self) -> tuple[str, ...]:
         """The ids of the texts so far."""
-        return tuple(dict.fromkeys(part.id for part in self._parts if isinstance(part, Block)))
+        return tuple(dict.fromkeys(part.id for part in self._parts if isinstance(part, AnswerBlock)))
 
     @property
     def message(self) -> Message:
         """The answer so far as a message, which may have no parts."""
-        parts = tuple(part.part() if isinstance(part, Block) else part for part in self._parts)
+        parts = tuple(part.part() if isinstance(part, AnswerBlock) else part for part in self._parts)
         return Message("assistant", parts, metadata=self._metadata)
 
     def _other(self, chunk: Chunk) -> None:
@@ -143,7 +145,7 @@ class Assembly:
         self._parts[place : place + 1] = [made]
 
 
-class Block:
+class AnswerBlock:
     """A text or reasoning that is being written."""
 
     __slots__ = ("id", "kind", "metadata", "text")

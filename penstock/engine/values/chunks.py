@@ -54,7 +54,7 @@ DELTAS: frozenset[str] = frozenset({"text-delta", "reasoning-delta", "tool-input
 """The kinds that add a text."""
 
 
-class _Unfrozen:
+class _UnfrozenChunk:
     """A chunk while its attributes are set, at half the cost of the setters of a frozen one. It becomes a `Chunk`."""
 
     __slots__ = ("type", "text", "id", "payload", "run_id", "transient")  # noqa: RUF023 - the order of `Chunk`
@@ -106,7 +106,7 @@ class Chunk:
 
     def with_text(self, text: str) -> Chunk:
         """Return the chunk with another text, without validating it again."""
-        made = _Unfrozen()
+        made = _UnfrozenChunk()
         made.type = self.type
         made.text = text
         made.id = self.id

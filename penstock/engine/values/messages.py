@@ -258,7 +258,7 @@ class _Slots:
     )
 
 
-class _Unfrozen(_Slots):
+class _UnfrozenMessage(_Slots):
     """A message while its attributes are set, at a third of the cost of a frozen one. It becomes a `Message`."""
 
     __slots__ = ()
@@ -366,7 +366,7 @@ def _copy(
     message: Message, parts: tuple[Part, ...], id: str, created_at: datetime | None, *, from_client: bool
 ) -> Message:
     """Return a message with other fields, which are not checked again."""
-    made = _Unfrozen()
+    made = _UnfrozenMessage()
     made.role = message.role
     made.parts = parts
     made.id = id

@@ -21,7 +21,7 @@ from penstock.engine.values.errors import UsageError
 from penstock.engine.values.usage import usage_payload
 from penstock.workflows.agent.emitter import Emitter
 from penstock.workflows.agent.loop import Loop, make_result
-from penstock.workflows.agent.ui_messages import SentAnswer
+from penstock.workflows.agent.ui_messages import UIAnswer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator, Sequence
@@ -82,7 +82,7 @@ class ChunkReader:
         return self._buffer.pop(0)
 
 
-class AnswerReader:
+class StepReader:
     """Iterates over the pieces of text of a stream; made from the same as a `ChunkReader`."""
 
     __slots__ = ("_buffer", "_read_more")
@@ -136,7 +136,7 @@ class AgentStream(Generic[T]):
         self._buffer: list[Chunk] = []  # what is read and not taken yet: one chunk, or what came before a field
         self._read_done: anyio.Event | None = None  # set when a read has ended that another task waits for
         self._reading = False
-        self._sent = SentAnswer() if options.ui_messages else None
+        self._sent = UIAnswer() if options.ui_messages else None
         self._unfinished: list[str] = []  # the text of the step at hand, as it was read
         self._in_task = False  # whether the loop has a task of its own
         self._cancelled = False
@@ -167,7 +167,7 @@ class AgentStream(Generic[T]):
             UsageError: the stream was not entered, or is read already.
             PenstockError: on iteration, the error that ended the request; see `Agent.generate`.
         """
-        return AnswerReader(*self._begun())
+        return StepReader(*self._begun())
 
     def __aiter__(self) -> AsyncIterator[Chunk]:
         """Return `full_stream`."""

@@ -1,4 +1,4 @@
-"""`SentAnswer`: the answer of a request as a user interface shows it, in the AI SDK's UI messages."""
+"""`UIAnswer`: the answer of a request as a user interface shows it, in the AI SDK's UI messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.messages import Part
 
 
-class SentAnswer:
+class UIAnswer:
     """Collects the chunks that the client got.
 
     Nothing else goes in, so what a guard or another hook has kept from the client is not in the messages either.

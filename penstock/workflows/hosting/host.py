@@ -1,4 +1,4 @@
-"""`Host`: processors, checked against what a framework can offer them. It opens one `HostRequest` for each request."""
+"""`Host`: processors, checked against the features of a framework. It opens one `HostRequest` for each request."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class HostOptions(TypedDict, total=False):
       `Run.process_output_stream`.
     - ``history`` (``input`` or ``memory``; default ``input``): what earlier messages of a conversation are.
       ``input``: guards read them again in each request. ``memory``: they were checked when they were stored.
-    - ``records`` (bool; default False): whether to record what each step does.
+    - ``records`` (bool; default False): whether to record each step.
     - ``observers`` (list; default: none): objects with ``on_record`` and ``on_event``, as for `Agent`.
     """
 
@@ -68,7 +68,7 @@ HOST_OPTIONS = frozenset(HostOptions.__annotations__)
 
 @dataclass(frozen=True, slots=True)
 class HostSupport:
-    """What a framework offers.
+    """The stages and features that a framework offers.
 
     Attributes:
         adapter: the name of the adapter, for errors.
@@ -94,7 +94,7 @@ class Host:
     """Processors for the agents of a framework. Holds no data of a request; create it once and share it.
 
     Args:
-        support: what the framework offers.
+        support: the stages and features that the framework offers.
         processors: processors and workflows that run at every stage that they implement.
         options: see `HostOptions`.
 

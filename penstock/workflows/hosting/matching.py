@@ -1,7 +1,7 @@
 """`KnownMessages`: which of a framework's messages the run holds already, and under which ids.
 
 A framework gives the whole conversation with each model call, as it stores it. Most of it the run holds already, often
-changed by guards. Messages are recognised by what they say: frameworks keep no ids of ours.
+changed by guards. Messages are recognised by their content: frameworks keep no ids of ours.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def as_asked(answer: Message) -> Message:
 
 
 class KnownMessages:
-    """The messages of a framework that a run holds, by what they say. Lives as long as the request."""
+    """The messages of a framework that a run holds, by their content. Lives as long as the request."""
 
     def __init__(self) -> None:
         self._ids: dict[Hashable, list[str]] = {}

@@ -44,7 +44,7 @@ class OutsideCall:
         """Yield the chunks of the answer that may leave.
 
         Args:
-            source: the chunks of the model; what it raises counts as the failure of the call.
+            source: the chunks of the model; its error counts as the failure of the call.
 
         Raises:
             UsageError: the model is to be called, and there is no source; or an answer was rejected and is to be

@@ -1,8 +1,9 @@
 """`HostRequest`: one request of a framework that runs the agent's loop itself.
 
 The framework calls the model and the tools; the request runs the stages around them. The framework's messages and the
-run's are brought together before each model call: what is known is taken as the guards left it, and what is new is
-checked first. What a verdict stops and how often an answer is requested again is decided by the run, as in `Agent`.
+run's are brought together before each model call: known messages are taken as the guards left them, and new ones are
+checked first. The reach of a verdict, and how often an answer is requested again, are decided by the run, as in
+`Agent`.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class ModelCall:
         settings: the settings of the call, by their usual names (temperature, max_tokens …).
         provider_options: fields for the provider.
         response_format: the format of the answer; None for text.
-        live: whether the caller shows chunks to somebody as they come. If a verdict rejects what was shown, the answer
+        live: whether the caller shows chunks to somebody as they come. If a verdict rejects shown text, the answer
             is not requested again: the framework could not take it back.
     """
 
@@ -146,7 +147,7 @@ class HostRequest:
 
     @property
     def metadata(self) -> Values:
-        """What the provider reports about the last accepted answer: ``id``, ``model``, ``created`` …."""
+        """The provider's report about the last accepted answer: ``id``, ``model``, ``created`` …."""
         return self._progress.steps[-1].metadata if self._progress.steps else EMPTY
 
     def check(self) -> None:
@@ -346,11 +347,11 @@ class HostRequest:
         is_error: bool = False,
         notes: Values = EMPTY,
     ) -> Value:
-        """Check the result of a tool, and return what the guards left of it.
+        """Check the result of a tool, and return the guarded version of it.
 
         Args:
             name: the name of the tool.
-            result: a JSON value; if ``is_error``, what the tool says about the error, usually a text.
+            result: a JSON value; if ``is_error``, the tool's description of the error, usually a text.
             call_id: the id of the call.
             arguments: the arguments that the tool was called with.
             is_error: whether the tool failed.
@@ -455,7 +456,7 @@ class HostRequest:
     def _merged(self, said: Sequence[Message], ids: Sequence[str | None]) -> tuple[MessageList, list[str]]:
         """Return the run's messages with the framework's new ones, and the ids of those.
 
-        What the framework has dropped is dropped; what processors have added stays, in its place.
+        Messages that the framework has dropped are dropped; those that processors have added stay in their places.
         """
         messages = self.run.message_list
         kept, known = {id for id in ids if id is not None}, self._known.ids()
@@ -536,7 +537,7 @@ def _offered(tool: ToolSpec) -> ToolSpec:
 
 
 def _settings(call: ModelCall) -> Values:
-    """Return what a step starts from, as `RequestTask` has it."""
+    """Return the settings that a step starts from, as `RequestTask` has it."""
     return {
         "model": call.model,
         "tools": as_tools(map(_offered, call.tools)),

@@ -53,7 +53,7 @@ def when_task_ends(work: Callable[[], Coroutine[object, None, None]]) -> None:
 
 
 async def _end_task(task: asyncio.Task[None]) -> None:
-    """Cancel a task and wait for its end; what it raises is not raised here."""
+    """Cancel a task and wait for its end; its error is not raised here."""
     task.cancel()
     await asyncio.wait([task])
     if not task.cancelled():
@@ -87,7 +87,7 @@ class _TaskReader(Generic[T]):
                 self._queue.put_nowait([])
 
     async def taken(self) -> AsyncGenerator[T]:
-        """Yield the items; at the end, raise what the generator raised. Closing it ends the task."""
+        """Yield the items; at the end, raise the error of the generator. Closing it ends the task."""
         try:
             for item in self.early:
                 yield item
@@ -102,7 +102,7 @@ class _TaskReader(Generic[T]):
 
 
 async def read_in_task(items: AsyncGenerator[T]) -> AsyncGenerator[T]:
-    """Yield what a task of its own reads from a generator.
+    """Yield the items that a task of its own reads from a generator.
 
     The generator may then hold cancel scopes across its yields, wherever its items are used.
 
@@ -125,7 +125,7 @@ class Handover(Generic[Asked, Given, T]):
         self._resumed: asyncio.Event | None = None
 
     async def begin(self, items: AsyncGenerator[T]) -> Asked | None:
-        """Start the generator; return what it asks with, or None if it has ended without asking.
+        """Start the generator; return its question, or None if it has ended without asking.
 
         Raises:
             UsageError: asyncio does not run here.
@@ -148,7 +148,7 @@ class Handover(Generic[Asked, Given, T]):
         return None
 
     async def swap(self, asked: Asked) -> Given:
-        """Ask the caller of `begin`, and wait for what it gives to `resume`. Called in the generator, once.
+        """Ask the caller of `begin`, and wait for the answer in `resume`. Called in the generator, once.
 
         Raises:
             UsageError: `begin` was not called.
@@ -161,7 +161,7 @@ class Handover(Generic[Asked, Given, T]):
         return self._given[0]
 
     async def resume(self, given: Given | None) -> AsyncGenerator[T]:
-        """Yield the generator's items; what it asked for is given to it first.
+        """Yield the generator's items; the answer to its question is given to it first.
 
         Raises:
             UsageError: `begin` was not called, or nothing is given although the generator has asked.

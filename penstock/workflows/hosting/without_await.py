@@ -1,6 +1,6 @@
 """For frameworks whose hooks are ordinary functions: run a request's stages from there, and its model's functions here.
 
-Also read what a framework gives to a callback, piece by piece, as a stream: `each_given`.
+Also read the pieces that a framework gives to a callback, as a stream: `each_given`.
 
 The stages run in one event loop, in a thread of its own, that all such requests share. It is started when it is first
 needed, and ends with the process.
@@ -62,7 +62,7 @@ def wait_for(work: Coroutine[object, None, T]) -> T:
 
     Raises:
         UsageError: the caller runs in the shared loop itself, which would wait for itself.
-        Exception: what the coroutine raised.
+        Exception: the error of the coroutine.
     """
     thread = _thread()
     if threading.current_thread() is thread.thread:
@@ -77,10 +77,10 @@ def wait_for(work: Coroutine[object, None, T]) -> T:
 
 
 def each(items: AsyncGenerator[T]) -> Generator[T]:
-    """Yield what an async generator yields in the shared loop. Closing it closes the generator there.
+    """Yield the items of an async generator in the shared loop. Closing it closes the generator there.
 
     Raises:
-        Exception: what the generator raised.
+        Exception: the error of the generator.
     """
     taken = read_in_task(items)
     try:
@@ -98,7 +98,7 @@ async def _next(items: AsyncGenerator[T]) -> tuple[T] | None:
 
 
 async def in_threads(items: Iterable[T]) -> AsyncGenerator[T]:
-    """Yield what an iterable yields; each item is fetched in a worker thread, since it may take long.
+    """Yield the items of an iterable; each item is fetched in a worker thread, since it may take long.
 
     It is closed in a worker thread, too, if it is a generator.
     """
@@ -120,7 +120,7 @@ def _fetched(iterator: Iterator[T]) -> tuple[T] | None:
 
 
 async def each_given(work: Callable[[Callable[[T], None]], Coroutine[object, None, None]]) -> AsyncGenerator[T]:
-    """Yield what an async function gives to a callback while it runs; at the end, raise what it raised.
+    """Yield the items that an async function gives to a callback while it runs; at the end, raise its error.
 
     The callback may be called in any thread. When the generator was closed, the function is cancelled, and the callback
     raises a `UsageError`, so that a thread ends, too.

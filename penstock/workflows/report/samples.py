@@ -51,7 +51,7 @@ VERDICTS = ("blocked", "failed", "invalid", "flagged", "edited")
 """The verdicts of kinds in the order of a report; those of steps in shadow mode follow."""
 
 
-class Sample(NamedTuple):
+class ReportSample(NamedTuple):
     """A row as a sample of a kind."""
 
     kind: Kind
@@ -68,14 +68,14 @@ class Samples:
     """
 
     most: int
-    _kinds: dict[Kind, list[Sample]] = field(default_factory=dict[Kind, list[Sample]])
+    _kinds: dict[Kind, list[ReportSample]] = field(default_factory=dict[Kind, list[ReportSample]])
 
     def keeps(self, kind: Kind, rank: Rank) -> bool:
         """Return whether a row is one of the first so far."""
         kept = self._kinds.get(kind, [])
         return self.most > 0 and (len(kept) < self.most or rank < kept[-1].rank)
 
-    def add(self, sample: Sample) -> None:
+    def add(self, sample: ReportSample) -> None:
         """Keep a row if it is one of the first so far."""
         if self.keeps(sample.kind, sample.rank):
             kept = self._kinds.setdefault(sample.kind, [])

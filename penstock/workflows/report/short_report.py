@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from penstock.workflows.report import SAMPLES
 from penstock.workflows.report.kept_rows import SlowestRows
-from penstock.workflows.report.samples import Sample, Samples, kinds_of, rank_of, sample_of
+from penstock.workflows.report.samples import ReportSample, Samples, kinds_of, rank_of, sample_of
 from penstock.workflows.report.summaries import ReportSource, run_facts
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class ShortRow(NamedTuple):
     """
 
     slow: dict[str, Any] | None
-    samples: tuple[Sample, ...]
+    samples: tuple[ReportSample, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class ShortRows:
             made = ShortRow(
                 slow,
                 tuple(
-                    Sample(kind, rank, sample_of(checked, record, kind, self.source))
+                    ReportSample(kind, rank, sample_of(checked, record, kind, self.source))
                     for kind, record in kinds
                     if found.samples.keeps(kind, rank)
                 ),

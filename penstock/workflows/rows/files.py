@@ -132,7 +132,7 @@ def _matches(name: str) -> list[str]:
 # Reading
 
 
-class _Member(Protocol):
+class _ArchiveMember(Protocol):
     """Decompresses one member of a gzip file, or one frame of a zstd file."""
 
     eof: bool
@@ -141,11 +141,11 @@ class _Member(Protocol):
     def decompress(self, data: bytes, /) -> bytes: ...
 
 
-def _members_of(compression: Compression) -> Callable[[], _Member]:
+def _members_of(compression: Compression) -> Callable[[], _ArchiveMember]:
     if compression == "gzip":
-        return lambda: cast("_Member", zlib.decompressobj(wbits=31))
+        return lambda: cast("_ArchiveMember", zlib.decompressobj(wbits=31))
     zstandard = extra_module("zstandard", "reading or writing .zst")
-    return lambda: cast("_Member", zstandard.ZstdDecompressor().decompressobj())
+    return lambda: cast("_ArchiveMember", zstandard.ZstdDecompressor().decompressobj())
 
 
 class _Readable(Protocol):
@@ -166,7 +166,7 @@ class Decompressed(io.RawIOBase):
         self._stream = stream
         self._compression = compression
         self._new_member = _members_of(compression)
-        self._member: _Member | None = None
+        self._member: _ArchiveMember | None = None
         self._input = b""
         self._output = memoryview(b"")
 

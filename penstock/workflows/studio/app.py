@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
-    from penstock.workflows.studio.catalog import Entry, Version
+    from penstock.workflows.studio.catalog import CatalogEntry, Version
     from penstock.workflows.studio.protocol import Json
     from penstock.workflows.studio.settings import Settings
 
@@ -193,7 +193,7 @@ class _Workflows:
             described = await worker.ask({"do": "describe", **asked}, seconds=_ASK_SECONDS)
         return _json({**entry.summary(), **described, "shown": version.number})
 
-    async def _version(self, request: Request, number: int | None) -> tuple[Entry, Version]:
+    async def _version(self, request: Request, number: int | None) -> tuple[CatalogEntry, Version]:
         catalog = self._studio.catalog
         entry = catalog.entry(request.path_params["id"])
         await catalog.ready(entry)

@@ -48,7 +48,7 @@ class Version:
     about: Json = field(repr=False)
 
 
-class Entry:
+class CatalogEntry:
     """One workflow or agent. Lives as long as the studio."""
 
     def __init__(self, id: str, reference: str, *, preset: bool) -> None:
@@ -164,7 +164,8 @@ class Catalog:
         presets = [name for name in PRESETS if name not in given]
         every = [*given, *presets]
         self.entries = {
-            f"w{number}": Entry(f"w{number}", each, preset=each in PRESETS) for number, each in enumerate(every, 1)
+            f"w{number}": CatalogEntry(f"w{number}", each, preset=each in PRESETS)
+            for number, each in enumerate(every, 1)
         }
 
     def start(self) -> None:
@@ -178,7 +179,7 @@ class Catalog:
         """Stop the workers that wait."""
         await self._spares.drop(lambda _: False)
 
-    def entry(self, id: str) -> Entry:
+    def entry(self, id: str) -> CatalogEntry:
         """Return an entry.
 
         Raises:
@@ -189,18 +190,18 @@ class Catalog:
             raise StudioError("not_found", f"there is no workflow {id[:100]!r}")
         return found
 
-    async def load(self, entry: Entry) -> None:
+    async def load(self, entry: CatalogEntry) -> None:
         """Load an entry from its files as they are now; a version that cannot be loaded leaves the last good one."""
         async with entry.lock:
             await self._load(entry)
 
-    async def ready(self, entry: Entry) -> None:
+    async def ready(self, entry: CatalogEntry) -> None:
         """Load an entry if it was not loaded yet; wait if it is loaded at the moment."""
         async with entry.lock:
             if entry.state == "unloaded":
                 await self._load(entry)
 
-    async def _load(self, entry: Entry) -> None:
+    async def _load(self, entry: CatalogEntry) -> None:
         self._set(entry, "loading")
         entry.changed()
         try:
@@ -216,7 +217,7 @@ class Catalog:
         else:
             await self._loaded(entry, worker)
 
-    async def _loaded(self, entry: Entry, worker: Worker) -> None:
+    async def _loaded(self, entry: CatalogEntry, worker: Worker) -> None:
         sources = cast("dict[str, str]", worker.loaded.pop("sources"))
         entry.watched.clear()
         entry.watch(sources)
@@ -230,13 +231,13 @@ class Catalog:
         await self._spares.put(entry.key, worker)
         self._set(entry, "ready")
 
-    def _set(self, entry: Entry, state: State) -> None:
+    def _set(self, entry: CatalogEntry, state: State) -> None:
         entry.state = state
         self._tell(entry.summary())
 
     # Workers
 
-    async def worker(self, entry: Entry, version: Version) -> Worker:
+    async def worker(self, entry: CatalogEntry, version: Version) -> Worker:
         """Return a worker with a version, for one run; the caller stops it.
 
         Raises:
@@ -260,7 +261,7 @@ class Catalog:
             return await Worker.start(load, self._tasks, self._settings.load_seconds)
 
     @contextlib.asynccontextmanager
-    async def borrowed(self, entry: Entry, version: Version) -> AsyncGenerator[Worker]:
+    async def borrowed(self, entry: CatalogEntry, version: Version) -> AsyncGenerator[Worker]:
         """Yield a worker with a version, to ask it for what changes nothing; afterwards it waits for a run.
 
         Raises:
@@ -274,14 +275,14 @@ class Catalog:
             with anyio.CancelScope(shield=True):
                 await self._spares.put(key, worker)
 
-    def refill(self, entry: Entry, version: Version) -> None:
+    def refill(self, entry: CatalogEntry, version: Version) -> None:
         """Load a version once more, so that the next run of it starts quickly."""
         key = (entry.id, version.number)
         if entry.newest is version and key not in self._refilling and not self._spares.has(key):
             self._refilling[key] = anyio.Event()
             self._tasks.start_soon(self._refill, entry, version, key)
 
-    async def _refill(self, entry: Entry, version: Version, key: tuple[str, int]) -> None:
+    async def _refill(self, entry: CatalogEntry, version: Version, key: tuple[str, int]) -> None:
         try:
             with contextlib.suppress(WorkerError):
                 await self._spares.put(key, await self.start_worker(load_request(entry, version)))
@@ -305,6 +306,6 @@ class Catalog:
                     self._tasks.start_soon(self.load, entry)
 
 
-def load_request(entry: Entry, version: Version) -> Json:
+def load_request(entry: CatalogEntry, version: Version) -> Json:
     """Return the request that loads a version."""
     return {"reference": entry.reference, "sources": version.sources}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from penstock.workflows.studio.catalog import Catalog
     from penstock.workflows.studio.protocol import Json
-    from penstock.workflows.studio.requests import CompareBody, Input, Side
+    from penstock.workflows.studio.requests import CompareBody, Input, StudioSide
     from penstock.workflows.studio.runs import Runs, StudioRun
 
 _KEPT = 50
@@ -58,7 +58,7 @@ class Comparisons:
             sides = [_side_of(whole) for whole in wholes]
             tasks.start_soon(self._compare, made, sides, None)
             return made
-        left, right, given = cast("Side", body.left), cast("Side", body.right), cast("Input", body.input)
+        left, right, given = cast("StudioSide", body.left), cast("StudioSide", body.right), cast("Input", body.input)
         requests = [request_of(side, given, body.stage, body.context, body.seconds) for side in (left, right)]
         first = await self._runs.start(requests[0], tasks)
         try:

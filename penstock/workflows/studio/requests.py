@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 _TITLE = 120  # characters
 
 
-class _Body(BaseModel):
+class _RequestBody(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class TextInput(_Body):
+class TextInput(_RequestBody):
     """A text; for a stream, cut into pieces."""
 
     kind: Literal["text"]
@@ -32,14 +32,14 @@ class TextInput(_Body):
     delay: float = Field(default=0, ge=0, le=10)
 
 
-class ConversationInput(_Body):
+class ConversationInput(_RequestBody):
     """Messages in any format that penstock reads."""
 
     kind: Literal["conversation"]
     messages: list[Any] = Field(min_length=1)
 
 
-class ValueInput(_Body):
+class ValueInput(_RequestBody):
     """Arguments or the result of a tool."""
 
     kind: Literal["value"]
@@ -48,7 +48,7 @@ class ValueInput(_Body):
     call_id: str = ""
 
 
-class ErrorInput(_Body):
+class ErrorInput(_RequestBody):
     """The error of a model call."""
 
     kind: Literal["error"]
@@ -57,7 +57,7 @@ class ErrorInput(_Body):
     retryable: bool = False
 
 
-class ChunksInput(_Body):
+class ChunksInput(_RequestBody):
     """Pieces of a streamed text."""
 
     kind: Literal["chunks"]
@@ -65,7 +65,7 @@ class ChunksInput(_Body):
     delay: float = Field(default=0, ge=0, le=10)
 
 
-class FileInput(_Body):
+class FileInput(_RequestBody):
     """An uploaded file, or one row of it."""
 
     kind: Literal["file"]
@@ -73,7 +73,7 @@ class FileInput(_Body):
     line: int | None = Field(default=None, ge=1)
 
 
-class Change(_Body):
+class Change(_RequestBody):
     """Changed options and policy of one step."""
 
     options: dict[str, Any] = Field(default_factory=dict)
@@ -84,7 +84,7 @@ Input: TypeAlias = TextInput | ConversationInput | ValueInput | ErrorInput | Chu
 Changes: TypeAlias = dict[str, Change]
 
 
-class Side(_Body):
+class StudioSide(_RequestBody):
     """What to run: a workflow, in a version, with changed options."""
 
     workflow: str
@@ -92,7 +92,7 @@ class Side(_Body):
     changes: Changes = Field(default_factory=dict)
 
 
-class RunBody(Side):
+class RunBody(StudioSide):
     """The body of a run."""
 
     stage: str | None = None
@@ -102,11 +102,11 @@ class RunBody(Side):
     jobs: int = Field(default=8, ge=1, le=256)
 
 
-class CompareBody(_Body):
+class CompareBody(_RequestBody):
     """The body of a comparison: two sides and their input, or two runs that have ended."""
 
-    left: Side | None = None
-    right: Side | None = None
+    left: StudioSide | None = None
+    right: StudioSide | None = None
     runs: list[str] | None = Field(default=None, min_length=2, max_length=2)
     stage: str | None = None
     input: Input | None = Field(default=None, discriminator="kind")
@@ -114,7 +114,7 @@ class CompareBody(_Body):
     seconds: float | None = Field(default=None, gt=0)
 
 
-class PreviewBody(_Body):
+class PreviewBody(_RequestBody):
     """The body of a preview."""
 
     version: int | None = None
@@ -166,7 +166,7 @@ def run_request(body: bytes) -> RunRequest:
 
 
 def request_of(
-    side: Side, given: Input, stage: str | None, context: Json, seconds: float | None, jobs: int = 8
+    side: StudioSide, given: Input, stage: str | None, context: Json, seconds: float | None, jobs: int = 8
 ) -> RunRequest:
     """Return the run of one side.
 

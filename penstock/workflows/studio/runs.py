@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
-    from penstock.workflows.studio.catalog import Catalog, Entry, Version
+    from penstock.workflows.studio.catalog import Catalog, CatalogEntry, Version
     from penstock.workflows.studio.protocol import Json
     from penstock.workflows.studio.requests import RunRequest
     from penstock.workflows.studio.settings import Settings
@@ -81,7 +81,7 @@ class FileProgress:
 class StudioRun:
     """One run, live or ended. Its events are kept for a while, its result in the store."""
 
-    def __init__(self, request: RunRequest, entry: Entry, version: Version, file: Upload | None) -> None:
+    def __init__(self, request: RunRequest, entry: CatalogEntry, version: Version, file: Upload | None) -> None:
         self.id = secrets.token_urlsafe(9)
         self.created = time()
         self.request = request

@@ -7,7 +7,7 @@ from typing import Any
 from penstock import Agent, Chunk, OutputStepContext, OutputStreamContext, PIIDetector, processor
 from penstock.engine.values.chunks import retract_chunk
 from penstock.testing import ScriptedModel
-from penstock.workflows.agent.ui_messages import SentAnswer
+from penstock.workflows.agent.ui_messages import UIAnswer
 
 SECRET = "joe.secret@example.com"
 CALL = {"tool_calls": [{"id": "c1", "name": "look", "args": {"q": "x"}}]}
@@ -81,7 +81,7 @@ async def test_a_rejected_step_is_not_in_it() -> None:
 
 def test_a_retracted_text_is_removed_from_its_own_step_only() -> None:
     """Other steps may have texts of the same id, before it and after it."""
-    sent = SentAnswer()
+    sent = UIAnswer()
     for text, blocks in (("first", ()), ("secret", ("t",)), ("last", ())):
         sent.add(Chunk("step-start"))
         sent.add(Chunk("text-delta", text, "t"))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from penstock import InputContext, Message, Processor
+from penstock import InputContext, Message, MessageList, Processor
 from penstock.engine.values.messages import TextPart, ToolPart
 from penstock.testing import ScriptedModel
 from penstock.workflows.hosting import Host, HostRequest, HostSupport, ModelCall, Original, Originals
@@ -64,14 +64,14 @@ class Fates(Processor):
         self.plan = plan
         self.adds = adds
 
-    def process_input(self, ctx: InputContext) -> list[Message]:
+    def process_input(self, ctx: InputContext) -> list[Message] | MessageList:
         """Carry the plan out."""
         made = [Message.user("added")] if self.adds else []
         for message, fate in zip(ctx.messages, self.plan, strict=True):
             if fate != DROP:
                 said = TextPart(f"{message.text}!")
                 made.append(message if fate == KEEP else message.with_parts([said]))
-        return made
+        return made or ctx.message_list.clear()
 
 
 def opened(step: Processor) -> HostRequest:

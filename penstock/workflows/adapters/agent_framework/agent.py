@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agent_framework import AgentMiddleware, ChatMiddlewareLayer, RawAgent
 
@@ -15,6 +15,8 @@ from penstock.workflows.adapters.agent_framework.verdicts import GuardBlockedErr
 from penstock.workflows.hosting import Host, HostSupport, raised_as
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from agent_framework import AgentContext, ChatMiddleware, FunctionMiddleware
     from typing_extensions import Unpack
 
@@ -32,7 +34,7 @@ def as_middleware(
 ) -> list[AgentMiddleware | ChatMiddleware | FunctionMiddleware]:
     """Return processors as middleware: ``Agent(client, middleware=as_middleware(guard))``.
 
-    Put them last in the list: middleware that stands behind them reads what the guards have not.
+    Put them last in the list: middleware that stands behind them reads text that the guards have not read.
 
     Args:
         processors: processors and workflows that run at every stage that they implement.
@@ -66,7 +68,7 @@ class GuardAgentMiddleware(AgentMiddleware):
         """
         _check_agent(context.agent)
         request = self.host.open()
-        defaults: Any = getattr(context.agent, "default_options", None) or {}
+        defaults: Mapping[str, object] = getattr(context.agent, "default_options", None) or {}
         own = Instructions(defaults.get("instructions"), (context.options or {}).get("instructions"))
         middleware = [
             item.bound(request, own) if isinstance(item, Bound) and item.host is self.host else item
@@ -95,7 +97,7 @@ class GuardAgentMiddleware(AgentMiddleware):
         context.messages = contents.current(said)
 
 
-def _check_agent(agent: Any) -> None:
+def _check_agent(agent: object) -> None:
     """Refuse an agent of which no middleware can read all answers.
 
     Raises:

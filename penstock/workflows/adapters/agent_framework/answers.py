@@ -35,7 +35,11 @@ from penstock.workflows.hosting import as_asked
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from penstock.engine.values.messages import Message
+    from pydantic import BaseModel
+
+    from penstock.engine.values.frozen import Values
+    from penstock.engine.values.messages import Message, Part
+    from penstock.formats.wire import Json
     from penstock.workflows.adapters.agent_framework.beside import Beside
     from penstock.workflows.hosting import HostRequest
 
@@ -49,12 +53,12 @@ class AgentFrameworkAnswerReader:
 
     Attributes:
         texts: the texts so far, by the ids of their chunks.
-        notes: what was noted of them.
+        notes: their notes.
     """
 
     def __init__(self, contents: Contents) -> None:
         self.texts: dict[str, str] = {}
-        self.notes: dict[str, dict[str, Any]] = {}
+        self.notes: dict[str, Json] = {}
         self._contents = contents
         self._open = ""  # the kind of the text that is being read
         self._pieces: list[theirs.Content] = []  # of that text
@@ -101,7 +105,7 @@ class AgentFrameworkAnswerReader:
         self.texts[self._id] = whole.text or ""
         self._open, self._pieces = "", []
         beside = beside_content(self._id, whole)
-        notes: dict[str, Any] = {"id": whole.id, "place": self._id if beside else None}
+        notes: Json = {"id": whole.id, "place": self._id if beside else None}
         if beside or whole.id or whole.protected_data:
             notes |= sealed_in(whole)
         found = self.notes[self._id] = without_empty(notes)
@@ -109,8 +113,8 @@ class AgentFrameworkAnswerReader:
         if beside:
             yield _data(beside)
 
-    def rest(self, said: theirs.ChatResponse[Any]) -> Iterator[Chunk]:
-        """Yield the tool calls of an answer, what stands beside it and them, and its finish."""
+    def rest(self, said: theirs.ChatResponse) -> Iterator[Chunk]:
+        """Yield the tool calls of an answer, the data beside it and them, and its finish."""
         yield from self._end()
         calls: list[tuple[ToolPart, theirs.Content]] = []
         beside: Beside = {}
@@ -138,8 +142,8 @@ def _joined(pieces: Sequence[theirs.Content]) -> theirs.Content:
     """Return the pieces of a text as one, as the framework joins them."""
     if len(pieces) == 1:
         return pieces[0]
-    kind: Any = pieces[0].type
-    made = theirs.Content(kind, text="".join([piece.text or "" for piece in pieces]))
+    text = "".join([piece.text or "" for piece in pieces])
+    made = theirs.Content("text" if pieces[0].type == "text" else "text_reasoning", text=text)
     for piece in pieces:
         made.id = made.id or piece.id
         made.protected_data = piece.protected_data or made.protected_data
@@ -163,8 +167,8 @@ def _call_chunks(part: ToolPart, content: theirs.Content) -> Iterator[Chunk]:
     yield Chunk("tool-call", id=part.call_id, payload={**named, "arguments": arguments, **broken})
 
 
-def _finish(said: theirs.ChatResponse[Any], usual: str) -> Chunk:
-    used: Any = said.usage_details or {}
+def _finish(said: theirs.ChatResponse, usual: str) -> Chunk:
+    used = said.usage_details or {}
     payload = {
         "reason": _REASONS.get(str(said.finish_reason), "other") if said.finish_reason else usual,
         "metadata": without_empty({"id": said.response_id, "model": said.model}),
@@ -177,13 +181,15 @@ class AgentFrameworkAnswerWriter:
     """Writes one answer as the guards left it: as a response, or as updates while they release it.
 
     Attributes:
-        said: what the client answered; None until then.
+        said: the client's answer; None until then.
         message_id: the id of its message.
         reader: has read the last attempt.
     """
 
-    def __init__(self, contents: Contents, request: HostRequest, form: Any) -> None:
-        self.said: theirs.ChatResponse[Any] | None = None
+    def __init__(
+        self, contents: Contents, request: HostRequest, form: type[BaseModel] | Mapping[str, Any] | None
+    ) -> None:
+        self.said: theirs.ChatResponse | None = None
         self.message_id: str | None = None
         self.reader = AgentFrameworkAnswerReader(contents)
         self._contents = contents
@@ -197,14 +203,14 @@ class AgentFrameworkAnswerWriter:
         self.reader = AgentFrameworkAnswerReader(self._contents)
         return self.reader
 
-    def end(self, said: theirs.ChatResponse[Any]) -> Iterator[Chunk]:
-        """Take what the client answered; yield the chunks that are complete at the end only."""
+    def end(self, said: theirs.ChatResponse) -> Iterator[Chunk]:
+        """Take the client's answer; yield the chunks that are complete at the end only."""
         self.said = said
         if said.messages:
             self.message_id = self.message_id or said.messages[-1].message_id
         yield from self.reader.rest(said)
 
-    def response(self, answer: Message) -> theirs.ChatResponse[Any]:
+    def response(self, answer: Message) -> theirs.ChatResponse:
         """Return the answer as a response."""
         parts = as_asked(answer).parts
         left = left_beside(parts)
@@ -240,7 +246,7 @@ class AgentFrameworkAnswerWriter:
         elif kind == f"data-{CONTENT}":
             yield from self._contents.contents_of(DataPart(CONTENT, payload.get("data")), {})
         elif kind == "tool-call":
-            part: Any = ToolPart(chunk.id, str(payload["name"]), payload["arguments"])
+            part = ToolPart(chunk.id, str(payload["name"]), payload["arguments"])
             yield self._contents.call(part, self._left)
         elif kind == "file":
             data, url, media_type = [payload.get(name) for name in ("data", "url", "media_type")]
@@ -253,24 +259,24 @@ class AgentFrameworkAnswerWriter:
             self._texts, self._left = {}, {}
 
     def _sealed(self, chunk: Chunk) -> Iterator[theirs.Content]:
-        """Yield what a provider needs back with a reasoning; not its signature, if the text was changed."""
-        notes: Any = chunk.payload.get("provider_metadata") or EMPTY
+        """Yield the fields that a provider needs back with a reasoning; not its signature, if the text was changed."""
+        notes: Values = chunk.payload.get("provider_metadata") or EMPTY
         part = ReasoningPart(self._texts.get(chunk.id, ""), notes)
         for content in self._contents.contents_of(part, {}) if notes else ():
             content.text = None
             yield content
 
     def _beside(self, left: Beside) -> Iterator[theirs.Content]:
-        """Take what guards left of what stands beside parts; yield that of texts, which are out already."""
+        """Take the guarded version of the data beside parts; yield that of texts, which are out already."""
         self._left |= left
         for place in left.keys() & self.reader.texts.keys():
             same = self._texts.get(place, "") == self.reader.texts[place]
-            kind: Any = "text" if place.startswith("text") else "text_reasoning"
+            empty = theirs.Content("text" if place.startswith("text") else "text_reasoning", text="")
             notes = self.reader.notes.get(place, {})
-            yield put_beside(theirs.Content(kind, text=""), place, left, notes, changed=not same)
+            yield put_beside(empty, place, left, notes, changed=not same)
 
     def last_update(self) -> theirs.ChatResponseUpdate:
-        """Return the end of the stream: what is reported with the answer."""
+        """Return the end of the stream: the report of the answer."""
         usage = self._usage()
         contents = [theirs.Content.from_usage(usage)] if usage else []
         said = {name: text for name, text in self.reader.texts.items() if text}
@@ -288,7 +294,7 @@ class AgentFrameworkAnswerWriter:
         return theirs.ChatResponse.from_updates(updates, output_format_type=self._form)
 
     def _about(self) -> dict[str, Any]:
-        """Return what is reported with an answer, without its raw form."""
+        """Return the report of an answer, without its raw form."""
         said = self.said
         return {
             "response_id": None if said is None else said.response_id,
@@ -299,12 +305,12 @@ class AgentFrameworkAnswerWriter:
             "finish_reason": _THEIR_REASONS.get(self._request.finish_reason),
         }
 
-    def _usage(self) -> Any:
+    def _usage(self) -> theirs.UsageDetails | None:
         """Return the tokens of all attempts; the details of the last one."""
         used, own = self._request.usage, self.said.usage_details if self.said is not None else None
         if not own:
             return own
-        made: dict[str, Any] = dict(own)
+        made = own.copy()
         if used.input_tokens is not None:
             made["input_token_count"] = used.input_tokens
         if used.output_tokens is not None:
@@ -314,11 +320,11 @@ class AgentFrameworkAnswerWriter:
         return made
 
 
-def _said(parts: Iterable[Any]) -> str:
+def _said(parts: Iterable[Part]) -> str:
     return "".join([part.text for part in parts if isinstance(part, (TextPart, ReasoningPart))])
 
 
-def _properties(left: Mapping[str, Any], *, same: bool) -> dict[str, dict[str, Any]]:
+def _properties(left: Beside, *, same: bool) -> dict[str, Json]:
     """Return the properties of an answer; none if its text was changed, since they may repeat it in pieces."""
     return {
         name: left.get(name, {}).get("additional_properties", {}) if same else {} for name in ("message", "response")

@@ -1,9 +1,9 @@
-"""What stands beside the text of a message: citations, notes of the provider. Guards read and edit it as data."""
+"""The data beside the text of a message: citations, notes of the provider. Guards read and edit it as data."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.engine.values.frozen import EMPTY, thaw
 from penstock.engine.values.messages import DataPart
@@ -12,11 +12,13 @@ from penstock.models.openai.wire import checksum
 from penstock.workflows.adapters.agent_framework.values import jsonable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     import agent_framework as theirs
 
+    from penstock.engine.values.frozen import Values
     from penstock.engine.values.messages import Part
+    from penstock.formats.wire import Json, Value
 
 FORMAT = "agent-framework"
 """The name under which metadata holds what only the framework knows."""
@@ -24,7 +26,7 @@ FORMAT = "agent-framework"
 BESIDE = f"{FORMAT}-beside"
 """The name of the data parts with what stands beside the other parts of a message, by place."""
 
-Beside: TypeAlias = "dict[str, Any]"
+Beside: TypeAlias = "Json"
 """What stands beside parts: by the place of the part, the content's ``annotations`` and ``additional_properties``."""
 
 OWN_PROPERTIES = frozenset(
@@ -45,7 +47,7 @@ _KIND = "model_output_kind"  # whether a text is a refusal
 
 
 def beside_content(place: str, content: theirs.Content) -> Beside:
-    """Return what stands beside a content's text, under its place; nothing if there is nothing."""
+    """Return the data beside a content's text, under its place; nothing if there is nothing."""
     if not (content.annotations or content.additional_properties or content.protected_data):
         return {}
     found: Beside = {
@@ -57,19 +59,19 @@ def beside_content(place: str, content: theirs.Content) -> Beside:
     return {place: held} if held else {}
 
 
-def _annotation(annotation: Any) -> Any:
+def _annotation(annotation: object) -> Value:
     if not is_object(annotation):
         return jsonable(annotation)
     return jsonable({name: item for name, item in annotation.items() if name != "raw_representation"})
 
 
 def is_readable(protected: str | None) -> bool:
-    """Return whether what a provider needs back says something, and is no signature: some send reasoning there."""
+    """Return whether protected data can be read, and is no signature: some providers send reasoning there."""
     return bool(protected) and _SEALED.fullmatch(protected or "") is None
 
 
 def beside_message(message: theirs.Message) -> Beside:
-    """Return what stands beside the contents of a message, but for the framework's own notes."""
+    """Return the data beside the contents of a message, but for the framework's own notes."""
     given = message.additional_properties
     if not given or given.keys() <= OWN_PROPERTIES:
         return {}
@@ -77,13 +79,13 @@ def beside_message(message: theirs.Message) -> Beside:
     return {"message": {"additional_properties": jsonable(rest)}}
 
 
-def own_properties(message: theirs.Message) -> dict[str, Any]:
+def own_properties(message: theirs.Message) -> Json:
     """Return the framework's own notes in the properties of a message."""
     return {name: item for name, item in message.additional_properties.items() if name in OWN_PROPERTIES}
 
 
 def left_beside(parts: Iterable[Part]) -> Beside:
-    """Return what guards left of what stands beside the parts of a message."""
+    """Return the guarded version of the data beside the parts of a message."""
     made: Beside = {}
     for part in parts:
         if isinstance(part, DataPart) and part.name == BESIDE:
@@ -91,8 +93,8 @@ def left_beside(parts: Iterable[Part]) -> Beside:
     return made
 
 
-def as_beside(data: Any) -> Beside:
-    """Return data that guards have edited in the form that it had before; what has lost it is left out."""
+def as_beside(data: Value) -> Beside:
+    """Return data that guards have edited in the form that it had before; other data is left out."""
     held = thaw(data)
     if not is_object(held):
         return {}
@@ -103,26 +105,26 @@ def as_beside(data: Any) -> Beside:
     }
 
 
-def _has_form(name: str, item: Any) -> bool:
+def _has_form(name: str, item: Value) -> bool:
     return is_array(item) if name == "annotations" else name != "additional_properties" or is_object(item)
 
 
 def is_same(content: theirs.Content, place: str, left: Beside) -> bool:
-    """Return whether guards left what stands beside a content as it was."""
+    """Return whether guards left the data beside a content as it was."""
     if not (content.annotations or content.additional_properties or content.protected_data):
         return not left.get(place)
     return bool(beside_content(place, content).get(place, {}) == left.get(place, {}))
 
 
 def put_beside(
-    content: theirs.Content, place: str, left: Beside, notes: Mapping[str, Any] = EMPTY, *, changed: bool = False
+    content: theirs.Content, place: str, left: Beside, notes: Values = EMPTY, *, changed: bool = False
 ) -> theirs.Content:
-    """Return the content with what guards left of what stood beside it.
+    """Return the content with the guarded version of what stood beside it.
 
     Args:
         content: the content.
         place: its place.
-        left: what guards left, by place.
+        left: the guarded version, by place.
         notes: the notes of its part; see `sealed_in`.
         changed: whether they changed the text. Then nothing stays that points into it, or that may repeat it in pieces.
     """
@@ -139,17 +141,17 @@ def put_beside(
     return content
 
 
-def without_regions(annotation: Any) -> Any:
+def without_regions(annotation: Value) -> Value:
     """Return an annotation without the places in the text that it points to."""
     if not is_object(annotation):
         return annotation
     return {name: item for name, item in annotation.items() if name != "annotated_regions"}
 
 
-def sealed_in(content: theirs.Content) -> dict[str, Any]:
-    """Return what is noted of a text: what only its provider can read, and how to see whether guards changed something.
+def sealed_in(content: theirs.Content) -> Json:
+    """Return the notes of a text: the part that only its provider can read, and checksums that tell a changed text.
 
-    What stands beside the text holds what a provider needs back, if that can be read.
+    The data beside the text holds the fields that a provider needs back, if that can be read.
     """
     protected = content.protected_data or None
     if is_readable(protected):

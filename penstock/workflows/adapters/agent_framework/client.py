@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import agent_framework as theirs
 
@@ -20,8 +20,13 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.model import ModelRequest
+    from penstock.formats.wire import Json
     from penstock.workflows.adapters.agent_framework.running import CallNext, Instructions
     from penstock.workflows.hosting import HostRequest
+
+
+Result: TypeAlias = "theirs.ChatResponse | theirs.ResponseStream[theirs.ChatResponseUpdate, theirs.ChatResponse] | None"
+"""The result of a model call."""
 
 
 class InnerChatClient:
@@ -45,15 +50,15 @@ class InnerChatClient:
         self._request = request
         self._own = own
         self._messages = list(context.messages)
-        self._options: dict[str, Any] = dict(context.options or {})
+        self._options: Json = dict(context.options or {})
         self._stream = context.stream
         self._after: str | None = None  # the id of the answer up to which a service keeps the conversation
         model = self._options.get("model") or getattr(context.client, "model", None)
         self.name = str(model or "agent-framework")
         self.writer = AgentFrameworkAnswerWriter(self._contents, request, self._options.get("response_format"))
         self._settings = {name: self._options[name] for name in PLAIN_SETTINGS & self._options.keys()}
-        given: Any = self._options.get("tools") or ()
-        self._tools: list[Any] = [given] if is_single(given) else list(given)
+        given = self._options.get("tools") or ()
+        self._tools: list[object] = [given] if is_single(given) else list(given)
 
     def call(self, before: Sequence[Message]) -> ModelCall:
         """Return the call that the framework is about to make.
@@ -82,9 +87,9 @@ class InnerChatClient:
         """Call the client; yield its answer as chunks."""
         self._ask(request)
         reader = self.writer.attempt()
-        result: Any = await self._called()
-        if not _is_stream(result):
-            said: theirs.ChatResponse[Any] = result if result is not None else theirs.ChatResponse(messages=[])
+        result = await self._called()
+        if not isinstance(result, theirs.ResponseStream):
+            said = result if result is not None else theirs.ChatResponse(messages=[])
             for message in said.messages:
                 for chunk in reader.read(message.contents):
                     yield chunk
@@ -120,17 +125,17 @@ class InnerChatClient:
         self._context.options = options
         self._context.messages = self._contents.written(said, after=self._after)
 
-    async def _called(self) -> Any:
-        """Call the client, with what the middleware behind us adds to its stream."""
-        context: Any = self._context
+    async def _called(self) -> Result:
+        """Call the client, with the hooks that the middleware behind us adds to its stream."""
+        context = self._context
         before = {name: len(getattr(context, name, ())) for name in _HOOKS}
         context.result = None
         with suppress(theirs.MiddlewareTermination):
             await self._call_next()
-        result: Any = context.result
-        if _is_stream(result):
+        result = cast("Result", context.result)
+        if isinstance(result, theirs.ResponseStream):
             for name, (method, more) in _HOOKS.items():
-                hooks: list[Any] = getattr(context, name, [])
+                hooks: list[object] = getattr(context, name, [])
                 for hook in hooks[before[name] :]:
                     getattr(result, method)(hook, **more)
                 del hooks[before[name] :]
@@ -188,22 +193,18 @@ def _has_calls_of(answer: Message, said: Iterable[Message]) -> bool:
     )
 
 
-def _choice(choice: str | tuple[str, ...]) -> Any:
+def _choice(choice: str | tuple[str, ...]) -> str | Json:
     if isinstance(choice, str):
         return choice
     return {"mode": "required", "required_function_name": choice[0]}
 
 
-def _is_stream(result: Any) -> bool:
-    return isinstance(result, theirs.ResponseStream)
-
-
-def _spec(tool: Any) -> ToolSpec | None:
+def _spec(tool: object) -> ToolSpec | None:
     if not isinstance(tool, theirs.FunctionTool):
         return None
     return ToolSpec(tool.name, jsonable(tool.parameters()), tool.description or "")
 
 
 def _tool(tool: ToolSpec) -> theirs.FunctionTool:
-    schema = cast("dict[str, Any]", thaw(dict(tool.parameters)))
+    schema = cast("Json", thaw(dict(tool.parameters)))
     return theirs.FunctionTool(name=tool.name, description=tool.description or "", input_model=schema)

@@ -1,10 +1,10 @@
-"""The framework's messages both ways. What is unchanged is written as the very object that was read."""
+"""The framework's messages both ways. Unchanged objects are written as they were read."""
 
 from __future__ import annotations
 
 import json
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import agent_framework as theirs
 
@@ -49,6 +49,7 @@ from penstock.workflows.hosting.matching import is_finished
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.messages import Part, Role
     from penstock.workflows.hosting import HostRequest, Original
 
@@ -71,12 +72,12 @@ class Contents:
     def read(self, message: theirs.Message) -> Iterator[Message]:
         """Yield a message of the framework; results of tools as messages of their own.
 
-        What stands beside its contents comes last, as data.
+        The data beside its contents comes last, as data.
         """
-        role: Any = message.role if message.role in _ROLES else "system"
+        role: Role = cast("Role", message.role) if message.role in _ROLES else "system"
         results: list[Part] = []
         rest: list[Part] = []
-        beside: dict[str, Any] = beside_message(message)
+        beside: Beside = beside_message(message)
         for number, content in enumerate(message.contents):
             part = self.part(content, role, str(number))
             if content.type == "function_result":
@@ -88,7 +89,7 @@ class Contents:
         if beside and (rest or not results):
             rest.append(DataPart(BESIDE, freeze(beside)))
         notes = {"id": message.message_id} if message.message_id else {}
-        metadata: Any = with_notes(FORMAT, notes) if notes else EMPTY
+        metadata: Values = with_notes(FORMAT, notes) if notes else EMPTY
         if results:
             yield Message("tool", tuple(results), metadata=metadata, name=message.author_name)
         if rest or not results:
@@ -109,7 +110,7 @@ class Contents:
         Args:
             content: the content.
             role: the role of its message.
-            place: its place in the message, for what stands beside it.
+            place: its place in the message, for the data beside it.
         """
         made = self._part(content, role, place)
         self._contents[made] = content
@@ -192,7 +193,7 @@ class Contents:
 
         Args:
             part: the part.
-            left: what guards left of what stands beside the parts of its message.
+            left: the guarded version of the data beside the parts of its message.
         """
         if isinstance(part, ToolPart):
             yield self.call(part, left) if part.state == "call" else self._result(part)
@@ -242,15 +243,15 @@ def is_sealed(content: theirs.Content) -> bool:
 
 
 def place_of(part: Part) -> str:
-    """Return the name under which data holds what stands beside a part."""
+    """Return the name under which data holds the data beside a part."""
     if isinstance(part, ToolPart):
         return f"call {part.call_id}"
-    notes: Any = part.metadata.get(FORMAT) or EMPTY
+    notes: Values = part.metadata.get(FORMAT) or EMPTY
     return str(notes.get("place", ""))
 
 
-def notes_for(content: theirs.Content, place: str) -> Any:
-    """Return the metadata of a part: its place, if anything stands beside it, and what only the provider can read."""
+def notes_for(content: theirs.Content, place: str) -> Values:
+    """Return the metadata of a part: its place, if there is data beside it, and text that only a provider can read."""
     if not (content.annotations or content.additional_properties or content.id or content.protected_data):
         return EMPTY
     beside = beside_content(place, content)
@@ -258,7 +259,7 @@ def notes_for(content: theirs.Content, place: str) -> Any:
 
 
 def bare(message: theirs.Message) -> theirs.Message:
-    """Return a message without what stands beside results of tools, which no part can hold."""
+    """Return a message without the data beside results of tools, which no part can hold."""
     contents = [bare_result(content) if content.type == "function_result" else content for content in message.contents]
     only_results = bool(contents) and all(content.type == "function_result" for content in contents)
     unread = bool(only_results and beside_message(message))
@@ -276,7 +277,7 @@ def _is(one: object, other: object) -> bool:
 
 
 def bare_result(result: theirs.Content) -> theirs.Content:
-    """Return a result of a tool without what stands beside it."""
+    """Return a result of a tool without the data beside it."""
     items = getattr(result, "items", None) or ()
     texts = items if are_texts(items) else ()
     if not any(map(_has_beside, (result, *texts))):
@@ -298,20 +299,21 @@ def _without_beside(content: theirs.Content) -> theirs.Content:
     return made
 
 
-def _said_by_tool(result: theirs.Content) -> Any:
+def _said_by_tool(result: theirs.Content) -> Value:
     return result_value(getattr(result, "items", None) or result.result)
 
 
-def _as_json(arguments: Any) -> str:
+def _as_json(arguments: Value) -> str:
     said = thaw(arguments)
     return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
 
 
 def _text_content(part: TextPart | ReasoningPart, left: Beside) -> theirs.Content:
     """Return a text; a changed one without its signature, and without what points into the old text."""
-    kind: Any = "text" if isinstance(part, TextPart) else "text_reasoning"
     notes = notes_of(part, FORMAT)
-    made = theirs.Content(kind, text=part.text, id=notes.get("id"))
+    made = theirs.Content(
+        "text" if isinstance(part, TextPart) else "text_reasoning", text=part.text, id=notes.get("id")
+    )
     same = checksum(part.text) == notes.get("of")
     if same:
         made.protected_data = notes.get("protected_data")
@@ -335,5 +337,4 @@ def _media(content: theirs.Content, place: str) -> Part:
 def _media_content(part: ImagePart | AudioPart | FilePart) -> theirs.Content:
     media_type = media_type_of(part) or "application/octet-stream"
     uri = part.url if part.data is None else f"data:{media_type};base64,{part.data}"
-    kind: Any = "data" if part.data is not None else "uri"
-    return theirs.Content(kind, uri=uri or "", media_type=media_type)
+    return theirs.Content("uri" if part.data is None else "data", uri=uri or "", media_type=media_type)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,18 +27,18 @@ class Bound:
 
 
 class Instructions:
-    """The instructions that an application gives itself. What stands between them is of context providers.
+    """The instructions that an application gives itself. Context providers wrote the text between them.
 
     Args:
         first: those of the agent.
         last: those of the run.
     """
 
-    def __init__(self, first: Any, last: Any) -> None:
+    def __init__(self, first: object, last: object) -> None:
         self._first = first
         self._last = last
 
-    def split(self, given: Any) -> Iterator[tuple[str, bool]]:
+    def split(self, given: object) -> Iterator[tuple[str, bool]]:
         """Yield the instructions of a model call in order, each with whether they are the application's own."""
         text = str(given)
         if given in (self._first, self._last):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import agent_framework as theirs
 from agent_framework import FunctionMiddleware, MiddlewareFailure
+from pydantic import BaseModel
 
 from penstock.engine.values.frozen import freeze, thaw
 from penstock.workflows.adapters.agent_framework.beside import as_beside, beside_content, put_beside
@@ -62,8 +63,8 @@ class GuardFunctionMiddleware(Bound, FunctionMiddleware):
     @staticmethod
     async def _process(request: HostRequest, context: theirs.FunctionInvocationContext, call_next: CallNext) -> None:
         name, call_id = context.function.name, str(context.metadata.get("call_id") or context.function.name)
-        arguments: Any = context.arguments
-        given = jsonable(arguments.model_dump() if hasattr(arguments, "model_dump") else dict(arguments))
+        arguments = context.arguments
+        given = jsonable(arguments.model_dump() if isinstance(arguments, BaseModel) else dict(arguments))
         checked = await request.tool_call(name, given, call_id)
         if checked.answered:
             context.result = as_result(checked.answer)
@@ -130,7 +131,7 @@ class _GuardedCall:
         await self._check_copies(contents if same and are_texts(contents) else (), same=same)
 
     async def _check_copies(self, texts: Sequence[theirs.Content] = (), *, same: bool) -> None:
-        """Check what stands beside a result, and what the framework's MCP tools add later: a copy of the whole answer.
+        """Check the data beside a result, and the copy of the whole answer that the framework's MCP tools add later.
 
         Args:
             texts: the texts of the result.
@@ -161,8 +162,8 @@ class _GuardedCall:
         left = await self._left(said, beside="request")
         return asked if left == freeze(said) else as_result(left)
 
-    async def _left(self, said: Any, *, is_error: bool = False, beside: str = "") -> Value:
-        """Return what guards left of a result, or of what stands beside it: that is not stored with the call."""
+    async def _left(self, said: object, *, is_error: bool = False, beside: str = "") -> Value:
+        """Return the guarded version of a result, or of the data beside it: that is not stored with the call."""
         call_id = f"{self._call_id} {beside}" if beside else self._call_id
         return await self._request.tool_result(self._name, said, call_id, arguments=self._arguments, is_error=is_error)
 
@@ -171,7 +172,7 @@ _CARRIER = "_function_result_carrier"
 """The key under which the framework's MCP tools leave what is added to a result behind all middleware."""
 
 
-def _unpacked(result: Any) -> Any:
+def _unpacked(result: object) -> object:
     if isinstance(result, theirs.Content) and result.type == "function_result":
         return result.items or result.result
     return result

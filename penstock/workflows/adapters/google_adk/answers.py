@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from google.adk.models.llm_response import LlmResponse
 from google.genai import types
@@ -20,16 +20,17 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.messages import Part
     from penstock.engine.values.model import Usage
+    from penstock.formats.wire import Json
     from penstock.workflows.hosting import HostRequest
 
 
 def final_response(request: HostRequest, last: LlmResponse | None, said: Iterable[Part]) -> LlmResponse:
     """Return the response that ADK stores: the answer as the guards left it, or the verdict.
 
-    Of what the model reports beside it, only what holds no text is kept: no guard reads citations, for example.
+    Of the model's report beside it, only values without text are kept: no guard reads citations, for example.
     """
     given = last or LlmResponse()
-    base: dict[str, Any] = {
+    base: Json = {
         "partial": False,
         "turn_complete": given.turn_complete,
         "model_version": given.model_version,
@@ -54,7 +55,7 @@ def final_response(request: HostRequest, last: LlmResponse | None, said: Iterabl
 
 
 def _is_signed(part: types.Part, said: Iterable[Part]) -> bool:
-    """Return whether a part says what the model said, so that the model's signature is still true."""
+    """Return whether a part says the model's words, so that the model's signature is still true."""
     call = part.function_call
     if call is not None:
         return any(isinstance(one, ToolPart) and one.arguments == freeze(call.args or {}) for one in said)
@@ -73,7 +74,7 @@ def _usage(used: Usage, given: LlmResponse) -> types.GenerateContentResponseUsag
 
 
 class AdkAnswerReader:
-    """Reads one answer: the partial responses as they come, and from the whole one what they did not have."""
+    """Reads one answer: the partial responses as they come, and the rest from the whole one."""
 
     def __init__(self) -> None:
         self.parts: list[Part] = []
@@ -131,7 +132,7 @@ class AdkAnswerReader:
     def rest(self, last: LlmResponse | None) -> Iterator[Chunk]:
         """Yield the end of the answer."""
         yield from self._end()
-        payload: dict[str, Any] = {"reason": _reason(last, self.parts)}
+        payload: Json = {"reason": _reason(last, self.parts)}
         used = None if last is None else last.usage_metadata
         if used is not None:
             payload["usage"] = {

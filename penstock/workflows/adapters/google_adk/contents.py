@@ -1,9 +1,9 @@
-"""Contents both ways: through the JSON of Google's API, which keeps what nobody knows."""
+"""Contents both ways: through the JSON of Google's API, which keeps unknown fields."""
 
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from google.genai import types
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from penstock.engine.values.messages import Message
+    from penstock.formats.wire import Json
 
 _ID = "penstock-"
 """How the ids of calls begin that the model gave none; the model does not get them back."""
@@ -32,7 +33,7 @@ def write_contents(messages: Iterable[Message], *, keep_ids: bool = False) -> li
     """Return messages as contents; ids that `read_contents` made are left out, unless ``keep_ids``."""
     items = wire.write(messages)
     for part in [part for item in items for part in item.get("parts", ())]:
-        inner: Any = part.get("functionCall") or part.get("functionResponse") or {}
+        inner: Json = part.get("functionCall") or part.get("functionResponse") or {}
         if not keep_ids and str(inner.get("id", "")).startswith(_ID):
             del inner["id"]
     return [types.Content.model_validate(item) for item in items]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from google.adk.models.llm_response import LlmResponse
 from google.genai import types
@@ -23,25 +23,26 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.model import ModelRequest
+    from penstock.formats.wire import Json, Value
     from penstock.workflows.hosting import HostRequest
 
 
 @dataclass(slots=True)
 class SeenParts:
-    """What the guards have released in an invocation, so that it is not judged again in its event."""
+    """The texts that the guards have released in an invocation, so that it is not judged again in its event."""
 
     _texts: dict[str, None] = field(default_factory=dict[str, None])
     _others: set[bytes] = field(default_factory=set[bytes])
 
     def add(self, content: types.Content | None) -> None:
-        """Note what was released."""
+        """Note a released text."""
         for part in (content.parts or ()) if content is not None else ():
             if part.text:
                 self._texts[part.text] = None
             else:
                 self._others.add(_said(part))
 
-    def add_result(self, name: str, response: Any) -> None:
+    def add_result(self, name: str, response: Value) -> None:
         """Note the result of a tool."""
         part = types.Part(function_response=types.FunctionResponse(name=name, response=response))
         self._others.add(_said(part))
@@ -55,8 +56,8 @@ class SeenParts:
 
 
 def _said(part: types.Part) -> bytes:
-    """Return what a part says, without ids and signatures."""
-    left_out: Any = {"thought_signature": True, "function_call": {"id"}, "function_response": {"id"}}
+    """Return the content of a part, without ids and signatures."""
+    left_out: Json = {"thought_signature": True, "function_call": {"id"}, "function_response": {"id"}}
     return to_json(part.model_dump(mode="json", exclude_none=True, exclude=left_out))
 
 
@@ -81,10 +82,10 @@ class UnreadEvent:
         return cls(event, parts) if parts or failed else None
 
     def without_unread(self) -> Event:
-        """Return the event without what is unread: a piece of a text cannot be judged before the whole is there."""
+        """Return the event without unread text: a piece of a text cannot be judged before the whole is there."""
         kept = [part for part in _parts(self.event) if not any(part is one for one in self.parts)]
         content = types.Content(role=self.event.content.role if self.event.content else "model", parts=kept)
-        update: dict[str, Any] = {"content": content, "error_message": None}
+        update: dict[str, object] = {"content": content, "error_message": None}
         return replaced(self.event, text_of(self.event), None, update)
 
     async def read(self, request: HostRequest) -> Event:
@@ -105,7 +106,7 @@ class UnreadEvent:
             if part.text is None:
                 left[id(part)] = [await _as_result(request, part)]
         made = [one for part in _parts(event) for one in left.get(id(part), [part])]
-        update: dict[str, Any] = {"grounding_metadata": None, "citation_metadata": None}
+        update: dict[str, object] = {"grounding_metadata": None, "citation_metadata": None}
         if event.content is not None:
             update["content"] = types.Content(role=event.content.role, parts=made)
         if event.error_message:
@@ -116,13 +117,13 @@ class UnreadEvent:
         return replaced(event, _text(_parts(event)), _text(made), update)
 
 
-def replaced(event: Event, before: str, after: str | None, update: dict[str, Any]) -> Event:
+def replaced(event: Event, before: str, after: str | None, update: dict[str, object]) -> Event:
     """Return an event with fields changed, also where it repeats its text: in the state, and as output of a node.
 
     Args:
         event: the event.
         before: its text.
-        after: what is left of that; None: nothing.
+        after: the guarded text; None: it was removed.
         update: the fields.
     """
     actions = event.actions.model_copy()
@@ -159,7 +160,7 @@ async def _as_answer(request: HostRequest, parts: list[types.Part]) -> list[type
 async def _as_result(request: HostRequest, part: types.Part) -> types.Part:
     given = part.model_dump(mode="json", exclude_none=True)
     [kind] = [name for name in given if name != "thought_signature"][:1] or ["part"]
-    inner: Any = part.function_response or part.function_call
+    inner = part.function_response or part.function_call
     left = await request.tool_result(getattr(inner, "name", None) or kind, given, "event")
     return part if left == freeze(given) else types.Part.model_validate(thaw(left))
 

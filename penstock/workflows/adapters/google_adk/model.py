@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.messages import Part
     from penstock.engine.values.model import ModelRequest
+    from penstock.formats.wire import Value
     from penstock.workflows.adapters.google_adk.events import SeenParts
     from penstock.workflows.hosting import HostRequest
 
@@ -41,7 +42,7 @@ class Waiting:
 
     Attributes:
         request: the request.
-        seen: what the guards have read; what they release is added.
+        seen: the texts that the guards have read; released texts are added.
     """
 
     request: HostRequest
@@ -140,7 +141,7 @@ class AnswerError(ModelError):
 class InnerLlm:
     """The model of the framework as the stages call it."""
 
-    def __init__(self, name: str, model: Any, request: LlmRequest, streams: bool) -> None:  # noqa: FBT001
+    def __init__(self, name: str, model: BaseLlm, request: LlmRequest, streams: bool) -> None:  # noqa: FBT001
         self.name = name
         self.streams = streams
         self.last: LlmResponse | None = None
@@ -221,12 +222,11 @@ _MODES = {
 """The modes of choices that are not ``auto``, which is what the agent itself asks for."""
 
 
-def _without(tool: Any, names: AbstractSet[str]) -> list[Any]:
+def _without(tool: types.ToolUnion, names: AbstractSet[str]) -> list[types.ToolUnion]:
     """Return a tool of the request without some functions; nothing, if it held nothing else."""
-    declared = tool.function_declarations if isinstance(tool, types.Tool) else None
-    if not declared:
+    if not isinstance(tool, types.Tool) or not tool.function_declarations:
         return [tool]
-    kept = [one for one in declared if one.name not in names]
+    kept = [one for one in tool.function_declarations if one.name not in names]
     rest = tool.model_copy(update={"function_declarations": kept or None})
     return [rest] if rest.model_dump(exclude_none=True) else []
 
@@ -237,7 +237,7 @@ def _instructions(config: Any) -> str:
     Raises:
         UsageError: they are of another kind, which no guard could read.
     """
-    given: Any = config.system_instruction
+    given: object = config.system_instruction
     texts: list[str] = []
     for one in given if is_items(given) else [given]:
         if isinstance(one, str):
@@ -255,10 +255,10 @@ def _instructions(config: Any) -> str:
 _SETTINGS = {"temperature": "temperature", "top_p": "top_p", "max_output_tokens": "max_tokens", "seed": "seed"}
 
 
-def _parameters(tool: BaseTool) -> Any:
-    declared: Any = tool._get_declaration()  # pyright: ignore[reportPrivateUsage]
-    schema: Any = getattr(declared, "parameters_json_schema", None)
-    own: Any = getattr(declared, "parameters", None)
+def _parameters(tool: BaseTool) -> Value:
+    declared = tool._get_declaration()  # pyright: ignore[reportPrivateUsage]
+    schema: Value = getattr(declared, "parameters_json_schema", None)
+    own: types.Schema | None = getattr(declared, "parameters", None)
     if schema is None and own is not None:
         schema = own.json_schema  # Google's form has other names of types
     return freeze(to_jsonable_python(schema, by_alias=True, exclude_none=True, fallback=str)) if schema else EMPTY

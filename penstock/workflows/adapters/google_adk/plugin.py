@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.tripwire import Tripwire
     from penstock.engine.workflow import Item
+    from penstock.formats.wire import Json, Value
     from penstock.workflows.hosting import HostOptions, HostRequest
 
 SUPPORT = HostSupport("google_adk.as_plugin")
@@ -58,7 +59,7 @@ def as_plugin(*processors: Item, **options: Unpack[HostOptions]) -> GuardPlugin:
 
 @dataclass(slots=True)
 class _InvocationState:
-    """What is known of an invocation: what the guards released, and in which branches each agent ran."""
+    """The state of an invocation: the texts that the guards released, and the branches in which each agent ran."""
 
     seen: SeenParts = field(default_factory=SeenParts)
     branches: dict[str, set[str]] = field(default_factory=dict[str, "set[str]"])
@@ -96,7 +97,7 @@ class GuardPlugin(BasePlugin):
     async def on_user_message_callback(
         self, *, invocation_context: InvocationContext, user_message: types.Content
     ) -> types.Content | None:
-        """Check the user's message before the session stores it; the session gets what the guards left."""
+        """Check the user's message before the session stores it; the session gets the guarded version."""
         _refuse_live(invocation_context)
         request, said = self.request(invocation_context), read_contents([user_message])
         if not await request.begin(said):  # the first model call tells the verdict
@@ -142,7 +143,7 @@ class GuardPlugin(BasePlugin):
         _refuse_live(context)
         if getattr(context.run_config, "support_cfc", False):
             raise UsageError("google_adk.as_plugin cannot guard runs with support_cfc: they use the live connection")
-        agent: Any = context.agent
+        agent = context.agent
         if not isinstance(agent, LlmAgent):
             raise UsageError(f"google_adk.as_plugin cannot wrap the model of a {type(agent).__name__}")
         wrap(agent)
@@ -151,9 +152,7 @@ class GuardPlugin(BasePlugin):
         waiting.setdefault(id(llm_request), []).append(Waiting(self.request(context), self._state_of(context).seen))
         return None
 
-    async def before_tool_callback(
-        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
-    ) -> dict[str, Any] | None:
+    async def before_tool_callback(self, *, tool: BaseTool, tool_args: Json, tool_context: ToolContext) -> Json | None:
         """Check a call; a processor may answer in the tool's place. After a verdict no tool runs."""
         given = to_jsonable_python(tool_args, fallback=str)
         try:
@@ -167,15 +166,15 @@ class GuardPlugin(BasePlugin):
             return _result_dict(thaw(checked.answer))
         if checked.arguments != freeze(given) and is_mapping(checked.arguments):
             tool_args.clear()
-            tool_args.update(cast("dict[str, Any]", thaw(checked.arguments)))
+            tool_args.update(cast("Json", thaw(checked.arguments)))
         return None
 
     async def after_tool_callback(
-        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, result: dict[str, Any]
-    ) -> dict[str, Any] | None:
-        """Check the result of a tool; the session and the model get what the guards left."""
+        self, *, tool: BaseTool, tool_args: Json, tool_context: ToolContext, result: Json
+    ) -> Json | None:
+        """Check the result of a tool; the session and the model get the guarded version."""
         await self._check_confirmation(tool, tool_context)
-        if cast("Any", result) is None:  # a long-running tool has no result yet
+        if cast("object", result) is None:  # a long-running tool has no result yet
             return None
         seen = self._state_of(_invocation(tool_context)).seen
         if result is STOPPED:
@@ -187,14 +186,14 @@ class GuardPlugin(BasePlugin):
         return None if left == freeze(said) else _result_dict(thaw(left))
 
     async def _check_confirmation(self, tool: BaseTool, tool_context: ToolContext) -> None:
-        """Check what a tool tells the user when it asks for a confirmation."""
+        """Check the text that a tool shows the user when it asks for a confirmation."""
         call_id = tool_context.function_call_id or ""
         asked = tool_context.actions.requested_tool_confirmations.get(call_id)
         if asked is None:
             return
         said = {"hint": asked.hint, "payload": to_jsonable_python(asked.payload, fallback=str, bytes_mode="base64")}
         try:
-            left: Any = await self.request(_invocation(tool_context)).tool_result(
+            left: Value = await self.request(_invocation(tool_context)).tool_result(
                 tool.name, said, f"{call_id}-confirmation"
             )
         except BlockedError:
@@ -205,15 +204,15 @@ class GuardPlugin(BasePlugin):
             asked.hint, asked.payload = str(left["hint"]), thaw(left["payload"])
 
     async def on_tool_error_callback(
-        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, error: Exception
-    ) -> dict[str, Any] | None:
+        self, *, tool: BaseTool, tool_args: Json, tool_context: ToolContext, error: Exception
+    ) -> Json | None:
         """Check the text of a tool's error; the run fails with it, unless another plugin answers for the tool."""
         await self._checked(tool, tool_args, tool_context, str(error), is_error=True)
         return None
 
     async def _checked(
-        self, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, said: Any, *, is_error: bool
-    ) -> Any:
+        self, tool: BaseTool, tool_args: Json, tool_context: ToolContext, said: Value, *, is_error: bool
+    ) -> Value:
         arguments = to_jsonable_python(tool_args, fallback=str)
         call_id = tool_context.function_call_id or ""
         try:
@@ -293,5 +292,5 @@ def _go_on(tool_context: ToolContext) -> None:
     tool_context.actions.skip_summarization = None
 
 
-def _result_dict(said: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", said) if isinstance(said, dict) else {"result": said}
+def _result_dict(said: Value) -> Json:
+    return cast("Json", said) if isinstance(said, dict) else {"result": said}

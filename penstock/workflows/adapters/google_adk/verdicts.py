@@ -1,8 +1,8 @@
-"""Verdicts as events: what they look like, and how they are read."""
+"""Write and read verdicts as events."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from google.genai import types
 from pydantic_core import to_jsonable_python
@@ -12,6 +12,8 @@ from penstock.engine.values.tripwire import Tripwire
 
 if TYPE_CHECKING:
     from google.adk.models.llm_response import LlmResponse
+
+    from penstock.formats.wire import Json, Value
 
 ERROR_CODE = "BLOCKED_BY_GUARD"
 """The ``error_code`` of the event that tells a verdict."""
@@ -24,11 +26,11 @@ _FACTS = ("reason", "processor_id", "stage", "retry", "metadata")
 
 def tripwire_of(event: LlmResponse) -> Tripwire | None:
     """Return the verdict that an event tells, or None."""
-    said: Any = (event.custom_metadata or {}).get(KEY)
+    said: Value = (event.custom_metadata or {}).get(KEY)
     return Tripwire(**said) if is_mapping(said) and event.error_code == ERROR_CODE else None
 
 
-def told(verdict: Tripwire) -> dict[str, Any]:
+def told(verdict: Tripwire) -> Json:
     """Return the fields of the event that tells a verdict."""
     facts = {name: thaw(getattr(verdict, name)) for name in _FACTS}
     return {

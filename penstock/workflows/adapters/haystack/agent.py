@@ -23,10 +23,12 @@ from penstock.workflows.hosting.without_await import wait_for
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from haystack.dataclasses import ChatMessage
     from haystack.hooks import Hook, HookPoint
     from typing_extensions import Unpack
 
     from penstock.engine.workflow import Item
+    from penstock.formats.wire import Json
     from penstock.workflows.hosting import HostOptions
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -36,7 +38,7 @@ SUPPORT = HostSupport("haystack.as_agent", trusted_instructions=False)
 
 
 def as_agent(agent: Agent, *processors: Item, **options: Unpack[HostOptions]) -> GuardedAgent:
-    """Return an agent that does what the given one does, with processors at every stage.
+    """Return a copy of an agent with processors at every stage.
 
     One serves any number of runs at once. A verdict is raised as a `BlockedError`.
 
@@ -71,7 +73,7 @@ class GuardHook:
     """A hook of a guarded agent. Made by `as_agent`.
 
     Args:
-        step: what it does in a run.
+        step: runs the stages of the hook in a run.
     """
 
     def __init__(self, step: Callable[[HaystackRun, State], Awaitable[None]]) -> None:
@@ -123,12 +125,14 @@ class GuardedAgent(Agent):
         self.host = host
         prompt = agent.system_prompt
         self.trusted = prompt if prompt is not None and "{{" not in prompt and "{%" not in prompt else None
-        schema: Mapping[str, Any] = given.get("state_schema") or {}
+        schema: Mapping[str, object] = given.get("state_schema") or {}
         self.own_keys = [key for key in schema if key != "messages"]
         self._named = named
 
     @_signed_as(Agent.run)
-    def run(self, messages: Any, streaming_callback: Any = None, **kwargs: Any) -> dict[str, Any]:
+    def run(
+        self, messages: list[ChatMessage], streaming_callback: StreamingCallbackT | None = None, **kwargs: Any
+    ) -> dict[str, Any]:
         """Run the agent.
 
         Raises:
@@ -149,7 +153,9 @@ class GuardedAgent(Agent):
         return result
 
     @_signed_as(Agent.run_async)
-    async def run_async(self, messages: Any, streaming_callback: Any = None, **kwargs: Any) -> dict[str, Any]:
+    async def run_async(
+        self, messages: list[ChatMessage], streaming_callback: StreamingCallbackT | None = None, **kwargs: Any
+    ) -> dict[str, Any]:
         """Run the agent in an event loop.
 
         Raises:
@@ -177,7 +183,7 @@ class GuardedAgent(Agent):
         """Return a guarded agent that is made of the same, but for some parameters of `Agent`."""
         return GuardedAgent(Agent(**{**_parameters(self.agent), **overrides}), self.host, self._named)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return it as a dictionary: processors by the names of the variables that hold them.
 
         Raises:
@@ -186,7 +192,7 @@ class GuardedAgent(Agent):
         return default_to_dict(self, agent=component_to_dict(self.agent, "agent"), **self._named.to_dict())
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> GuardedAgent:
+    def from_dict(cls, data: Json) -> GuardedAgent:
         """Return the agent of a dictionary.
 
         Raises:
@@ -199,7 +205,7 @@ class GuardedAgent(Agent):
 
 
 def _parameters(agent: Agent) -> dict[str, Any]:
-    """Return what an agent was made with."""
+    """Return the parameters of an agent."""
     given = {name: getattr(agent, name) for name in signature(Agent.__init__).parameters if name != "self"}
     given["state_schema"] = getattr(agent, "_state_schema", agent.state_schema)  # in 3.0, the other one has more keys
     return given

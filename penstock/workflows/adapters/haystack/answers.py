@@ -23,16 +23,17 @@ from penstock.workflows.adapters.haystack.messages import (
 from penstock.workflows.hosting import HostRequest, as_asked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from penstock.engine.values.frozen import Values
+    from penstock.formats.wire import Json, Value
 
 
 class HaystackAnswerReader:
     """Reads one answer of the generator."""
 
     def __init__(self) -> None:
-        self._open: tuple[str, Any] | None = None
+        self._open: tuple[str, object] | None = None
         self._count = 0
         self._text = ""
         self._reasoning = ""
@@ -46,8 +47,8 @@ class HaystackAnswerReader:
             self._reasoning += piece.reasoning.reasoning_text
             yield from self._delta("reasoning", piece.index, piece.reasoning.reasoning_text)
 
-    def rest(self, reply: ChatMessage, others: Mapping[str, Any]) -> Iterator[Chunk]:
-        """Yield what of the reply has not come in pieces, the texts of other outputs, and the finish."""
+    def rest(self, reply: ChatMessage, others: Json) -> Iterator[Chunk]:
+        """Yield the rest of the reply that did not come in pieces, the texts of other outputs, and the finish."""
         seen = {"text": self._text, "reasoning": self._reasoning}
         for number, part in enumerate(parts_of(reply, HaystackCallIds())):
             if isinstance(part, (TextPart, ReasoningPart)):
@@ -72,7 +73,7 @@ class HaystackAnswerReader:
             yield Chunk(f"data-{OUTPUTS}", payload={"data": others})
         yield Chunk("finish", payload={"reason": _reason(reply), "usage": _usage(reply)})
 
-    def _delta(self, kind: str, index: Any, text: str) -> Iterator[Chunk]:
+    def _delta(self, kind: str, index: object, text: str) -> Iterator[Chunk]:
         if not text:
             return
         if self._open != (kind, index):
@@ -99,7 +100,7 @@ def _reason(reply: ChatMessage) -> str:
 
 
 def _usage(reply: ChatMessage) -> Values | None:
-    used: Any = plain(reply.meta.get("usage"))
+    used: Value = plain(reply.meta.get("usage"))
     if not is_object(used):
         return None
     numbers = {name: item for name, item in used.items() if isinstance(item, int)}
@@ -109,26 +110,26 @@ def _usage(reply: ChatMessage) -> Values | None:
     }
 
 
-def summed(usages: Sequence[Any]) -> Any:
+def summed(usages: Sequence[Value]) -> Value:
     """Return the usage of all attempts, rejected ones included, in the form of the provider."""
     given = [one for one in usages if one]
     if len(given) <= 1:
         return given[0] if given else None
-    last: Any = plain(given[-1])
+    last: Value = plain(given[-1])
     return last if not is_object(last) else {name: _total([plain(one).get(name) for one in given]) for name in last}
 
 
-def _total(values: Sequence[Any]) -> Any:
+def _total(values: Sequence[Value]) -> Value:
     if all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in values):
         return sum(values)
     return summed(values) if is_object(values[-1]) else values[-1]
 
 
-def reply_of(said: ChatMessage | None, answer: Message, request: HostRequest, usage: Any) -> ChatMessage:
+def reply_of(said: ChatMessage | None, answer: Message, request: HostRequest, usage: Value) -> ChatMessage:
     """Return the reply as the guards left it."""
     made = merged(said, as_asked(answer).parts)
     if said is None:
-        meta: dict[str, Any] = {"model": str(request.metadata.get("model") or ""), "finish_reason": "stop"}
+        meta: Json = {"model": str(request.metadata.get("model") or ""), "finish_reason": "stop"}
         return replace(made, _meta=meta)
     return made if made.meta.get("usage") == usage else replace(made, _meta={**made.meta, "usage": usage})
 
@@ -166,6 +167,6 @@ class HaystackStreamWriter:
                 delta = ToolCallDelta(self._index, call.tool_name, json.dumps(call.arguments), call.id)
                 yield StreamingChunk("", component_info=self._info, index=self._index, start=True, tool_calls=[delta])
             told = {name: item for name, item in reply.meta.items() if name in PLAIN_FACTS}
-            reason: Any = told.get("finish_reason")
+            reason = told.get("finish_reason")
             known: Any = reason if reason in _REASONS else "tool_calls" if reply.tool_calls else "stop"
             yield StreamingChunk("", told, self._info, finish_reason=known)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import aclosing
 from functools import partial
 from inspect import isawaitable, signature
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio.to_thread
 from haystack import component
@@ -34,13 +34,19 @@ from penstock.workflows.hosting.without_await import each, each_given, wait_for
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
+    from haystack.components.generators.chat.types import ChatGenerator
+    from haystack.tools import ToolsType
     from haystack.tools.tool import Tool
     from typing_extensions import Unpack
 
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.model import ModelRequest
     from penstock.engine.workflow import Item
+    from penstock.formats.wire import Json, Value
     from penstock.workflows.hosting import HostOptions
+
+Outputs: TypeAlias = "dict[str, Any]"
+"""The inputs or outputs of a component, by their names."""
 
 GENERATOR_SUPPORT = HostSupport(
     "haystack.as_chat_generator",
@@ -50,7 +56,9 @@ GENERATOR_SUPPORT = HostSupport(
 )
 
 
-def as_chat_generator(generator: Any, *processors: Item, **options: Unpack[HostOptions]) -> GuardedChatGenerator:
+def as_chat_generator(
+    generator: ChatGenerator, *processors: Item, **options: Unpack[HostOptions]
+) -> GuardedChatGenerator:
     """Return a chat generator with processors around each of its calls, for pipelines and for components of your own.
 
     Each call is a request of its own: input, answer and the tool calls in it are checked; results of tools are read as
@@ -76,11 +84,11 @@ class GuardedChatGenerator:
     """A chat generator with the stages of a request around its calls. Made by `as_chat_generator` and `as_agent`.
 
     Attributes:
-        generator: the chat generator. What it streams reaches nobody but the guards.
+        generator: the chat generator. Its stream reaches nobody but the guards.
         host: the processors.
     """
 
-    def __init__(self, generator: Any, host: Host, named: Named) -> None:
+    def __init__(self, generator: ChatGenerator, host: Host, named: Named) -> None:
         self.generator = generator
         self.host = host
         self._named = named
@@ -106,14 +114,14 @@ class GuardedChatGenerator:
         tools: Any = None,
         **kwargs: Any,
     ) -> dict[str, Any]:
-        """Return the replies as the guards left them; the callback gets what they release, in the caller's thread.
+        """Return the replies as the guards left them; the callback gets the released chunks, in the caller's thread.
 
         Raises:
             BlockedError: a guard stopped the run.
         """
         callback = select_streaming_callback(self._callback, streaming_callback, requires_async=False)
         inner = _InnerGenerator(self, generation_kwargs, tools, kwargs, streams=callback is not None, awaits=False)
-        show: Any = getattr(callback, RELEASED, callback)
+        show = getattr(callback, RELEASED, callback)
         if show is None:
             return wait_for(self._run(inner, messages, None))
         for piece in each(self._pieces(inner, messages)):
@@ -141,19 +149,21 @@ class GuardedChatGenerator:
         inner = _InnerGenerator(self, generation_kwargs, tools, kwargs, streams=callback is not None, awaits=awaits)
         return await self._run(inner, messages, getattr(callback, RELEASED, callback))
 
-    async def _run(self, inner: _InnerGenerator, messages: Sequence[ChatMessage], show: Any) -> dict[str, Any]:
+    async def _run(
+        self, inner: _InnerGenerator, messages: Sequence[ChatMessage], show: Callable[[StreamingChunk], object] | None
+    ) -> Outputs:
         async with aclosing(self._pieces(inner, messages)) as pieces:
             async for piece in pieces:
                 if not isinstance(piece, StreamingChunk):
                     return piece
-                shown = show(piece)
+                shown = None if show is None else show(piece)
                 if isawaitable(shown):
                     await shown
         raise UsageError("the chat generator returned nothing")
 
     async def _pieces(
         self, inner: _InnerGenerator, messages: Sequence[ChatMessage]
-    ) -> AsyncGenerator[StreamingChunk | dict[str, Any]]:
+    ) -> AsyncGenerator[StreamingChunk | Outputs]:
         """Yield the pieces of the answer that the guards release, if it is streamed; then the output."""
         running = running_now.get()
         within = running if running is not None and running.host is self.host else None
@@ -193,14 +203,14 @@ class GuardedChatGenerator:
         await _call_async(self.generator, "warm_up")
 
     def close(self) -> None:
-        """Release what the generator holds."""
+        """Release the resources of the generator."""
         _call(self.generator, "close")
 
     async def close_async(self) -> None:
-        """Release what the generator holds in the event loop."""
+        """Release the resources of the generator in the event loop."""
         await _call_async(self.generator, "close")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return it as a dictionary: processors by the names of the variables that hold them.
 
         Raises:
@@ -210,7 +220,7 @@ class GuardedChatGenerator:
         return default_to_dict(self, generator=inner, **self._named.to_dict())
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> GuardedChatGenerator:
+    def from_dict(cls, data: Json) -> GuardedChatGenerator:
         """Return the generator of a dictionary.
 
         Raises:
@@ -225,33 +235,33 @@ class GuardedChatGenerator:
 _RUN_PARAMETERS = frozenset({"messages", "streaming_callback", "generation_kwargs", "tools"})
 
 
-def _sockets(generator: Any, side: str) -> Mapping[str, Any]:
+def _sockets(generator: object, side: str) -> Mapping[str, Any]:
     """Return the sockets of a component."""
     found = getattr(generator, f"__haystack_{side}__", None)
     return {} if found is None else found._sockets_dict
 
 
-def own_callback(generator: Any) -> StreamingCallbackT | None:
+def own_callback(generator: object) -> StreamingCallbackT | None:
     """Return the callback that a generator was made with, or the first one of those that it chooses from."""
     own: StreamingCallbackT | None = getattr(generator, "streaming_callback", None)
     if own is not None:
         return own
-    nested: Sequence[Any] = getattr(generator, "chat_generators", ())
+    nested: Sequence[object] = getattr(generator, "chat_generators", ())
     found = (own_callback(one) for one in nested)
     return next((one for one in found if one is not None), None)
 
 
-def _type_name(value: Any) -> str:
+def _type_name(value: object) -> str:
     return f"{type(value).__module__}.{type(value).__name__}"
 
 
-def _call(target: Any, name: str) -> None:
+def _call(target: object, name: str) -> None:
     found = getattr(target, name, None)
     if found is not None:
         found()
 
 
-async def _call_async(target: Any, name: str) -> None:
+async def _call_async(target: object, name: str) -> None:
     found = getattr(target, f"{name}_async", None)
     if found is None:
         _call(target, name)
@@ -289,15 +299,15 @@ class _InnerGenerator:
     def __init__(
         self,
         guarded: GuardedChatGenerator,
-        settings: dict[str, Any] | None,
-        tools: Any,
-        others: Mapping[str, Any],
+        settings: Json | None,
+        tools: ToolsType | None,
+        others: Mapping[str, object],
         *,
         streams: bool,
         awaits: bool,
     ) -> None:
         self.streams = streams
-        self._generator = guarded.generator
+        self._generator: Any = guarded.generator  # most take more than the protocol says
         self._accepts = guarded._accepts
         self._settings = settings
         self._given_tools = tools
@@ -306,8 +316,8 @@ class _InnerGenerator:
         self.tools: Mapping[str, Tool] = (
             {tool.name: tool for tool in flatten_tools_or_toolsets(tools)} if tools is not None else {}
         )
-        self._result: dict[str, Any] | None = None
-        self._usages: list[Any] = []
+        self._result: Outputs | None = None
+        self._usages: list[Value] = []
 
     @property
     def name(self) -> str:
@@ -344,9 +354,9 @@ class _InnerGenerator:
             for chunk in reader.rest(reply, texts_of(result, _REPLIES)):
                 yield chunk
 
-    def _inputs(self, request: ModelRequest) -> dict[str, Any]:
+    def _inputs(self, request: ModelRequest) -> Outputs:
         """Return what to call the generator with, as the stages left it."""
-        inputs: dict[str, Any] = {"messages": self.forms.written(request.messages), **self._others}
+        inputs: Outputs = {"messages": self.forms.written(request.messages), **self._others}
         given = self._settings or {}
         changed = {name: item for name, item in thaw(dict(request.settings)).items() if given.get(name) != item}
         if request.tool_choice != "auto":
@@ -365,14 +375,14 @@ class _InnerGenerator:
             inputs["tools"] = self._given_tools
         return inputs
 
-    async def _run(self, inputs: dict[str, Any]) -> dict[str, Any]:
+    async def _run(self, inputs: Outputs) -> Outputs:
         if self._awaits:
-            made: dict[str, Any] = await self._generator.run_async(**inputs)
+            made: Outputs = await self._generator.run_async(**inputs)
             return made
         work = partial(self._generator.run, **inputs)
         return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
 
-    async def _streamed(self, inputs: dict[str, Any]) -> AsyncGenerator[StreamingChunk]:
+    async def _streamed(self, inputs: Outputs) -> AsyncGenerator[StreamingChunk]:
         """Yield the pieces that the generator gives to its callback, and keep its output."""
 
         async def work(give: Callable[[StreamingChunk], None]) -> None:
@@ -386,7 +396,7 @@ class _InnerGenerator:
             async for piece in pieces:
                 yield piece
 
-    def output(self, request: HostRequest) -> dict[str, Any]:
+    def output(self, request: HostRequest) -> Outputs:
         """Return the generator's output, with the reply as the guards left it."""
         result = self._result or {}
         said: ChatMessage | None = next(iter(result.get("replies", ())), None)

@@ -1,4 +1,4 @@
-"""Haystack's messages both ways. What nobody has changed is written as the object that was read."""
+"""Haystack's messages both ways. Unchanged messages stay the objects that were read."""
 
 # pyright: reportPrivateUsage=false
 # Haystack's messages have no other list of all that they hold than ``_content``.
@@ -35,13 +35,17 @@ from penstock.engine.values.messages import (
     UnknownPart,
 )
 from penstock.formats.wire import has_text, is_array, is_object, without_empty
+from penstock.workflows.agent.results import calls_of
 from penstock.workflows.hosting import Original, Originals
 from penstock.workflows.hosting.matching import is_finished
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from haystack.dataclasses.chat_message import ChatMessageContentT, ToolCallResultContentT
+
     from penstock.engine.values.messages import Part, Role
+    from penstock.formats.wire import Json, Value
     from penstock.workflows.hosting import HostRequest
 
 
@@ -90,13 +94,13 @@ class HaystackMessages:
         elif message.role == "assistant":
             yield merged(None if original is None else original.given, message.parts)
         elif message.role == "tool":
-            yield from map(self._result, filter(is_finished, message.parts))
+            yield from (self._result(part) for part in calls_of(message) if is_finished(part))
         else:
             yield _new(message.role, map(_content, message.parts))
 
-    def _result(self, part: Part) -> ChatMessage:
+    def _result(self, part: ToolPart) -> ChatMessage:
         """Return the message with a result."""
-        known = self._results.get(part.call_id) if isinstance(part, ToolPart) else None
+        known = self._results.get(part.call_id)
         result = known.tool_call_result if known is not None and len(known) == 1 else None
         if known is None or result is None or result.error != (part.state == "error"):
             return _new("tool", [_content(part)])
@@ -109,7 +113,7 @@ class HaystackMessages:
 def _changed(original: Original[ChatMessage], after: Iterable[Part]) -> ChatMessage:
     """Return a message with other parts; content of which the part is the same stays as it is."""
     contents = list(zip(original.said.parts, original.given._content, strict=True))
-    left: list[Any] = []
+    left: list[ChatMessageContentT] = []
     for part in after:
         known = next((pair for pair in contents if pair[0] == part), None)
         if known is not None:
@@ -152,7 +156,7 @@ def parts_of(message: ChatMessage, ids: HaystackCallIds) -> Iterator[Part]:
         yield DataPart(_EXTRAS, extras)
 
 
-def _part(item: Any, ids: HaystackCallIds) -> Part:
+def _part(item: object, ids: HaystackCallIds) -> Part:
     if isinstance(item, TextContent):
         return TextPart(item.text)
     if isinstance(item, ReasoningContent):
@@ -172,7 +176,7 @@ def _part(item: Any, ids: HaystackCallIds) -> Part:
     return UnknownPart(freeze(plain(item)))
 
 
-def _content(part: Part) -> Any:
+def _content(part: Part) -> ChatMessageContentT:
     """Return a part as Haystack's content.
 
     Raises:
@@ -187,7 +191,7 @@ def _content(part: Part) -> Any:
     if isinstance(part, FilePart) and part.data is not None:
         return FileContent(part.data, part.media_type, part.name, validation=False)
     if isinstance(part, ToolPart):
-        call = ToolCall(part.name, cast("dict[str, Any]", thaw(part.arguments)), part.call_id)
+        call = ToolCall(part.name, cast("Json", thaw(part.arguments)), part.call_id)
         if part.state == "call":
             return call
         failed = part.state == "error"
@@ -195,13 +199,15 @@ def _content(part: Part) -> Any:
     raise UsageError(f"a processor made a part of the type {part.type!r}, which Haystack's messages do not have")
 
 
-def _changed_content(part: Part, contents: Iterable[tuple[Part, Any]]) -> Any:
-    """Return a changed part as content, with what the content that it was made of has beside it."""
+def _changed_content(part: Part, contents: Iterable[tuple[Part, ChatMessageContentT]]) -> ChatMessageContentT:
+    """Return a changed part as content, with the fields beside the text of its original."""
     for before, content in contents:
-        if isinstance(part, FilePart) and isinstance(before, FilePart) and part.data == before.data:
+        if isinstance(part, FilePart) and isinstance(content, FileContent) and part.data == content.base64_data:
             return replace(content, filename=part.name)
         if isinstance(part, ToolPart) and isinstance(before, ToolPart) and part.call_id == before.call_id:
-            made: ToolCallResult = _content(part)
+            made = _content(part)
+            if not (isinstance(made, ToolCallResult) and isinstance(content, ToolCallResult)):
+                return made
             said = made.result if made.error else content_of(put(content.result, thaw(part.result)))
             return replace(
                 made, result=said, origin=made.origin if part.arguments != before.arguments else content.origin
@@ -209,26 +215,26 @@ def _changed_content(part: Part, contents: Iterable[tuple[Part, Any]]) -> Any:
     return _content(part)
 
 
-def _new(role: str, contents: Iterable[Any]) -> ChatMessage:
+def _new(role: str, contents: Iterable[ChatMessageContentT]) -> ChatMessage:
     return ChatMessage(ChatRole(role), list(contents))
 
 
-def content_of(value: Any) -> Any:
+def content_of(value: Value) -> ToolCallResultContentT:
     """Return a value as the result in a message: contents as they are, and other values as JSON."""
     if isinstance(value, str):
         return value
-    items: Sequence[Any] = value if is_array(value) else ()
+    items: Sequence[Value] = value if is_array(value) else ()
     if items and all(isinstance(one, (TextContent, ImageContent, FileContent)) for one in items):
         return items
     return json.dumps(plain(value), ensure_ascii=False)
 
 
-def jsonable(value: Any) -> Any:
+def jsonable(value: object) -> Value:
     """Return a value as JSON; objects of unknown types as text."""
     return to_jsonable_python(value, fallback=str)
 
 
-def plain(value: Any) -> Any:
+def plain(value: Value) -> Value:
     """Return a value of the framework as JSON: dataclasses and models as objects, bytes as the text in them."""
     if value is None or isinstance(value, (str, int, float, bool)):
         return value
@@ -241,7 +247,7 @@ def plain(value: Any) -> Any:
     if is_object(value):
         return {str(name): plain(item) for name, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(item) for item in cast("Iterable[Any]", value)]
+        return [plain(item) for item in cast("Iterable[Value]", value)]
     return jsonable(value)
 
 
@@ -252,8 +258,8 @@ def _decoded(value: bytes) -> str | None:
         return None
 
 
-def put(value: Any, left: Any) -> Any:
-    """Return a value of the framework with what the guards left of its JSON; what is the same stays as it is."""
+def put(value: Value, left: Value) -> Value:
+    """Return a value of the framework with the guarded version of its JSON; unchanged values stay as they are."""
     if plain(value) == left:
         return value
     if isinstance(value, bytes) and isinstance(left, str):
@@ -271,14 +277,14 @@ def put(value: Any, left: Any) -> Any:
         by_name = {str(name): item for name, item in value.items()}
         return {name: put(by_name[name], item) if name in by_name else item for name, item in left.items()}
     if isinstance(value, (list, tuple, set, frozenset)) and is_array(left):
-        items, kind = list(cast("Iterable[Any]", value)), cast("type[Any]", type(cast("object", value)))
+        items, kind = list(cast("Iterable[Value]", value)), cast("type[Any]", type(cast("object", value)))
         if len(items) == len(left):
             return kind(map(put, items, left))
     return left
 
 
 def merged(said: ChatMessage | None, parts: Sequence[Part]) -> ChatMessage:
-    """Return an answer with these parts; what is the same as in what the model said stays as it is."""
+    """Return an answer with these parts; parts that equal the model's stay its objects."""
     if said is None:
         return _new("assistant", [_content(part) for part in parts if not isinstance(part, (DataPart, UnknownPart))])
     same = _said(parts_of(said, HaystackCallIds())) == _said(parts)
@@ -314,13 +320,13 @@ _EXTRAS, OUTPUTS = "haystack-extras", "haystack-outputs"
 """The names of the data parts with what stands beside an answer, and beside the replies; guards can edit data."""
 
 
-def data_of(parts: Iterable[Part], name: str) -> dict[str, Any]:
-    """Return what the guards left of a data part; empty if nothing."""
+def data_of(parts: Iterable[Part], name: str) -> Json:
+    """Return the guarded version of a data part; empty if nothing."""
     found = next((part.data for part in parts if isinstance(part, DataPart) and part.name == name), None)
     return thaw(found) if is_object(found) else {}
 
 
-def _extras(reply: ChatMessage) -> dict[str, Any]:
+def _extras(reply: ChatMessage) -> Json:
     """Return the texts that stand beside those of an answer: citations in ``meta``, and notes of its provider.
 
     Returns:
@@ -336,16 +342,14 @@ _SEALED = frozenset({"id", "type", "status", "call_id", "item_id", "signature", 
 """What providers note that is no text, or that only they can read."""
 
 
-def texts_of(values: Mapping[str, Any] | None, known: Collection[str] = ()) -> dict[str, Any]:
+def texts_of(values: Mapping[str, Value] | None, known: Collection[str] = ()) -> Json:
     """Return the values that hold texts, as JSON, but for the known names."""
     found = {name: plain(item) for name, item in (values or {}).items() if name not in known}
     return {name: item for name, item in found.items() if has_text(item)}
 
 
-def _with_left(
-    values: Mapping[str, Any], given: Mapping[str, Any], left: Mapping[str, Any], place: str
-) -> dict[str, Any]:
-    """Return values with what the guards left of the texts among them."""
+def _with_left(values: Json, given: Json, left: Json, place: str) -> Json:
+    """Return values with the guarded version of the texts among them."""
     before, after = given.get(place, {}), left.get(place, {})
     return {
         name: put(item, after[name]) if name in before else item
@@ -354,7 +358,9 @@ def _with_left(
     }
 
 
-def _same_texts(before: Sequence[Any], parts: Iterable[Part], kind: type[TextPart | ReasoningPart]) -> Sequence[Any]:
+def _same_texts(
+    before: Sequence[TextContent | ReasoningContent], parts: Iterable[Part], kind: type[TextPart | ReasoningPart]
+) -> Sequence[ChatMessageContentT]:
     """Return the texts of a kind; those of before if they say the same, however the text is cut."""
     old = [one.reasoning_text if isinstance(one, ReasoningContent) else one.text for one in before]
     texts = [part.text for part in parts if isinstance(part, kind)]
@@ -366,8 +372,7 @@ def _same_texts(before: Sequence[Any], parts: Iterable[Part], kind: type[TextPar
 def _same_calls(before: Sequence[ToolCall], parts: Iterable[Part]) -> Iterator[ToolCall]:
     """Yield the calls, with what their provider has noted at those that are the same."""
     for part in parts:
-        if isinstance(part, ToolPart):
-            call: ToolCall = _content(part)
+        if isinstance(part, ToolPart) and isinstance(call := _content(part), ToolCall):
             yield next((one for one in before if replace(one, extra=None) == call), call)
 
 
@@ -375,7 +380,7 @@ PLAIN_FACTS = frozenset({"model", "index", "finish_reason", "usage", "completion
 """What generators report that repeats nothing of an answer; logprobs, for example, do."""
 
 
-def _said(parts: Iterable[Part]) -> tuple[Any, ...]:
+def _said(parts: Iterable[Part]) -> tuple[object, ...]:
     """Return what parts say, however the text is cut into pieces."""
     held = list(parts)
     texts = "".join(part.text for part in held if isinstance(part, TextPart))

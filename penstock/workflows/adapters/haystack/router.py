@@ -1,4 +1,4 @@
-"""`as_router`: a component of pipelines that checks what a user says."""
+"""`as_router`: a component of pipelines that checks the user's input."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from haystack.core.serialization import default_to_dict
 from haystack.dataclasses import ChatMessage
 
 from penstock.engine.values.tripwire import Tripwire
+from penstock.formats.wire import Json
 from penstock.workflows.adapters.haystack.messages import HaystackMessages
 from penstock.workflows.adapters.haystack.stored import Named, loaded
 from penstock.workflows.hosting import Host, HostSupport
@@ -26,7 +27,7 @@ ROUTER_SUPPORT = HostSupport(
 
 
 def as_router(*processors: Item, **options: Unpack[HostOptions]) -> GuardRouter:
-    """Return a component that checks what a user says, for pipelines: ``messages`` or ``text`` in.
+    """Return a component that checks the user's input, for pipelines: ``messages`` or ``text`` in.
 
     It gives both as the guards left them, or only the ``tripwire``, so that a pipeline goes another way. Only
     `process_input` runs, and the log says so: guard the answer with `as_chat_generator`.
@@ -45,7 +46,7 @@ def as_router(*processors: Item, **options: Unpack[HostOptions]) -> GuardRouter:
 
 @component
 class GuardRouter:
-    """A component that checks what a user says. Made by `as_router`.
+    """A component that checks the user's input. Made by `as_router`.
 
     Attributes:
         host: the processors.
@@ -57,13 +58,13 @@ class GuardRouter:
         component.set_output_types(self, messages=list[ChatMessage], text=str, tripwire=Tripwire)
 
     def run(self, messages: list[ChatMessage] | None = None, text: str | None = None) -> dict[str, Any]:
-        """Return what the guards left, or the verdict."""
+        """Return the guarded version, or the verdict."""
         return wait_for(self.run_async(messages, text))
 
     async def run_async(self, messages: list[ChatMessage] | None = None, text: str | None = None) -> dict[str, Any]:
         """Do the same in an event loop."""
         given = {"messages": messages, "text": None if text is None else [ChatMessage.from_user(text)]}
-        request, left = self.host.open(), dict[str, Any]()
+        request, left = self.host.open(), Json()
         forms = HaystackMessages(request)
         try:
             read = {name: forms.read(said) for name, said in given.items() if said is not None}
@@ -81,7 +82,7 @@ class GuardRouter:
             left["text"] = "\n".join([one.text or "" for one in left["text"]])
         return left
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return it as a dictionary: processors by the names of the variables that hold them.
 
         Raises:
@@ -90,7 +91,7 @@ class GuardRouter:
         return default_to_dict(self, **self._named.to_dict())
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> GuardRouter:
+    def from_dict(cls, data: Json) -> GuardRouter:
         """Return the component of a dictionary.
 
         Raises:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from dataclasses import replace
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from haystack.components.agents.state import replace_values
 from haystack.dataclasses import ChatMessage, ChatRole, StreamingChunk, ToolCall, ToolCallResult
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from haystack.tools.tool import Tool
 
     from penstock.engine.values.messages import Message
+    from penstock.formats.wire import Json, Value
     from penstock.workflows.hosting import Host
 
 
@@ -43,15 +44,15 @@ class HaystackRun:
         self.request = host.open()
         self.forms = HaystackMessages(self.request)
         self.trusted = trusted
-        self.asked: dict[str, Any] = {}
+        self.asked: dict[str, Value] = {}
         self._keys = own_keys
-        self._values: dict[str, Any] = {}
-        self._results: dict[str, tuple[Any, Any]] = {}  # by the ids of calls: as checked last, and what was left
+        self._values: dict[str, Value] = {}
+        self._results: dict[str, tuple[Value, Value]] = {}  # by the ids of calls: as checked last, and what was left
         self._full: ChatMessage | None = None  # the message of which tools see only the calls that nobody has answered
         self._answers: dict[str, ChatMessage] = {}
 
     async def read_input(self, state: State) -> None:
-        """Check the messages in the state, and replace them by what the guards left.
+        """Check the messages in the state, and replace them by the guarded version.
 
         Raises:
             BlockedError: a guard stopped the run.
@@ -106,7 +107,7 @@ class HaystackRun:
             return call
         if checked.arguments == freeze(jsonable(call.arguments)):
             return call
-        return replace(call, arguments=cast("dict[str, Any]", thaw(checked.arguments)))
+        return replace(call, arguments=cast("Json", thaw(checked.arguments)))
 
     async def check_results(self, state: State) -> None:
         """Check results of this run's tools that were not yet, or that another hook has changed; and what tools stored.
@@ -159,7 +160,7 @@ class HaystackRun:
             self._results[id] = (given, left)
         return result if left == given else replace(result, result=content_of(put(result.result, left)))
 
-    async def _check_value(self, state: State, key: str, before: Any) -> None:
+    async def _check_value(self, state: State, key: str, before: Value) -> None:
         """Check what tools have written into the state under a key."""
         value = state.data.get(key)
         given = plain(value)
@@ -183,7 +184,7 @@ class HaystackRun:
             self.request.check()
         self._rewrite(state, said)
 
-    def shown(self, callback: Any, *, awaits: bool) -> StreamingCallbackT:
+    def shown(self, callback: StreamingCallbackT, *, awaits: bool) -> StreamingCallbackT:
         """Return a callback for what tools stream: their results, as the guards left them.
 
         The chat generator passes pieces of answers by it.
@@ -207,9 +208,9 @@ class HaystackRun:
             if seen is not None:
                 callback(seen)
 
-        made: Any = show_async if awaits else show
+        made: StreamingCallbackT = show_async if awaits else show
         setattr(made, RELEASED, callback)
-        return cast("StreamingCallbackT", made)
+        return made
 
 
 RELEASED = "penstock_released"

@@ -1,9 +1,9 @@
-"""What a guarded component was made with, by name, for dictionaries and YAML."""
+"""The parameters of a guarded component by name, for dictionaries and YAML."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from haystack.core.errors import DeserializationError, SerializationError
 from haystack.core.serialization import import_class_by_name
@@ -12,26 +12,27 @@ from penstock.engine.processor.processor import Processor
 from penstock.engine.workflow import Workflow
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from penstock.engine.workflow import Item
+    from penstock.formats.wire import Json
     from penstock.workflows.hosting import HostOptions
 
 
 class Named:
-    """What a guarded component was made with: stored by the names of the variables that hold the processors."""
+    """The parameters of a guarded component. Processors are stored by the names of the variables that hold them."""
 
     def __init__(self, processors: Sequence[Item], options: HostOptions) -> None:
         self._processors = processors
         self._options = options
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return the parameters.
 
         Raises:
             SerializationError: a processor is not held by a variable of a module, or an option is no plain value.
         """
-        options: dict[str, Any] = dict(self._options)
+        options: Json = dict(self._options)
         if options.pop("observers", None):
             raise SerializationError("observers cannot be stored; add them when the pipeline was loaded")
         for name in _LISTS & options.keys():
@@ -59,21 +60,20 @@ def _path_of(item: Item) -> str:
     )
 
 
-def loaded(given: Mapping[str, Any]) -> tuple[list[Item], HostOptions]:
+def loaded(given: Json) -> tuple[list[Item], HostOptions]:
     """Return the processors and options of a dictionary.
 
     Raises:
         DeserializationError: a name does not lead to a processor, or its module is not allowed.
     """
-    options: dict[str, Any] = dict(given.get("options") or {})
+    options: Json = dict(given.get("options") or {})
     for name in _LISTS & options.keys():
         options[name] = [_item_at(path) for path in options[name]]
     return [_item_at(path) for path in given["processors"]], cast("HostOptions", options)
 
 
 def _item_at(path: str) -> Item:
-    found: Any = import_class_by_name(path)
-    if not isinstance(cast("object", found), (Workflow, Processor)):
+    found: object = import_class_by_name(path)
+    if not isinstance(found, (Workflow, Processor)):
         raise DeserializationError(f"{path} is a {type(found).__name__}, not a processor or workflow")
-    item: Item = found
-    return item
+    return found

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def as_agent(agent: CompiledStateGraph[Any, Any, Any, Any], *guards: GuardMiddleware) -> GuardedAgent:
-    """Return an agent that does what the given one does, but checks input before LangGraph stores or traces it.
+    """Return a copy of an agent that checks input before LangGraph stores or traces it.
 
     Without it, the first checkpoint of a run, and tracers of the graph, hold the input as it was sent.
 
@@ -70,7 +70,7 @@ class GuardedAgent(CompiledStateGraph[Any, Any, Any, Any]):
         config: RunnableConfig | None = None,
         **kwargs: Any,
     ) -> Iterator[Any]:
-        """Run the agent, and yield what it streams.
+        """Run the agent, and yield its stream.
 
         Raises:
             BlockedError: a guard stopped the run.
@@ -91,7 +91,7 @@ class GuardedAgent(CompiledStateGraph[Any, Any, Any, Any]):
         config: RunnableConfig | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[Any]:
-        """Run the agent, and yield what it streams.
+        """Run the agent, and yield its stream.
 
         Raises:
             BlockedError: a guard stopped the run.
@@ -149,7 +149,7 @@ async def _checked_messages(request: HostRequest, messages: Sequence[BaseMessage
 
 
 async def _checked_value(request: HostRequest, value: Any) -> Any:
-    """Return what a user answers to an interrupt, as the guards left it."""
+    """Return the user's answer to an interrupt, as the guards left it."""
     given = as_json(value)
     if not has_text(given):
         return value

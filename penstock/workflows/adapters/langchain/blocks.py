@@ -1,10 +1,10 @@
-"""Blocks of an answer's content: where texts stand in them, what they hold beside, and which of them repeat calls."""
+"""Blocks of an answer's content: the places of texts, the data beside them, and the blocks that repeat calls."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from pydantic_core import to_jsonable_python
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from penstock.engine.values.messages import ToolPart
+    from penstock.formats.wire import Json, Value
 
 
 @dataclass(frozen=True)
@@ -30,32 +31,32 @@ class BlockPlace:
 
     block: str
     key: str
-    index: Any
-    number: Any = None
+    index: Value
+    number: Value = None
 
     @property
     def id(self) -> str:
         """The id of the text's chunks."""
         return f"{self.block}-{self.index}" if self.number is None else f"{self.block}-{self.index}-{self.number}"
 
-    def holding(self, text: str) -> dict[str, Any]:
+    def holding(self, text: str) -> Json:
         """Return a block with a piece of the text."""
         listed = [{"type": "summary_text", "text": text, "index": self.number}]
         return {"type": self.block, self.key: text if self.number is None else listed, "index": self.index}
 
 
-def text_places(block: Any, number: int) -> list[tuple[str, BlockPlace, str]]:
+def text_places(block: Value, number: int) -> list[tuple[str, BlockPlace, str]]:
     """Return the kind, the place and the text of each text in a block; none for blocks of other kinds."""
     if not isinstance(block, dict):
         return []
-    given = cast("dict[str, Any]", block)
+    given = cast("Json", block)
     kind, index = given.get("type"), given.get("index", number)
     if kind == "text" and isinstance(given.get("text"), str):
         return [("text", BlockPlace("text", "text", index), given["text"])]
     for name in ("thinking", "reasoning"):
         if kind == name and isinstance(given.get(name), str):
             return [("reasoning", BlockPlace(name, name, index), given[name])]
-    listed: Sequence[Any] = given["summary"] if kind == "reasoning" and is_array(given.get("summary")) else ()
+    listed: Sequence[Value] = given["summary"] if kind == "reasoning" and is_array(given.get("summary")) else ()
     return [
         ("reasoning", BlockPlace("reasoning", "summary", index, one.get("index", place)), one["text"])
         for place, one in enumerate(listed)
@@ -63,17 +64,17 @@ def text_places(block: Any, number: int) -> list[tuple[str, BlockPlace, str]]:
     ]
 
 
-def listed(content: str | list[Any]) -> list[Any]:
+def listed(content: str | list[Value]) -> list[Value]:
     """Return a content as a list of texts and blocks."""
     return ([content] if content else []) if isinstance(content, str) else content
 
 
-def key_of(block: Any, number: int) -> str:
+def key_of(block: Value, number: int) -> str:
     """Return what names a block in its content: its index, which it keeps wherever it is, or else where it stands."""
     return str(block.get("index", number) if is_object(block) else number)
 
 
-def in_order(content: str | list[Any]) -> str | list[Any]:
+def in_order(content: str | list[Value]) -> str | list[Value]:
     """Return blocks in the order of their indexes, if each has one: in a stream, texts leave before other blocks."""
     blocks = listed(content)
     if all(is_object(block) and isinstance(block.get("index"), int) for block in blocks) and blocks:
@@ -84,8 +85,8 @@ def in_order(content: str | list[Any]) -> str | list[Any]:
 # What stands beside the texts
 
 
-def extras_of(block: Any) -> dict[str, Any]:
-    """Return what a block holds beside its text, or beside the call that it repeats, and has texts, as JSON.
+def extras_of(block: Value) -> Json:
+    """Return the data with texts that a block holds beside its text, or beside the call that it repeats, as JSON.
 
     Of other blocks, that is all but their type, and what their provider alone can read.
     """
@@ -98,7 +99,7 @@ def extras_of(block: Any) -> dict[str, Any]:
     return texts_of(block, known | ({_body_key(block)} - {None}))
 
 
-def texts_of(values: Mapping[str, Any], known: Collection[str | None] = ()) -> dict[str, Any]:
+def texts_of(values: Mapping[str, Value], known: Collection[str | None] = ()) -> Json:
     """Return the values that hold texts, as JSON, but for the known names."""
     return {
         name: as_json(item)
@@ -107,8 +108,8 @@ def texts_of(values: Mapping[str, Any], known: Collection[str | None] = ()) -> d
     }
 
 
-def with_left(values: Mapping[str, Any], given: Mapping[str, Any], left: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values with what the guards left of the texts among them; what is the same stays as it is.
+def with_left(values: Mapping[str, Value], given: Mapping[str, Value], left: Mapping[str, Value]) -> Json:
+    """Return values with the guarded version of the texts among them; unchanged values stay as they are.
 
     Args:
         values: the values.
@@ -122,13 +123,13 @@ def with_left(values: Mapping[str, Any], given: Mapping[str, Any], left: Mapping
     }
 
 
-def body_of(block: Any) -> str | None:
+def body_of(block: Value) -> str | None:
     """Return the picture, sound or file in a block, as base64; None for blocks of other kinds."""
     key = _body_key(block) if is_object(block) else None
     return block[key] if key is not None else None
 
 
-def _body_key(block: Mapping[str, Any]) -> str | None:
+def _body_key(block: Mapping[str, Value]) -> str | None:
     if block.get("type") not in ("image", "audio", "video", "file"):
         return None
     return next((name for name in ("base64", "data") if isinstance(block.get(name), str)), None)
@@ -138,27 +139,27 @@ SIGNS = ("signature", "id", "encrypted_content")
 """What providers put beside a text to know it again, or to read it themselves."""
 
 
-def are_counts(value: Any) -> bool:
+def are_counts(value: Value) -> bool:
     """Return whether a value holds numbers only, such as tokens that were used, under the provider's names."""
     if is_object(value):
         return all(map(are_counts, value.values()))
     return value is None or isinstance(value, (int, float))
 
 
-def _is_signed(name: str, item: Any) -> bool:
+def _is_signed(name: str, item: Value) -> bool:
     """Return whether a value holds nothing but signs: LangChain keeps those of some providers in ``extras``."""
     return name == "extras" and is_object(item) and item.keys() <= set(SIGNS)
 
 
-def is_sealed(block: Any) -> bool:
+def is_sealed(block: Value) -> bool:
     """Return whether a block is reasoning that its provider alone can read."""
-    given: Mapping[str, Any] = block if is_object(block) else {}
+    given: Mapping[str, Value] = block if is_object(block) else {}
     reasons = given.get("type") in ("thinking", "reasoning", "redacted_thinking")
     rest = {name for name, item in given.items() if not _is_signed(name, item)}
     return reasons and rest <= {"type", "index", "data", "summary", *SIGNS} and not given.get("summary")
 
 
-def without_signs(block: Mapping[str, Any]) -> dict[str, Any]:
+def without_signs(block: Mapping[str, Value]) -> Json:
     """Return a block without what its provider knows its text by, which was changed."""
     return {name: item for name, item in block.items() if name not in SIGNS and not _is_signed(name, item)}
 
@@ -172,7 +173,7 @@ _ARGUMENTS = ("input", "args", "arguments", "partial_json")
 _KEYS_OF_CALLS = frozenset({"type", "index", "id", "call_id", "name", "status", *_ARGUMENTS})
 
 
-def repeating(block: dict[str, Any], calls: Iterable[ToolPart]) -> dict[str, Any] | None:
+def repeating(block: Json, calls: Iterable[ToolPart]) -> Json | None:
     """Return a block with the arguments of the call that it repeats, as the guards left them; None if there is none."""
     call = next((call for call in calls if call.call_id == (block.get("call_id") or block.get("id"))), None)
     if call is None or block.get("name", call.name) != call.name:
@@ -185,13 +186,13 @@ def repeating(block: dict[str, Any], calls: Iterable[ToolPart]) -> dict[str, Any
     return {**block, **written}
 
 
-def _read_arguments(value: Any) -> Any:
+def _read_arguments(value: Value) -> Value:
     try:
         return json.loads(value) if isinstance(value, str) else value
     except (ValueError, RecursionError):
         return value
 
 
-def as_json(value: Any) -> Any:
+def as_json(value: Value) -> Value:
     """Return a value as JSON; objects of unknown types as text."""
     return to_jsonable_python(value, fallback=str, bytes_mode="base64")

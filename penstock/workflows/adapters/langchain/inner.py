@@ -40,7 +40,7 @@ class InnerChatModel:
         model: the chat model.
         tools: the tools that are bound to it with each call; None: nothing is bound.
         stop: where answers end.
-        options: what it is called with else.
+        options: the other arguments of its calls.
         streams: whether the answer is shown as it comes.
         awaits: whether its async functions are called; else the sync ones, in worker threads.
 

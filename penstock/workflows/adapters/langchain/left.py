@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.engine.values.messages import FilePart, ReasoningPart, TextPart, ToolPart
 from penstock.formats import langchain as wire
@@ -35,10 +35,11 @@ if TYPE_CHECKING:
     from langchain_core.messages import AIMessage
 
     from penstock.engine.values.messages import Part
+    from penstock.formats.wire import Json, Value
 
 
 class Left:
-    """An answer as the guards left it: what is the same as in the model's stays as it is.
+    """An answer as the guards left it. Unchanged parts stay as the model gave them.
 
     Args:
         whole: the answer as the model gave it.
@@ -61,16 +62,16 @@ class Left:
         self._calls = [part for part in parts if isinstance(part, ToolPart)]
         self._bodies = {part.data for part in parts if isinstance(part, FilePart)}
 
-    def _extras(self, place: str, key: str | None = None) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """Return what the guards were given of a place, and what they left."""
-        found: list[Mapping[str, Any]] = []
+    def _extras(self, place: str, key: str | None = None) -> tuple[Mapping[str, Value], Mapping[str, Value]]:
+        """Return the data of a place, as the guards got it and as they left it."""
+        found: list[Mapping[str, Value]] = []
         for extras in (self._given, self._left):
             held = extras.get(place)
             held = held.get(key) if key is not None and is_object(held) else held
             found.append(held if is_object(held) else {})
         return found[0], found[1]
 
-    def content(self, *, shown: bool = False) -> Any:
+    def content(self, *, shown: bool = False) -> Value:
         """Return the content.
 
         Args:
@@ -79,7 +80,7 @@ class Left:
         if isinstance(self._whole.content, str):
             return "" if shown else self.text
         texts = {kind: self._texts(kind) for kind in ("text", "reasoning")}
-        made: list[Any] = []
+        made: list[Value] = []
         for number, block in enumerate(self._whole.content):
             made.extend(self._block(block, number, texts, shown=shown))
         rest = [part for kind in ("reasoning", "text") for part in self._unplaced(kind, texts[kind])]
@@ -103,9 +104,9 @@ class Left:
         return [] if texts is not None else self._placed(kind)
 
     def _block(
-        self, block: Any, number: int, texts: Mapping[str, list[str] | None], *, shown: bool
-    ) -> Iterator[str | dict[str, Any]]:
-        """Yield what is left of a block; nothing if it goes."""
+        self, block: Value, number: int, texts: Mapping[str, list[str] | None], *, shown: bool
+    ) -> Iterator[str | Json]:
+        """Yield the rest of a block; nothing if it was removed."""
         if isinstance(block, str):
             left = texts["text"]
             if left and (text := left.pop()) and not shown:
@@ -125,7 +126,7 @@ class Left:
         elif given.keys() <= left_extras.keys() and body_of(block) in {None, *self._bodies}:
             yield made
 
-    def fields(self, *, shown: bool = False) -> dict[str, Any]:
+    def fields(self, *, shown: bool = False) -> Json:
         """Return the fields of the provider: those without text stay if the answer is as it was."""
         plain = self._whole.additional_kwargs
         given, left = self._extras("additional_kwargs")
@@ -146,8 +147,8 @@ class Left:
         """Return the reasoning that stands in a field, beside a content of blocks."""
         return next((part.text for part in self._parts if isinstance(part, ReasoningPart)), "")
 
-    def reports(self) -> dict[str, Any]:
-        """Return what the provider reports; ``logprobs`` repeat the answer, so they stay with one that is as it was."""
+    def reports(self) -> Json:
+        """Return the provider's report; ``logprobs`` repeat the answer, so they stay with one that is as it was."""
         told = self._whole.response_metadata
         given, left = self._extras("response_metadata")
         return {
@@ -157,19 +158,19 @@ class Left:
         }
 
 
-def _says_nothing(item: Any) -> bool:
+def _says_nothing(item: Value) -> bool:
     return not has_text(item) or are_counts(item)
 
 
-def _texts_of(block: Any, kind: str) -> list[str]:
+def _texts_of(block: Value, kind: str) -> list[str]:
     if isinstance(block, str):
         return [block] if kind == "text" else []
     return [text for found, _, text in text_places(block, 0) if found == kind and text]
 
 
 def _with_texts(
-    block: Mapping[str, Any], made: dict[str, Any], texts: Mapping[str, list[str] | None], *, shown: bool
-) -> Iterator[dict[str, Any]]:
+    block: Mapping[str, Value], made: Json, texts: Mapping[str, list[str] | None], *, shown: bool
+) -> Iterator[Json]:
     """Yield a block with its texts; without them if they were shown, such as a signature."""
     places = text_places(block, 0)
     kind, place, _ = places[0]

@@ -1,13 +1,13 @@
 """LangChain's messages both ways, and changes of its state.
 
-Answers are read as the model's are. Other messages go through the JSON in which LangChain dumps them, which keeps what
-nobody knows.
+Answers are read as the model's are. Other messages go through the JSON in which LangChain dumps them, which keeps
+unknown fields.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage
 from pydantic_core import to_jsonable_python
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from penstock.engine.values.messages import Part
+    from penstock.formats.wire import Json, Value
     from penstock.workflows.hosting import HostRequest
 
 _CLASSES: dict[str, type[BaseMessage]] = {
@@ -84,12 +85,13 @@ class CallMessages:
 
     def _write(self, message: Message, original: Original[BaseMessage] | None) -> Iterator[BaseMessage]:
         if original is not None:
-            yield _changed(*original, message)
+            yield _changed(original.given, original.said, message)
             return
         for made in map(_message_of, wire.write([message])):
-            known = self._results.get(made.tool_call_id) if isinstance(made, ToolMessage) else None
-            same = known is not None and (known.content, known.status) == (made.content, made.status)
-            yield known if known is not None and same else made
+            if isinstance(made, ToolMessage) and (known := self._results.get(made.tool_call_id)) is not None:
+                yield known if (known.content, known.status) == (made.content, made.status) else made
+            else:
+                yield made
 
 
 def _changed(message: BaseMessage, before: Message, after: Message) -> BaseMessage:
@@ -100,7 +102,7 @@ def _changed(message: BaseMessage, before: Message, after: Message) -> BaseMessa
         return message
     [item] = wire.write([replace(before, parts=after.parts)])
     fields = _message_of(item)
-    update: dict[str, Any] = {"content": fields.content, "additional_kwargs": fields.additional_kwargs}
+    update: dict[str, object] = {"content": fields.content, "additional_kwargs": fields.additional_kwargs}
     if isinstance(fields, ToolMessage):
         update |= {"status": fields.status, "artifact": None}
     return message.model_copy(update=update)
@@ -122,7 +124,7 @@ def _changed_answer(message: AIMessage, parts: Sequence[Part]) -> AIMessage:
     )
 
 
-def _message_of(item: Any) -> BaseMessage:
+def _message_of(item: Json) -> BaseMessage:
     """Return one of LangChain's messages for its JSON."""
     kind = _CLASSES.get(item["type"])
     if kind is None:
@@ -140,8 +142,8 @@ def _signed(message: AIMessage) -> AIMessage:
     return message.model_copy(update={"content": [block for block in content if not _is_unsigned(block)]})
 
 
-def _is_unsigned(block: Any) -> bool:
-    given: Mapping[str, Any] = block if is_object(block) else {}
+def _is_unsigned(block: Value) -> bool:
+    given: Mapping[str, Value] = block if is_object(block) else {}
     return given.get("type") in ("thinking", "reasoning") and not any(given.get(name) for name in (*SIGNS, "extras"))
 
 

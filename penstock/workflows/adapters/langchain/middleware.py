@@ -81,7 +81,7 @@ class GuardMiddleware(AgentMiddleware[Any, Any, Any]):
 
     @hook_config(can_jump_to=["end"])
     async def abefore_agent(self, state: Mapping[str, Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
-        """Check the input, and replace it in the state by what the guards left."""
+        """Check the input, and replace it in the state by the guarded version."""
         opened = request_of(self.host)
         with_request: dict[str, Any] = {self._key: opened}
         given: Sequence[BaseMessage] = state["messages"]
@@ -105,7 +105,7 @@ class GuardMiddleware(AgentMiddleware[Any, Any, Any]):
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelCallResult[Any]:
-        """Put the stages around the model, and replace what they have changed in the state."""
+        """Put the stages around the model, and replace changed messages in the state."""
         opened = request_of(self.host, request.state.get(self._key))
         model = guarded(request.model, self.host, opened.current)
         try:

@@ -59,11 +59,11 @@ class GuardedChatModel(BaseChatModel):
     """A chat model with the stages of a request around its calls. Made by `as_middleware` and `as_chat_model`.
 
     Attributes:
-        inner: the model. It is called without callbacks, so that no handler sees what the guards have not read.
+        inner: the model. It is called without callbacks, so that no handler sees text that the guards have not read.
         host: the processors.
         request: the request that the calls belong to; None: each call is a request.
         bound_tools: the tools that were bound, as they were given; None: none were.
-        bound_options: what was bound with them.
+        bound_options: the options that were bound with them.
         calls: an item for each call; shared with the copies that `bind_tools` makes.
     """
 
@@ -196,7 +196,7 @@ class GuardedChatModel(BaseChatModel):
 
 
 def guarded(model: BaseChatModel, host: Host, request: HostRequest | None = None) -> GuardedChatModel:
-    """Return a model with the stages around it; callbacks of the model see what the guards release."""
+    """Return a model with the stages around it; callbacks of the model see the released chunks."""
     if not isinstance(cast("object", model), BaseChatModel):
         raise UsageError(f"the model is a {type(model).__name__}; as_middleware(…) needs a chat model")
     return GuardedChatModel(

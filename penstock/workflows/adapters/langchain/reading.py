@@ -1,12 +1,12 @@
 """Answers of a chat model as chunks, and as parts.
 
-What an answer holds beside its texts and calls, such as citations, is one data part, which guards can edit.
+The data beside the texts and calls of an answer, such as citations, is one data part, which guards can edit.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.messages.tool import tool_call_chunk
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.frozen import Values
     from penstock.engine.values.messages import Part
+    from penstock.formats.wire import Json, Value
 
 EXTRAS = "langchain-extras"
 """The name of the data part with what stands beside an answer."""
@@ -93,7 +94,7 @@ class LangChainAnswerReader:
             yield Chunk(f"{kind}-delta", text, id)
 
     def rest(self) -> Iterator[Chunk]:
-        """Yield what is no text that was shown as it came, and the finish."""
+        """Yield everything but the texts that were shown as they came, and the finish."""
         for id, kind in self._begun.items():
             yield Chunk(f"{kind}-end", id=id)
         whole = self.whole
@@ -113,7 +114,7 @@ class LangChainAnswerReader:
 
 
 def _as_chunk(message: AIMessage) -> AIMessageChunk:
-    fields: dict[str, Any] = {name: getattr(message, name) for name in AIMessage.model_fields}
+    fields: Json = {name: getattr(message, name) for name in AIMessage.model_fields}
     calls = [
         tool_call_chunk(name=call["name"], args=json.dumps(call["args"]), id=call["id"], index=number)
         for number, call in enumerate(message.tool_calls)
@@ -122,7 +123,7 @@ def _as_chunk(message: AIMessage) -> AIMessageChunk:
         tool_call_chunk(name=call["name"], args=call["args"], id=call["id"], index=len(calls) + number)
         for number, call in enumerate(message.invalid_tool_calls)
     ]
-    given: Any = {**fields, "tool_calls": [], "invalid_tool_calls": [], "tool_call_chunks": [*calls, *broken]}
+    given: Value = {**fields, "tool_calls": [], "invalid_tool_calls": [], "tool_call_chunks": [*calls, *broken]}
     return AIMessageChunk(**{name: item for name, item in given.items() if name != "type"})
 
 
@@ -130,7 +131,7 @@ def _as_chunk(message: AIMessage) -> AIMessageChunk:
 
 
 def parts_of(message: AIMessage) -> list[Part]:
-    """Return what an answer says, as parts."""
+    """Return the content of an answer, as parts."""
     texts: list[Part] = [
         ReasoningPart(text) if kind == "reasoning" else TextPart(text) for kind, _, _, text in texts_in(message) if text
     ]
@@ -152,7 +153,7 @@ def texts_in(message: AIMessage) -> Iterator[tuple[str, str, BlockPlace | None, 
             yield kind, place.id, place, text
 
 
-def extras_in(message: AIMessage) -> dict[str, Any]:
+def extras_in(message: AIMessage) -> Json:
     """Return the texts that an answer holds beside its own: in blocks by their index, and in fields by their name."""
     beside = {key_of(block, number): extras_of(block) for number, block in enumerate(listed(message.content))}
     held = {
@@ -168,8 +169,8 @@ def _counts(message: AIMessage) -> set[str]:
     return {name for name in ("token_usage", "usage") if name in told and are_counts(told[name])}
 
 
-def extras_left(parts: Iterable[Part]) -> dict[str, Any]:
-    """Return what the guards left of the data part."""
+def extras_left(parts: Iterable[Part]) -> Json:
+    """Return the guarded version of the data part."""
     found = next((part.data for part in parts if isinstance(part, DataPart) and part.name == EXTRAS), None)
     return thaw(found) if is_object(found) else {}
 

@@ -42,7 +42,7 @@ class OpenRequest(str):
 
     @property
     def current(self) -> HostRequest:
-        """The request; another one if it was closed, because the framework repeats what has failed."""
+        """The request; another one if it was closed, because the framework repeats a failed step."""
         if self.request.closed:
             self.request = self.host.open()
         return self.request

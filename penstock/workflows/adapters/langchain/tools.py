@@ -92,7 +92,7 @@ class GuardedToolCall:
     # What the tool returns
 
     async def _result(self, said: Any, *, has_artifact: bool) -> Any:
-        """Return what a tool has returned as the guards left it, before LangChain makes a message of it."""
+        """Return the value that a tool has returned as the guards left it, before LangChain makes a message of it."""
         if _is_output(said):
             return await self._or_stopped(self.after(said), said, has_artifact=has_artifact)
         content, artifact = said, None
@@ -232,13 +232,13 @@ def _checking(
 
 
 def _is_output(said: Any) -> bool:
-    """Return whether LangChain takes what a tool has returned as it is."""
+    """Return whether LangChain takes the value that a tool has returned as it is."""
     items: Sequence[Any] = cast("Sequence[Any]", said) if isinstance(said, list) else [said]
     return bool(items) and all(isinstance(one, (ToolMessage, Command)) for one in items)
 
 
 def _as_said(content: Any) -> Any:
-    """Return what a tool has returned as the content of its message."""
+    """Return the value that a tool has returned as the content of its message."""
     if isinstance(content, str) or (is_array(content) and _are_blocks(content)):
         return content
     try:

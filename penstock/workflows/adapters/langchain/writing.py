@@ -47,7 +47,7 @@ class LangChainAnswerWriter:
         return AIMessageChunk(content=chunk.text)
 
     def rest(self, request: HostRequest) -> AIMessageChunk:
-        """Return what was not shown: the whole answer, if nothing was; and what the provider needs back."""
+        """Return the rest after the shown texts, or the whole answer; with the fields that the provider needs back."""
         answer = request.answer or Message("assistant")
         whole = self._reader().whole or AIMessageChunk(content="")
         left = Left(whole, answer.parts)

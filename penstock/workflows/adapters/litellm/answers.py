@@ -1,8 +1,8 @@
-"""Answers of LiteLLM as chunks, and what the guards left of them as LiteLLM's responses, whole and in pieces."""
+"""Answers of LiteLLM as chunks, and the guarded version of them as LiteLLM's responses, whole and in pieces."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.errors import UsageError
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from penstock.engine.values.messages import Message
-    from penstock.formats.wire import Json
+    from penstock.formats.wire import Json, Value
     from penstock.workflows.hosting import HostRequest
 
 REPORT = "litellm-response"
@@ -62,7 +62,7 @@ class LiteLLMAnswerReader:
     """
 
     def __init__(self) -> None:
-        self.raw: Any = None
+        self.raw: object = None
         self.usage: Json | None = None
         self.finish_reason: str | None = None
         self._reader = reading.AnswerReader()
@@ -77,7 +77,7 @@ class LiteLLMAnswerReader:
         self._pieces: dict[str, list[str]] = {"text": [], "reasoning": []}
         self._said = {"text": "", "reasoning": ""}
 
-    def read(self, piece: Any) -> Iterator[Chunk]:
+    def read(self, piece: object) -> Iterator[Chunk]:
         """Yield the chunks of a piece, or of a whole answer.
 
         Raises:
@@ -96,7 +96,7 @@ class LiteLLMAnswerReader:
         yield from self._noted({**item, "choices": [self._read_choice(choice) for choice in choices]})
 
     def _read_choice(self, choice: Json) -> Json:
-        """Return what a choice says in OpenAI's format, and keep the rest."""
+        """Return the message of a choice in OpenAI's format, and keep the rest."""
         self.finish_reason = choice.get("finish_reason") or self.finish_reason
         gather(self._report["choice"], _without(choice, _CHOICE))
         name = "delta" if "delta" in choice else "message"
@@ -118,7 +118,7 @@ class LiteLLMAnswerReader:
             self._arguments[chunk.id] = self._arguments.get(chunk.id, "") + chunk.text
 
     def end(self) -> Iterator[Chunk]:
-        """Yield what is left when the answer has ended: what stands beside its message, and the finish.
+        """Yield the rest when the answer has ended: the data beside its message, and the finish.
 
         Raises:
             MessageError: the answer is malformed.
@@ -137,7 +137,7 @@ class LiteLLMAnswerReader:
         return {"reasoning_content": self._said["reasoning"]}
 
     def _without_repeats(self) -> Json:
-        """Return what stands beside the message's own fields, without what only repeats these; that is kept."""
+        """Return the data beside the message's own fields, without copies of these; the copies are noted."""
         own: Json = self._message.get(_PROVIDERS, {})
         repeats = {name: own[name] for name, kind in _REPEATED.items() if own.get(name) == self._said[kind] != ""}
         if thinking_of(own) == self._said["reasoning"]:
@@ -149,7 +149,7 @@ class LiteLLMAnswerReader:
     # What the guards left
 
     def message(self, answer: Message) -> Json:
-        """Return the message of an answer, with what stands beside it."""
+        """Return the message of an answer, with the data beside it."""
         items = written(as_asked(answer))
         item: Json = items[0] if items else {"role": "assistant", "content": None}
         item.pop("id", None)
@@ -192,13 +192,13 @@ def _without(item: Json, known: frozenset[str]) -> Json:
     return {name: value for name, value in item.items() if name not in known and value not in (None, {}, [])}
 
 
-def _without_tokens(value: Any) -> Any:
+def _without_tokens(value: Value) -> Value:
     if is_object(value):
         return {name: _without_tokens(item) for name, item in value.items() if name not in _TOKENS}
     return [_without_tokens(item) for item in value] if is_array(value) else value
 
 
-def _counts(usage: Any) -> Any:
+def _counts(usage: Value) -> Value:
     """Return a usage without texts that nobody knows."""
     if is_object(usage):
         left = {name: item if name in _USAGE_TEXTS else _counts(item) for name, item in usage.items()}
@@ -212,7 +212,7 @@ def gather(kept: Json, item: Json) -> None:
         kept[name] = _joined(kept[name], value) if name in kept else value
 
 
-def _joined(before: Any, value: Any) -> Any:
+def _joined(before: Value, value: Value) -> Value:
     """Return both in one; objects and lists grow in place."""
     if is_object(before) and is_object(value):
         gather(before, value)
@@ -222,15 +222,15 @@ def _joined(before: Any, value: Any) -> Any:
     return before + value if isinstance(before, str) and isinstance(value, str) and before != value else value
 
 
-def _with_each(items: Any, more: Iterable[Any]) -> Any:
+def _with_each(items: Value, more: Iterable[Value]) -> Value:
     for item in more:
         _add(items, item)
     return items
 
 
-def _add(items: list[Any], item: Any) -> None:
+def _add(items: list[Value], item: Value) -> None:
     """Add an item to a list; a piece of thinking continues the block before it."""
-    last: Any = items[-1] if items else None
+    last: Value = items[-1] if items else None
     thinks = is_object(last) and is_object(item) and last.get("type") == item.get("type") == "thinking"
     if thinks and not last.get("signature"):
         items[-1] = {**last, **item, "thinking": f"{last.get('thinking') or ''}{item.get('thinking') or ''}"}
@@ -263,7 +263,9 @@ def usage_of(reader: LiteLLMAnswerReader, request: HostRequest, attempts: int) -
     return reader.usage if attempts <= 1 else write_usage(request.usage)
 
 
-def response_of(answer: Message, reader: LiteLLMAnswerReader, request: HostRequest, attempts: int) -> tuple[Any, Json]:
+def response_of(
+    answer: Message, reader: LiteLLMAnswerReader, request: HostRequest, attempts: int
+) -> tuple[object, Json]:
     """Return LiteLLM's response with an answer as the guards left it, and the message in it.
 
     It is the response of the model, if it says the same.
@@ -282,7 +284,7 @@ def response_of(answer: Message, reader: LiteLLMAnswerReader, request: HostReque
 
 
 class LiteLLMStreamWriter:
-    """Writes an answer as the guards release it: pieces of text, then the calls and what stands beside, and the finish.
+    """Writes an answer as the guards release it: pieces of text, then the calls and the data beside, and the finish.
 
     Args:
         model: the name of the model, if the answer names none.
@@ -293,7 +295,7 @@ class LiteLLMStreamWriter:
         self._begun = False
         self._refusals: set[str] = set()
 
-    def pieces(self, chunk: Chunk, reader: LiteLLMAnswerReader) -> Iterator[Any]:
+    def pieces(self, chunk: Chunk, reader: LiteLLMAnswerReader) -> Iterator[object]:
         """Yield the piece for a chunk of text; nothing for others."""
         if chunk.type == "text-start" and chunk.payload.get("refusal"):
             self._refusals.add(chunk.id)
@@ -304,7 +306,7 @@ class LiteLLMStreamWriter:
 
     def rest(
         self, answer: Message, reader: LiteLLMAnswerReader, request: HostRequest, attempts: int
-    ) -> tuple[list[Any], Json]:
+    ) -> tuple[list[object], Json]:
         """Return the pieces after the text, and the whole message."""
         message = reader.message(answer)
         response, choice = reader.report(answer)
@@ -321,7 +323,7 @@ class LiteLLMStreamWriter:
 
     def _piece(
         self, delta: Json, reader: LiteLLMAnswerReader, more: Json | None = None, choice: Json | None = None
-    ) -> Any:
+    ) -> object:
         if not self._begun:
             self._begun = True
             delta = {"role": "assistant", **delta}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.engine.values.errors import MessageError, UsageError
 from penstock.engine.values.frozen import EMPTY, freeze, thaw
@@ -53,7 +53,7 @@ class Called:
         UsageError: the arguments ask for what guards cannot read.
     """
 
-    def __init__(self, given: Mapping[str, Any], forms: LiteLLMMessages, *, from_client: bool = False) -> None:
+    def __init__(self, given: Mapping[str, Value], forms: LiteLLMMessages, *, from_client: bool = False) -> None:
         self.given = given
         self.model = str(given.get("model") or "")
         self.streams = bool(given.get("stream"))
@@ -61,7 +61,7 @@ class Called:
         self._from_client = from_client
         if given.get("n") not in (None, 1):
             raise UsageError("several answers are asked for, and guards judge one: use n=1")
-        tools: Any = plain(given.get("tools") or [])
+        tools: Value = plain(given.get("tools") or [])
         if not is_array(tools) or not all(map(is_object, tools)):
             raise UsageError("tools are to be a list of objects, in OpenAI's format")
         if any(tool.get("type") == "mcp" for tool in tools):
@@ -95,7 +95,7 @@ class Called:
             live=self.streams,
         )
 
-    def _tool_choice(self) -> Any:
+    def _tool_choice(self) -> Value:
         try:
             return read_tool_choice(plain(self.given.get("tool_choice")), self._specs()) or "auto"
         except MessageError:  # a provider's own; it is sent as it is
@@ -130,7 +130,7 @@ class Called:
         return call.name in self._tools
 
     def left(self, request: ModelRequest) -> Json:
-        """Return the arguments as the stages left them; what they did not change is what was given."""
+        """Return the arguments as the stages left them; unchanged ones are the values that were given."""
         made: Json = {**self.given, "messages": self._forms.written(request.messages)}
         made = {name: value for name, value in made.items() if name not in self._parameters}
         parts = [part for message in request.messages if PARAMETERS in message.metadata for part in message.parts]
@@ -178,24 +178,24 @@ _WORDED = frozenset(
 _WORD = re.compile(r"[A-Za-z0-9_-]{0,64}")
 
 
-def _texts_beside(given: Mapping[str, Any]) -> Json:
-    """Return what a client says beside its messages, and what may reach the model."""
+def _texts_beside(given: Mapping[str, Value]) -> Json:
+    """Return the client's parameters beside its messages that may reach the model."""
     others = {name: plain(value) for name, value in given.items() if name not in _NO_PROMPT and _is_json(value)}
     return {name: value for name, value in others.items() if _says_something(name, readable(value))}
 
 
-def _says_something(name: str, value: Any) -> bool:
+def _says_something(name: str, value: Value) -> bool:
     """Return whether a parameter holds text; its name is text, too, if it is more than a word."""
     return not _WORD.fullmatch(name) or (has_text(value) and not (name in _WORDED and _is_worded(value)))
 
 
-def _is_worded(value: Any) -> bool:
+def _is_worded(value: Value) -> bool:
     if is_object(value):
         return all(map(_is_worded, [*value, *value.values()]))
     return all(map(_is_worded, value)) if is_array(value) else _WORD.fullmatch(str(value)) is not None
 
 
-def _is_json(value: Any) -> bool:
+def _is_json(value: Value) -> bool:
     if is_object(value):
         return all(map(_is_json, value.values()))
     if is_array(value):
@@ -204,7 +204,7 @@ def _is_json(value: Any) -> bool:
 
 
 def _specs(tool: Json) -> list[tuple[str, ToolSpec]]:
-    """Return a function as a tool of ours, by its name; nothing for what a provider runs itself."""
+    """Return a function as a tool of ours, by its name; nothing for tools that a provider runs itself."""
     function = tool.get("function")
     if not is_object(function) or not isinstance(function.get("name"), str):
         return []
@@ -213,7 +213,7 @@ def _specs(tool: Json) -> list[tuple[str, ToolSpec]]:
     return [(spec.name, replace(spec, parameters=freeze(schema)) if is_object(schema) else spec)]
 
 
-async def with_checked_results(request: HostRequest, messages: Any, known: frozenset[str]) -> Any:
+async def with_checked_results(request: HostRequest, messages: Value, known: frozenset[str]) -> Value:
     """Return messages in which the results after the last answer are as the guards left them.
 
     Each is judged as the result of a tool, as it would be in an agent.
@@ -235,7 +235,7 @@ async def with_checked_results(request: HostRequest, messages: Any, known: froze
     if not any(role == "tool" for role in roles[start:]):
         return messages
     read(messages)  # raises if one is malformed, so the lines below need no checks
-    calls: dict[Any, Json] = {call.get("id"): call for call in items[start - 1].get("tool_calls") or ()}
+    calls: dict[Value, Json] = {call.get("id"): call for call in items[start - 1].get("tool_calls") or ()}
     left = list(messages)
     for at in range(start, len(items)):
         id = items[at].get("tool_call_id")
@@ -253,13 +253,13 @@ async def with_checked_results(request: HostRequest, messages: Any, known: froze
     return left
 
 
-def arguments_of(text: Any) -> Value:
-    """Return the arguments of a call as an object; what is none stays as it is."""
+def arguments_of(text: Value) -> Value:
+    """Return the arguments of a call as an object; other values stay as they are."""
     found = strict_json(text) if isinstance(text, str) else text
     return freeze(found if is_object(found) else text or {})
 
 
-def content_of(value: Any) -> Any:
+def content_of(value: Value) -> Value:
     """Return a result as the content of a tool's message: a text, or parts of content."""
     parts = is_array(value) and bool(value) and all(is_object(item) and "type" in item for item in value)
     return value if isinstance(value, str) or parts else json.dumps(value, ensure_ascii=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import anyio
 import anyio.to_thread
@@ -29,13 +29,27 @@ if TYPE_CHECKING:
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.model import ModelRequest
     from penstock.engine.workflow import Item
-    from penstock.formats.wire import Json
+    from penstock.formats.wire import Json, Value
     from penstock.workflows.hosting import HostOptions
 
 SUPPORT = HostSupport("litellm.as_completion")
 
 
-def as_completion(*processors: Item, router: Any = None, **options: Unpack[HostOptions]) -> GuardedCompletion:
+class CompletionTarget(Protocol):
+    """The object that makes the calls: ``litellm`` itself, or a router."""
+
+    async def acompletion(self, **kwargs: Value) -> Value:
+        """Make a call."""
+        ...
+
+    def completion(self, **kwargs: Value) -> Value:
+        """Make a call without ``await``."""
+        ...
+
+
+def as_completion(
+    *processors: Item, router: CompletionTarget | None = None, **options: Unpack[HostOptions]
+) -> GuardedCompletion:
     """Return LiteLLM's ``completion`` and ``acompletion`` with processors at every stage.
 
     One serves any number of requests at once. A verdict is raised as a `GuardBlockedError`.
@@ -63,7 +77,7 @@ class GuardedCompletion:
         target: what makes the calls: ``litellm``, or a router.
     """
 
-    def __init__(self, host: Host, target: Any) -> None:
+    def __init__(self, host: Host, target: CompletionTarget) -> None:
         self.host = host
         self.target = target
 
@@ -71,7 +85,7 @@ class GuardedCompletion:
         """Return a new request: calls of models and tools that share the state and the budgets of the guards."""
         return GuardedRequest(self.host, self.target)
 
-    async def acompletion(self, model: str, messages: Sequence[Any], **kwargs: Any) -> Any:
+    async def acompletion(self, model: str, messages: Sequence[Value], **kwargs: Value) -> Any:
         """Do what ``litellm.acompletion`` does, guarded.
 
         Returns:
@@ -87,7 +101,7 @@ class GuardedCompletion:
         async with request:
             return await request.acompletion(model, messages, **kwargs)
 
-    def completion(self, model: str, messages: Sequence[Any], **kwargs: Any) -> Any:
+    def completion(self, model: str, messages: Sequence[Value], **kwargs: Value) -> Any:
         """Do what ``litellm.completion`` does, guarded. LiteLLM makes the call in a worker thread.
 
         Returns:
@@ -105,8 +119,8 @@ class GuardedCompletion:
 
 
 async def _streamed_alone(
-    request: GuardedRequest, model: str, messages: Sequence[Any], kwargs: Json, *, awaits: bool = True
-) -> AsyncGenerator[Any]:
+    request: GuardedRequest, model: str, messages: Sequence[object], kwargs: Json, *, awaits: bool = True
+) -> AsyncGenerator[object]:
     async with request, aclosing(request.pieces({**kwargs, "model": model, "messages": messages}, awaits)) as pieces:
         async for piece in pieces:
             yield piece
@@ -121,7 +135,7 @@ class GuardedRequest:
         run: the run of the request, with its records and its trace.
     """
 
-    def __init__(self, host: Host, target: Any, *, runs_tools: bool = True) -> None:
+    def __init__(self, host: Host, target: CompletionTarget, *, runs_tools: bool = True) -> None:
         self._target = target
         self._runs_tools = runs_tools
         self._request: HostRequest = host.open()
@@ -129,19 +143,19 @@ class GuardedRequest:
         self._asked: frozenset[str] = frozenset()
         self.run = self._request.run
 
-    async def acompletion(self, model: str, messages: Sequence[Any], **kwargs: Any) -> Any:
+    async def acompletion(self, model: str, messages: Sequence[Value], **kwargs: Value) -> Any:
         """Do what ``litellm.acompletion`` does, guarded; see `GuardedCompletion.acompletion`."""
         given = {**kwargs, "model": model, "messages": messages}
         return self.pieces(given, awaits=True) if kwargs.get("stream") else await self._response(given, awaits=True)
 
-    def completion(self, model: str, messages: Sequence[Any], **kwargs: Any) -> Any:
+    def completion(self, model: str, messages: Sequence[Value], **kwargs: Value) -> Any:
         """Do what ``litellm.completion`` does, guarded; see `GuardedCompletion.completion`."""
         given = {**kwargs, "model": model, "messages": messages}
         if kwargs.get("stream"):
             return each(self.pieces(given, awaits=False))
         return wait_for(self._response(given, awaits=False))
 
-    async def _response(self, given: Json, awaits: bool) -> Any:  # noqa: FBT001
+    async def _response(self, given: Json, awaits: bool) -> object:  # noqa: FBT001
         called = _InnerCompletion(self._target, given, self._forms, awaits)
         with raised_as(GuardBlockedError):
             await self._check_results(called)
@@ -150,7 +164,7 @@ class GuardedRequest:
         self._note(answer, message, called)
         return made
 
-    async def pieces(self, given: Json, awaits: bool) -> AsyncGenerator[Any]:  # noqa: FBT001
+    async def pieces(self, given: Json, awaits: bool) -> AsyncGenerator[object]:  # noqa: FBT001
         """Yield the pieces of an answer as the guards release them."""
         called = _InnerCompletion(self._target, given, self._forms, awaits)
         writer = LiteLLMStreamWriter(called.model)
@@ -179,7 +193,7 @@ class GuardedRequest:
             self._forms.note_answer(answer, message)
         self._asked |= {part.call_id for part in answer.parts if isinstance(part, ToolPart)}
 
-    def current(self, messages: Sequence[Any]) -> list[Any]:
+    def current(self, messages: Sequence[Value]) -> list[Value]:
         """Return messages as the guards left them, for your history; those that nobody changed are your own objects.
 
         Raises:
@@ -187,7 +201,7 @@ class GuardedRequest:
         """
         return self._forms.current(messages)
 
-    async def arun_tool(self, call: Any, function: Callable[..., Any]) -> Json:
+    async def arun_tool(self, call: object, function: Callable[..., object]) -> Json:
         """Run a function for a tool call of an answer, unless a processor has answered in its place.
 
         Args:
@@ -199,7 +213,7 @@ class GuardedRequest:
 
         Raises:
             GuardBlockedError: a guard stopped the request.
-            Exception: what the function raised.
+            Exception: the error of the function.
         """
         given: Json = plain(call)
         id, name = str(given.get("id") or ""), str(given["function"]["name"])
@@ -214,7 +228,7 @@ class GuardedRequest:
                 said = thaw(await self._request.tool_result(name, freeze(said), id, arguments=checked.arguments))
         return {"role": "tool", "tool_call_id": id, "name": name, "content": content_of(said)}
 
-    def run_tool(self, call: Any, function: Callable[..., Any]) -> Json:
+    def run_tool(self, call: object, function: Callable[..., object]) -> Json:
         """Do the same as `arun_tool` without ``await``."""
         return wait_for(self.arun_tool(call, function))
 
@@ -248,7 +262,7 @@ class _InnerCompletion(Called):
         attempts: how often the model was called.
     """
 
-    def __init__(self, target: Any, given: Json, forms: LiteLLMMessages, awaits: bool) -> None:  # noqa: FBT001
+    def __init__(self, target: CompletionTarget, given: Json, forms: LiteLLMMessages, awaits: bool) -> None:  # noqa: FBT001
         super().__init__(given, forms)
         self.reader = LiteLLMAnswerReader()
         self.attempts = 0
@@ -272,7 +286,7 @@ class _InnerCompletion(Called):
             yield chunk
 
     @asynccontextmanager
-    async def _answer(self, asked: Json) -> AsyncGenerator[AsyncIterator[Any]]:
+    async def _answer(self, asked: Json) -> AsyncGenerator[AsyncIterator[object]]:
         """Make the call, and give the pieces of the answer, or the one that is the whole."""
         if self._awaits:
             made = await self._target.acompletion(**asked)
@@ -292,5 +306,5 @@ class _InnerCompletion(Called):
                 yield pieces
 
 
-async def _one(item: Any) -> AsyncIterator[Any]:
+async def _one(item: object) -> AsyncIterator[object]:
     yield item

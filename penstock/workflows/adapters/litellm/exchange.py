@@ -6,7 +6,7 @@ Also check requests whose answers hold no text: `check_input`.
 from __future__ import annotations
 
 from contextlib import aclosing, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anyio import CancelScope
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.model import ModelRequest
-    from penstock.formats.wire import Json
+    from penstock.formats.wire import Json, Value
     from penstock.workflows.hosting import Host, OutsideCall
 
 
@@ -54,7 +54,7 @@ class ProxyExchange:
         raise NotImplementedError("the proxy calls the model")
 
     async def begin(self) -> None:
-        """Run the stages before the model is called, and write what they left into the request."""
+        """Run the stages before the model is called, and write the guarded version into the request."""
         with self._refusals():
             try:
                 asked = await self._prepared()
@@ -78,7 +78,7 @@ class ProxyExchange:
         self._answered = asked is None
         return asked
 
-    async def whole(self, response: Any) -> Any:
+    async def whole(self, response: object) -> object:
         """Return a response as the guards left it.
 
         Raises:
@@ -98,7 +98,7 @@ class ProxyExchange:
         await self.close()
         return made
 
-    async def pieces(self, response: AsyncIterable[Any]) -> AsyncGenerator[Any]:
+    async def pieces(self, response: AsyncIterable[object]) -> AsyncGenerator[object]:
         """Yield the pieces of an answer as the guards release them.
 
         Raises:
@@ -125,12 +125,12 @@ class ProxyExchange:
     def _answer(self) -> Message:
         return self._request.answer or Message("assistant")
 
-    def _answers(self, response: AsyncIterable[Any]) -> AsyncGenerator[Chunk]:
+    def _answers(self, response: AsyncIterable[object]) -> AsyncGenerator[Chunk]:
         if self._outside is None:
             raise UsageError("the request has not begun")
         return self._outside.answers(None if self._answered else self._chunks(response))
 
-    async def _chunks(self, response: AsyncIterable[Any]) -> AsyncGenerator[Chunk]:
+    async def _chunks(self, response: AsyncIterable[object]) -> AsyncGenerator[Chunk]:
         try:
             async for piece in response:
                 for chunk in self._reader.read(piece):
@@ -162,7 +162,7 @@ class ProxyExchange:
 
     @contextmanager
     def _refusals(self) -> Generator[None]:
-        """Raise verdicts and failures of guards as what the client gets; errors of the model as they are."""
+        """Raise verdicts and failures of guards as the errors that the client gets; errors of the model as they are."""
         try:
             yield
         except BlockedError as error:
@@ -176,24 +176,24 @@ class ProxyExchange:
             raise failed() from error
 
 
-async def _one(item: Any) -> AsyncGenerator[Any]:
+async def _one(item: object) -> AsyncGenerator[object]:
     yield item
 
 
-async def _raising(error: Exception | None) -> AsyncGenerator[Any]:
+async def _raising(error: Exception | None) -> AsyncGenerator[object]:
     if error is not None:
         raise error
     yield None
 
 
 async def check_input(host: Host, data: Json) -> None:
-    """Check the texts of an embedding or a moderation, and write what the guards left of them into the request.
+    """Check the texts of an embedding or a moderation, and write the guarded version of them into the request.
 
     Raises:
         RefusalError: a guard stopped the request, or the input is no text.
     """
-    given: Any = data.get("input")
-    texts: list[Any] = [given] if isinstance(given, str) else list(given) if is_array(given) else [None]
+    given: Value = data.get("input")
+    texts: list[Value] = [given] if isinstance(given, str) else list(given) if is_array(given) else [None]
     if not all(isinstance(text, str) for text in texts):
         raise RefusalError("A guard reads texts; send the input as a text, or a list of texts.", code="unguarded_call")
     said = [Message.user(text) for text in texts]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import aclosing
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 from uuid import uuid4
 
 from penstock.engine.execution.boundary import log
@@ -85,7 +85,7 @@ class GuardrailOfProxy(CustomGuardrail):
     host: ClassVar[Host]
     unguarded: ClassVar[frozenset[str]]
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         """Give each class hooks of its own: LiteLLM finds only those that the class itself has."""
         super().__init_subclass__(**kwargs)
         for name in _HOOKS:
@@ -93,9 +93,9 @@ class GuardrailOfProxy(CustomGuardrail):
                 setattr(cls, name, getattr(cls, name))
 
     def __init__(
-        self, guardrail_name: str | None = None, event_hook: Any = None, *, default_on: bool = True, **kwargs: Any
+        self, guardrail_name: str | None = None, event_hook: object = None, *, default_on: bool = True, **kwargs: object
     ) -> None:
-        """Take what the proxy's configuration says.
+        """Take the proxy's configuration.
 
         Args:
             guardrail_name: the name, with which requests can ask for the guardrail.
@@ -106,7 +106,7 @@ class GuardrailOfProxy(CustomGuardrail):
         Raises:
             UsageError: the modes, or other parameters, would let something pass unread.
         """
-        modes: Any = ["pre_call", "post_call"] if event_hook is None else event_hook
+        modes: object = ["pre_call", "post_call"] if event_hook is None else event_hook
         said = {str(getattr(mode, "value", mode)) for mode in (modes if is_array(modes) else [modes])}
         if said != set(_MODES):
             raise UsageError(
@@ -126,7 +126,7 @@ class GuardrailOfProxy(CustomGuardrail):
 
     # LiteLLM's hooks
 
-    async def async_pre_call_hook(self, user_api_key_dict: Any, cache: Any, data: Json, call_type: str) -> Json:
+    async def async_pre_call_hook(self, user_api_key_dict: object, cache: object, data: Json, call_type: str) -> Json:
         """Check a request before the model is called.
 
         Raises:
@@ -149,7 +149,7 @@ class GuardrailOfProxy(CustomGuardrail):
             return None
         raise RefusalError(f"{_READS}; it cannot read {call_type} requests.", code="unguarded_call")
 
-    async def async_post_call_success_hook(self, data: Json, user_api_key_dict: Any, response: Any) -> Any:
+    async def async_post_call_success_hook(self, data: Json, user_api_key_dict: object, response: object) -> object:
         """Check an answer that is not streamed.
 
         Raises:
@@ -160,8 +160,8 @@ class GuardrailOfProxy(CustomGuardrail):
             return response if exchange is None else await exchange.whole(response)
 
     async def async_post_call_streaming_iterator_hook(
-        self, user_api_key_dict: Any, response: AsyncIterable[Any], request_data: Json
-    ) -> AsyncGenerator[Any]:
+        self, user_api_key_dict: object, response: AsyncIterable[object], request_data: Json
+    ) -> AsyncGenerator[object]:
         """Yield the pieces of an answer as the guards release them.
 
         Raises:
@@ -174,14 +174,14 @@ class GuardrailOfProxy(CustomGuardrail):
                     yield piece
 
     async def async_post_call_failure_hook(
-        self, request_data: Json, original_exception: Exception, user_api_key_dict: Any, traceback_str: Any = None
+        self, request_data: Json, original_exception: Exception, user_api_key_dict: object, traceback_str: object = None
     ) -> None:
         """Tell the processors of an error of the model, and end the request."""
         exchange = self._open.pop(self._token(request_data), None)
         if exchange is not None:
             await exchange.fail(original_exception)
 
-    async def async_pre_call_deployment_hook(self, kwargs: Json, call_type: Any) -> Json:
+    async def async_pre_call_deployment_hook(self, kwargs: Json, call_type: object) -> Json:
         """Refuse a call whose request was not checked: there, nobody would read the answer.
 
         Raises:
@@ -203,7 +203,9 @@ class GuardrailOfProxy(CustomGuardrail):
             )
         return kwargs
 
-    async def async_post_call_success_deployment_hook(self, request_data: Json, response: Any, call_type: Any) -> None:
+    async def async_post_call_success_deployment_hook(
+        self, request_data: Json, response: object, call_type: object
+    ) -> None:
         """Do nothing: the proxy calls the other hook."""
 
     # The requests that wait for their answers
@@ -251,6 +253,6 @@ class GuardrailOfProxy(CustomGuardrail):
 _HOOKS = tuple(name for name in vars(GuardrailOfProxy) if name.startswith("async_"))
 
 
-async def _given(items: AsyncIterable[Any]) -> AsyncGenerator[Any]:
+async def _given(items: AsyncIterable[object]) -> AsyncGenerator[object]:
     async for item in items:
         yield item

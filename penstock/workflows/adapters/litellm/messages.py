@@ -1,4 +1,4 @@
-"""Messages of a request, both ways, in OpenAI's chat format. What a message has beyond that format is kept, and read.
+"""Messages of a request, both ways, in OpenAI's chat format. Fields of a message beyond that format are kept, and read.
 
 LiteLLM's users write messages as dictionaries, and put its own objects between them: the answers of earlier calls.
 """
@@ -65,7 +65,7 @@ def plain(value: object) -> Value:
 
 
 def said_of(value: Value) -> Value:
-    """Return a JSON value without what is empty, which LiteLLM writes in several ways."""
+    """Return a JSON value without empty values, which LiteLLM writes in several ways."""
     if is_object(value):
         said = {name: said_of(item) for name, item in value.items()}
         return {name: item for name, item in said.items() if not is_empty(item)}
@@ -76,7 +76,7 @@ def said_of(value: Value) -> Value:
 
 
 def beside_of(item: Json) -> tuple[Json, Json]:
-    """Return what of a message guards read beside its format, and what they do not.
+    """Return the fields of a message beside its format: those that guards read, and the others.
 
     Thinking that its reasoning repeats is read there. The second holds no text for anybody but a provider.
     """
@@ -106,7 +106,7 @@ def _only_thinks(block: Json) -> bool:
 
 
 def readable(value: Value) -> Value:
-    """Return a JSON value without what only a provider can read."""
+    """Return a JSON value without the text that only a provider can read."""
     if is_object(value):
         return {name: readable(item) for name, item in value.items() if not _is_sealed(value, name)}
     return [readable(item) for item in value] if is_array(value) else value
@@ -121,7 +121,7 @@ def _is_sealed(item: Json, name: str) -> bool:
 
 
 def restored(given: Value, left: Value) -> Value:
-    """Return what guards left of a readable value, with what only a provider can read."""
+    """Return the guarded version of a readable value, with the text that only a provider can read."""
     if is_object(given) and is_object(left):
         return {
             name: restored(item, left[name]) if name in left else item
@@ -134,7 +134,7 @@ def restored(given: Value, left: Value) -> Value:
 
 
 def data_of(parts: Iterable[Part], name: str = BESIDE) -> Json:
-    """Return what is left of a data part; empty if nothing."""
+    """Return the guarded version of a data part; empty if it was removed."""
     found = next((part.data for part in parts if isinstance(part, DataPart) and part.name == name), None)
     return thaw(found) if is_object(found) else {}
 
@@ -195,7 +195,7 @@ class LiteLLMMessages:
 
 
 def read(given: Value) -> tuple[list[Json], list[Message]]:
-    """Return messages as JSON, without what nobody may read, and as ours.
+    """Return messages as JSON and as ours.
 
     Raises:
         MessageError: one is malformed.
@@ -208,7 +208,7 @@ def read(given: Value) -> tuple[list[Json], list[Message]]:
 
 
 def _with_beside(message: Message, item: Json) -> tuple[Json, Message]:
-    """Return a message with what it has beyond the format; results of tools hold nothing else, so they lose it."""
+    """Return a message with its fields beyond the format; results of tools hold nothing else, so they lose them."""
     beside, apart = beside_of(item)
     if beside and message.role == "tool":
         return {**{name: value for name, value in item.items() if name in FORMAT_KEYS}, **apart}, message
@@ -235,5 +235,5 @@ def _as_message(item: Value, place: str) -> Json:
 
 
 def _in_format(item: Json) -> Json:
-    """Return a message without what it has beyond the format."""
+    """Return a message without its fields beyond the format."""
     return {"content": None, **{name: value for name, value in item.items() if name in FORMAT_KEYS}}

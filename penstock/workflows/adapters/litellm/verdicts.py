@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.engine.values.tripwire import BlockedError
 from penstock.workflows.adapters.litellm.theirs import GuardrailRaisedError, HTTPError
@@ -42,7 +42,7 @@ class RefusalError(Exception):
     """LiteLLM's proxy did not let a request through.
 
     Attributes:
-        message: what the client gets to read.
+        message: the text that the client gets.
         status_code: 400 if the client can change something, 500 if a guard failed.
         type: why, as a code for programs.
         tripwire: the verdict, if a guard gave one; for callbacks on the server.
@@ -55,11 +55,11 @@ class RefusalError(Exception):
         self.type = code
         self.param = None
         self.tripwire = tripwire
-        self.detail: dict[str, Any] = {"error": text, "code": code}
+        self.detail = {"error": text, "code": code}
         self.headers = None
 
     def __str__(self) -> str:
-        """Return what the client gets to read."""
+        """Return the text that the client gets."""
         return self.message
 
 

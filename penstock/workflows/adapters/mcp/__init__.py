@@ -1,7 +1,7 @@
 """A proxy that guards any MCP server, over stdio and streamable HTTP. Needs the extra ``mcp``.
 
 ``as_proxy(guard, server=["uvx", "mcp-server-time"])`` stands between a client and a server. It speaks the protocol to
-both, whatever they can do, and passes on what the guards leave. On the command line: ``penstock mcp``.
+both, whatever they can do, and passes on the guarded version. On the command line: ``penstock mcp``.
 """
 
 from penstock.engine.values.errors import MissingExtraError

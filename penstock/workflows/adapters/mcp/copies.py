@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.engine.values.frozen import equal, is_items, is_mapping
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from penstock.engine.values.frozen import Value
-    from penstock.workflows.adapters.mcp.objects import Json
+    from penstock.formats.wire import Json
 
 
 def only_text(content: object) -> str | None:
@@ -42,7 +42,7 @@ def copies_of(result: Json) -> Callable[[Value, Json], list[Json]] | None:
     return None
 
 
-def _texts(content: Iterable[Any]) -> list[str] | None:
+def _texts(content: Iterable[Value]) -> list[str] | None:
     texts = [block.get("text") for block in content if is_mapping(block) and block.get("type") == "text"]
     return [text for text in texts if isinstance(text, str)]
 
@@ -54,7 +54,7 @@ def _says(text: str, value: Value) -> bool:
 _NOTHING = object()
 
 
-def _loaded(text: str) -> Any:
+def _loaded(text: str) -> Value:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

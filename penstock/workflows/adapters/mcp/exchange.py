@@ -1,9 +1,9 @@
-"""`Exchange`: one request of an HTTP client without a session, from 2026-07-28 on; and what such clients are told."""
+"""`Exchange`: one request of an HTTP client without a session, from 2026-07-28 on; and errors for such clients."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import anyio
 from mcp.server.streamable_http import check_accept_headers
@@ -24,8 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from anyio.abc import TaskGroup
+    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+    from mcp.types import JSONRPCMessage
     from starlette.requests import Request
     from starlette.types import Send
+
+    from penstock.formats.wire import Json, Value
+    from penstock.workflows.adapters.mcp.objects import MessageSource, Streams
 
 FLUSH = 0.1
 """Seconds for the last answers of a session to leave."""
@@ -37,7 +42,7 @@ _PING = 15.0
 class Exchange:
     """One request without a session: a POST that is answered with JSON, or with events if something comes before."""
 
-    def __init__(self, relay_one: Callable[[tuple[Any, Any]], Awaitable[None]], request: Request) -> None:
+    def __init__(self, relay_one: Callable[[Streams], Awaitable[None]], request: Request) -> None:
         self._relay_one = relay_one
         self._request = request
         self._answered = False
@@ -49,8 +54,8 @@ class Exchange:
         if not isinstance(answer, JSONRPCRequest):
             await answer(request.scope, request.receive, send)
             return
-        to_relay, read = anyio.create_memory_object_stream[Any](1)
-        write, from_relay = anyio.create_memory_object_stream[Any](0)
+        to_relay, read = anyio.create_memory_object_stream[SessionMessage](1)
+        write, from_relay = anyio.create_memory_object_stream[SessionMessage](0)
         async with to_relay, read, write, from_relay, anyio.create_task_group() as group:
             group.start_soon(self._relayed, (read, write))
             group.start_soon(self._watch, answer.id, to_relay, group)
@@ -65,7 +70,7 @@ class Exchange:
             return Response(status_code=405, headers={"Allow": "POST"})
         if not all(check_accept_headers(request)):
             return Response(status_code=406)
-        decoded: Any = decoded_of(await request.body())
+        decoded: Value = decoded_of(await request.body())
         if decoded is None:
             return _error(None, -32700, "Parse error")
         try:
@@ -78,18 +83,18 @@ class Exchange:
         twice = find_duplicated_routing_header(request.headers.items())
         if twice is not None:
             return _error(message.id, -32020, f"{twice} header appears more than once")
-        verdict = classify_inbound_request(cast("Any", decoded), headers=dict(request.headers))
+        verdict = classify_inbound_request(cast("Json", decoded), headers=dict(request.headers))
         if isinstance(verdict, InboundLadderRejection):
             return _error(message.id, verdict.code, verdict.message, verdict.data)
         return message
 
-    async def _relayed(self, client: tuple[Any, Any]) -> None:
+    async def _relayed(self, client: tuple[MessageSource, MemoryObjectSendStream[SessionMessage]]) -> None:
         try:
             await self._relay_one(client)
         finally:
             client[1].close()
 
-    async def _watch(self, id: int | str, to_relay: Any, group: TaskGroup) -> None:
+    async def _watch(self, id: int | str, to_relay: MemoryObjectSendStream[SessionMessage], group: TaskGroup) -> None:
         """Cancel the request when the client closes its connection."""
         while (await self._request.receive())["type"] != "http.disconnect":
             pass
@@ -103,11 +108,17 @@ class Exchange:
             await anyio.sleep(FLUSH)
         group.cancel_scope.cancel()
 
-    async def _write(self, id: int | str, to_relay: Any, messages: Any, send: Send) -> None:
-        """Send the client what comes, up to the response."""
+    async def _write(
+        self,
+        id: int | str,
+        to_relay: MemoryObjectSendStream[SessionMessage],
+        messages: MemoryObjectReceiveStream[SessionMessage],
+        send: Send,
+    ) -> None:
+        """Send the client all messages up to the response."""
         begun = False
         while True:
-            message: Any = None
+            message: JSONRPCMessage | None = None
             ended = False
             with anyio.move_on_after(_PING):
                 try:
@@ -123,7 +134,7 @@ class Exchange:
                 with anyio.move_on_after(FLUSH):
                     async for _ in messages:
                         pass
-            if last and not begun:
+            if message is not None and last and not begun:
                 await _response(message)(self._request.scope, self._request.receive, send)
                 return
             if not begun:
@@ -142,18 +153,18 @@ _EVENTS = [
 ]
 
 
-def _event(message: Any) -> bytes:
+def _event(message: JSONRPCMessage) -> bytes:
     said = message.model_dump_json(by_alias=True, exclude_unset=True)
     return f"event: message\r\ndata: {said}\r\n\r\n".encode()
 
 
-def _response(message: Any) -> Response:
+def _response(message: JSONRPCMessage) -> Response:
     status = ERROR_CODE_HTTP_STATUS.get(message.error.code, 200) if isinstance(message, JSONRPCError) else 200
     said = message.model_dump_json(by_alias=True, exclude_unset=True)
     return Response(said, status_code=status, media_type="application/json")
 
 
-def _error(id: int | str | None, code: int, message: str, data: Any = None) -> Response:
+def _error(id: int | str | None, code: int, message: str, data: Value = None) -> Response:
     error = ErrorData(code=code, message=message) if data is None else ErrorData(code=code, message=message, data=data)
     return _response(JSONRPCError(jsonrpc="2.0", id=id, error=error))
 
@@ -165,7 +176,7 @@ def problem(message: str, status: int) -> Response:
     return made
 
 
-def decoded_of(body: bytes) -> Any:
+def decoded_of(body: bytes) -> Value:
     """Return the JSON value of a body; None if it is none.
 
     Half a surrogate pair is refused, too: no transport could write it, and the one to the server would end.

@@ -1,4 +1,4 @@
-"""What guards read of a message of the protocol, and how what they left is put back.
+"""The values that guards read in a message of the protocol, and how the guarded version is put back.
 
 Numbers, and strings that only software reads (ids, tokens, cursors, versions), are not read.
 """
@@ -6,14 +6,36 @@ Numbers, and strings that only software reads (ids, tokens, cursors, versions), 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from penstock.engine.values.frozen import is_mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
-Json = dict[str, Any]
+    from mcp.shared.message import SessionMessage
+
+    from penstock.formats.wire import Json, Value
+
+
+class MessageSource(Protocol):
+    """The messages that come from one side."""
+
+    def __aiter__(self) -> AsyncIterator[SessionMessage | Exception]:
+        """Return the messages, and errors in the place of malformed ones."""
+        ...
+
+
+class MessageSink(Protocol):
+    """Takes the messages for one side."""
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Send a message."""
+        ...
+
+
+Streams: TypeAlias = tuple[MessageSource, MessageSink]
+"""The two streams of a transport."""
 
 _TOKENS = ("cursor", "nextCursor", "progressToken", "requestId", "requestState")
 _WORDS = ("cacheScope", "protocolVersion", "resultType")
@@ -47,7 +69,7 @@ def is_opaque(key: str, item: object) -> bool:
 
 
 def shown_of(value: Json, own: Callable[[str, object], bool]) -> Json:
-    """Return what guards read of an object: all but tokens, and those keys of ``_meta`` that are the sender's own."""
+    """Return the part of an object that guards read: no tokens, and no keys of ``_meta`` that are the sender's own."""
     shown = {key: item for key, item in value.items() if not is_opaque(key, item)}
     meta = shown.get("_meta")
     if is_mapping(meta):
@@ -56,7 +78,7 @@ def shown_of(value: Json, own: Callable[[str, object], bool]) -> Json:
 
 
 def merged(value: Json, left: Json, own: Callable[[str, object], bool]) -> Json:
-    """Return an object with what the guards left of `shown_of`, and with what they did not read."""
+    """Return an object with the guarded version of `shown_of`, and with the values that they did not read."""
     kept = {key: item for key, item in value.items() if is_opaque(key, item)}
     meta = value.get("_meta")
     unread = {key: item for key, item in meta.items() if own(key, item)} if is_mapping(meta) else {}
@@ -68,8 +90,8 @@ def merged(value: Json, left: Json, own: Callable[[str, object], bool]) -> Json:
     return made
 
 
-def as_object(value: Any) -> Json:
-    """Return what the guards left, if it is an object.
+def as_object(value: Value) -> Json:
+    """Return the guarded version, if it is an object.
 
     Raises:
         TypeError: a processor has put something else into its place.

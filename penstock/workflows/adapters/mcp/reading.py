@@ -1,7 +1,7 @@
-"""`MessageGuard`: what guards read of the protocol's messages, and what is left of them. It knows no transport.
+"""`MessageGuard`: the values that guards read in the protocol's messages, and their guarded versions, on any transport.
 
-The server is a stranger. What goes to it passes `process_tool_call`, and what comes from it `process_tool_result`: for
-a tool under its name, for anything else under the name of its method. What is left out are numbers, and strings that
+The server is a stranger. Messages to it pass `process_tool_call`, and messages from it `process_tool_result`: for
+a tool under its name, for anything else under the name of its method. Left out are numbers, and strings that
 only software reads: ids, tokens, cursors, versions.
 """
 
@@ -11,7 +11,7 @@ import json
 import re
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from penstock.engine.execution.boundary import log
 from penstock.engine.values.frozen import equal, freeze, is_items, is_mapping, thaw
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.tripwire import Tripwire
-    from penstock.workflows.adapters.mcp.objects import Json
+    from penstock.formats.wire import Json
     from penstock.workflows.hosting import Host, HostRequest
 
 Descriptions = Literal["result", "input", "trusted"]
@@ -181,7 +181,7 @@ class MessageGuard:
             return {**unread, **merged(read, as_object(thaw(left)), is_clients_own)}
 
     async def told_server(self, method: str, value: Json | None, id: str = "") -> Json | None:
-        """Return what the client says to the server beside its requests, after the guards.
+        """Return a message of the client beside its requests, after the guards.
 
         Args:
             method: the method of a notification, or of the server's request that is answered.
@@ -247,7 +247,7 @@ class MessageGuard:
         return left if isinstance(left, str) else json.dumps(thaw(left))
 
     async def told_client(self, method: str, params: Json | None, id: str = "") -> Json | None:
-        """Return what the server says beside its results (a notification or a request), after the guards.
+        """Return a notification or request of the server, after the guards.
 
         Raises:
             RefusedError: it must not reach the client.
@@ -296,7 +296,7 @@ class MessageGuard:
         left = await request.tool_result(call.name, given, call.id, arguments=call.arguments, is_error=is_error)
         if equal(left, given):
             return result
-        said: Any = thaw(left)
+        said: Value = thaw(left)
         if is_mapping(said) and (text is None or is_items(said.get("content"))):
             return merged(result, said, is_servers_own)
         words = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
@@ -311,7 +311,7 @@ class MessageGuard:
             return result
         if not is_items(items):
             return await self._described(call, result)
-        kept: list[Any] = []
+        kept: list[Value] = []
         for item in items:
             name = item.get("name") if is_mapping(item) else None
             try:
@@ -452,7 +452,7 @@ def blocked_result(*, modern: bool = False) -> Json:
 
 
 def _answer(said: Value, *, is_error: bool, modern: bool) -> Json:
-    value: Any = thaw(said)
+    value: Value = thaw(said)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     made: Json = {"content": [{"type": "text", "text": text}], "isError": is_error}
     if is_mapping(value):

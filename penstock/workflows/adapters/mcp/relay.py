@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 from mcp.shared.dispatcher import coerce_request_id
@@ -41,13 +41,17 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from anyio.abc import TaskGroup
+    from mcp.types import JSONRPCMessage
 
-    from penstock.workflows.adapters.mcp.objects import Json
+    from penstock.formats.wire import Json, Value
+    from penstock.workflows.adapters.mcp.objects import Streams
     from penstock.workflows.adapters.mcp.reading import MessageGuard
 
     Id = int | str
     HeaderMaps = dict[str, dict[tuple[str, ...], str]]
 
+
+M = TypeVar("M", JSONRPCRequest, JSONRPCNotification)
 
 _CANCELLED = "notifications/cancelled"
 _GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
@@ -57,7 +61,7 @@ _AT_ONCE = 100
 _PATIENCE = 1.0
 """For how many seconds answers are waited for after the client has closed its side."""
 
-_about: ContextVar[Any] = ContextVar("penstock_mcp_about", default=None)
+_about: ContextVar[Id | None] = ContextVar("penstock_mcp_about", default=None)
 """The id of the request that a message to the server belongs to; transports that keep contexts give it back."""
 
 
@@ -67,9 +71,9 @@ class _Call:
 
     Attributes:
         id: its id.
-        guarded: what the guards have of it.
+        guarded: its state in the guards.
         token: the token of its progress.
-        metadata: what the client's transport said with it.
+        metadata: the metadata of the client's transport.
         scope: cancels the check that runs.
         busy: held while one runs.
         sent: whether the server may have it.
@@ -78,8 +82,8 @@ class _Call:
 
     id: Id
     guarded: GuardedCall
-    token: Any
-    metadata: Any
+    token: Value
+    metadata: object
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     busy: anyio.Lock = field(default_factory=anyio.Lock)
     sent: bool = False
@@ -87,7 +91,7 @@ class _Call:
 
     @asynccontextmanager
     async def check(self) -> AsyncGenerator[None]:
-        """Do what is in the block, unless the call is cancelled; then it ends there."""
+        """Run the block, unless the call is cancelled; then the block ends."""
         self.scope = anyio.CancelScope()
         with self.scope:
             async with self.busy:
@@ -99,14 +103,14 @@ class Relay:
 
     Args:
         guard: the guards of the session.
-        client: the streams of the client's transport: what is read comes from the client.
+        client: the streams of the client's transport; the first one reads from the client.
         headers: the headers of parameters by tool, as servers ask for them over HTTP; shared by sessions.
 
     Attributes:
         server_gone: whether the server has closed its connection.
     """
 
-    def __init__(self, guard: MessageGuard, client: tuple[Any, Any], headers: HeaderMaps) -> None:
+    def __init__(self, guard: MessageGuard, client: Streams, headers: HeaderMaps) -> None:
         self.server_gone = False
         self._guard = guard
         self._from_client, self._to_client = client
@@ -124,7 +128,7 @@ class Relay:
         """Whether nothing is under way."""
         return not self._calls and not self._asks
 
-    async def run(self, server: tuple[Any, Any]) -> None:
+    async def run(self, server: Streams) -> None:
         """Pass messages on until one side has closed its connection."""
         self._from_server, self._to_server = server
         async with anyio.create_task_group() as group:
@@ -135,10 +139,10 @@ class Relay:
             group.cancel_scope.cancel()
 
     async def fail(self, *, reads: bool = False) -> None:
-        """Answer what the server has not answered, and will not: it has gone.
+        """Answer the requests that the server will not answer: it has gone.
 
         Args:
-            reads: whether to answer what the client sends within a moment, too.
+            reads: whether to answer the client's messages of the next moment, too.
         """
         for call in list(self._calls.values()):
             if not call.returned:
@@ -186,7 +190,7 @@ class Relay:
         finally:
             places.release()
 
-    async def _ask_server(self, message: JSONRPCRequest, metadata: Any) -> None:
+    async def _ask_server(self, message: JSONRPCRequest, metadata: object) -> None:
         if message.id in self._calls:
             log.warning("mcp: the client used an id twice; the second request was left out")
             return
@@ -212,7 +216,7 @@ class Relay:
     async def _tell_server(self, message: JSONRPCNotification) -> None:
         call: _Call | None = None
         if message.method == _CANCELLED:
-            cancelled: Any = (message.params or {}).get("requestId")
+            cancelled: Value = (message.params or {}).get("requestId")
             call = self._calls.pop(cancelled, None)
             if call is None:
                 return  # it was answered before
@@ -255,12 +259,12 @@ class Relay:
             answer = _blocked(message.id)
         await self._send_server(answer)
 
-    async def _send_server(self, message: Any) -> None:
+    async def _send_server(self, message: JSONRPCMessage) -> None:
         headers = self._headers_of(message)
         metadata = ClientMessageMetadata(headers=headers) if headers else None
         await self._to_server.send(SessionMessage(message, metadata))
 
-    def _headers_of(self, message: Any) -> dict[str, str]:
+    def _headers_of(self, message: JSONRPCMessage) -> dict[str, str]:
         """Return the headers that a message has over HTTP."""
         if not isinstance(message, (JSONRPCRequest, JSONRPCNotification)) or message.method == "initialize":
             return {}
@@ -294,7 +298,7 @@ class Relay:
                     await places.acquire()
                     checks.start_soon(self._from_server_safely, item.message, about, before, sent, places)
 
-    def _about(self, message: Any) -> Id | None:
+    def _about(self, message: JSONRPCMessage) -> Id | None:
         """Return the id of the client's request that a message of the server belongs to; None if there is none."""
         if isinstance(message, (JSONRPCResponse, JSONRPCError)):
             call = self._call(message.id)
@@ -310,7 +314,12 @@ class Relay:
         return next(reversed([call.id for call in self._calls.values() if call.sent]), None)
 
     async def _from_server_safely(
-        self, message: Any, about: Id | None, before: anyio.Event | None, sent: anyio.Event, places: anyio.Semaphore
+        self,
+        message: JSONRPCMessage,
+        about: Id | None,
+        before: anyio.Event | None,
+        sent: anyio.Event,
+        places: anyio.Semaphore,
     ) -> None:
         try:
             if isinstance(message, JSONRPCRequest):
@@ -376,7 +385,7 @@ class Relay:
 
     async def _tell_client(self, message: JSONRPCNotification, about: Id | None, before: anyio.Event | None) -> None:
         if message.method == _CANCELLED:
-            cancelled: Any = (message.params or {}).get("requestId")
+            cancelled: Value = (message.params or {}).get("requestId")
             self._asks.pop(cancelled, None)
         with suppress(RefusedError):
             params = await self._guard.told_client(message.method, message.params)
@@ -401,7 +410,7 @@ class Relay:
         else:
             await self._answer(call, _blocked(call.id), refused=True)
 
-    async def _answer(self, call: _Call, answer: Any, *, refused: bool = False) -> None:
+    async def _answer(self, call: _Call, answer: JSONRPCResponse | JSONRPCError, *, refused: bool = False) -> None:
         """Send the client an answer, once the request of the guards has ended well."""
         try:
             await self._guard.close(call.guarded)
@@ -414,7 +423,7 @@ class Relay:
         self._answered.set()
         self._answered = anyio.Event()
 
-    async def _send_client(self, message: Any, about: Id | None) -> None:
+    async def _send_client(self, message: JSONRPCMessage, about: Id | None) -> None:
         metadata = ServerMessageMetadata(related_request_id=about) if about in self._calls else None
         await self._to_client.send(SessionMessage(message, metadata))
 
@@ -429,7 +438,7 @@ def _blocked(id: Id | None) -> JSONRPCError:
     return JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=BLOCKED_CODE, message=BLOCKED_TEXT))
 
 
-def _with_params(message: Any, params: Json | None) -> Any:
+def _with_params(message: M, params: Json | None) -> M:
     return message if params is message.params else message.model_copy(update={"params": params})
 
 

@@ -41,7 +41,7 @@ from penstock.workflows.hosting import Host, HostOptions, HostSupport
 from penstock.workflows.hosting.host import HOST_OPTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Mapping, MutableMapping, Sequence
     from typing import BinaryIO, Self, TextIO
 
     from anyio.abc import TaskGroup, TaskStatus
@@ -49,12 +49,13 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
     from typing_extensions import Unpack
 
-    from penstock.engine.values.frozen import Value
     from penstock.engine.values.tripwire import Tripwire
     from penstock.engine.workflow import Item
+    from penstock.formats.wire import Json, Value
+    from penstock.workflows.adapters.mcp.objects import Streams
     from penstock.workflows.adapters.mcp.relay import HeaderMaps
 
-Transport: TypeAlias = "AbstractAsyncContextManager[tuple[Any, Any]]"
+Transport: TypeAlias = "AbstractAsyncContextManager[Streams]"
 Server: TypeAlias = "str | Sequence[str] | StdioServerParameters | Callable[[], Transport]"
 
 SUPPORT = HostSupport(
@@ -77,11 +78,11 @@ LOCAL_HOSTS = tuple(f"{name}{port}" for name in _LOCAL for port in ("", ":*"))
 class ProxyOptions(HostOptions, total=False):
     """The options of `as_proxy`, beside those of every adapter.
 
-    - ``descriptions`` (``result``, ``input`` or ``trusted``; default ``result``): how guards read what the server says
-      about itself and its tools, prompts and resources: at ``process_tool_result``, at ``process_input``, or not at
-      all. What is blocked is left out of its list, and a tool that is left out cannot be called.
-    - ``scope`` (``session`` or ``call``; default ``session``): what shares the state of processors.
-    - ``on_block`` (``call`` or ``session``; default ``call``): what a verdict ends.
+    - ``descriptions`` (``result``, ``input`` or ``trusted``; default ``result``): how guards read the server's
+      descriptions of itself and its tools, prompts and resources: at ``process_tool_result``, at ``process_input``, or
+      not at all. A blocked entry is left out of its list, and a tool that is left out cannot be called.
+    - ``scope`` (``session`` or ``call``; default ``session``): the calls that share the state of processors.
+    - ``on_block`` (``call`` or ``session``; default ``call``): the reach of a verdict.
     - ``on_tripwire`` (callable; default: none): called with each verdict and the method of its message.
     - ``request_context`` (dict; default: empty): values that hooks share. The proxy adds ``mcp_session`` and
       ``mcp_method``.
@@ -169,7 +170,7 @@ class GuardProxy:
         support = SUPPORT
         if self._descriptions == "input":
             support = replace(support, stages=support.stages | {"process_input"})
-        known: Any = {key: value for key, value in options.items() if key in HOST_OPTIONS}
+        known: Json = {key: value for key, value in options.items() if key in HOST_OPTIONS}
         self.host = Host(support, processors, **known)
         self._limited = RequestBodyLimitMiddleware(self._handle, self._max_bytes)
         self._headers: HeaderMaps = {}
@@ -182,7 +183,7 @@ class GuardProxy:
     # The server
 
     @asynccontextmanager
-    async def _connected(self) -> AsyncGenerator[tuple[Any, Any]]:
+    async def _connected(self) -> AsyncGenerator[Streams]:
         async with AsyncExitStack() as stack:
             server = self._server
             if isinstance(server, StdioServerParameters):
@@ -191,13 +192,13 @@ class GuardProxy:
                 timeout = httpx2.Timeout(30, read=None)  # a tool may take long; the client says how long it waits
                 client = httpx2.AsyncClient(headers=self._http_headers, timeout=timeout)
                 await stack.enter_async_context(client)
-                limit: Any = {"max_sse_event_size": self._max_bytes} if _LIMITS_EVENTS else {}
+                limit: Json = {"max_sse_event_size": self._max_bytes} if _LIMITS_EVENTS else {}
                 transport = streamable_http_client(server, http_client=client, **limit)
                 yield await stack.enter_async_context(transport)
             else:
                 yield await stack.enter_async_context(server())
 
-    def _new_relay(self, client: tuple[Any, Any], session: str) -> Relay:
+    def _new_relay(self, client: Streams, session: str) -> Relay:
         guard = MessageGuard(
             self.host,
             descriptions=cast("Descriptions", self._descriptions),
@@ -217,7 +218,7 @@ class GuardProxy:
         Returns whether the client has ended it.
 
         Args:
-            client: the streams of a transport of servers: what the client sends, and what is sent to it.
+            client: the streams of a transport of servers, from the client and to it.
             session: the id of the session, for processors.
 
         Raises:
@@ -342,11 +343,11 @@ class GuardProxy:
         return await self._security.validate_request(request, is_post=request.method == "POST")
 
     async def _open(self, request: Request, send: Send) -> None:
-        """Open a session, if that is what the client asks for."""
+        """Open a session, if the client asks for one."""
         body = await request.body()
         receive = _replayed(body, request.receive)
         asked = decoded_of(body)
-        if not isinstance(asked, dict) or cast("dict[str, Any]", asked).get("method") != "initialize":
+        if not isinstance(asked, dict) or cast("Json", asked).get("method") != "initialize":
             await problem("Bad Request: Missing session ID", 400)(request.scope, receive, send)
             return
         transport = StreamableHTTPServerTransport(uuid4().hex, idle_timeout=self._idle_seconds)
@@ -354,7 +355,7 @@ class GuardProxy:
         self._sessions[transport.mcp_session_id or ""] = session
         status = 500
 
-        async def noting(message: Any) -> None:
+        async def noting(message: MutableMapping[str, Value]) -> None:
             nonlocal status
             status = message.get("status", status)
             await send(message)
@@ -387,7 +388,7 @@ class GuardProxy:
 
     # Requests without a session, as from 2026-07-28 on
 
-    async def _relay_one(self, client: tuple[Any, Any]) -> None:
+    async def _relay_one(self, client: Streams) -> None:
         """Pass on the messages of one request. A process of a server is shared by all, as its clients would do it."""
         relay = self._new_relay(client, "")
         try:
@@ -452,7 +453,7 @@ def _said(error: BaseException) -> str:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Return a receiver that gives the body again, and then what comes."""
+    """Return a receiver that gives the body again, and then the next messages."""
     given = False
 
     async def again() -> Any:

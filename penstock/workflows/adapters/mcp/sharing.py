@@ -1,14 +1,14 @@
 """`SharedConnection`: one connection to a server for many requests that belong to no session.
 
 Each request has a lane of its own. Its id and its tokens are replaced by numbers on the way to the server, and put back
-on the way to the client, so that the clients need not know of each other. What the server says without such a number,
-such as a log, may be about anybody's request, so it is left out.
+on the way to the client, so that the clients need not know of each other. A message of the server without such a
+number, such as a log, may be about anybody's request, so it is left out.
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 from mcp.shared.dispatcher import coerce_request_id
@@ -20,7 +20,10 @@ from penstock.engine.values.frozen import is_mapping
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from penstock.workflows.adapters.mcp.objects import Json
+    from mcp.types import JSONRPCMessage, RequestId
+
+    from penstock.formats.wire import Json, Value
+    from penstock.workflows.adapters.mcp.objects import MessageSink, Streams
 
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 """The key under which a notification says to which subscription it belongs: the id of its request."""
@@ -36,7 +39,7 @@ class SharedConnection:
         gone: whether the server has closed it.
     """
 
-    def __init__(self, streams: tuple[Any, Any]) -> None:
+    def __init__(self, streams: Streams) -> None:
         self.gone = False
         self._from_server, self._to_server = streams
         self._lanes: dict[int, _Lane] = {}
@@ -56,7 +59,7 @@ class SharedConnection:
                 lane.close()
 
     @contextmanager
-    def lane(self) -> Generator[tuple[Any, Any]]:
+    def lane(self) -> Generator[Streams]:
         """Give the streams for one request and what belongs to it."""
         self._last += 1
         lane = _Lane(self._last, self._to_server)
@@ -70,7 +73,7 @@ class SharedConnection:
             lane.close()
             lane.incoming.close()
 
-    def _given_back(self, message: Any) -> tuple[_Lane, Any] | None:
+    def _given_back(self, message: JSONRPCMessage) -> tuple[_Lane, JSONRPCMessage] | None:
         """Return the lane of a message, and the message as its client knows it; None if it belongs to nobody."""
         if isinstance(message, (JSONRPCResponse, JSONRPCError)):
             lane = None if message.id is None else self._lane(coerce_request_id(message.id))
@@ -93,20 +96,20 @@ class _Lane:
     """One request. It is the stream to the server, too.
 
     Attributes:
-        number: what stands for its id and its token on the way to the server.
+        number: replaces its id and its token on the way to the server.
         id: its id.
         token: the token of its progress.
-        incoming: what comes for it.
+        incoming: the messages for it.
     """
 
-    def __init__(self, number: int, to_server: Any) -> None:
+    def __init__(self, number: int, to_server: MessageSink) -> None:
         self.number = number
-        self.id: Any = None
-        self.token: Any = None
+        self.id: RequestId | None = None
+        self.token: Value = None
         self._to_server = to_server
         self._put, self.incoming = anyio.create_memory_object_stream[SessionMessage](_MOST_WAITING)
 
-    def put(self, message: Any) -> None:
+    def put(self, message: JSONRPCMessage) -> None:
         """Give it a message."""
         try:
             self._put.send_nowait(SessionMessage(message))
@@ -115,7 +118,7 @@ class _Lane:
 
     async def send(self, item: SessionMessage) -> None:
         """Send a message to the server."""
-        message: Any = item.message
+        message = item.message
         params: Json = getattr(message, "params", None) or {}
         if isinstance(message, JSONRPCRequest):
             self.id = message.id

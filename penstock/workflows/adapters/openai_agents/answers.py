@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from openai.types.responses import ResponseOutputItem
 from pydantic import TypeAdapter
@@ -23,12 +23,13 @@ from penstock.workflows.hosting import as_asked
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from penstock.formats.wire import Json
+    from penstock.engine.values.messages import Part
+    from penstock.formats.wire import Json, Value
 
 BESIDE = "openai-agents"
 """The name of the data with what stands beside the texts and the calls of an answer."""
 
-_OUTPUT: TypeAdapter[Any] = TypeAdapter(ResponseOutputItem)
+_OUTPUT = TypeAdapter[ResponseOutputItem](ResponseOutputItem)
 
 _DELTAS = {
     "response.output_text.delta": ("text", "content_index"),
@@ -61,7 +62,7 @@ def text_places(item: Json) -> list[tuple[str, Json, str]]:
 
 
 def _beside(item: Json) -> Json:
-    """Return what of an item no text, reasoning or call holds."""
+    """Return the fields of an item beside its texts, its reasoning and its call."""
     kind = str(item.get("type"))
     if kind not in _READ:
         return item
@@ -74,7 +75,7 @@ def _beside(item: Json) -> Json:
     return rest
 
 
-def _entry_rest(entry: Any) -> Any:
+def _entry_rest(entry: Value) -> Value:
     if not is_object(entry):
         return entry
     return {
@@ -85,7 +86,7 @@ def _entry_rest(entry: Any) -> Any:
 
 
 class AgentsAnswerReader:
-    """Reads one answer: the events as they come, then what of its items they have not said.
+    """Reads one answer: the events as they come, then the rest of its items.
 
     Attributes:
         item_ids: the ids of the items of blocks, by the ids of their chunks.
@@ -112,7 +113,7 @@ class AgentsAnswerReader:
         yield from self._say(kind, block, event.delta)
 
     def rest(self, items: Sequence[Json], usage: Json | None) -> Iterator[Chunk]:
-        """Yield what the events have not said, and the finish."""
+        """Yield the rest after the events, and the finish."""
         for number, item in enumerate(items):
             for place, (kind, entry, key) in enumerate(text_places(item)):
                 text: str = entry[key]
@@ -158,7 +159,7 @@ def call_of(item: Json) -> ToolPart | None:
 
 
 def items_of(said: Sequence[Json], answer: Message) -> list[Json]:
-    """Return the items of an answer as the guards left it; what they have not changed stays as the model said it.
+    """Return the items of an answer as the guards left it; unchanged items stay as the model gave them.
 
     Args:
         said: the items that the model said; empty if it was not called.
@@ -169,7 +170,7 @@ def items_of(said: Sequence[Json], answer: Message) -> list[Json]:
     thoughts = [part for part in asked.parts if isinstance(part, ReasoningPart)]
     calls = {part.call_id: part for part in asked.parts if isinstance(part, ToolPart)}
     data = next((part for part in asked.parts if isinstance(part, DataPart) and part.name == BESIDE), None)
-    beside: Any = None if data is None else thaw(data.data)
+    beside: Value = None if data is None else thaw(data.data)
     places = [place for item in said for place in text_places(item)]
     in_place = [kind for kind, _, _ in places].count("text") == len(texts)
     thinks = [kind for kind, _, _ in places].count("reasoning") == len(thoughts)
@@ -177,7 +178,7 @@ def items_of(said: Sequence[Json], answer: Message) -> list[Json]:
     made: list[Json] = []
     for number, item in enumerate(said):
         kind = item.get("type")
-        rest: Any = beside.get(str(number)) if is_object(beside) else None
+        rest: Value = beside.get(str(number)) if is_object(beside) else None
         if (kind == "message" and not in_place) or (kind == "reasoning" and not thinks):
             continue
         if kind in _CALLS:
@@ -189,8 +190,7 @@ def items_of(said: Sequence[Json], answer: Message) -> list[Json]:
                 made.append(rest)
         else:
             made.append(_told(item, left, rest))
-    spoken: list[Any] = [] if in_place else list(texts)
-    fresh = [*spoken, *calls.values()]
+    fresh: list[Part] = [*([] if in_place else texts), *calls.values()]
     return [*made, *map(_complete, wire.write([Message("assistant", tuple(fresh))] if fresh else []))]
 
 
@@ -199,8 +199,8 @@ def _is_item(rest: Json, item: Json) -> bool:
     return rest.get("type") == item.get("type") and rest.get("id") == item.get("id")
 
 
-def _told(item: Json, left: dict[str, Iterator[str]], rest: Any) -> Json:
-    """Return a message or reasoning with the texts that are left, and with what guards left beside them."""
+def _told(item: Json, left: dict[str, Iterator[str]], rest: Value) -> Json:
+    """Return a message or reasoning with the texts that are left, and with the guarded version beside them."""
     places = text_places(item)
     now: dict[tuple[int, str], str] = {}
     for kind, entry, key in places:
@@ -216,7 +216,7 @@ def _told(item: Json, left: dict[str, Iterator[str]], rest: Any) -> Json:
     made |= {key: value for key, value in own.items() if key not in made}
     for field in _LISTS[str(item["type"])]:
         entries = item.get(field)
-        beside: Any = own.get(field)
+        beside: Value = own.get(field)
         if is_array(entries):
             made[field] = [
                 _entry(entry, now, beside[at] if is_array(beside) and at < len(beside) else None)
@@ -225,7 +225,7 @@ def _told(item: Json, left: dict[str, Iterator[str]], rest: Any) -> Json:
     return made
 
 
-def _entry(entry: Any, now: dict[tuple[int, str], str], rest: Any) -> Any:
+def _entry(entry: Value, now: dict[tuple[int, str], str], rest: Value) -> Value:
     if not is_object(entry):
         return entry
     made: Json = {"type": entry.get("type")}
@@ -235,8 +235,8 @@ def _entry(entry: Any, now: dict[tuple[int, str], str], rest: Any) -> Any:
     return made | (rest if is_object(rest) else {})
 
 
-def _called(item: Json, call: ToolPart, rest: Any) -> Json:
-    """Return a call as it is left, and with what guards left beside it."""
+def _called(item: Json, call: ToolPart, rest: Value) -> Json:
+    """Return a call as it is left, and with the guarded version beside it."""
     before = call_of(item)
     same = before is not None and (before.name, before.arguments) == (call.name, call.arguments)
     if same and (rest or {}) == _beside(item):
@@ -252,7 +252,7 @@ def _called(item: Json, call: ToolPart, rest: Any) -> Json:
 
 
 def _read_keys(item: Json) -> Json:
-    """Return an item without what stands beside its texts and its call."""
+    """Return an item without the data beside its texts and its call."""
     return {key: value for key, value in item.items() if key in _READ[str(item["type"])]}
 
 
@@ -261,13 +261,15 @@ def _complete(item: Json) -> Json:
     if item.get("type", "message") != "message":
         return {"id": f"fc_{uuid.uuid4().hex}", "status": "completed", **item}
     given = item.get("content")
-    parts: list[Any] = [{"type": "output_text", "text": given}] if isinstance(given, str) else cast("Any", given)
-    content: list[Any] = [{"annotations": [], **part} if part.get("type") == "output_text" else part for part in parts]
+    parts: list[Json] = [{"type": "output_text", "text": given}] if isinstance(given, str) else given or []
+    content: list[Json] = [{"annotations": [], **part} if part.get("type") == "output_text" else part for part in parts]
     named = {"id": f"msg_{uuid.uuid4().hex}", "type": "message", "status": "completed", "role": "assistant"}
     return {**named, **item, "content": content}
 
 
-def as_output(items: Sequence[Json], said: Sequence[Any], known: Sequence[Json]) -> list[Any]:
+def as_output(
+    items: Sequence[Json], said: Sequence[ResponseOutputItem], known: Sequence[Json]
+) -> list[ResponseOutputItem]:
     """Return items as the SDK's objects; those that are the same stay the objects that the model gave."""
     objects = {id(item): given for item, given in zip(known, said, strict=True)}
     return [objects[id(item)] if id(item) in objects else _OUTPUT.validate_python(item) for item in items]

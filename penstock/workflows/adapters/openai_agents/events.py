@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from openai.types.responses import (
     Response,
@@ -33,8 +33,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from agents import Usage
+    from agents.items import TResponseStreamEvent
+    from openai.types.responses import ResponseOutputItem
 
     from penstock.engine.values.chunks import Chunk
+    from penstock.formats.wire import Json
     from penstock.workflows.adapters.openai_agents.answers import AgentsAnswerReader
 
 
@@ -50,7 +53,7 @@ class EventWriter:
         self._key = ("", "")
         self._text = ""
 
-    def events(self, chunk: Chunk, reader: AgentsAnswerReader) -> Iterator[Any]:
+    def events(self, chunk: Chunk, reader: AgentsAnswerReader) -> Iterator[TResponseStreamEvent]:
         """Yield the events of a piece of text; nothing for other chunks."""
         if chunk.type not in ("text-delta", "reasoning-delta") or not chunk.text:
             return
@@ -60,7 +63,7 @@ class EventWriter:
             yield from self._close()
             yield from self._begin(kind, chunk.id, reader.item_ids.get(chunk.id) or f"msg_{uuid.uuid4().hex}")
         self._text += chunk.text
-        at: Any = {"item_id": self._item, "output_index": self._items[self._key], "delta": chunk.text}
+        at: Json = {"item_id": self._item, "output_index": self._items[self._key], "delta": chunk.text}
         if kind == "reasoning":
             yield ResponseReasoningSummaryTextDeltaEvent(
                 **at, summary_index=0, sequence_number=self._next(), type="response.reasoning_summary_text.delta"
@@ -78,10 +81,10 @@ class EventWriter:
         self._number += 1
         return self._number
 
-    def _begin(self, kind: str, block: str, item_id: str) -> Iterator[Any]:
+    def _begin(self, kind: str, block: str, item_id: str) -> Iterator[TResponseStreamEvent]:
         yield from self._created()
         self._open, self._item, self._text = (kind, block), item_id, ""
-        item: Any = (
+        item = (
             ResponseReasoningItem(id=item_id, summary=[], type="reasoning")
             if kind == "reasoning"
             else ResponseOutputMessage(id=item_id, content=[], role="assistant", status="in_progress", type="message")
@@ -93,21 +96,21 @@ class EventWriter:
                 **self._at(), part=self._part(""), sequence_number=self._next(), type="response.content_part.added"
             )
 
-    def _at(self) -> Any:
+    def _at(self) -> Json:
         return {"item_id": self._item, "output_index": self._items[self._key], "content_index": 0}
 
-    def _part(self, text: str) -> Any:
+    def _part(self, text: str) -> ResponseOutputRefusal | ResponseOutputText:
         if self._open is not None and self._open[0] == "refusal":
             return ResponseOutputRefusal(refusal=text, type="refusal")
         return ResponseOutputText(text=text, annotations=[], type="output_text")
 
-    def _created(self) -> Iterator[Any]:
+    def _created(self) -> Iterator[TResponseStreamEvent]:
         if self._number < 0:
             yield ResponseCreatedEvent(
                 response=self._response((), None, None, ""), sequence_number=self._next(), type="response.created"
             )
 
-    def _added(self, key: tuple[str, str], item: Any) -> Iterator[Any]:
+    def _added(self, key: tuple[str, str], item: ResponseOutputItem) -> Iterator[TResponseStreamEvent]:
         if key not in self._items:
             self._items[key] = len(self._items)
             yield ResponseOutputItemAddedEvent(
@@ -117,7 +120,7 @@ class EventWriter:
                 type="response.output_item.added",
             )
 
-    def _close(self) -> Iterator[Any]:
+    def _close(self) -> Iterator[TResponseStreamEvent]:
         if self._open is None:
             return
         kind, text = self._open[0], self._text
@@ -144,7 +147,9 @@ class EventWriter:
             )
         self._open = None
 
-    def rest(self, output: Sequence[Any], usage: Usage, id: str | None, model: str) -> Iterator[Any]:
+    def rest(
+        self, output: Sequence[ResponseOutputItem], usage: Usage, id: str | None, model: str
+    ) -> Iterator[TResponseStreamEvent]:
         """Yield the items of the answer, and the whole response."""
         yield from self._created()
         yield from self._close()
@@ -153,7 +158,7 @@ class EventWriter:
             yield from self._added(key, item)
             place = self._items[key]
             if item.type == "function_call":
-                at: Any = {"item_id": item.id or key[1], "output_index": place}
+                at: Json = {"item_id": item.id or key[1], "output_index": place}
                 yield ResponseFunctionCallArgumentsDeltaEvent(
                     **at,
                     delta=item.arguments,
@@ -172,7 +177,9 @@ class EventWriter:
         whole = self._response(output, usage, id, model)
         yield ResponseCompletedEvent(response=whole, sequence_number=self._next(), type="response.completed")
 
-    def _response(self, output: Sequence[Any], usage: Usage | None, id: str | None, model: str) -> Response:
+    def _response(
+        self, output: Sequence[ResponseOutputItem], usage: Usage | None, id: str | None, model: str
+    ) -> Response:
         return Response(
             id=id or self._id,
             created_at=time.time(),
@@ -194,6 +201,6 @@ class EventWriter:
         )
 
 
-def key_of(item: Any) -> tuple[str, str]:
+def key_of(item: ResponseOutputItem) -> tuple[str, str]:
     """Return what makes an item another one than those beside it: some models of the SDK give all the same id."""
     return item.type, str(getattr(item, "call_id", None) or getattr(item, "id", None))

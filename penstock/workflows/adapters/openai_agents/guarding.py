@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from agents.run_config import CallModelData
 
 
-def _guarded_class(kind: Any) -> Any:
+def _guarded_class(kind: Any) -> type[Agent]:
     """Return the class of guarded agents of a kind. A class of one base can take the place of an agent's own."""
 
     class Guarded(kind):  # type: ignore[misc]
@@ -38,7 +38,7 @@ def _guarded_class(kind: Any) -> Any:
         def model(self, value: Any) -> None:
             self.__dict__["model"] = value.inner if isinstance(value, GuardedAgentsModel) else value
 
-        async def get_all_tools(self, run_context: RunContextWrapper[Any]) -> list[Tool]:
+        async def get_all_tools(self, run_context: RunContextWrapper) -> list[Tool]:
             """Return the tools, guarded. The SDK asks for them at the beginning of each turn."""
             inner: Any = super()
             tools: list[Tool] = await inner.get_all_tools(run_context)
@@ -48,7 +48,7 @@ def _guarded_class(kind: Any) -> Any:
             config = getattr(run_context, "run_config", None)
             if config is not None:  # an agent that runs as a tool may have a configuration of its own
                 guard_config(config)
-            guard_parts(cast("Agent[Any]", self), tools)
+            guard_parts(cast("Agent", self), tools)
             for tool in tools:
                 await guard_computer(tool, run_context)
             guarding_now.set(running.of(run_context))
@@ -58,11 +58,11 @@ def _guarded_class(kind: Any) -> Any:
     return Guarded
 
 
-_classes: dict[type, Any] = {}
+_classes: dict[type, type[Agent]] = {}
 """The classes of guarded agents, by those of the agents."""
 
 
-def guard(agent: Agent[Any]) -> None:
+def guard(agent: Agent) -> None:
     """Let an agent, and those that it may hand over to or run as tools, pass the guards of the run that they are in.
 
     Raises:
@@ -83,7 +83,7 @@ def guard(agent: Agent[Any]) -> None:
     guard_parts(agent, agent.tools)
 
 
-def guard_parts(agent: Agent[Any], tools: list[Tool]) -> None:
+def guard_parts(agent: Agent, tools: list[Tool]) -> None:
     """Guard the tools of an agent, and the agents that it may hand over to."""
     for tool in tools:
         guard_tool(tool)
@@ -98,7 +98,7 @@ def guard_parts(agent: Agent[Any], tools: list[Tool]) -> None:
 
 
 def guard_config(config: RunConfig) -> None:
-    """Let a configuration give guarded models, and keep what guards have not read out of the SDK's traces."""
+    """Let a configuration give guarded models, and keep text that guards have not read out of the SDK's traces."""
     config.trace_include_sensitive_data = False
     if not isinstance(config.call_model_input_filter, _InputLeft):
         config.call_model_input_filter = _InputLeft(config.call_model_input_filter)
@@ -109,12 +109,12 @@ def guard_config(config: RunConfig) -> None:
 
 
 class _InputLeft:
-    """What the SDK calls before hooks get the input of a model call: they get it as the guards left it."""
+    """The input filter of the SDK: hooks get the input of a model call as the guards left it."""
 
-    def __init__(self, inner: Callable[[CallModelData[Any]], Any] | None) -> None:
+    def __init__(self, inner: Callable[[CallModelData], object] | None) -> None:
         self.inner = inner
 
-    async def __call__(self, data: CallModelData[Any]) -> Any:
+    async def __call__(self, data: CallModelData) -> Any:
         told: Any = data.model_data
         if self.inner is not None:
             told = self.inner(data)
@@ -128,24 +128,24 @@ class _InputLeft:
 
 
 class _Handing:
-    """What a handoff calls: the agent that it returns is guarded."""
+    """The function that a handoff calls: the agent that it returns is guarded."""
 
-    def __init__(self, inner: Callable[..., Awaitable[Any]]) -> None:
+    def __init__(self, inner: Callable[..., Awaitable[Agent]]) -> None:
         self.inner = inner
 
-    async def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    async def __call__(self, *args: object, **kwargs: object) -> Agent:
         agent = await self.inner(*args, **kwargs)
         if running_now.get() is not None:
             guard(agent)
         return agent
 
 
-def _guard_handoff(handoff: Handoff[Any, Any]) -> None:
+def _guard_handoff(handoff: Handoff) -> None:
     if not isinstance(handoff.on_invoke_handoff, _Handing):
         handoff.on_invoke_handoff = _Handing(handoff.on_invoke_handoff)
 
 
-async def _judge(context: RunContextWrapper[Any], _agent: Agent[Any], _output: Any) -> GuardrailFunctionOutput:
+async def _judge(context: RunContextWrapper, _agent: Agent, _output: object) -> GuardrailFunctionOutput:
     """Judge a result that is no answer of the model, such as that of a tool which ends the run.
 
     The verdict is told by the SDK, which would replace an error of ours, and takes the result out of the session.
@@ -158,5 +158,5 @@ async def _judge(context: RunContextWrapper[Any], _agent: Agent[Any], _output: A
     return GuardrailFunctionOutput(request.tripwire, tripwire_triggered=request.tripwire is not None)
 
 
-RESULT = OutputGuardrail[Any](_judge, name="penstock")
+RESULT = OutputGuardrail(_judge, name="penstock")
 """Runs the last stage where it has not run with the answer."""

@@ -54,11 +54,11 @@ class Items:
         """Return messages of the run as items."""
         return list(chain.from_iterable(self._originals.written(messages)))
 
-    def left(self, given: str | Sequence[TResponseInputItem]) -> list[Json]:
+    def left(self, given: str | Sequence[TResponseInputItem]) -> list[TResponseInputItem]:
         """Return the items of an input as the guards left them."""
         groups = _groups(given)
         left = self._originals.left([items for _, items in groups], [message for message, _ in groups])
-        return list(chain.from_iterable(left))
+        return cast("list[TResponseInputItem]", list(chain.from_iterable(left)))
 
 
 def _groups(given: str | Sequence[TResponseInputItem]) -> list[tuple[Message, Sequence[Json]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from agents import Model, ModelBehaviorError, ModelProvider, ModelResponse, Usage
 from agents.models.interface import ModelTracing
@@ -22,12 +22,20 @@ from penstock.workflows.adapters.openai_agents.verdicts import raised_here
 from penstock.workflows.hosting import PLAIN_SETTINGS, ModelCall
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Sequence
+
+    from agents.items import TResponseStreamEvent
+    from agents.retry import ModelRetryAdvice, ModelRetryAdviceRequest
+    from openai.types.responses import ResponseOutputItem, ResponseUsage
 
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.model import ModelRequest
     from penstock.formats.wire import Json
     from penstock.workflows.adapters.openai_agents.running import Guarding
+
+
+Arguments: TypeAlias = "dict[str, Any]"
+"""The arguments of a model call, by their names."""
 
 
 class GuardedAgentsModel(Model):
@@ -41,7 +49,7 @@ class GuardedAgentsModel(Model):
         self.inner = inner
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the model has beyond the interface."""
+        """Return an attribute of the model beyond the interface."""
         return getattr(self.inner, name)
 
     async def close(self) -> None:
@@ -51,7 +59,7 @@ class GuardedAgentsModel(Model):
     async def _cleanup_on_run_end(self, owner: object) -> None:
         await self.inner._cleanup_on_run_end(owner)  # pyright: ignore[reportPrivateUsage]
 
-    def get_retry_advice(self, request: Any) -> Any:
+    def get_retry_advice(self, request: ModelRetryAdviceRequest) -> ModelRetryAdvice | None:
         """Return the model's advice."""
         return self.inner.get_retry_advice(request)
 
@@ -72,7 +80,7 @@ class GuardedAgentsModel(Model):
             output=called.output(answer), usage=called.usage, response_id=called.id, request_id=called.request_id
         )
 
-    async def stream_response(self, *args: Any, **kwargs: Any) -> AsyncGenerator[Any]:
+    async def stream_response(self, *args: Any, **kwargs: Any) -> AsyncGenerator[TResponseStreamEvent]:
         """Yield the answer as the guards release it.
 
         Raises:
@@ -101,7 +109,7 @@ class GuardedAgentsModel(Model):
 _NAMES = ("system_instructions", "input", "model_settings", "tools", "output_schema", "handoffs", "tracing")
 
 
-def _given(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def _given(args: Sequence[Any], kwargs: Arguments) -> Arguments:
     return {**dict(zip(_NAMES, args, strict=False)), **kwargs}
 
 
@@ -121,7 +129,7 @@ class _Called:
     """One call of the model, as the stages make it; it may be made several times."""
 
     inner: Model
-    given: dict[str, Any]
+    given: Arguments
     guarding: Guarding
     streams: bool
     usage: Usage = field(default_factory=Usage)
@@ -129,7 +137,7 @@ class _Called:
     variables: PromptVariables = field(default_factory=PromptVariables)
     id: str | None = None
     request_id: str | None = None
-    _objects: Sequence[Any] = ()
+    _objects: Sequence[ResponseOutputItem] = ()
     _items: Sequence[Json] = ()
 
     @property
@@ -181,7 +189,7 @@ class _Called:
         self.reader = AgentsAnswerReader()
         used = Usage()
         if self.streams:
-            objects: list[Any] = []
+            objects: list[ResponseOutputItem] = []
             made: Any = self.inner.stream_response(**asked)
             async with aclosing(made) as events:
                 async for event in events:
@@ -206,7 +214,7 @@ class _Called:
         for chunk in self.reader.rest(self._items, counts):
             yield chunk
 
-    def _asked(self, request: ModelRequest) -> dict[str, Any]:
+    def _asked(self, request: ModelRequest) -> Arguments:
         """Return the arguments of the call as the stages left them."""
         given = self.given
         own = [message.text for message in request.messages if message.role == "system"]
@@ -230,14 +238,14 @@ class _Called:
             "tracing": ModelTracing.ENABLED_WITHOUT_DATA if tracing == ModelTracing.ENABLED else tracing,
         }
 
-    def output(self, answer: Message) -> list[Any]:
+    def output(self, answer: Message) -> list[ResponseOutputItem]:
         """Return the items of an answer, and note them as those of that answer."""
         items = items_of(self._items, answer)
         self.guarding.items.note_answer(answer, items)
         return as_output(items, self._objects, self._items)
 
 
-def _usage(told: Any) -> Usage:
+def _usage(told: ResponseUsage | None) -> Usage:
     if told is None:
         return Usage(requests=1)
     return Usage(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.engine.values.errors import UsageError
 from penstock.formats import openai_responses as wire
@@ -51,7 +51,7 @@ class PromptVariables:
     def _message(self) -> list[Message]:
         if not self.names or self.prompt is None:
             return []
-        given: Any = self.prompt["variables"]
+        given: Json = self.prompt["variables"]
         content = [
             {"type": "input_text", "text": given[name]} if isinstance(given[name], str) else plain(given[name])
             for name in self.names
@@ -63,7 +63,7 @@ class PromptVariables:
         """Return the messages that are no variables."""
         return [message for message in messages if not message.metadata.get(_MARK)]
 
-    def asked(self, messages: Sequence[Message]) -> dict[str, Any]:
+    def asked(self, messages: Sequence[Message]) -> Json:
         """Return the argument of the model call with the variables as the guards left them.
 
         Raises:
@@ -78,7 +78,7 @@ class PromptVariables:
                 f"a processor has made {len(now)} parts of the {len(self.names)} variables of a stored prompt "
                 f"({', '.join(self.names)}); it may change each part, but not add or remove any"
             )
-        given: Any = self.prompt["variables"]
+        given: Json = self.prompt["variables"]
         left = {
             name: part.get("text", "") if isinstance(given[name], str) else part
             for name, part in zip(self.names, now, strict=True)

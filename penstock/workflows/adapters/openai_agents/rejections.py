@@ -6,7 +6,7 @@ The SDK puts a text of the application in the place of the result, and asks no g
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agents import ToolCallItem, ToolCallOutputItem
 
@@ -17,11 +17,13 @@ from penstock.workflows.adapters.openai_agents.items import plain
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.formats.wire import Json
+    from agents.items import RunItem
+
+    from penstock.formats.wire import Json, Value
     from penstock.workflows.adapters.openai_agents.running import Guarding
 
 
-async def read_results(guarding: Guarding, items: Sequence[Any]) -> None:
+async def read_results(guarding: Guarding, items: Sequence[RunItem]) -> None:
     """Put results into the items of a run as the guards left them; those that were read stay.
 
     Raises:
@@ -34,7 +36,7 @@ async def read_results(guarding: Guarding, items: Sequence[Any]) -> None:
             await _read(guarding, item, call_id, names.get(call_id))
 
 
-def _call_id(item: Any) -> str | None:
+def _call_id(item: RunItem) -> str | None:
     raw = getattr(item, "raw_item", None)
     found = raw.get("call_id") if is_object(raw) else getattr(raw, "call_id", None)
     return found if isinstance(found, str) else None
@@ -49,10 +51,9 @@ async def _read(guarding: Guarding, item: ToolCallOutputItem, call_id: str, name
         left = await guarding.request.tool_result(name or "", freeze(said), call_id)
     guarding.read.add(call_id)
     if left != freeze(said):
-        now: Any = thaw(left)
-        made: Any = item
-        made.output = now
-        made.raw_item = {**raw, "output": now if isinstance(now, type(said)) else json.dumps(now, ensure_ascii=False)}
+        now: Value = thaw(left)
+        item.output = now
+        item.raw_item = {**raw, "output": now if isinstance(now, type(said)) else json.dumps(now, ensure_ascii=False)}
 
 
 def _may_be_rejected(raw: Json) -> bool:

@@ -23,7 +23,7 @@ from penstock.workflows.hosting.without_await import wait_for
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
 
-    from agents import Agent, RunResult, RunState, StreamEvent, TResponseInputItem
+    from agents import Agent, ModelProvider, RunResult, RunState, StreamEvent, TResponseInputItem
     from agents.run_config import RunOptions
     from agents.run_error_handlers import RunErrorHandlerInput
     from typing_extensions import Unpack
@@ -81,7 +81,7 @@ class GuardRunner:
 
         Args:
             starting_agent: the agent.
-            input: what the user says, a list of items, or the state of a run that was interrupted.
+            input: the user's input, a list of items, or the state of a run that was interrupted.
             options: the options of ``Runner.run``.
 
         Raises:
@@ -145,7 +145,7 @@ class GuardRunner:
 
 
 class GuardedStreaming(RunResultStreaming):
-    """The result of a streamed run, which raises what a guard has ended the run with.
+    """The result of a streamed run, which raises the error with which a guard has ended the run.
 
     Attributes:
         running: the run.
@@ -175,7 +175,7 @@ class GuardedStreaming(RunResultStreaming):
 
     @property
     def run_loop_exception(self) -> BaseException | None:
-        """What the run has ended with."""
+        """The error with which the run has ended."""
         error = super().run_loop_exception
         return None if error is None else self.running.told(error)
 
@@ -186,10 +186,10 @@ class _Prepared:
 
     running: Running
     options: Any
-    owned: Any = None
+    owned: ModelProvider | None = None
 
     @classmethod
-    def of(cls, host: Host, agent: Agent[Any], given_input: Any, options: Any) -> _Prepared:
+    def of(cls, host: Host, agent: Agent, given_input: object, options: RunOptions) -> _Prepared:
         refused = [name for name in _KEPT_BY_PROVIDER if options.get(name)]
         if refused:
             raise UsageError(
@@ -225,7 +225,7 @@ class _Prepared:
             guarding_now.reset(tokens[1])
 
     async def end(self, error: BaseException | None = None) -> None:
-        """Close the requests, and what was opened for the run."""
+        """Close the requests, and the provider that was made for the run."""
         with anyio.CancelScope(shield=True):
             await self.running.close(error)
             if self.owned is not None:
@@ -252,16 +252,16 @@ class _Prepared:
 class _Handler:
     """What handles an error of the SDK: it gets the input of the run as the guards left it."""
 
-    def __init__(self, inner: Callable[[Any], Any], running: Running) -> None:
+    def __init__(self, inner: Callable[[RunErrorHandlerInput], object], running: Running) -> None:
         self._inner = inner
         self._running = running
 
-    async def __call__(self, given: RunErrorHandlerInput[Any]) -> Any:
+    async def __call__(self, given: RunErrorHandlerInput) -> object:
         self._running.clean(given.run_data)
         given.run_data.history = self._running.root.input_left(given.run_data.history)
         made = self._inner(given)
         return await made if inspect.isawaitable(made) else made
 
 
-_ending: set[Any] = set()
+_ending: set[object] = set()
 """The tasks that close the requests of streamed runs, which nothing else holds."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from agents import RunContextWrapper, TResponseInputItem
 
+    from penstock.formats.wire import Value
     from penstock.workflows.hosting import Host, HostRequest
 
 
@@ -28,7 +29,7 @@ class Guarding:
         request: the request.
         items: its items, both ways.
         read: the ids of the calls whose results were checked.
-        failure: what a guard ended the run with where the SDK would make a text of it; None so far.
+        failure: the error with which a guard ended the run where the SDK would make a text of it; None so far.
     """
 
     def __init__(self, host: Host) -> None:
@@ -53,13 +54,13 @@ class Guarding:
             raise
 
     def verdict(self) -> Exception | None:
-        """Return what a guard has ended the run with; None if it may go on."""
+        """Return the error with which a guard has ended the run; None if it may go on."""
         if self.failure is None and self.request.tripwire is not None:
             return blocked_error(self.request.tripwire)
         return self.failure
 
     def check(self) -> None:
-        """Raise what a guard has ended the run with, if the SDK has not: it calls no model after some tools.
+        """Raise the error with which a guard has ended the run, if the SDK has not: it calls no model after some tools.
 
         Raises:
             BlockedError: a guard stopped the run.
@@ -68,7 +69,7 @@ class Guarding:
         if verdict is not None:
             raise verdict
 
-    def input_left(self, given: str | Sequence[TResponseInputItem]) -> Any:
+    def input_left(self, given: str | Sequence[TResponseInputItem]) -> Value:
         """Return the input of the run as the guards left it; nothing if it was blocked."""
         verdict = self.request.tripwire
         if verdict is not None and verdict.stage in INPUT_STAGES:
@@ -81,7 +82,7 @@ class Guarding:
             return now[0].text
         return self.items.left(given)
 
-    async def asked(self, instructions: str | None, items: Sequence[TResponseInputItem]) -> list[Any]:
+    async def asked(self, instructions: str | None, items: Sequence[TResponseInputItem]) -> list[TResponseInputItem]:
         """Check the input of a model call that is about to be made, and return it as the guards left it.
 
         Raises:
@@ -95,7 +96,7 @@ class Guarding:
             self.check()
         return self.items.left(items)
 
-    async def left(self, items: Sequence[TResponseInputItem]) -> list[Any]:
+    async def left(self, items: Sequence[TResponseInputItem]) -> list[TResponseInputItem]:
         """Return items that a session is about to keep as the guards left them.
 
         Raises:
@@ -115,7 +116,7 @@ class Running:
     Attributes:
         host: the processors.
         root: the guarding of the run itself; agents that are its tools have their own.
-        hears: whether hooks of the run get what it does.
+        hears: whether the run has hooks.
         result: the streamed result; None if nothing is streamed.
         tools: the guarding of each call of a tool, by the identity of its context, which is kept with it.
     """
@@ -126,9 +127,9 @@ class Running:
         self.root = Guarding(host)
         self.result: Any = None
         self.tools: dict[int, tuple[object, Guarding]] = {}
-        self._of: dict[int, tuple[RunContextWrapper[Any], Guarding]] = {}  # with the context, which so keeps its id
+        self._of: dict[int, tuple[RunContextWrapper, Guarding]] = {}  # with the context, which so keeps its id
 
-    def of(self, context: RunContextWrapper[Any]) -> Guarding:
+    def of(self, context: RunContextWrapper) -> Guarding:
         """Return the guarding of a run, by its context. The first one asked for is the root's."""
         known = self._of.get(id(context))
         if known is None:
@@ -151,7 +152,7 @@ class Running:
                 context.turn_input = guarding.input_left(context.turn_input)
 
     def told(self, error: BaseException) -> BaseException:
-        """Return what a run that has ended with an error is to raise.
+        """Return the error that a failed run is to raise.
 
         That is the verdict of a guard, if the SDK has made an error of its own of it, or failed after it.
         """

@@ -1,4 +1,4 @@
-"""`GuardedSession`: a session of the SDK that keeps what the guards left."""
+"""`GuardedSession`: a session of the SDK that keeps the guarded version."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from agents import RunContextWrapper, TResponseInputItem
     from agents.memory import Session
 
+    from penstock.formats.wire import Json
     from penstock.workflows.adapters.openai_agents.running import Guarding
 
 
@@ -26,7 +27,7 @@ class GuardedSession:
         session_settings: its settings.
 
     Raises:
-        UsageError: the provider shortens what the session holds from its own copy of the answers.
+        UsageError: the provider would shorten the session from its own copy of the answers.
     """
 
     def __init__(self, inner: Session, guarding: Guarding) -> None:
@@ -42,23 +43,21 @@ class GuardedSession:
         self.session_settings = getattr(inner, "session_settings", None)
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the session has beyond the protocol."""
+        """Return an attribute of the session beyond the protocol."""
         return getattr(self._inner, name)
 
-    def _with(self, wrapper: RunContextWrapper[Any] | None) -> Any:
+    def _with(self, wrapper: RunContextWrapper | None) -> Json:
         """Return the context of the run as an argument, for sessions that take it; the SDK does the same."""
         return {"wrapper": wrapper} if wrapper is not None and self._takes_context else {}
 
     async def get_items(
-        self, limit: int | None = None, *, wrapper: RunContextWrapper[Any] | None = None
+        self, limit: int | None = None, *, wrapper: RunContextWrapper | None = None
     ) -> list[TResponseInputItem]:
         """Return the items of the session."""
-        limited: Any = {} if limit is None else {"limit": limit}
+        limited: Json = {} if limit is None else {"limit": limit}
         return await self._inner.get_items(**limited, **self._with(wrapper))
 
-    async def add_items(
-        self, items: list[TResponseInputItem], *, wrapper: RunContextWrapper[Any] | None = None
-    ) -> None:
+    async def add_items(self, items: list[TResponseInputItem], *, wrapper: RunContextWrapper | None = None) -> None:
         """Keep items as the guards left them.
 
         Raises:
@@ -68,11 +67,11 @@ class GuardedSession:
             left = await self._guarding.left(items)
         await self._inner.add_items(left, **self._with(wrapper))
 
-    async def pop_item(self, *, wrapper: RunContextWrapper[Any] | None = None) -> TResponseInputItem | None:
+    async def pop_item(self, *, wrapper: RunContextWrapper | None = None) -> TResponseInputItem | None:
         """Remove and return the last item."""
         return await self._inner.pop_item(**self._with(wrapper))
 
-    async def clear_session(self, *, wrapper: RunContextWrapper[Any] | None = None) -> None:
+    async def clear_session(self, *, wrapper: RunContextWrapper | None = None) -> None:
         """Remove all items."""
         await self._inner.clear_session(**self._with(wrapper))
 
@@ -80,6 +79,6 @@ class GuardedSession:
 _METHODS = ("get_items", "add_items", "pop_item", "clear_session")
 
 
-def _takes_context(method: Callable[..., Any]) -> bool:
+def _takes_context(method: Callable[..., object]) -> bool:
     """Return whether a method of a session takes the context of the run."""
     return "wrapper" in inspect.signature(method).parameters

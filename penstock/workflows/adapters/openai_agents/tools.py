@@ -72,7 +72,7 @@ def guard_tool(tool: Tool) -> None:
         tool.editor = _once(tool.editor, _GuardedEditor, tool)
 
 
-async def guard_computer(tool: Tool, context: RunContextWrapper[Any]) -> None:
+async def guard_computer(tool: Tool, context: RunContextWrapper) -> None:
     """Let the actions and screenshots of a computer pass the guards. The SDK makes some computers for each run."""
     if isinstance(tool, ComputerTool):
         computer: Any = await resolve_computer(tool=tool, run_context=context)
@@ -81,8 +81,8 @@ async def guard_computer(tool: Tool, context: RunContextWrapper[Any]) -> None:
         computer.screenshot = _once(computer.screenshot, _Screenshots, tool)
 
 
-def _once(inner: Any, kind: Callable[[Any, Any], Any], tool: Any) -> Any:
-    """Return what a tool calls, guarded; it is guarded once."""
+def _once(inner: Any, kind: Callable[[Any, Any], _Wrapped], tool: Tool) -> Any:
+    """Return the function that a tool calls, guarded; it is guarded once."""
     return inner if isinstance(inner, _Wrapped) else kind(inner, tool)
 
 
@@ -97,7 +97,7 @@ def _guarding_here() -> Guarding | None:
 
 def _guard_function(tool: FunctionTool) -> None:
     given, after = tool.tool_input_guardrails or [], tool.tool_output_guardrails or []
-    every: list[Any] = [*given, *after]
+    every: list[ToolInputGuardrail[Any] | ToolOutputGuardrail[Any]] = [*given, *after]
     for guardrail in every:
         if guardrail not in (_BEFORE, _AFTER) and not isinstance(guardrail.guardrail_function, _Rejecting):
             guardrail.guardrail_function = _Rejecting(guardrail.guardrail_function)
@@ -110,7 +110,7 @@ def _guard_function(tool: FunctionTool) -> None:
 class _Rejecting:
     """A guardrail function of the user: the text that it puts in the place of a result is read as the result."""
 
-    def __init__(self, inner: Callable[[Any], Any]) -> None:
+    def __init__(self, inner: Callable[[Any], object]) -> None:
         self._inner = inner
         update_wrapper(self, inner)
 
@@ -157,7 +157,7 @@ async def _after(data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:
     )
 
 
-async def _result_left(guarding: Guarding, data: ToolInputGuardrailData, said: Any) -> Any:
+async def _result_left(guarding: Guarding, data: ToolInputGuardrailData, said: Value) -> Value:
     context = data.context
     given, _ = read_arguments(context.tool_arguments)
     return await _GuardedToolCall(context.tool_name, context.tool_call_id, given).result_left(guarding, said)
@@ -167,7 +167,7 @@ _BEFORE = ToolInputGuardrail[Any](_before, name="penstock")
 _AFTER = ToolOutputGuardrail[Any](_after, name="penstock")
 
 
-def _text(value: Any) -> str:
+def _text(value: Value) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -186,10 +186,10 @@ class _GuardedToolCall:
 
     name: str
     id: str
-    arguments: Any
+    arguments: Value
 
     async def answered(self, guarding: Guarding) -> str | None:
-        """Check the call; return what a processor answered in the tool's place, or None.
+        """Check the call; return a processor's answer in the tool's place, or None.
 
         Raises:
             BlockedError: a guard stopped the run.
@@ -207,7 +207,7 @@ class _GuardedToolCall:
                 )
         return None
 
-    async def result_left(self, guarding: Guarding, said: Any, *, is_error: bool = False) -> Any:
+    async def result_left(self, guarding: Guarding, said: Value, *, is_error: bool = False) -> Value:
         """Return a result, a JSON value, as the guards left it.
 
         Raises:
@@ -222,10 +222,10 @@ class _GuardedToolCall:
 
 
 class _Wrapped:
-    """What a tool calls, guarded. All but the call is its own.
+    """The function that a tool calls, guarded. All but the call is its own.
 
     Attributes:
-        inner: what the tool called.
+        inner: the function that the tool called.
         tool: the tool.
     """
 
@@ -234,21 +234,21 @@ class _Wrapped:
         self.tool = tool
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the wrapped object has."""
+        """Return an attribute of the wrapped object."""
         return getattr(self.inner, name)
 
 
-async def _passed(call: _GuardedToolCall, work: Callable[[], Any], write: Callable[[Any], T]) -> T:
+async def _passed(call: _GuardedToolCall, work: Callable[[], object], write: Callable[[Value], T]) -> T:
     """Do the work of a call, and return its result as the guards left it.
 
     Args:
         call: the call.
         work: makes the result, or a coroutine that does.
-        write: makes a result from what the guards left, if they changed it.
+        write: makes a result from the guarded version, if they changed it.
 
     Raises:
         BlockedError: a guard stopped the run.
-        UserError: the work failed; its text is what the guards left of the error's text.
+        UserError: the work failed; its text is the guarded version of the error's text.
     """
     guarding = _guarding_here()
     if guarding is None:
@@ -292,13 +292,13 @@ async def _told_later(work: Awaitable[T]) -> T:
 
 
 class _CustomWork(_Wrapped):
-    """What a custom tool calls."""
+    """The function that a custom tool calls."""
 
-    async def __call__(self, context: ToolContext[Any], given: str) -> Any:
+    async def __call__(self, context: ToolContext, given: str) -> str:
         call = _GuardedToolCall(self.tool.name, context.tool_call_id, given)
         return await _told_later(_passed(call, partial(self._said, context, given), _text))
 
-    async def _said(self, context: ToolContext[Any], given: str) -> str:
+    async def _said(self, context: ToolContext, given: str) -> str:
         made = await _awaited(self.inner(context, given))
         return made if isinstance(made, str) else str(made)  # as the SDK does
 
@@ -307,14 +307,14 @@ _SHELL_RESULT: TypeAdapter[ShellResult] = TypeAdapter(ShellResult)
 
 
 class _ShellWork(_Wrapped):
-    """What a shell tool calls."""
+    """The function that a shell tool calls."""
 
     async def __call__(self, request: ShellCommandRequest) -> str | ShellResult:
         call = _GuardedToolCall(self.tool.name, request.data.call_id, to_jsonable_python(asdict(request.data.action)))
         return await _told_later(_passed(call, partial(self.inner, request), _shell_result))
 
 
-def _shell_result(left: Any) -> str | ShellResult:
+def _shell_result(left: Value) -> str | ShellResult:
     if is_mapping(left):
         try:
             return _SHELL_RESULT.validate_python(left)
@@ -324,7 +324,7 @@ def _shell_result(left: Any) -> str | ShellResult:
 
 
 class _LocalShellWork(_Wrapped):
-    """What a local shell tool calls. Errors end the run."""
+    """The function that a local shell tool calls. Errors end the run."""
 
     async def __call__(self, request: LocalShellCommandRequest) -> str:
         action = to_jsonable_python(request.data.action, fallback=str)
@@ -335,26 +335,28 @@ class _LocalShellWork(_Wrapped):
 class _GuardedEditor(_Wrapped):
     """The editor of a patch tool. It is not told which call an operation is of, so each one is a call."""
 
-    async def create_file(self, operation: ApplyPatchOperation) -> Any:
+    async def create_file(self, operation: ApplyPatchOperation) -> ApplyPatchResult | str | None:
         """Create a file."""
         return await self._edited(operation, self.inner.create_file)
 
-    async def update_file(self, operation: ApplyPatchOperation) -> Any:
+    async def update_file(self, operation: ApplyPatchOperation) -> ApplyPatchResult | str | None:
         """Change a file."""
         return await self._edited(operation, self.inner.update_file)
 
-    async def delete_file(self, operation: ApplyPatchOperation) -> Any:
+    async def delete_file(self, operation: ApplyPatchOperation) -> ApplyPatchResult | str | None:
         """Delete a file."""
         return await self._edited(operation, self.inner.delete_file)
 
-    async def _edited(self, operation: ApplyPatchOperation, work: Callable[[Any], Any]) -> Any:
+    async def _edited(
+        self, operation: ApplyPatchOperation, work: Callable[[ApplyPatchOperation], object]
+    ) -> ApplyPatchResult | str | None:
         said = {name: getattr(operation, name) for name in ("type", "path", "diff", "move_to")}
         arguments = {name: value for name, value in said.items() if value is not None}
         call = _GuardedToolCall(self.tool.name, f"patch_{uuid.uuid4().hex}", arguments)
         return await _told_later(_passed(call, partial(work, operation), _patch_result))
 
 
-def _patch_result(left: Any) -> ApplyPatchResult:
+def _patch_result(left: Value) -> ApplyPatchResult:
     if not is_mapping(left):
         return ApplyPatchResult(output=None if left is None else _text(left))
     status, output = left.get("status"), left.get("output")
@@ -379,12 +381,12 @@ class _Action(_Wrapped):
         await _passed(call, partial(self.inner, *args, **kwargs), _nothing)
 
 
-def _nothing(_left: Any) -> None:
-    """Make nothing of what a processor answered in an action's place: the SDK takes screenshots only."""
+def _nothing(_left: Value) -> None:
+    """Ignore the answer of a processor in an action's place: the SDK takes screenshots only."""
 
 
 class _Screenshots(_Wrapped):
-    """What a computer makes screenshots with. Errors end the run."""
+    """The screenshot function of a computer. Errors end the run."""
 
     async def __call__(self) -> str:
         call = _GuardedToolCall(self.tool.name, f"screenshot_{uuid.uuid4().hex}", {"type": "screenshot"})
@@ -398,7 +400,7 @@ class _Screenshots(_Wrapped):
 _IMAGE = "data:image/png;base64,"
 
 
-def _image(left: Any) -> dict[str, str]:
+def _image(left: Value) -> dict[str, str]:
     url = left.get("image_url") if is_mapping(left) else None
     if not isinstance(url, str) or not url.startswith(_IMAGE):
         raise UsageError(

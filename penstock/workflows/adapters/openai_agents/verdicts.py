@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agents import (
     Agent,
@@ -36,7 +36,7 @@ class InputBlockedError(BlockedError, InputGuardrailTripwireTriggered):
     def __init__(self, tripwire: Tripwire) -> None:
         AgentsException.__init__(self, str(BlockedError(tripwire)))  # the SDK's own say what was triggered only
         self.tripwire = tripwire
-        guardrail = InputGuardrail[Any](_never, name=tripwire.processor_id)
+        guardrail = InputGuardrail(_never, name=tripwire.processor_id)
         self.guardrail_result = InputGuardrailResult(guardrail, GuardrailFunctionOutput(tripwire, True))  # noqa: FBT003
 
 
@@ -44,15 +44,15 @@ class OutputBlockedError(BlockedError, OutputGuardrailTripwireTriggered):
     """A guard stopped a run at an answer, a tool or the result. It is the SDK's error for output guardrails, too.
 
     Attributes:
-        tripwire: the verdict; also the ``output_info`` of `guardrail_result`, which does not hold what was blocked.
+        tripwire: the verdict; also the ``output_info`` of `guardrail_result`, which does not hold the blocked text.
     """
 
     def __init__(self, tripwire: Tripwire) -> None:
         AgentsException.__init__(self, str(BlockedError(tripwire)))  # the SDK's own say what was triggered only
         self.tripwire = tripwire
-        guardrail = OutputGuardrail[Any](_never, name=tripwire.processor_id)
+        guardrail = OutputGuardrail(_never, name=tripwire.processor_id)
         output = GuardrailFunctionOutput(tripwire, True)  # noqa: FBT003
-        agent = Agent[Any](name=tripwire.processor_id)
+        agent = Agent(name=tripwire.processor_id)
         self.guardrail_result = OutputGuardrailResult(guardrail, agent_output=None, agent=agent, output=output)
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.messages import Message
     from penstock.engine.workflow import Item
+    from penstock.formats.wire import Json
     from penstock.workflows.hosting import HostOptions, HostRequest
 
 SUPPORT = HostSupport("pydantic_ai.as_capability")
@@ -50,11 +51,11 @@ def as_capability(*processors: Item, **options: Unpack[HostOptions]) -> GuardCap
     return GuardCapability(Host(SUPPORT, processors, **options))
 
 
-class GuardCapability(CombinedCapability[Any]):
+class GuardCapability(CombinedCapability[object]):
     """A workflow in pydantic-ai's agents. Made by `as_capability`; one serves any number of agents and runs.
 
-    It has two halves: one stands next to the model, and reads what other capabilities add to a request; the other one
-    stands around all of them, and reads the answers that they give or change.
+    It has two halves: one stands next to the model, and reads the additions of other capabilities to a request; the
+    other one stands around all of them, and reads the answers that they give or change.
 
     Attributes:
         host: the processors.
@@ -92,7 +93,7 @@ class _Runs:
         self._host = host
         self._runs: WeakValueDictionary[str, _Run] = WeakValueDictionary()
 
-    def of(self, ctx: RunContext[Any]) -> _Run:
+    def of(self, ctx: RunContext[object]) -> _Run:
         """Return the run, which is opened for the half that asks first."""
         id = ctx.run_id or ""
         run = self._runs.get(id)
@@ -101,7 +102,7 @@ class _Runs:
         return run
 
 
-class _Half(AbstractCapability[Any]):
+class _Half(AbstractCapability[object]):
     """A half of a `GuardCapability`, of an agent or of one run."""
 
     def __init__(self, runs: _Runs, run: _Run | None = None) -> None:
@@ -117,7 +118,7 @@ class _Half(AbstractCapability[Any]):
             )
         return self._run
 
-    async def for_run(self, ctx: RunContext[Any]) -> Self:
+    async def for_run(self, ctx: RunContext[object]) -> Self:
         """Return the half for one run.
 
         Raises:
@@ -140,15 +141,15 @@ class _Half(AbstractCapability[Any]):
 
 
 class OuterGuard(_Half):
-    """Reads what other capabilities answer in the model's place, and what they make of its answers."""
+    """Reads the answers of other capabilities in the model's place, and their changes to its answers."""
 
     def get_ordering(self) -> CapabilityOrdering | None:
-        """Stand around all other capabilities, but within traces, which so get what the guards left."""
+        """Stand around all other capabilities, but within traces, which so get the guarded version."""
         return CapabilityOrdering(position="outermost", wrapped_by=[Instrumentation])
 
     async def wrap_model_request(
         self,
-        ctx: RunContext[Any],
+        ctx: RunContext[object],
         *,
         request_context: ModelRequestContext,
         handler: Callable[[ModelRequestContext], Awaitable[theirs.ModelResponse]],
@@ -171,8 +172,8 @@ class OuterGuard(_Half):
             left = await run.request.whole_answer(inner.call(request_context.messages))
         return replace(answer, parts=parts_of(left))
 
-    async def after_run(self, ctx: RunContext[Any], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
-        """Judge what other capabilities have made of the output.
+    async def after_run(self, ctx: RunContext[object], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
+        """Judge the output as other capabilities have changed it.
 
         Raises:
             GuardBlockedError: a guard stopped the run.
@@ -193,7 +194,7 @@ class InnerGuard(_Half):
         return CapabilityOrdering(position="innermost")
 
     async def wrap_run(
-        self, ctx: RunContext[Any], *, handler: Callable[[], Awaitable[AgentRunResult[Any]]]
+        self, ctx: RunContext[object], *, handler: Callable[[], Awaitable[AgentRunResult[Any]]]
     ) -> AgentRunResult[Any]:
         """Close the request when the run ends."""
         try:
@@ -204,7 +205,7 @@ class InnerGuard(_Half):
         await self._open.request.close()
         return result
 
-    async def after_run(self, ctx: RunContext[Any], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
+    async def after_run(self, ctx: RunContext[object], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
         """Judge an answer that is no text, such as an object.
 
         Raises:
@@ -223,7 +224,7 @@ class InnerGuard(_Half):
         self._open.output = result.output
         return result
 
-    async def on_node_run_error(self, ctx: RunContext[Any], *, node: Any, error: Exception) -> Any:
+    async def on_node_run_error(self, ctx: RunContext[object], *, node: Any, error: Exception) -> Any:
         """Raise a verdict on the output, which pydantic-ai takes for an output that is not valid.
 
         Raises:
@@ -234,9 +235,9 @@ class InnerGuard(_Half):
         raise error
 
     async def before_model_request(
-        self, ctx: RunContext[Any], request_context: ModelRequestContext
+        self, ctx: RunContext[object], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """Check the input, and replace it in the history by what the guards left."""
+        """Check the input, and replace it in the history by the guarded version."""
         said = [read_message(message) for message in request_context.messages]
         instructions = instruction_messages(request_context.model_request_parameters)
         if not await self._open.request.begin([*instructions, *(one for group in said for one in group)]):
@@ -257,7 +258,7 @@ class InnerGuard(_Half):
 
     async def wrap_tool_execute(
         self,
-        ctx: RunContext[Any],
+        ctx: RunContext[object],
         *,
         call: theirs.ToolCallPart,
         tool_def: ToolDefinition,
@@ -275,17 +276,17 @@ class InnerGuard(_Half):
                 made = await handler(args if checked.arguments == freeze(given) else checked.arguments)
             except (exceptions.CallDeferred, exceptions.ApprovalRequired) as deferred:
                 if deferred.metadata is not None:  # the output of the run holds it
-                    deferred.metadata = await results.value(deferred.metadata, "metadata")
+                    deferred.metadata = cast("Json", await results.value(deferred.metadata, "metadata"))
                 raise
             return await results.result(made)
 
-    def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
-        """Return the tools with a check of what they raise for the model to read."""
+    def get_wrapper_toolset(self, toolset: AbstractToolset[object]) -> AbstractToolset[object]:
+        """Return the tools with a check of the errors that they raise for the model."""
         return GuardedToolset(toolset, self._open.request)
 
     async def wrap_output_process(
         self,
-        ctx: RunContext[Any],
+        ctx: RunContext[object],
         *,
         output_context: OutputContext,
         output: Any,
@@ -308,7 +309,7 @@ class InnerGuard(_Half):
     def _rewrite(
         self, history: list[theirs.ModelMessage], sent: list[theirs.ModelMessage], said: Sequence[Sequence[Message]]
     ) -> None:
-        """Replace messages by what the guards left of them, in the request and in the history of the run.
+        """Replace messages by the guarded version of them, in the request and in the history of the run.
 
         The newest message is the run's own, and is changed in place, since pydantic-ai knows it by its identity. Older
         ones belong to the caller; they are replaced.
@@ -336,11 +337,10 @@ def _emptied(part: Any) -> Any:
     if isinstance(part, theirs.SystemPromptPart):  # the application's own
         return part
     if isinstance(part, theirs.ToolReturnPart):
-        stopped: Any = replace(cast("Any", part), content="The request was stopped.", metadata=None)
-        return stopped
+        return replace(cast("Any", part), content="The request was stopped.", metadata=None)
     return replace(part, content="")
 
 
 def _said(answer: Message | None) -> Message | None:
-    """Return what the model said: `wrap_tool_execute` stores the results of tools in the answer that called them."""
+    """Return the model's words: `wrap_tool_execute` stores the results of tools in the answer that called them."""
     return None if answer is None else as_asked(answer)

@@ -1,9 +1,9 @@
-"""Messages both ways: through the JSON of pydantic-ai's histories, which keeps what nobody knows."""
+"""Messages both ways: through the JSON of pydantic-ai's histories, which keeps unknown fields."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from pydantic_ai import ToolDefinition, messages as theirs
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.messages import Part
     from penstock.engine.values.model import ToolSpec
+    from penstock.formats.wire import Json
 
 OURS = "penstock-instruction"
 """The key in the metadata of system messages that are instructions."""
@@ -41,7 +42,7 @@ def read_message(message: theirs.ModelMessage) -> tuple[Message, ...]:
 
 
 def write_messages(messages: Iterable[Message]) -> list[theirs.ModelMessage]:
-    """Return messages as pydantic-ai's. What a provider has signed goes without the signature if it was changed."""
+    """Return messages as pydantic-ai's. A changed part loses its provider's signature."""
     return theirs.ModelMessagesTypeAdapter.validate_python(wire.write(map(_unsealed, messages)))
 
 
@@ -75,7 +76,7 @@ def _with_notes(part: Part, notes: dict[str, Value]) -> Part:
 
 
 def _seal(part: Part) -> str:
-    """Return the checksum of what a part says."""
+    """Return the checksum of the content of a part."""
     if isinstance(part, ToolPart):
         return checksum(requests.arguments_text(thaw(part.arguments)))
     return checksum(part.text if isinstance(part, (TextPart, ReasoningPart)) else "")
@@ -83,7 +84,7 @@ def _seal(part: Part) -> str:
 
 def tool_definition(tool: ToolSpec) -> ToolDefinition:
     """Return a tool that a processor has added."""
-    schema = cast("dict[str, Any]", thaw(dict(tool.parameters)))
+    schema = cast("Json", thaw(dict(tool.parameters)))
     return ToolDefinition(
         name=tool.name, parameters_json_schema=schema, description=tool.description or None, strict=tool.strict
     )

@@ -71,9 +71,9 @@ class GuardedModel(WrapperModel):
         messages: list[theirs.ModelMessage],
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
-        run_context: RunContext[Any] | None = None,
+        run_context: RunContext[object] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
-        """Yield the answer as a stream, of which the guards release what they have read."""
+        """Yield the answer as a stream of the chunks that the guards release."""
         inner = _InnerModel(self.wrapped, model_settings, model_request_parameters, run_context, streams=True)
         async with aclosing(self._request.answers(inner.call(messages, live=True))) as chunks:
             yield GuardedResponse(model_request_parameters, chunks, self._request, inner, self._released)
@@ -109,7 +109,7 @@ class GuardedResponse(StreamedResponse):
         self._released(said)
 
     def get(self) -> theirs.ModelResponse:
-        """Return the answer so far; at its end with what the provider needs back, such as signatures."""
+        """Return the answer so far; at its end with the fields that the provider needs back, such as signatures."""
         made = super().get()
         return made if self._said is None else replace(made, parts=self._said.parts)
 
@@ -156,7 +156,7 @@ class _InnerModel:
         model: Model,
         settings: ModelSettings | None,
         parameters: ModelRequestParameters,
-        context: RunContext[Any] | None,
+        context: RunContext[object] | None,
         *,
         streams: bool,
     ) -> None:

@@ -1,4 +1,4 @@
-"""What tools and output functions give back, and what they ask to be retried: checked as results of tools."""
+"""Results and retry requests of tools and output functions, checked as results of tools."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from pydantic_ai import RunContext
     from pydantic_ai.toolsets.abstract import ToolsetTool
 
-    from penstock.engine.values.frozen import Value
+    from penstock.engine.values.frozen import Value, Values
+    from penstock.formats.wire import Json
     from penstock.workflows.hosting import HostRequest
 
 
 class CheckedResults:
-    """Checks what one function gives back.
+    """Checks the results of one function.
 
     Args:
         request: the request of the run.
@@ -42,7 +43,7 @@ class CheckedResults:
         self._call_id = call_id
         self._arguments = arguments
 
-    async def result(self, made: Any) -> Any:
+    async def result(self, made: object) -> object:
         """Return the result of a tool as the guards left it: the object itself if they changed nothing.
 
         What a `ToolReturn` says beside its value is checked, too: the model reads its content, and the history and
@@ -54,7 +55,7 @@ class CheckedResults:
         if not isinstance(made, theirs.ToolReturn):
             return await self.value(made)
         given = cast("Any", made)
-        left: dict[str, Any] = {"return_value": await self.value(given.return_value)}
+        left: Json = {"return_value": await self.value(given.return_value)}
         if given.content:
             left["content"] = _as_content(given.content, await self.value(given.content, "content"))
         if given.metadata is not None:
@@ -62,12 +63,12 @@ class CheckedResults:
         changed = {name: item for name, item in left.items() if item is not getattr(given, name)}
         return replace(given, **changed)
 
-    async def value(self, made: Any, beside: str = "") -> Any:
-        """Return a value as the guards left it: what they changed becomes JSON, and the rest stays as it is.
+    async def value(self, made: object, beside: str = "") -> object:
+        """Return a value as the guards left it: changed parts become JSON, and the rest stays as it is.
 
         Args:
             made: the value.
-            beside: what it is, if it is not the result of the call itself.
+            beside: its name, if it is not the result of the call itself.
 
         Raises:
             BlockedError: a guard stopped the run.
@@ -75,8 +76,8 @@ class CheckedResults:
         said = to_jsonable_python(made, fallback=str, bytes_mode="base64")
         return _with_changes(made, said, await self._left(said, beside))
 
-    async def output(self, made: Any) -> Any:
-        """Return what an output function or validator has made, as the guards left it, of the same type.
+    async def output(self, made: object) -> object:
+        """Return the output of a function or validator, as the guards left it, of the same type.
 
         Raises:
             BlockedError: a guard stopped the run.
@@ -96,18 +97,18 @@ class CheckedResults:
                 "is left; let it return text, lists or dicts, a dataclass, or a model of pydantic"
             ) from error
 
-    async def of(self, work: Awaitable[Any], *, of_call: bool) -> Any:
-        """Return the result of some work; what it raises for the model to read is checked.
+    async def of(self, work: Awaitable[object], *, of_call: bool) -> object:
+        """Return the result of some work; its error for the model to read is checked.
 
         Args:
             work: the work.
-            of_call: whether what it raises answers the call, so that the run keeps it as the call's result.
+            of_call: whether its error answers the call, so that the run keeps it as the call's result.
 
         Raises:
             GuardBlockedError: a guard stopped the run.
-            Exception: what the work raised, with its text as the guards left it.
+            Exception: the error of the work, with its text as the guards left it.
         """
-        raised: Any
+        raised: Exception
         try:
             return await work
         except (exceptions.ModelRetry, exceptions.ToolFailed, exceptions.ToolRetryError) as error:
@@ -129,11 +130,11 @@ class CheckedResults:
             return exceptions.ToolRetryError(replace(error.tool_retry, content=str(left)))
         return (exceptions.ToolFailed if failed else exceptions.ModelRetry)(str(left))
 
-    async def _left(self, said: Any, beside: str, *, outcome: str = "") -> Value:
+    async def _left(self, said: object, beside: str, *, outcome: str = "") -> Value:
         call_id = f"{self._call_id}-{beside}" if beside else self._call_id
-        notes: Any = EMPTY
+        notes: Values = EMPTY
         if outcome:
-            told: Any = theirs.ToolReturnPart(self._name, said, call_id, outcome=cast("Any", outcome))
+            told = theirs.ToolReturnPart(self._name, said, call_id, outcome=cast("Any", outcome))
             if outcome == "retried":
                 told.retry = theirs.RetryInfo(cause="model_retry")
             [message] = read_message(theirs.ModelRequest([told]))
@@ -144,8 +145,8 @@ class CheckedResults:
 
 
 @dataclass
-class GuardedToolset(WrapperToolset[Any]):
-    """The tools of an agent: what they raise for the model to read is checked where it is raised.
+class GuardedToolset(WrapperToolset[object]):
+    """The tools of an agent. An error for the model is checked where a tool raises it.
 
     Attributes:
         request: the request of the run.
@@ -154,7 +155,7 @@ class GuardedToolset(WrapperToolset[Any]):
     request: HostRequest
 
     async def call_tool(
-        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[object], tool: ToolsetTool[object]
     ) -> Any:
         """Call a tool.
 
@@ -166,13 +167,13 @@ class GuardedToolset(WrapperToolset[Any]):
         return await results.of(super().call_tool(name, tool_args, ctx, tool), of_call=True)
 
 
-def _with_changes(value: Any, said: Any, left: Value) -> Any:
-    """Return a value with what the guards have changed in it.
+def _with_changes(value: Value, said: Value, left: Value) -> Value:
+    """Return a value with the changes of the guards.
 
     Args:
         value: the value.
         said: the same as JSON.
-        left: what the guards left of that.
+        left: the guarded version of that.
     """
     if left == freeze(said):
         return value
@@ -185,7 +186,7 @@ def _with_changes(value: Any, said: Any, left: Value) -> Any:
     return thaw(left)
 
 
-def _as_content(before: Any, after: Any) -> Any:
+def _as_content(before: Value, after: Value) -> Value:
     """Return the content of a user's message, of which items may have become JSON."""
     if after is before or isinstance(after, str):
         return after

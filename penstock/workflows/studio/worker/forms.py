@@ -27,7 +27,7 @@ _ORDER = ("choice", "bool", "int", "float", "choices", "list", "text", "json")
 _EMPTY: Any = inspect.Parameter.empty
 
 
-class Shape:
+class FormShape:
     """The values that a field may hold: its kind, its choices, and the kind of its items."""
 
     __slots__ = ("choices", "items", "kind")
@@ -129,7 +129,7 @@ def _held(name: str, hint: Any, value: object, default: object) -> Json:
     secret = hidden and isinstance(value, (str, bytes))
     shape = next((each for each in shapes if value is None or each.fits(value)), None)
     if secret:
-        shape = Shape("text")
+        shape = FormShape("text")
     if shape is None or (value is None and not shapes):
         why = "it takes an object of Python" if value is None else f"it is a {type(value).__name__}"
         return _fixed(_shown(value, secret=named), why, nullable=nullable)
@@ -143,37 +143,37 @@ def _fixed(value: object, why: str, *, nullable: bool) -> Json:
     return {"kind": "fixed", "nullable": nullable, "value": value, "secret": False, "why_not": why}
 
 
-def shapes_of(hint: Any) -> tuple[list[Shape], bool]:
+def shapes_of(hint: Any) -> tuple[list[FormShape], bool]:
     """Return what values of a type can be edited as, the plainest first, and whether it may be None."""
     alternatives, nullable = without_none(hint)
     shapes = [shape for each in alternatives if (shape := _shape(each)) is not None]
     literals = [choice for shape in shapes if shape.kind == "choice" for choice in shape.choices]
     others = [shape for shape in shapes if shape.kind != "choice"]
     if literals:
-        others.append(Shape("choice", literals))
+        others.append(FormShape("choice", literals))
     return sorted(others, key=lambda shape: _ORDER.index(shape.kind)), nullable
 
 
-def _shape(hint: Any) -> Shape | None:
+def _shape(hint: Any) -> FormShape | None:
     origin = typing_extensions.get_origin(hint)
     arguments = typing_extensions.get_args(hint)
     if origin is Literal or origin is typing_extensions.Literal:
-        return Shape("choice", arguments)
+        return FormShape("choice", arguments)
     if hint in _PLAIN:
-        return Shape(_PLAIN[hint])
+        return FormShape(_PLAIN[hint])
     if origin in _LISTS or hint in _LISTS:
         return _list_shape([each for each in arguments if each is not Ellipsis])
     if origin in (dict, Mapping) or hint in (dict, Mapping):
-        return Shape("json")
-    return Shape("json") if hint is Any or hint is object else None
+        return FormShape("json")
+    return FormShape("json") if hint is Any or hint is object else None
 
 
-def _list_shape(arguments: Sequence[Any]) -> Shape:
+def _list_shape(arguments: Sequence[Any]) -> FormShape:
     inner, _ = shapes_of(arguments[0]) if arguments else ([], False)
     kind = inner[0].kind if inner else "json"
     if kind == "choice":
-        return Shape("choices", inner[0].choices)
-    return Shape("list", items=kind) if kind in ("text", "int", "float") else Shape("json")
+        return FormShape("choices", inner[0].choices)
+    return FormShape("list", items=kind) if kind in ("text", "int", "float") else FormShape("json")
 
 
 def _is_json(value: object) -> bool:
@@ -203,17 +203,17 @@ def type_text(parameter: inspect.Parameter, hint: Any) -> str:
 
 # The policy of a step
 
-POLICY: tuple[tuple[str, Shape, bool, str], ...] = (
-    ("timeout", Shape("float"), True, "Seconds after which the step has failed; none: no limit."),
+POLICY: tuple[tuple[str, FormShape, bool, str], ...] = (
+    ("timeout", FormShape("float"), True, "Seconds after which the step has failed; none: no limit."),
     (
         "on_error",
-        Shape("choice", ("block", "raise", "allow")),
+        FormShape("choice", ("block", "raise", "allow")),
         True,
         "How a failure of the step is handled; none: as it declares.",
     ),
-    ("mode", Shape("choice", ("enforce", "shadow")), False, "shadow: it runs beside, and only its record counts."),
-    ("retries", Shape("int"), False, "How often the step is tried again after a failure."),
-    ("retry_delay", Shape("float"), True, "Seconds before the first retry, doubled for each further one."),
+    ("mode", FormShape("choice", ("enforce", "shadow")), False, "shadow: it runs beside, and only its record counts."),
+    ("retries", FormShape("int"), False, "How often the step is tried again after a failure."),
+    ("retry_delay", FormShape("float"), True, "Seconds before the first retry, doubled for each further one."),
 )
 """The fields of a policy that can be edited: name, shape, whether it may be None, and description."""
 

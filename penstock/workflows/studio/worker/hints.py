@@ -72,7 +72,7 @@ def evaluated(hint: Any, module: str) -> Any:
         return Unknown
 
 
-class _Names(Mapping[str, Any]):
+class _HintNames(Mapping[str, Any]):
     """The names of a module as a type checker sees them."""
 
     def __init__(self, module: str) -> None:
@@ -97,8 +97,8 @@ class _Names(Mapping[str, Any]):
 
 
 @lru_cache(maxsize=256)
-def _names(module: str) -> _Names:
-    return _Names(module)
+def _names(module: str) -> _HintNames:
+    return _HintNames(module)
 
 
 def _imported(source: str, attribute: str) -> Any:

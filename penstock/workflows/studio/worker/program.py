@@ -20,7 +20,7 @@ from penstock.workflows.studio.worker.live import Live
 from penstock.workflows.studio.worker.loaded import Loaded, changes_of, load
 from penstock.workflows.studio.worker.problems import problem_of
 from penstock.workflows.studio.worker.running import run_workflow
-from penstock.workflows.studio.worker.sources import Sources
+from penstock.workflows.studio.worker.sources import StudioSources
 from penstock.workflows.studio.worker.tracing import with_marks
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def _serve() -> None:
     channel = own_channel()
     record_processors()
     request = channel.requests.get()
-    sources = Sources(_sources(request))
+    sources = StudioSources(_sources(request))
     sources.install()
     try:
         loaded = load(str(request["reference"]))
@@ -58,7 +58,7 @@ def _sources(request: Json) -> dict[str, str]:
     return cast("dict[str, str]", request.get("sources") or {})
 
 
-def _other(request: Json, sources: Sources) -> Loaded | None:
+def _other(request: Json, sources: StudioSources) -> Loaded | None:
     """Load the one to compare with, if there is one; modules of the same name are loaded again."""
     other = cast("Json | None", request.get("other"))
     if other is None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _MOST = 16 * 1024 * 1024  # bytes of recorded sources
 
 
-class Sources:
+class StudioSources:
     """Records the modules of the user that this process reads. Lives as long as the process.
 
     Modules of the Python installation and of penstock are none of them.
