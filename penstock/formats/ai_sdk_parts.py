@@ -1,4 +1,4 @@
-"""Read and write what the AI SDK's UI messages and the stored messages share: parts, bodies, heads and metadata.
+"""Read and write parts, bodies, heads and metadata of the AI SDK's UI messages and of stored messages.
 
 Files, sources and reasoning exist in an older shape (``mimeType`` and ``data``) and a newer one (``mediaType`` and
 ``url``). Both formats read both shapes and write a part as it was read; a part that came from elsewhere is written in
@@ -226,7 +226,7 @@ def _oddity(body: Json, key: str, state: ToolState) -> str | None:
 
 
 def _write_tool(part: ToolPart, fmt: str) -> Json:
-    """Return the part in the shape that it was read in, else in that which the format uses today."""
+    """Return the part in the shape that it was read in, or else in the shape that the format uses today."""
     notes = notes_of(part, fmt)
     shape = notes.get("shape")
     if shape == "invocation" or (fmt == STORED and shape not in ("named", "dynamic")):

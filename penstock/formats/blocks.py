@@ -1,4 +1,4 @@
-"""Blocks and turns: what the formats of providers have in common.
+"""Blocks, steps and turns: the common parts of the formats of providers.
 
 A `WireBlock` is a table of keys and fields, and is read and written by one piece of code. The functions beside it read
 and write the content of a message, split an assistant's message into the steps of a model, and put results where a
@@ -86,7 +86,7 @@ class WireBlock:
         return frozenset((*self.head, *self.needed, *([self.arguments] if self.arguments else [])))
 
     def read(self, item: Json, place: str, notes: Mapping[str, Value] = EMPTY) -> Part:
-        """Return the part, with what else is noted about it.
+        """Return the part, with further notes in its metadata.
 
         Raises:
             MessageError: a text is missing, or no text.
@@ -126,7 +126,7 @@ def with_unknown_keys(body: Json, notes: WireShape, known: Collection[str], key:
 
 
 def was_empty(notes: WireShape, key: str) -> bool:
-    """Return whether what stands under a key was null or missing when it was read."""
+    """Return whether the value of a key was null or missing when it was read."""
     return notes.get(key) == "absent" or key in notes.get("extra", {})
 
 
@@ -167,7 +167,7 @@ def read_block(value: Value, place: str, readers: Mapping[str, Reader], tag: str
 
 
 def read_list(value: Value, place: str, read: Callable[[Value, str], T], expected: str = "a list") -> list[T]:
-    """Return what a function reads from each entry of an array.
+    """Read each entry of an array with a function.
 
     Raises:
         MessageError: it is no array, or an entry is malformed.
@@ -214,7 +214,7 @@ def write_content(
 
 
 def raw_of(part: Part) -> Json:
-    """Return what an unknown part holds; an empty object for another part."""
+    """Return the object in an unknown part; an empty one for another part."""
     raw: Json = thaw(part.raw) if isinstance(part, UnknownPart) else {}
     return raw
 
@@ -379,7 +379,7 @@ def written_turns(
 
 
 def split_results(message: Message, fmt: str) -> list[Message]:
-    """Return a user's message in runs: tool messages of its results, and user messages of what stands beside them.
+    """Split a user's message into tool messages, which hold its results, and user messages with the other parts.
 
     Runs behind the first are noted as ``joined``, so that writing can put them together again (`turn_writer`).
     """

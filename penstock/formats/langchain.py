@@ -394,10 +394,10 @@ _BY_ROLE = {"human": "human", "ai": "ai", "user": "human", "assistant": "ai", "s
 
 
 def _known(item: Json, place: str, key: str, known: Mapping[str, str]) -> str:
-    """Return what is known for the text under a key.
+    """Return the value in a table for the text under a key.
 
     Raises:
-        MessageError: it is missing, or not known.
+        MessageError: the text is missing, or not in the table.
     """
     found = known.get(wire.expect_text(item, key, place))
     if found is None:
@@ -413,7 +413,7 @@ def _type_of(item: Json, fields: Json, place: str) -> str:
 
 
 def _class_type(path: Value) -> str:
-    """Return the type of the messages of a class, given its path; empty for what is no class of messages."""
+    """Return the type of the messages of a class, given its path; empty for another class."""
     name = path[-1] if wire.is_array(path) and path and isinstance(path[-1], str) else ""
     kind = name.removesuffix("Message").lower() if name.endswith("Message") else name
     return kind if kind in TYPES or kind in _CHATS else ""

@@ -1,4 +1,4 @@
-"""Read and write what the Model Context Protocol passes as messages: those of prompts and of sampling, and results.
+"""Read and write messages of the Model Context Protocol: those of prompts and of sampling, and results of tools.
 
 A message holds one block of content, or, in sampling, a list of them. The result of a tool call, which names neither
 its call nor its tool, becomes a ``tool`` message with a result without an id. Keys are read in camelCase, as on the

@@ -93,7 +93,7 @@ def media(
     name: str | None = None,
     metadata: Json,
 ) -> Media:
-    """Return an image, a sound or a file: what is said, else what the media type says. A provider's file is a file."""
+    """Return an image, a sound or a file: of the given class, or by the media type. A provider's file is a file."""
     kind = kind or CLASSES.get((media_type or "").partition("/")[0], FilePart)
     if file_id is None and kind is ImagePart:
         return ImagePart(url, data, media_type, metadata)

@@ -220,7 +220,7 @@ def _read_response_part(value: Value, place: str) -> Part:
 
 
 def _own(item: Json, names: Sequence[str], known: frozenset[str], handled: Iterable[str]) -> Json:
-    """Return notes: what is sent back under its own name (texts, and one object), and unknown keys."""
+    """Return notes: the keys that are sent back under their own names (texts, and one object), and unknown keys."""
     kinds = {key: dict if key == "provider_details" else str for key in names}
     own = {key: item[key] for key, kind in kinds.items() if item.get(key) and isinstance(item[key], kind)}
     return {**own, "extra": wire.unknown_keys(item, known | own.keys(), {*handled, *own})}

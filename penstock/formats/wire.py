@@ -162,7 +162,7 @@ class Read(Protocol):
 
 
 def reader(read: Callable[[Value, str], Iterable[Message]], *, names: bool = True) -> Read:
-    """Return the ``read`` of a format, given what reads one item. ``names``: results get the names of their calls."""
+    """Return the ``read`` of a format from the reader of one item. ``names``: results get the names of their calls."""
 
     def read_all(items: Sequence[Value], place: str = "messages", start: int = 0) -> tuple[Message, ...]:
         found = read_each(items, place, start, read)
@@ -172,7 +172,7 @@ def reader(read: Callable[[Value, str], Iterable[Message]], *, names: bool = Tru
 
 
 def writer(write: Callable[[Message], Iterable[Json]]) -> Callable[[Iterable[Message]], list[Json]]:
-    """Return the ``write`` of a format, given what writes one message.
+    """Return the ``write`` of a format from the writer of one message.
 
     It raises `MessageError` if a tool's arguments or result are not JSON values.
     """
@@ -306,7 +306,7 @@ def with_notes(name: str, notes: Mapping[str, Value], metadata: Mapping[str, Val
 
 
 def has_text(value: object) -> bool:
-    """Return whether a value holds any text, keys included; what is no JSON counts as text, since nobody can tell."""
+    """Return whether a value holds any text, keys included; an object that is no JSON counts as text."""
     if is_object(value):
         return bool(value)
     if is_array(value):
