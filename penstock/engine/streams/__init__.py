@@ -25,9 +25,9 @@ Pipe: takes a chunk and returns the chunks that leave. Lane: a part of the graph
 the stream. Track: the same part of the graph on one text; it is fed text and returns up to where the text is decided,
 and the edits to that. A chunk that holds whole texts, such as a tool call, is fed to a track in one final piece.
 
-A piece of text in which nothing is found takes a short path, without coroutines: `feed_fast` of a pipe, of its tracks
-and of the readers of guards. Where one of them returns None, `feed` goes on with the same piece. While an async guard
-looks at a text, `TaskReader` may read more of the source, and the guard is asked about all of it.
+`feed` of a pipe or a track returns its result at once if nothing was found and nothing waits. Otherwise it returns a
+coroutine, which goes on with the same piece; `OutputStream` awaits it in one place. While an async guard looks at a
+text, `TaskReader` may read more of the source, and the guard is asked about all of it.
 
 `decisions` composes and merges decisions, `chunk_texts` finds the whole texts in chunks, and `steps` holds what a step
 keeps during a stream: its context, effects and record.

@@ -38,15 +38,8 @@ from penstock.engine.streams.combined_tracks import (
     StreamDag,
     StreamDagMember,
 )
-from penstock.engine.streams.hooks import HookPipe, HookStep
-from penstock.engine.streams.policy import (
-    PolicyPipe,
-    ShadowPipe,
-    ShadowWork,
-    StreamPolicy,
-    run_concurrently,
-    run_in_turn,
-)
+from penstock.engine.streams.hooks import AsyncHookPipe, HookPipe, HookStep
+from penstock.engine.streams.policy import PolicyPipe, ShadowPipe, ShadowWork, StreamPolicy
 from penstock.engine.streams.steps import Stopped
 from penstock.engine.streams.text_pipe import TextPipe
 from penstock.engine.streams.tracks import StreamGuard, combined_lane, guard_lane, hook_lane, pass_lane, watch_lane
@@ -117,7 +110,7 @@ class Builder:
 
     def _hook_pipes(self, hooks: Sequence[HookStep]) -> list[Pipe]:
         rows = [[hook] for hook in hooks] if self._separate else [hooks] if hooks else []
-        return [HookPipe(row, self._clock) for row in rows]
+        return [(AsyncHookPipe if any(hook.waits for hook in row) else HookPipe)(row, self._clock) for row in rows]
 
     async def _policy_pipe(self, block: PlanPolicy) -> Pipe:
         fallback = None if block.fallback is None else await self.pipes(block.fallback)
@@ -230,8 +223,9 @@ class Builder:
     def _parallel(self, arms: Sequence[PlanArm], block: PlanParallel | PlanBranch, lanes: Sequence[Lane]) -> Lane:
         merge = _Join(self._shared, arms, block)
         waiting = 0 if runs_without_loop() else sum(not arm.block.sync for arm in arms)
-        run_all = run_concurrently if waiting > 1 else run_in_turn
-        return combined_lane(lanes, lambda subject, tracks: ParallelTrack(subject, tracks, merge, run_all))
+        return combined_lane(
+            lanes, lambda subject, tracks: ParallelTrack(subject, tracks, merge, concurrent=waiting > 1)
+        )
 
     async def _dag(self, block: PlanDag) -> Lane:
         """Return the lane of the members that run; where one does not run, its sources feed what comes after it."""

@@ -5,27 +5,37 @@ A combined track returns decided edits in positions of the text that it is fed, 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.merging.dag_state import DagState
 from penstock.engine.processor.payload import Changes, Payload
-from penstock.engine.streams.decisions import Composer, Decided, Merger, by_part, merged_parts, shifted, split_at
+from penstock.engine.streams.decisions import (
+    Composer,
+    Decided,
+    Merger,
+    by_part,
+    decided_by,
+    merged_parts,
+    shifted,
+    split_at,
+)
+from penstock.engine.streams.policy import run_concurrently
 from penstock.engine.values import edits as edit_ops
+from penstock.engine.values.errors import StepFailedError
 from penstock.engine.values.frozen import FrozenDict
 from penstock.engine.values.texts import TextPlace
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from penstock.engine.merging.dag_state import MergeBranches
     from penstock.engine.merging.rules import MergePolicy
-    from penstock.engine.streams.decisions import MergeEdits
+    from penstock.engine.streams.decisions import Fed, MergeEdits, Pending
     from penstock.engine.streams.policy import StreamPolicy
     from penstock.engine.streams.tracks import Subject, Track
     from penstock.engine.values.edits import Edit, Edits
     from penstock.engine.values.message_list import MessageList
-
-    RunAll = Callable[[Sequence[Callable[[], Awaitable[object]]]], Awaitable[None]]
 
 
 # In sequence
@@ -51,25 +61,28 @@ class FollowingTrack:
         self._fed = 0
         self._borders: list[int] = []  # where parts begin that the track was not told of yet
 
-    def feed_fast(self, before: int, text: str) -> int | None:
-        """Feed the track what the track before, whose input is ``text``, has decided up to ``before`` without edits.
-
-        Returns up to where both have decided; None: call `feed`, see `Track.feed_fast`.
-        """
+    def feed(self, before: int, text: str) -> Fed:
+        """Feed the track what the track before, whose input is ``text``, has decided up to ``before`` without edits."""
         if self._borders or self._composer.waits:
-            return None
-        waiting = self._text + text
-        size = before - self._until
-        until = self._track.feed_fast(waiting[:size]) if size else self.own.until
-        if until is None:
-            return None
-        self._text = waiting[size:]
+            return self.feed_edited(Decided((), before), text, (), final=False)
         self._fed += len(text)
-        self._until = before
-        self.own = Decided((), until)
-        return self._composer.pass_on(before, until)
+        text = self._text + text
+        size = before - self._until
+        self._text, self._until = text[size:], before
+        fed = self._track.feed(text[:size]) if size else self.own.until
+        if not isinstance(fed, int):
+            return self._composed(Decided((), before), fed)
+        self.own = Decided((), fed)
+        return self._composer.pass_on(before, fed)
 
-    async def feed(self, before: Decided, text: str, borders: Sequence[int], *, final: bool) -> Decided:
+    async def _composed(self, before: Decided, fed: Fed, *, final: bool = False) -> Decided:
+        """Return what both tracks have decided, in positions of the text before both."""
+        self._composer.add_first(before)
+        self.own = await decided_by(fed)
+        self._composer.add_second(self.own)
+        return self._composer.take(final=final)
+
+    async def feed_edited(self, before: Decided, text: str, borders: Sequence[int], *, final: bool) -> Decided:
         """Feed the track the decided output of the track before, whose input is ``text`` and ``borders``."""
         if borders:
             self._borders.extend([self._fed + border for border in borders])
@@ -78,7 +91,6 @@ class FollowingTrack:
         begin, self._until = self._until, before.until
         size = self._until - begin
         ready, self._text = self._text[:size], self._text[size:]
-        self._composer.add_first(before)
         at: Sequence[int] = ()
         if self._borders:
             known = [border - begin for border in self._borders if border <= self._until]
@@ -86,9 +98,7 @@ class FollowingTrack:
             ready, at = applied(ready, shifted(before.edits, -begin), known)
         elif before.edits:
             ready = edit_ops.apply(ready, shifted(before.edits, -begin))
-        self.own = await self._track.feed(ready, at, final=final)
-        self._composer.add_second(self.own)
-        return self._composer.take(final=final)
+        return await self._composed(before, self._track.feed(ready, at, final=final), final=final)
 
 
 def applied(text: str, edits: Edits, borders: Sequence[int]) -> tuple[str, list[int]]:
@@ -111,75 +121,67 @@ def applied(text: str, edits: Edits, borders: Sequence[int]) -> tuple[str, list[
 class SequenceTrack:
     """Two tracks in sequence: the second is fed the output of the first."""
 
-    __slots__ = ("_before", "_first", "_second")
+    __slots__ = ("_first", "_second")
 
     def __init__(self, first: Track, second: Track) -> None:
         self._first = first
         self._second = FollowingTrack(second)
-        self._before: Decided | None = None  # by the first, which `feed_fast` has fed
 
-    def feed_fast(self, text: str) -> int | None:
+    def feed(self, text: str, borders: Sequence[int] = (), *, final: bool = False) -> Fed:
         """Feed the first, then the second with the output of the first."""
-        before = self._first.feed_fast(text)
-        if before is None:
-            return None
-        until = self._second.feed_fast(before, text)
-        if until is None:
-            self._before = Decided((), before)
-        return until
+        before = self._first.feed(text, borders, final=final)
+        if isinstance(before, int) and not borders and not final:
+            return self._second.feed(before, text)
+        return self._feed_second(before, text, borders, final=final)
 
-    async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
-        """Feed the first, then the second with the output of the first."""
-        before, self._before = self._before, None
-        if before is None:
-            before = await self._first.feed(text, borders, final=final)
-        return await self._second.feed(before, text, borders, final=final)
+    async def _feed_second(self, before: Fed, text: str, borders: Sequence[int], *, final: bool) -> Decided:
+        return await self._second.feed_edited(await decided_by(before), text, borders, final=final)
 
 
 # In parallel
-
-_NOTHING_FED: tuple[str, Sequence[int], bool] = ("", (), False)
 
 
 class ParallelTrack:
     """Parallel tracks. Text is decided once all of them have decided it, with their merged edits."""
 
-    __slots__ = ("_done", "_fed", "_feeds", "_merger", "_run_all", "_tracks")
+    __slots__ = ("_arms", "_concurrent", "_merger")
 
-    def __init__(self, subject: Subject, tracks: Sequence[Track], merge: MergeEdits, run_all: RunAll) -> None:
-        """Merge edits with ``merge``; ``run_all`` feeds the tracks, one after another or concurrently."""
-        self._run_all = run_all
-        self._merger = merger = Merger(len(tracks), merge, subject.gap)
-        self._fed = fed = [_NOTHING_FED]  # in a list that the functions below share, so that none refers to the track
-        self._tracks = tuple(enumerate(tracks))
-        self._done = 0  # how many tracks `feed_fast` has fed, if it did not feed all
+    def __init__(self, subject: Subject, tracks: Sequence[Track], merge: MergeEdits, *, concurrent: bool) -> None:
+        """Merge edits with ``merge``; ``concurrent``: whether the tracks are fed concurrently, or one after another."""
+        self._concurrent = concurrent
+        self._merger = Merger(len(tracks), merge, subject.gap)
+        self._arms = tuple(zip(range(len(tracks)), tracks, self._merger.tracks, strict=True))
 
-        def feeding(index: int, track: Track) -> Callable[[], Awaitable[object]]:
-            async def feed() -> None:
-                text, borders, final = fed[0]
-                merger.add(index, await track.feed(text, borders, final=final))
-
-            return feed
-
-        self._feeds = [feeding(index, track) for index, track in enumerate(tracks)]
-
-    def feed_fast(self, text: str) -> int | None:
-        """Feed all tracks; return up to where all have decided."""
-        for index, track in self._tracks:
-            until = track.feed_fast(text)
-            if until is None:
-                self._done = index
-                return None
-            self._merger.pass_on(index, until)
-        until = self._merger.take_fast(text)
-        self._done = 0 if until is not None else len(self._feeds)
-        return until
-
-    async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
+    def feed(self, text: str, borders: Sequence[int] = (), *, final: bool = False) -> Fed:
         """Feed all tracks, and merge what they have decided."""
-        self._fed[0] = (text, borders, final)
-        done, self._done = self._done, 0
-        await self._run_all(self._feeds[done:])
+        if self._concurrent:
+            return self._feed_concurrently(text, borders, final=final)
+        for index, track, decided in self._arms:
+            fed = track.feed(text, borders, final=final)
+            if not isinstance(fed, int):
+                return self._feed_rest(index, fed, text, borders, final=final)
+            decided.until = fed
+        until = None if borders else self._merger.take_fast(text)
+        return self._feed_rest(len(self._arms), 0, text, borders, final=final) if until is None else until
+
+    async def _feed_rest(self, begin: int, fed: Fed, text: str, borders: Sequence[int], *, final: bool) -> Decided:
+        """Feed the tracks behind ``begin``, which has returned ``fed``. The first failure is raised at the end."""
+        failures: list[StepFailedError] = []
+        for index, track, decided in self._arms[begin:]:
+            try:
+                made = fed if index == begin else track.feed(text, borders, final=final)
+                decided.add(await decided_by(made))
+            except StepFailedError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+        return self._merger.take(text, borders, final=final)
+
+    async def _feed_concurrently(self, text: str, borders: Sequence[int], *, final: bool) -> Decided:
+        async def feed(track: Track, decided: Pending) -> None:
+            decided.add(await decided_by(track.feed(text, borders, final=final)))
+
+        await run_concurrently([partial(feed, track, decided) for _, track, decided in self._arms])
         return self._merger.take(text, borders, final=final)
 
 
@@ -204,21 +206,21 @@ class PolicyTrack:
         self._waiting = ""  # what is not decided …
         self._borders: list[int] = []  # … and where parts begin in it
 
-    def feed_fast(self, text: str) -> int | None:
-        """Feed the track, unless it failed."""
-        until = None if self._out or self._borders else self._track.feed_fast(text)
-        if until is not None:
-            self._waiting = (self._waiting + text)[until - self._until :]
-            self._until = until
-        return until
-
-    async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
+    def feed(self, text: str, borders: Sequence[int] = (), *, final: bool = False) -> Fed:
         """Feed the track; after its failure, feed the fallback, or pass the text on."""
         if borders:
             self._borders.extend([len(self._waiting) + border for border in borders])
         self._waiting += text
-        if not self._out:
-            decided = await self._policy.attempt(lambda: self._track.feed(text, borders, final=final))
+        fed = None if self._out else self._track.feed(text, borders, final=final)
+        if not isinstance(fed, int) or self._borders:
+            return self._decided(fed, text, borders, final=final)
+        self._waiting = self._waiting[fed - self._until :]
+        self._until = fed
+        return fed
+
+    async def _decided(self, fed: Fed | None, text: str, borders: Sequence[int], *, final: bool) -> Decided:
+        if fed is not None:
+            decided = await self._policy.attempt(partial(decided_by, fed))
             if decided is not None:
                 return self._noted(decided)
             self._out = True
@@ -226,7 +228,7 @@ class PolicyTrack:
             text, borders = self._waiting, tuple(self._borders)
         if self._fallback is None:
             return self._noted(Decided((), self._until + len(self._waiting)))
-        decided = await self._fallback.feed(text, borders, final=final)
+        decided = await decided_by(self._fallback.feed(text, borders, final=final))
         return self._noted(Decided(shifted(decided.edits, self._begun), decided.until + self._begun))
 
     def _noted(self, decided: Decided) -> Decided:
@@ -325,10 +327,7 @@ class DagTrack:
             self._joins[len(tracks)] = _DagJoin(dag, (1 << len(tracks)) - 1, subject.gap)
         self._fed = 0
 
-    def feed_fast(self, text: str) -> None:
-        """Return None: what meets where is for `feed` to merge."""
-
-    async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
+    async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool = False) -> Decided:
         """Feed each member the decided output of those before it; return what the last members have decided."""
         for join in self._joins.values():
             join.add_text(text, borders)
@@ -336,7 +335,7 @@ class DagTrack:
         made: list[Decided] = []
         for index, (member, track) in enumerate(zip(self._dag.members, self._tracks, strict=True)):
             before = self._before(index, member.sources, made, final=final)
-            made.append(await track.feed(before, text, borders, final=final))
+            made.append(await track.feed_edited(before, text, borders, final=final))
             for join in self._joins.values():
                 join.add(index, before, track.own)
         return self._before(len(made), self._ends, made, final=final)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from penstock.engine.text_guards.window import uncut
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.edits import Edit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from penstock.engine.values.edits import Edits
 
@@ -30,6 +30,15 @@ class Decided(NamedTuple):
 
     edits: Edits
     until: int
+
+
+Fed: TypeAlias = "int | Coroutine[object, None, Decided]"
+"""The result of `Track.feed`: the position up to which the text is decided without edits, or a coroutine."""
+
+
+async def decided_by(fed: Fed) -> Decided:
+    """Return what became decided, once it is known."""
+    return Decided((), fed) if isinstance(fed, int) else await fed
 
 
 def shifted(edits: Sequence[Edit], by: int) -> Edits:
@@ -167,32 +176,28 @@ class Composer:
 
 
 class Merger:
-    """Merges what parallel tracks decide: as far as all have decided, with the edits of all, part by part."""
+    """Merges what parallel tracks decide: as far as all have decided, with the edits of all, part by part.
 
-    __slots__ = ("_base", "_borders", "_gap", "_merge", "_text", "_tracks")
+    Attributes:
+        tracks: the edits that each track has decided, and up to where.
+    """
+
+    __slots__ = ("_base", "_borders", "_gap", "_merge", "_text", "tracks")
 
     def __init__(self, count: int, merge: MergeEdits, gap: int) -> None:
         """Merge the edits of ``count`` tracks with ``merge``; ``gap``: how many characters stand between parts."""
         self._merge = merge
         self._gap = gap
-        self._tracks = [Pending() for _ in range(count)]
+        self.tracks = [Pending() for _ in range(count)]
         self._base = 0
         self._text = ""
         self._borders: list[int] = []
 
-    def add(self, index: int, decided: Decided) -> None:
-        """Add what one of the tracks decided."""
-        self._tracks[index].add(decided)
-
-    def pass_on(self, index: int, until: int) -> None:
-        """Add up to where one of the tracks has decided without edits."""
-        self._tracks[index].until = until
-
     def take_fast(self, text: str) -> int | None:
         """Return up to where all have decided, if no edit waits and no part begins; None: call `take`."""
-        if self._borders or any(track.edits for track in self._tracks):
+        if self._borders or any([track.edits for track in self.tracks]):  # noqa: C419 - faster than a generator
             return None
-        until = min([track.until for track in self._tracks])
+        until = min([track.until for track in self.tracks])
         self._text = (self._text + text)[until - self._base :]
         self._base = until
         return until
@@ -209,9 +214,9 @@ class Merger:
             begin = self._base + len(self._text)
             self._borders.extend([begin + border for border in borders])
         self._text += text
-        until = min([track.until for track in self._tracks])
+        until = min([track.until for track in self.tracks])
         edits: Edits = ()
-        if any(track.edits for track in self._tracks):
+        if any(track.edits for track in self.tracks):
             until = until if final else self._safe(until)
             edits = self._merged(until, final=final)
         self._text = self._text[until - self._base :]
@@ -221,7 +226,7 @@ class Merger:
         return Decided(edits, until)
 
     def _merged(self, until: int, *, final: bool) -> Edits:
-        taken = [track.take(until, final=final) for track in self._tracks]
+        taken = [track.take(until, final=final) for track in self.tracks]
         if not any(taken):
             return ()
         borders = [border for border in self._borders if border < until + final]  # the last part may be empty
@@ -236,7 +241,7 @@ class Merger:
 
     def _safe(self, until: int) -> int:
         while True:
-            safe = min(track.safe(until) for track in self._tracks)
+            safe = min(track.safe(until) for track in self.tracks)
             if safe == until:
                 return until
             until = safe

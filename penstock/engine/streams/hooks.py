@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from penstock.engine.execution.boundary import close_awaitable
 from penstock.engine.processor.processor import is_async
@@ -15,7 +15,7 @@ from penstock.engine.processor.stages import STAGES, WrongReturnError, article
 from penstock.engine.values.chunks import CONTROL, Chunk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from penstock.engine.graph.plan import HookCall
     from penstock.engine.processor.context import OutputStreamContext
@@ -27,22 +27,22 @@ STEP_ENDS = frozenset({"step-finish", "finish", "error", "abort"})
 
 BLOCK_ENDS = frozenset({"text-end", "reasoning-end"})
 NOTHING: tuple[Chunk, ...] = ()
-NO_PIECE = Chunk("text-delta")
-"""What `Pipe.feed_fast` returns where nothing leaves. Another piece without text is one that leaves."""
+
+Leaving: TypeAlias = "Chunk | Sequence[Chunk]"
+"""The chunks that leave a pipe. One chunk stands for a sequence of one."""
+
+Fed: TypeAlias = "Chunk | Coroutine[object, None, Leaving] | None"
+"""The result of `Pipe.feed`: the one chunk that leaves, None if none does, or a coroutine that returns the chunks."""
 
 
 class Pipe(Protocol):
     """A part of the graph in a stream: takes a chunk, and returns the chunks that leave."""
 
-    def feed_fast(self, chunk: Chunk) -> Chunk | None:
-        """Take a piece of text, if that needs no waiting; return the one piece that leaves, or `NO_PIECE`.
+    def feed(self, chunk: Chunk) -> Fed:
+        """Take a chunk; return the one that leaves, or None; a coroutine if several leave, or something waits or fails.
 
-        None for anything else. Then call `feed` with the same chunk, which goes on where this stopped.
+        The coroutine must be awaited before the next chunk is fed. Errors are raised by the coroutine only.
         """
-        ...
-
-    async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
-        """Take a chunk; return the chunks that leave."""
         ...
 
     async def end(self) -> Sequence[Chunk]:
@@ -68,6 +68,12 @@ class Pipe(Protocol):
     def unended(self) -> int:
         """Return how many characters of texts were read that have not ended: their end may need a long search."""
         ...
+
+
+async def chunks_of(fed: Fed) -> Sequence[Chunk]:
+    """Return the chunks that leave a pipe, once they are known."""
+    made = fed if fed is None or isinstance(fed, Chunk) else await fed
+    return NOTHING if made is None else (made,) if isinstance(made, Chunk) else made
 
 
 def _is_unseen(chunk: Chunk) -> bool:
@@ -170,82 +176,39 @@ def _returned(result: Value) -> Value:
 
 
 class HookPipe:
-    """Hooks one after another.
+    """Hooks one after another, none of which is async."""
 
-    Attributes:
-        waits: whether a hook is async.
-    """
-
-    __slots__ = ("_clock", "_left", "_out", "_row", "_steps", "waits")
+    __slots__ = ("_clock", "_each", "_row", "_steps")
 
     def __init__(self, steps: Sequence[HookStep], clock: Callable[[], float]) -> None:
         self._steps = tuple(steps)
         self._clock = clock
         self._row = tuple([(step.ctx, step.plain_call, step, step.fits) for step in steps])
-        self._left: tuple[HookStep, Chunk, Value] | None = None  # where `feed_fast` stopped, and why
-        self._out = False  # whether a step has ever failed
-        self.waits = any(step.waits for step in steps)
+        self._each = any(step.wake is not None for step in steps)  # so is a text: a step has timers, or has failed
 
-    async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
-        """Pass a chunk through the hooks."""
-        if self._left is None:
-            return await self._pass_on(chunk, 0)
-        (step, chunk, result), self._left = self._left, None
-        made = await self._call(step, chunk, given=result)
-        return await self._pass_all(made, self._steps.index(step) + 1)
-
-    def feed_fast(self, chunk: Chunk) -> Chunk | None:
-        """Return a piece of text as the hooks leave it; None for anything but one piece in and one out.
-
-        After None, the next call of `feed` goes on where this one stopped.
-        """
-        if chunk.type != "text-delta" or self._out or self.waits:
-            return None
+    def feed(self, chunk: Chunk) -> Fed:
+        """Pass a chunk through the hooks. A piece of text that each hook returns as one piece needs no coroutine."""
+        if chunk.type != "text-delta" or self._each:
+            return self._pass_on(chunk, 0)
         piece = chunk
         for ctx, call, step, fits in self._row:
             try:
                 result = call(piece, ctx)
-            except BaseException as error:  # noqa: BLE001 - `feed` handles it
-                return self._stop_at(step, piece, Raised(error))
+            except BaseException as error:  # noqa: BLE001 - raised or handled by the coroutine
+                return self._go_on(step, piece, Raised(error))
             if ctx.effects is not None:
-                return self._stop_at(step, piece, result)
+                return self._go_on(step, piece, result)
             if result is not piece:
                 if not fits(piece, result):
-                    return self._stop_at(step, piece, result)
+                    return self._go_on(step, piece, result)
                 step.step.changed = True
                 piece = result
         return piece
 
-    async def feed_fast_async(self, chunk: Chunk) -> Chunk | None:
-        """Do the same as `feed_fast`, where hooks are async."""
-        if chunk.type != "text-delta" or self._out:
-            return None
-        piece, never = chunk, math.inf
-        now = self._steps[0].step.watched_since()
-        for ctx, call, step, fits in self._row:
-            watched = step.step
-            watched.since = now
-            try:
-                result = call(piece, ctx)
-                if step.waits:
-                    result = await result
-            except BaseException as error:  # noqa: BLE001 - `feed` handles it
-                watched.since = never
-                return self._stop_at(step, piece, Raised(error))
-            watched.since = never
-            if ctx.effects is not None:
-                return self._stop_at(step, piece, result)
-            if result is not piece:
-                if not fits(piece, result):
-                    return self._stop_at(step, piece, result)
-                watched.changed = True
-                piece = result
-        return piece
-
-    def _stop_at(self, step: HookStep, chunk: Chunk, result: Value) -> Chunk | None:
-        """Note with which step, chunk and result of it `feed` is to go on; return None."""
-        self._left = (step, chunk, result)
-        return None
+    async def _go_on(self, step: HookStep, chunk: Chunk, result: Value) -> Sequence[Chunk]:
+        """Pass a chunk through the hooks from ``step`` on, which has returned ``result``, or `Raised`."""
+        made = await self._call(step, chunk, given=result)
+        return await self._pass_all(made, self._steps.index(step) + 1)
 
     async def _pass_on(self, chunk: Chunk, first: int) -> Sequence[Chunk]:
         """Pass a chunk through the hooks from ``first`` on; each is flushed before a text or the step ends."""
@@ -290,7 +253,7 @@ class HookPipe:
     async def _handle(self, step: HookStep, error: BaseException) -> Sequence[Chunk]:
         """Leave a step that failed out for the block, if its policy allows that; return what the step had kept."""
         step.step.broke(error)
-        self._out = True
+        self._each = True
         kept = await self._ask(step, step.flush)
         step.out, step.deadline = True, None
         return kept
@@ -308,7 +271,7 @@ class HookPipe:
             if call is not step.flush:
                 return await self._handle(step, error)
             step.step.broke(error)
-            step.out = self._out = True
+            step.out = self._each = True
             return NOTHING
         self._set_timer(step)
         step.step.changed = step.step.changed or bool(made)
@@ -350,6 +313,41 @@ class HookPipe:
         seconds, step.ctx.timer = step.ctx.timer, None
         if seconds is not None and step.wake is not None:
             step.deadline = None if seconds == math.inf else self._clock() + seconds
+
+
+class AsyncHookPipe(HookPipe):
+    """Hooks one after another, some of which are async."""
+
+    __slots__ = ("_async_row", "_watched_since")
+
+    def __init__(self, steps: Sequence[HookStep], clock: Callable[[], float]) -> None:
+        super().__init__(steps, clock)
+        self._watched_since = steps[0].step.watched_since
+        self._async_row = tuple([(step.ctx, step.plain_call, step.waits, step.step, step) for step in steps])
+
+    async def feed(self, chunk: Chunk) -> Leaving:
+        """Pass a chunk through the hooks."""
+        if chunk.type != "text-delta" or self._each:
+            return await self._pass_on(chunk, 0)
+        piece, now, never = chunk, self._watched_since(), math.inf
+        for ctx, call, waits, watched, step in self._async_row:
+            watched.since = now
+            try:
+                result = call(piece, ctx)
+                if waits:
+                    result = await result
+            except BaseException as error:  # noqa: BLE001 - `_call` handles it
+                watched.since = never
+                return await self._go_on(step, piece, Raised(error))
+            watched.since = never
+            if ctx.effects is not None:
+                return await self._go_on(step, piece, result)
+            if result is not piece:
+                if not step.fits(piece, result):
+                    return await self._go_on(step, piece, result)
+                watched.changed = True
+                piece = result
+        return piece
 
 
 def checked_result(step: HookStep, chunk: Chunk, result: Value) -> list[Chunk]:

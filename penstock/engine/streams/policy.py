@@ -1,7 +1,7 @@
 """Policies and shadows in a stream: time limits, handling of failures, fallbacks, and work beside the stream.
 
 `StreamPolicy` and `ShadowPipe` serve both chunk hooks and text guards. `PolicyPipe` applies a policy to chunk hooks,
-`combined.PolicyTrack` to text guards: one passes chunks to a fallback, the other text.
+`combined_tracks.PolicyTrack` to text guards: one passes chunks to a fallback, the other text.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import anyio
 
 from penstock.engine.execution.boundary import after_failure, cut_off_verdict, failure_verdict, log, timed_out
-from penstock.engine.streams.hooks import BLOCK_ENDS, NO_PIECE, NOTHING, STEP_ENDS, HookPipe
+from penstock.engine.streams.hooks import BLOCK_ENDS, NOTHING, STEP_ENDS, chunks_of
 from penstock.engine.streams.steps import Stopped
 from penstock.engine.tasks import new_task_group, runs_without_loop
+from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.errors import StepFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from penstock.engine.graph.plan import PlanPolicy
-    from penstock.engine.streams.hooks import Pipe
+    from penstock.engine.streams.hooks import Fed, Pipe
     from penstock.engine.streams.steps import StreamCall
     from penstock.engine.tasks import BackgroundTasks
-    from penstock.engine.values.chunks import Chunk
 
 
 T = TypeVar("T")
@@ -90,18 +90,6 @@ class StreamPolicy:
         after = after_failure(block.on_error, self._shared.payload, error, verdict, owner=block)
         if after.tripwire is not None:
             raise Stopped(after.tripwire, error)
-
-
-async def run_in_turn(works: Sequence[Work]) -> None:
-    """Run sync work in declared order. A verdict ends it at once; the first failure is raised at the end."""
-    failures: list[StepFailedError] = []
-    for work in works:
-        try:
-            await work()
-        except StepFailedError as error:
-            failures.append(error)
-    if failures:
-        raise failures[0]
 
 
 async def run_concurrently(works: Sequence[Work]) -> None:
@@ -189,65 +177,22 @@ Todo: TypeAlias = "list[tuple[int, Chunk | None]]"
 """Pending work, last item first: a pipe's number, and a chunk to feed it; None to call `end` or `wake`."""
 
 
-class PipeRow:
-    """The pipes of a stream, in sequence.
-
-    Attributes:
-        all: the pipes.
-    """
-
-    __slots__ = ("_fast", "_only", "_stopped", "all")
-
-    def __init__(self, pipes: Sequence[Pipe]) -> None:
-        self.all = pipes
-        self._stopped: tuple[int, Chunk] | None = None  # the pipe at which `feed_fast` stopped, and what it is fed
-        self._only = pipes[0] if len(pipes) == 1 else None
-        self._fast = () if self._only is not None else tuple(enumerate([pipe.feed_fast for pipe in pipes]))
-
-    @property
-    def feed_fast(self) -> Callable[[Chunk], Chunk | None]:
-        """A function that passes a chunk through the pipes; see `Pipe.feed_fast`."""
-        return self._feed_fast if self._only is None else self._only.feed_fast
-
-    @property
-    def feed_fast_async(self) -> Callable[[Chunk], Awaitable[Chunk | None]] | None:
-        """The same for hooks of which one is async; None if that is not all there is."""
-        only = self._only
-        return only.feed_fast_async if isinstance(only, HookPipe) and only.waits else None
-
-    def _feed_fast(self, chunk: Chunk) -> Chunk | None:
-        if chunk.type != "text-delta":
-            return None
-        for index, feed_fast in self._fast:
-            made = feed_fast(chunk)
-            if made is None:
-                self._stopped = (index, chunk)
-                return None
-            if made is NO_PIECE:
-                return made
-            chunk = made
-        return chunk
-
-    async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
-        """Pass a chunk through the pipes, or through the rest of them if `feed_fast` has begun; return what leaves."""
-        if self._stopped is None:
-            return await feed_through(self.all, chunk)
-        (index, chunk), self._stopped = self._stopped, None
-        return await feed_through(self.all[index:], chunk)
-
-    def unended(self) -> int:
-        """Return how many characters of texts were read that have not ended."""
-        return sum([pipe.unended() for pipe in self.all])
+def feed_through(pipes: Sequence[Pipe], chunk: Chunk) -> Fed:
+    """Pass a chunk through pipes in sequence; return what leaves, as `Pipe.feed` does."""
+    following = iter(pipes)
+    for pipe in following:
+        fed = pipe.feed(chunk)
+        if type(fed) is not Chunk:
+            return None if fed is None else _feed_on(fed, tuple(following))
+        chunk = fed
+    return chunk
 
 
-async def feed_through(pipes: Sequence[Pipe], chunk: Chunk) -> Sequence[Chunk]:
-    """Pass a chunk through pipes in sequence; return what leaves."""
-    chunks: Sequence[Chunk] = (chunk,)
+async def _feed_on(fed: Fed, pipes: Sequence[Pipe]) -> Sequence[Chunk]:
+    """Pass what leaves a pipe through those that follow."""
+    chunks = await chunks_of(fed)
     for pipe in pipes:
-        made: list[Chunk] = []
-        for one in chunks:
-            made.extend(await pipe.feed(one))
-        chunks = made
+        chunks = [out for chunk in chunks for out in await chunks_of(pipe.feed(chunk))]
     return chunks
 
 
@@ -269,12 +214,17 @@ async def wake_all(pipes: Sequence[Pipe], now: float) -> list[Chunk]:
 
 async def feed_all(pipes: Sequence[Pipe], chunks: Sequence[Chunk]) -> list[Chunk]:
     """Pass chunks through pipes in sequence; return what leaves."""
-    return [out for chunk in chunks for out in await feed_through(pipes, chunk)]
+    return [out for chunk in chunks for out in await chunks_of(feed_through(pipes, chunk))]
 
 
 def first_deadline(pipes: Sequence[Pipe]) -> float | None:
     """Return when the first timer of the pipes runs out; None without a timer."""
     return min((due for pipe in pipes if (due := pipe.deadline()) is not None), default=None)
+
+
+def unended(pipes: Sequence[Pipe]) -> int:
+    """Return how many characters of texts were read that have not ended."""
+    return sum([pipe.unended() for pipe in pipes])
 
 
 def _is_due(pipe: Pipe, now: float) -> bool:
@@ -297,9 +247,6 @@ class PolicyPipe:
         self._policy = policy
         self._fallback = fallback
         self._out = False
-
-    def feed_fast(self, chunk: Chunk) -> None:
-        """Return None: what fails, and what then holds, is for `feed` to see."""
 
     async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
         """Pass a chunk through the pipes, or after a failure through the fallback."""
@@ -338,7 +285,7 @@ class PolicyPipe:
 
     def unended(self) -> int:
         """Return how many characters of texts were read inside that have not ended."""
-        return sum(pipe.unended() for pipe in (*self._pipes, *(self._fallback or ())))
+        return unended((*self._pipes, *(self._fallback or ())))
 
     async def _do(self, todo: Todo, ask: Ask = _end) -> Sequence[Chunk]:
         """Do the pending work, or after a failure the rest of it; return the chunks that leave."""
@@ -359,7 +306,7 @@ class PolicyPipe:
             if chunk is None:
                 made = await ask(self._pipes[index])
             elif index < len(self._pipes):
-                made = await self._pipes[index].feed(chunk)
+                made = await chunks_of(self._pipes[index].feed(chunk))
             else:
                 out.append(chunk)
             todo.pop()
@@ -391,12 +338,9 @@ class ShadowPipe:
         self._run = run
         self._passed_on: float | None = None  # the deadline that was passed on; the work may still wait
 
-    def feed_fast(self, chunk: Chunk) -> None:
-        """Return None: how the work is done beside the stream is for `feed` to see."""
-
     async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
         """Show the pipes a chunk; return it."""
-        await self._run(lambda: feed_through(self._pipes, chunk))
+        await self._run(lambda: feed_all(self._pipes, (chunk,)))
         return (chunk,)
 
     async def end(self) -> Sequence[Chunk]:

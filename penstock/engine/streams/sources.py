@@ -38,7 +38,7 @@ def as_chunk(item: object) -> Chunk:
         UsageError: it is neither a chunk nor a str.
     """
     if isinstance(item, Chunk):
-        return item
+        return item.with_text(item.text)  # of a class of its own: pipes tell chunks by their exact type
     if isinstance(item, str):
         return Chunk("text-delta", item)
     raise UsageError(f"a stream's source must yield Chunk or str items, not {type(item).__name__}")

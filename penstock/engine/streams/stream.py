@@ -19,8 +19,8 @@ from penstock.engine.execution.offloading import is_long_value
 from penstock.engine.processor.payload import Payload
 from penstock.engine.processor.stages import STREAM
 from penstock.engine.streams.builder import Builder
-from penstock.engine.streams.hooks import NO_PIECE, STEP_ENDS, HookPipe
-from penstock.engine.streams.policy import PipeRow, end_all, first_deadline, wake_all
+from penstock.engine.streams.hooks import STEP_ENDS, HookPipe, chunks_of
+from penstock.engine.streams.policy import end_all, feed_all, feed_through, first_deadline, unended, wake_all
 from penstock.engine.streams.sources import (
     PATIENCE,
     WAKE,
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from penstock.engine.graph.plan import StreamPlan
     from penstock.engine.graph.plan_cache import Hold
     from penstock.engine.processor.state import StageCall
-    from penstock.engine.streams.hooks import Pipe
+    from penstock.engine.streams.hooks import Fed, Leaving, Pipe
     from penstock.engine.streams.sources import Source
     from penstock.engine.tracing.chunk_log import HeldMeter
     from penstock.engine.values.tripwire import Tripwire
@@ -71,6 +71,7 @@ Ts = TypeVarTuple("Ts")
 
 _JUDGES_HELD = frozenset({"tool-input-end", "tool-call", "text-end", "reasoning-end", *STEP_ENDS})
 _SELDOM, _OFTEN = 63, 7  # a loop of quick hooks looks at the clock once in 64 chunks, one that reads texts in 8
+_SHORT = 256  # characters of a piece of text before which nothing is looked after: no timers, checks or clocks
 _STARTS = {"text-start": "text-delta", "reasoning-start": "reasoning-delta"}
 _ENDS = {"text-end": "text-delta", "reasoning-end": "reasoning-delta"}
 _DELTAS = frozenset(_STARTS.values())
@@ -124,10 +125,6 @@ def _nothing(text: str) -> None:
 
 _NOTHING_TO_WRITE: tuple[str | None, Callable[[str], object]] = (None, _nothing)
 """In place of the id of a text, and the function that appends to it: its pieces cannot leave as they are."""
-
-
-def _wakes_first(chunk: Chunk) -> None:
-    """Return None: no chunk is fed fast where timers may have run out before it."""
 
 
 class StreamHost(Protocol):
@@ -344,15 +341,16 @@ class OutputStream:
         try:
             limited = None if self._checks is None or self._sync else self._unless_tripped
             pipes = await (self._opened(call) if limited is None else limited(self._opened, call))
-            feed_fast = _wakes_first if self._plan.timed else pipes.feed_fast
-            quick = None if self._plan.timed else pipes.feed_fast_async
-            feed_fast_async = quick if limited is None else None
-            often = _SELDOM if all(type(pipe) is HookPipe for pipe in pipes.all) else _OFTEN
+            feed = pipes[0].feed if len(pipes) == 1 else functools.partial(feed_through, pipes)
+            quick = not self._plan.timed and limited is None
+            hooks_only = all(isinstance(pipe, HookPipe) for pipe in pipes)
+            often = _SELDOM if hooks_only else _OFTEN
             run, normalize, leaving = call.run, self._normalizer.normalize, self._leaving
             advance = self._iterator.__anext__ if self._reader is None else functools.partial(self._next, pipes)
             text, write = _NOTHING_TO_WRITE
             rest = Pace().rest
             count = 0
+            made: Fed | Leaving
             while True:
                 count += 1
                 if not count & often:
@@ -365,27 +363,30 @@ class OutputStream:
                 if run.stopped is not None:
                     self._check_going(call)
                 chunk = item if type(item) is Chunk else as_chunk(item)
-                piece = feed_fast(chunk) if feed_fast_async is None else await feed_fast_async(chunk)
-                if piece is not None:
-                    if piece.id == text and piece.text:
-                        write(piece.text)
-                        yield piece
-                        continue
-                    if piece is NO_PIECE and self._held is None:
-                        continue
-                    made = normalize((piece,))
+                if quick and chunk.type == "text-delta" and (hooks_only or len(chunk.text) <= _SHORT):
+                    made = feed(chunk)
                 else:
                     await rest()
-                    made = await (leaving(pipes, chunk) if limited is None else limited(leaving, pipes, chunk))
-                    if limited is not None and self._checked is not None:  # they have passed, and stop no hook any more
-                        limited, feed_fast_async = None, quick
-                for chunk in made if self._held is None else self._let(made):
+                    made = leaving(pipes, chunk) if limited is None else limited(leaving, pipes, chunk)
+                if type(made) is not Chunk:
+                    if made is None:
+                        continue
+                    made = await made
+                if type(made) is Chunk:
+                    if made.id == text and made.text:
+                        write(made.text)
+                        yield made
+                        continue
+                    made = (made,)
+                if limited is not None and self._checked is not None:  # they have passed, and stop no hook any more
+                    limited, quick = None, not self._plan.timed
+                for chunk in normalize(made) if self._held is None else self._let(normalize(made)):
                     yield chunk
                     self._check_going(call)
                 text, write = _NOTHING_TO_WRITE if self._held is not None else self._normalizer.current
             self._check_going(call)
-            ending = functools.partial(end_all, pipes.all)
-            moved = functools.partial(self._off_loop, ending) if pipes.unended() > LONG else ending
+            ending = functools.partial(end_all, pipes)
+            moved = functools.partial(self._off_loop, ending) if unended(pipes) > LONG else ending
             last = await (moved() if limited is None else limited(moved))
             for chunk in await self._rest(normalize(last), failure):
                 yield chunk
@@ -420,7 +421,7 @@ class OutputStream:
         self._held = None
         return held
 
-    async def _opened(self, call: StageCall) -> PipeRow:
+    async def _opened(self, call: StageCall) -> Sequence[Pipe]:
         """Return the pipes of the stream.
 
         Raises:
@@ -440,38 +441,38 @@ class OutputStream:
             pipes = await Builder(self._shared, self._clock).pipes(self._plan.block)
         if self._log is not None:
             self._log.pipes, self._log.waiting = pipes, lambda: self._held
-        return PipeRow(pipes)
+        return pipes
 
     def _taken_call_ids(self) -> Iterable[str]:
         """Return the ids of the tool calls in the conversation so far."""
         return call_ids_of(self._before.message_list.conversation)
 
-    async def _next(self, pipes: PipeRow) -> Chunk | str:
+    async def _next(self, pipes: Sequence[Pipe]) -> Chunk | str:
         """Return the next item; `WAKE` if a timer has run out, or the overlapping checks are done."""
         reader = self._reader
-        due = first_deadline(pipes.all)
+        due = first_deadline(pipes)
         return WAKE if reader is None else await reader.next(None if due is None else max(due - self._clock(), 0))
 
-    async def _leaving(self, pipes: PipeRow, chunk: Chunk) -> list[Chunk]:
-        """Wake steps whose timers have run out, and feed the chunk; return what leaves, normalized."""
-        made = await wake_all(pipes.all, self._clock()) if self._plan.timed else ()
+    async def _leaving(self, pipes: Sequence[Pipe], chunk: Chunk) -> Sequence[Chunk]:
+        """Wake steps whose timers have run out, and feed the chunk; return the chunks that leave."""
+        made = await wake_all(pipes, self._clock()) if self._plan.timed else ()
         if chunk is WAKE:
-            return self._normalizer.normalize(made)
+            return made
         if chunk.type in OF_CALLS:
             self._call_ids = self._call_ids or CallIds(self._taken_call_ids)
             chunk = self._call_ids.own(chunk)
         if self._plan.movable and self._is_long(chunk, pipes):
-            out = await self._off_loop(functools.partial(pipes.feed, chunk))
+            out = await self._off_loop(functools.partial(feed_all, pipes, (chunk,)))
         else:
-            out = await pipes.feed(chunk)
-        return self._normalizer.normalize([*made, *out] if made else out)
+            out = await chunks_of(feed_through(pipes, chunk))
+        return [*made, *out] if made else out
 
     @staticmethod
-    def _is_long(chunk: Chunk, pipes: PipeRow) -> bool:
+    def _is_long(chunk: Chunk, pipes: Sequence[Pipe]) -> bool:
         """Return whether judging a chunk may take long: for what it holds, or for what was held until now."""
         return (
             len(chunk.text) > LONG
-            or (chunk.type in _JUDGES_HELD and pipes.unended() > LONG)
+            or (chunk.type in _JUDGES_HELD and unended(pipes) > LONG)
             or (bool(chunk.payload) and is_long_value(chunk.payload))
         )
 

@@ -14,8 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.engine.streams.chunk_texts import PROBE, chunk_texts, is_sealed, rewritten, without_copies
-from penstock.engine.streams.decisions import Pending
-from penstock.engine.streams.hooks import NO_PIECE, STEP_ENDS
+from penstock.engine.streams.decisions import Pending, decided_by
+from penstock.engine.streams.hooks import STEP_ENDS
 from penstock.engine.streams.tracks import Subject, judge_chunk
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.answer_builder import named
@@ -28,6 +28,8 @@ from penstock.engine.workers import moved_if_long
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from penstock.engine.streams.decisions import Fed as Decision
+    from penstock.engine.streams.hooks import Fed
     from penstock.engine.streams.tracks import Lane, Track
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value
@@ -68,7 +70,7 @@ class TextBuffer:
         """Append to the text."""
         self.fed += len(text)
         borders, self.borders = self.borders, ()
-        self.decided.add(await self.track.feed(text, borders, final=False))
+        self.decided.add(await decided_by(self.track.feed(text, borders)))
 
     def begin_block(self, id: str) -> None:
         """Begin the next of neighbouring blocks."""
@@ -79,7 +81,7 @@ class TextBuffer:
 
     async def close(self) -> None:
         """End the text."""
-        self.decided.add(await self.track.feed("", final=True))
+        self.decided.add(await decided_by(self.track.feed("", final=True)))
         self.closed = True
 
 
@@ -350,10 +352,6 @@ def _is_of(chunk: Chunk, id: str) -> bool:
     return chunk.id == id and _KINDS.get(chunk.type, ("", ""))[0] == "text"
 
 
-_SHORT = 256
-"""Characters of a piece that takes the fast path. Before a longer one, the loop may go on."""
-
-
 class TextPipe:
     """A lane in a stream, and the chunks that it holds back."""
 
@@ -361,7 +359,6 @@ class TextPipe:
         self._lane = lane
         self._written = written
         self._queue: deque[Slice | Chunk] = deque()
-        self._fed: Chunk | None = None  # a piece that `feed_fast` has taken, and could not release
         self._open: dict[tuple[str, str], TextBuffer] = {}
         self._unannounced: dict[str, dict[str, TextBuffer]] = {}  # of those, the ones without a start chunk, by kind
         self._announced: set[tuple[str, str]] = set()
@@ -372,11 +369,8 @@ class TextPipe:
         self._parts: set[tuple[str, str]] = set()  # tool calls, and reasoning that the lane does not read
         self._inputs = ToolInputs(lane)
 
-    def feed_fast(self, chunk: Chunk) -> Chunk | None:
-        """Return what of the current text leaves with one more piece of it, in one chunk; `NO_PIECE` if nothing does.
-
-        None if that needs waiting, or if anything else leaves, or an edit; see `Pipe.feed_fast`.
-        """
+    def feed(self, chunk: Chunk) -> Fed:
+        """Take a chunk; return the chunks that may be released."""
         buffer = self._current
         if (
             buffer is None
@@ -384,17 +378,16 @@ class TextPipe:
             or chunk.id != buffer.id
             or not chunk.text
             or chunk.payload
-            or self._written
-            or len(chunk.text) > _SHORT
+            or buffer.borders
         ):
-            return None
-        until = None if buffer.borders else buffer.track.feed_fast(chunk.text)
-        if until is None:
-            return None
-        buffer.decided.until = until
+            return self._feed(chunk)
         start, size = buffer.fed, len(chunk.text)
         buffer.fed += size
+        until = buffer.track.feed(chunk.text)
         queue = self._queue
+        if not isinstance(until, int):
+            queue.append(Slice(buffer, chunk, start))
+            return self._release(buffer, until)
         held = queue[-1] if queue else None
         if type(held) is Slice and held.buffer is buffer and not held.tail and chunk.differs_in_text(held.chunk):
             held.chunk = chunk
@@ -403,12 +396,12 @@ class TextPipe:
         else:
             held = Slice(buffer, chunk, start)
             queue.append(held)
+        buffer.decided.until = until
         if len(queue) > 1 or self._written or buffer.decided.edits or buffer.gone > held.start:
-            self._fed = chunk
-            return None
+            return self._release(buffer, until)
         cut = until - held.start
         if cut <= 0:
-            return NO_PIECE
+            return None
         text = held.text[:cut]
         held.text = held.text[cut:]
         held.start = buffer.gone = until
@@ -416,24 +409,14 @@ class TextPipe:
             queue.clear()
         return chunk if text == chunk.text else chunk.with_text(text)
 
-    async def feed(self, chunk: Chunk) -> Sequence[Chunk]:
-        """Take a chunk; return the chunks that may be released."""
-        buffer = self._current
-        if self._fed is chunk:
-            self._fed = None
-        elif (
-            buffer is not None
-            and chunk.type == "text-delta"
-            and chunk.id == buffer.id
-            and chunk.text
-            and not chunk.payload
-        ):
-            self._queue.append(Slice(buffer, chunk, buffer.fed))  # the same as `_take`, for most chunks
-            await buffer.feed(chunk.text)
-        elif chunk.transient and chunk.is_data:
+    async def _release(self, buffer: TextBuffer, decision: Decision) -> Sequence[Chunk]:
+        buffer.decided.add(await decided_by(decision))
+        return self._released()
+
+    async def _feed(self, chunk: Chunk) -> Sequence[Chunk]:
+        if chunk.transient and chunk.is_data:
             return [*await self._judged(chunk), *self._released()]
-        else:
-            await self._take(chunk)
+        await self._take(chunk)
         return self._released()
 
     async def end(self) -> Sequence[Chunk]:

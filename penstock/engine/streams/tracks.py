@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.engine.processor.stages import WrongReturnError
 from penstock.engine.streams.chunk_texts import PROBE, SNAPSHOT, unread_in, with_texts
-from penstock.engine.streams.decisions import Decided, by_part, shifted
+from penstock.engine.streams.decisions import Decided, by_part, decided_by, shifted
 from penstock.engine.text_guards.scope import PART_KINDS
 from penstock.engine.text_guards.text_guard import LONG_FOR_ASYNC, in_places, scan_or_move, window_of
 from penstock.engine.text_guards.window import Hit, TextReader, TextWindow, moved
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from penstock.engine.graph.plan import HookCall
+    from penstock.engine.streams.decisions import Fed
     from penstock.engine.streams.steps import StreamStep
     from penstock.engine.text_guards.reading import Text
     from penstock.engine.text_guards.text_guard import TextGuard
@@ -72,16 +73,10 @@ class Subject(NamedTuple):
 class Track(Protocol):
     """Processes one text. A step that has failed takes no further part in the text."""
 
-    def feed_fast(self, text: str) -> int | None:
-        """Take more of the text, if that needs no waiting and makes no edits; return up to where the text is decided.
+    def feed(self, text: str, borders: Sequence[int] = (), *, final: bool = False) -> Fed:
+        """Take more of the text; return what is decided now, or a coroutine where something was found, or must wait.
 
-        None: call `feed` with the same text, which goes on where this stopped. No part of a message begins in the text,
-        it is not empty, and it does not end there.
-        """
-        ...
-
-    async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
-        """Take more of the text; return what is decided now.
+        The coroutine must be awaited before more text is fed. Errors are raised by the coroutine only.
 
         Args:
             text: the text that follows what was fed before.
@@ -124,7 +119,7 @@ async def judge_chunk(lane: Lane, chunk: Chunk, texts: Sequence[Text]) -> dict[T
         borders.append(at)
     joined = GAP.join([text.text for text in texts])
     track = lane.open(Subject(chunk, texts=tuple(texts), joined=joined))
-    decided = await track.feed(joined, borders, final=True)
+    decided = await decided_by(track.feed(joined, borders, final=True))
     if not decided.edits:
         return {}
     parts = by_part(decided.edits, [0, *borders])
@@ -142,16 +137,11 @@ class PassTrack:
     def __init__(self) -> None:
         self._fed = 0
 
-    def feed_fast(self, text: str) -> int:
-        """Decide the text."""
-        self._fed += len(text)
-        return self._fed
-
-    async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
+    def feed(self, text: str, borders: Sequence[int] = (), *, final: bool = False) -> int:
         """Decide the text without edits."""
         del borders, final
         self._fed += len(text)
-        return Decided((), self._fed)
+        return self._fed
 
 
 def pass_lane() -> Lane:
@@ -175,10 +165,7 @@ class WatchTrack:
         self._shows_end = shows_end
         self._fed = 0
 
-    def feed_fast(self, text: str) -> None:
-        """Return None: what the step does with a piece is for `feed` to see."""
-
-    async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
+    async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool = False) -> Decided:
         """Show the piece, or the chunk with the edits of the steps before. Decide the text without edits."""
         self._fed += len(text)
         chunk = self._subject.chunk
@@ -321,7 +308,6 @@ class GuardTrack:
         "_most",
         "_observes",
         "_out",
-        "_raised",
         "_reader",
         "_step",
         "_until",
@@ -340,28 +326,52 @@ class GuardTrack:
         self._most = placed.guard.max_hold
         self._waits = placed.guard.awaits
         self._observes = placed.step.step.role == "observer"
-        self._raised: BaseException | None = None  # by `feed_fast`; `feed` handles it
 
-    def feed_fast(self, text: str) -> int | None:
-        """Read the text, unless too little is new; return up to where it is decided, if nothing was found."""
-        if self._out or self._waits:
-            return None
-        fed = self._fed + len(text)
+    def feed(self, text: str, borders: Sequence[int] = (), *, final: bool = False) -> Fed:
+        """Read the text, unless too little is new; return what is decided now."""
+        self._fed = fed = self._fed + len(text)
+        if self._out:
+            return fed
+        self._held.append(text)
+        if final or borders or self._waits or not text:
+            return self._judged(text, borders, final=final)
         try:
-            until = self._reader.feed_fast(text)
+            until = self._reader.search_piece(text)
             if until is None:
-                return None
+                return self._judged(text, (), final=False)
             if self._bounded or fed - until > self._most:
                 until = self._allowed(until, fed)
-        except BaseException as error:  # noqa: BLE001 - `feed` handles it
-            self._raised = error
-            return None
-        self._fed = fed
+        except BaseException as error:  # noqa: BLE001 - raised or handled by the coroutine
+            return self._failed(error)
         self._until = until
-        self._held.append(text)
         if len(self._held) > _MANY:
             self._join_held()
         return fed if self._observes else until
+
+    async def _judged(self, text: str, borders: Sequence[int], *, final: bool) -> Decided:
+        """Search the text where something may be found, or the guard waits; return what is decided now."""
+        try:
+            due = await self._add(text, borders)
+            edits = await self._read(final=final) if final or due else ()
+        except BaseException as error:  # noqa: BLE001 - `broke` sorts it and lets interrupts pass
+            return await self._failed(error)
+        return Decided(edits, self._fed if self._observes else self._until)
+
+    async def _failed(self, error: BaseException) -> Decided:
+        """Release all that was held, and read no more, if the step's policy allows that."""
+        self._step.broke(error)
+        self._out = True
+        return Decided((), self._fed)
+
+    async def _add(self, text: str, borders: Sequence[int]) -> bool:
+        """Append to the text that is read, part by part; return whether it is to be searched now."""
+        begin = 0
+        for border in borders:
+            self._reader.add(text[begin:border])
+            await self._reader.begin_part(TextPlace("", len(self._reader.parts)))
+            begin = border
+        due = self._reader.add(text[begin:]) and not (self._waits and self._step.has_more_text)
+        return due or bool(borders)  # a part that has ended is news, though nothing follows yet
 
     def _join_held(self) -> str:
         """Return the text that was held; forget what was decided before."""
@@ -381,39 +391,6 @@ class GuardTrack:
         if fed - until > self._guard.max_hold and self._reader.is_up_to_date:
             raise WrongReturnError(f"it would hold back more than {self._guard.max_hold} characters of the stream")
         return until
-
-    def _raise(self) -> None:
-        """Raise what `feed_fast` met."""
-        if self._raised is not None:
-            raise self._raised
-
-    async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
-        """Read the text, unless too little is new; return what is decided now."""
-        self._fed += len(text)
-        if self._out:
-            return Decided((), self._fed)
-        self._held.append(text)
-        try:
-            self._raise()
-            if borders:
-                text = await self._begin_parts(text, borders)
-            due = self._reader.add(text) and not (self._waits and self._step.has_more_text)
-            due = due or bool(borders)  # a part that has ended is news, though nothing follows yet
-            edits = await self._read(final=final) if final or due else ()
-        except BaseException as error:  # noqa: BLE001 - `broke` sorts it and lets interrupts pass
-            self._step.broke(error)
-            self._out = True  # the policy lets the text pass: all that was held is released
-            return Decided((), self._fed)
-        return Decided(edits, self._fed if self._observes else self._until)
-
-    async def _begin_parts(self, text: str, borders: Sequence[int]) -> str:
-        """Read the parts that end within the text; return the text of the last part."""
-        begin = 0
-        for border in borders:
-            self._reader.add(text[begin:border])
-            await self._reader.begin_part(TextPlace("", len(self._reader.parts)))
-            begin = border
-        return text[begin:]
 
     async def _read(self, *, final: bool) -> Edits:
         """Read the new text; return the edits of what is decided now."""
@@ -456,10 +433,7 @@ class GuardChunkTrack:
         self._guard = placed.guard
         self._subject = subject
 
-    def feed_fast(self, text: str) -> None:
-        """Return None: the texts of a chunk are fed at once."""
-
-    async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool) -> Decided:
+    async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool = False) -> Decided:
         """Judge the texts; for a chunk that shows a growing value, the decided part of them."""
         del final
         texts = self._subject.texts_of(text, borders)

@@ -347,8 +347,8 @@ class TextReader:
         self._joined: _Moving | None = None  # reads neighbouring parts as one
         self._borders: list[int] = []
         self._found: list[Found] = []  # decided by one reading, and not taken yet
-        self._unkept: TextWindow | None = None  # a window of `feed_fast`
-        self._scanned: Scanned | Awaitable[Scanned] | None = None  # of the next look: `feed_fast` has searched
+        self._unkept: TextWindow | None = None  # a window of `search_piece`
+        self._scanned: Scanned | Awaitable[Scanned] | None = None  # of the next look: `search_piece` has searched
         self.parts: list[PartStart] = [PartStart(0, place)]
 
     def add(self, text: str) -> bool:
@@ -363,7 +363,7 @@ class TextReader:
             self._joined.postpone(text)
         return own.fresh > 0 and own.fresh >= own.held >> 3
 
-    def feed_fast(self, text: str) -> int | None:
+    def search_piece(self, text: str) -> int | None:
         """Append to the text and search it, if that finds nothing; return up to where the text is decided.
 
         None: nothing was appended, since something was found, or the search must be waited for. Then call `add` with
@@ -381,7 +381,12 @@ class TextReader:
             grown = own.text + text
             held = guard.quiet(grown, own.start, own.notes, final=False) if self._glances else None
             if held is None:
-                scanned = self._scan(self._window_again(own, grown))
+                window = self._unkept
+                if window is None:
+                    self._unkept = window = self._window(own, grown, final=False)
+                else:  # the last one, which no guard has kept since it found nothing
+                    window.text, window.start, window.base, window.begins = grown, own.start, own.base, own.begins
+                scanned = self._scan(window)
                 if not isinstance(scanned, tuple) or scanned[0]:
                     self._scanned, self._unkept = scanned, None
                     return None
@@ -444,15 +449,6 @@ class TextReader:
             self._found.extend([item for item in known if not across or self._counts_across(item)])
         moving.decide(held, self._guard.lookback)
         return base + held
-
-    def _window_again(self, moving: _Moving, text: str) -> TextWindow:
-        """Return the window over a text: the last one, which no guard has kept since it found nothing."""
-        window = self._unkept
-        if window is None:
-            self._unkept = window = self._window(moving, text, final=False)
-        else:
-            window.text, window.start, window.base, window.begins = text, moving.start, moving.base, moving.begins
-        return window
 
     def _window(self, moving: _Moving, text: str, *, final: bool, separate: bool = False) -> TextWindow:
         """Return the window over a text, which a guard can keep."""

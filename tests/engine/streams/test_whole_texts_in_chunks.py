@@ -162,8 +162,8 @@ def test_parts_are_merged_one_by_one() -> None:
 
     merger = Merger(2, merge, 0)
     insert, across = Edit(2, 2, "+", "insert"), Edit(1, 3, "*", "redact")
-    merger.add(0, Decided((insert,), 4))
-    merger.add(1, Decided((across,), 4))
+    merger.tracks[0].add(Decided((insert,), 4))
+    merger.tracks[1].add(Decided((across,), 4))
     made = merger.take("abcd", [2], final=True)
 
     assert made.edits == (insert,)
