@@ -7,6 +7,7 @@ import importlib
 import inspect
 import json
 import pkgutil
+import textwrap
 from dataclasses import asdict, dataclass
 from typing import IO, TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from penstock.engine.processor.processor import Processor
 from penstock.engine.processor.stages import STAGES
 from penstock.processors.guards.guard_options import GUARD_OPTIONS
 from penstock.workflows.cli.exit_codes import CommandError, Exit
+from penstock.workflows.cli.formatting import console_for
 from penstock.workflows.presets import PRESETS
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ class ListEntry:
         kind: ``preset``, ``processor`` or ``stage``.
         name: its name.
         line: the first sentence of the description.
-        options: its options, each with its default as Python writes it; None: required.
+        options: its options, each with its default as Python writes it, an object by its name; None: required.
         stages: the stages that it implements.
         text: the whole description.
         shared: the names of further options, which all guards have.
@@ -56,7 +58,7 @@ def list_all(args: argparse.Namespace, stdout: IO[str]) -> int:
     elif args.name is not None:
         stdout.write("\n".join(_in_full(one) for one in chosen))
     else:
-        stdout.write(_overview(chosen))
+        stdout.write(_overview(chosen, console_for(stdout).width if stdout.isatty() else None))
     return Exit.OK
 
 
@@ -123,32 +125,39 @@ def _shared(thing: object) -> tuple[str, ...]:
 def _options(thing: Callable[..., Any]) -> dict[str, str | None]:
     parameters = inspect.signature(thing).parameters.values()
     return {
-        parameter.name: None if parameter.default is parameter.empty else repr(parameter.default)
+        parameter.name: None if parameter.default is parameter.empty else _default(parameter.default)
         for parameter in parameters
         if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     }
 
 
+def _default(value: object) -> str:
+    written = repr(value)
+    if written.startswith("<"):  # an object, whose place in memory says nothing
+        return str(getattr(value, "__name__", f"{type(value).__name__}()"))
+    return written
+
+
 # As text
 
 
-def _overview(found: list[ListEntry]) -> str:
+def _overview(found: list[ListEntry], width: int | None) -> str:
+    """Return a line for each preset and processor, cut to the width of the terminal if there is one."""
+    names = max(len(one.name) for one in found if one.kind != "stage")
     lines: list[str] = []
-    for kind, title in (("preset", "Presets"), ("processor", "Processors"), ("stage", "Stages")):
-        group = [one for one in found if one.kind == kind]
-        if group:
-            lines += ["", title, *(line for one in group for line in _entry(one))]
-    return "\n".join([*lines[1:], "", "`penstock list NAME` describes one of them in full.", ""])
+    for kind, title in (("preset", "Presets"), ("processor", "Processors")):
+        lines += [title, *(_row(one, names, width) for one in found if one.kind == kind), ""]
+    stages = ", ".join(one.name for one in found if one.kind == "stage")
+    lines += ["Stages", *textwrap.wrap(stages, width or 80, initial_indent="  ", subsequent_indent="  "), ""]
+    return "\n".join([*lines, "`penstock list NAME` describes one of them in full.", ""])
 
 
-def _entry(one: ListEntry) -> list[str]:
-    lines = [f"  {one.name}", f"      {one.line}"]
-    if one.options:
-        more = ["and the options of all guards"] if one.shared else []
-        lines.append(f"      options: {', '.join([*(_option(*option) for option in one.options.items()), *more])}")
-    if one.stages:
-        lines.append(f"      stages:  {', '.join(one.stages)}")
-    return lines
+def _row(one: ListEntry, names: int, width: int | None) -> str:
+    sentence = one.line.partition(". ")[0].removesuffix(".").replace("``", "`")
+    row = f"  {one.name:{names}}  {sentence}"
+    if width is None or len(row) <= width:
+        return row
+    return f"{row[: width - 1].rpartition(' ')[0].rstrip(' ,;:')} …"
 
 
 def _option(name: str, default: str | None) -> str:

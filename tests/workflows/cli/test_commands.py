@@ -121,18 +121,38 @@ def test_all_problems_of_a_workflow_are_told_at_once(run, world: Path) -> None:
     assert run("validate", "guards.py:nothing").code == 2
 
 
-def test_presets_and_stages_are_listed_with_a_line_each(run) -> None:
-    """And the built-in processors with their options."""
+def test_presets_and_processors_are_listed_with_a_line_each(run) -> None:
+    """Name and first sentence, whole where no terminal cuts them; the stages are named."""
     out = run("list").out
-    assert "  hygiene\n      " in out
-    assert "  process_output_step\n      " in out
+    assert "\n  hygiene                    Normalise texts, and hide personal data, secrets and links\n" in out
+    assert "\n  PIIDetector                Finds personal data" in out
+    assert " process_output_step," in out
     assert "TextGuard" not in out  # a base of guards, which nobody places
+
+
+def test_the_list_fits_one_screen_of_a_terminal(run, monkeypatch) -> None:
+    """Of 80 columns and 50 lines; what is longer is cut between two words."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    lines = run("list").out.splitlines()
+    assert len(lines) < 50
+    assert "  hygiene                    Normalise texts, and hide personal data, secrets …" in lines
+    assert max(map(len, lines)) <= 80
+    assert sum(line.endswith(" …") for line in lines) > 5
+
+
+def test_no_object_is_shown_by_its_place_in_memory(run) -> None:
+    """A default that is a function or an object has a name."""
+    out = run("list", "--format", "json").out
+    assert " at 0x" not in out
+    assert "scope=by_resource\n" in run("list", "ResponseCache").out
+    assert "clock=SystemClock()\n" in run("list", "SemanticRecall").out
 
 
 @pytest.mark.parametrize("name", ["PIIDetector", "DropMessages", "DropParts", "LegacyMemory", "MemoryInputFilter"])
 def test_processors_are_listed_wherever_they_are_imported_from(run, name) -> None:
     """From the top, or from their family only."""
-    assert f"\n  {name}\n" in run("list").out
+    assert f"\n  {name} " in run("list").out
     assert run("list", name).out.startswith(f"{name} (processor)")
 
 
