@@ -1,8 +1,8 @@
 r"""Codes: base64, base32, hexadecimal, character codes and escapes, decoded with the place of each character.
 
-`decoded` yields what a text may say. Each `Decoded` text leads from a finding in it back to the characters of the given
-text that say it, and to no others: escape sequences whole (``%40``, ``\u0040``, ``&#64;``), and the letters of base64,
-base32 and hexadecimal that hold a bit of it.
+`decoded` yields the readings of a text. Each `Decoded` text leads from a finding in it back to the characters of the
+given text that say it, and to no others: escape sequences whole (``%40``, ``\u0040``, ``&#64;``), and the letters of
+base64, base32 and hexadecimal that hold a bit of it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Decoded(NamedTuple):
-    """What a text says in a code.
+    """A reading of a text in a code.
 
     Attributes:
         text: the decoded text.
@@ -38,7 +38,7 @@ class Decoded(NamedTuple):
 
 
 def decoded(text: str) -> Iterator[Decoded]:
-    """Yield what a text says in the codes that it can be written in; only what is text, and reads differently."""
+    """Yield the readings of a text in the codes that it can be written in, if they are text and differ from it."""
     for decode in _CODES:
         yield from decode(text)
 
@@ -121,7 +121,7 @@ def _numbers(text: str) -> Iterator[Decoded]:
 
 
 def _of_codes(codes: Sequence[int], place: Place) -> Iterator[Decoded]:
-    """Yield the characters with some codes, and what the codes are as bytes; ``place`` counts codes."""
+    """Yield the characters with some codes, and the bytes of the codes; ``place`` counts codes."""
     said = "".join(map(chr, codes))
     if said.isascii() or _is_legible(said):
         yield Decoded(said, place)
@@ -168,7 +168,7 @@ def _percent(escape: str) -> str:
 
 
 def _backslash(escape: str) -> str:
-    """Return what an escape of programming languages, of JSON or of quoted-printable stands for."""
+    """Return the text of an escape of programming languages, of JSON or of quoted-printable."""
     if escape[0] == "=":
         return chr(int(escape[1:], 16)) if escape[-1] != "\n" else ""
     kind, digits = escape[1], escape[2:].strip("{}")
@@ -214,7 +214,7 @@ def _resolved(text: str, pattern: re.Pattern[str], said: Callable[[str], str]) -
 
 
 def _escaped(escapes: Sequence[tuple[int, int]], ends: Sequence[int], low: int, high: int) -> tuple[int, int]:
-    """Return where a part of a resolved text stands: what an escape says stands in all of the escape."""
+    """Return where a part of a resolved text stands: the text of an escape stands in all of the escape."""
 
     def place(at: int, side: int) -> int:
         last = bisect_right(ends, at) - 1
@@ -233,7 +233,7 @@ def read_escapes(text: str, *, final: bool) -> disguises.PlainReading:
     """Return how a text reads without its disguise, and with its backslash escapes and percent codes resolved.
 
     If it is not ``final``, that is up to an escape that its end leaves unfinished. Of backslashes in a row the last one
-    counts, so a text within texts reads as it does alone. No character depends on what stands before it.
+    counts, so a text within texts reads as it does alone. No character depends on the text before it.
     """
     given = disguises.read(text, final=final)
     source = given.source
@@ -246,7 +246,7 @@ def read_escapes(text: str, *, final: bool) -> disguises.PlainReading:
 
 @lru_cache(maxsize=1024)
 def _masked(given: str) -> str:
-    """Return what an escape stands for, and behind it as many masked places as it has characters more."""
+    """Return the text of an escape, and behind it as many masked places as it has characters more."""
     if given == "\\":
         return disguises.GONE
     said = chr(int(given[1:], 16)) if given[0] == "%" else _backslash(given)
@@ -276,7 +276,7 @@ def _said(decode: Callable[[], bytes], place: Place) -> Iterator[Decoded]:
 
 
 def _seen(text: str) -> str:
-    """Return what is seen of a text; what cannot be seen does not make it illegible."""
+    """Return the visible part of a text; invisible characters do not make it illegible."""
     return text if text.isascii() else disguises.read(text).text
 
 

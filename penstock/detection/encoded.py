@@ -1,4 +1,4 @@
-"""Encoded text, and spaced-out letters (``h e l l o``): where they stand, and what they hide.
+"""Encoded text, and spaced-out letters (``h e l l o``): where they stand, and their hidden text.
 
 A stretch is a part of a text that does not read as words. `stretches` finds them, `joined` puts letters together,
 `EncodedSpans` runs another detector over that and over what `penstock.detection.codes` decodes, and `spoken` returns
@@ -94,7 +94,8 @@ class Hidden(NamedTuple):
 class StretchSeam(NamedTuple):
     """A place between two slices of a stretch.
 
-    ``over`` is what the slices before it found behind it, counted from it; ``within`` tells whether it lies in a word.
+    ``over`` holds the findings of the slices before it that lie behind it, counted from it; ``within`` tells whether it
+    lies in a word.
     """
 
     at: int
@@ -103,10 +104,10 @@ class StretchSeam(NamedTuple):
 
 
 class HiddenStretches(NamedTuple):
-    """What is hidden in stretches.
+    """The findings in stretches.
 
     Attributes:
-        hidden: the places of what is hidden.
+        hidden: the places of the findings.
         seams: the places between the slices of long stretches.
         hold: where the first stretch or slice begins that is not judged yet; the end of the text if there is none.
         found: the stretches.
@@ -163,13 +164,13 @@ def stretches(view: PlainView, words: WordList, tail: int, *, inside: bool, fina
 def hidden_stretches(
     view: PlainView, found: Stretches, hides: Callable[[str], Iterable[Hidden]], before: Iterable[Hidden]
 ) -> HiddenStretches:
-    """Return what is hidden in those slices of stretches that can be judged.
+    """Return the findings in those slices of stretches that can be judged.
 
     Args:
         view: the text.
         found: its stretches.
-        hides: returns what is hidden in a slice.
-        before: what was found beyond the beginning of the text, if it begins within a stretch.
+        hides: returns the findings in a slice.
+        before: the findings beyond the beginning of the text, if it begins within a stretch.
     """
     hidden: list[Hidden] = []
     seams: list[StretchSeam] = []
@@ -198,7 +199,7 @@ def hidden_stretches(
 
 
 def _within(view: PlainView, start: int, end: int, hides: Callable[[str], Iterable[Hidden]]) -> Iterator[Hidden]:
-    """Yield what is hidden in a slice; it begins and ends between characters of the text."""
+    """Yield the findings in a slice; it begins and ends between characters of the text."""
     for one in hides(view.plain[start:end]):
         yield Hidden(view.low(start + one.start), view.high(start + one.end), one.type)
 
@@ -212,7 +213,7 @@ def _uncut(found: Iterable[Hidden], at: int) -> int:
 
 
 def _split(one: Hidden, at: int, cut_off: int) -> Iterator[Hidden]:
-    """Yield a finding as what stands before a place and what stands behind it.
+    """Yield the parts of a finding before a place and behind it.
 
     If it reaches the place from which on it counts as cut off, the part behind never ends.
     """
@@ -362,7 +363,7 @@ _AS_SIGNS = bytes.maketrans(LETTER, SIGN)
 
 
 def _between_letters(text: str) -> bytes:
-    """Return a text in which three ASCII letters in a row are `OTHER`, and what stands between them is `SIGN`."""
+    """Return a text in which three ASCII letters in a row are `OTHER`, and the characters between them `SIGN`."""
     read = text.encode("ascii", "replace").translate(_BUT_X)
     return read.replace(LETTER * _LETTERS, OTHER * _LETTERS).translate(_AS_SIGNS)
 
@@ -389,7 +390,7 @@ _NO_UNIT = re.compile(rf"[^\W\d_xX][^\W\d_]{{2}}|[^\W_]{{{_LONGEST_UNIT + 1}}}")
 
 @cache
 def _unspaced_end() -> regex.Pattern[str]:
-    """Return the pattern of an end without spaces; its group is what stands behind the last word that is no unit.
+    """Return the pattern of an end without spaces; its group is the text behind the last word that is no unit.
 
     In Chinese and Japanese, the last two characters before a sign are units.
     """
@@ -612,7 +613,7 @@ class EncodedSpans:
         return spans, start + (view.source if hold >= len(view.text) else view.start(hold))
 
     def _hides(self, piece: str, depth: int = _DEPTH) -> Iterator[Hidden]:
-        """Yield what a piece of a stretch hides, where it stands."""
+        """Yield the findings in a piece of a stretch, where they stand."""
         for said in decoded(piece):
             for one in self._said(said.text, depth):
                 yield Hidden(*said.place(one.start, one.end), one.type)
@@ -622,7 +623,7 @@ class EncodedSpans:
                 yield Hidden(together.places[one.start], together.places[one.end - 1] + 1, one.type)
 
     def _said(self, text: str, depth: int) -> Iterator[Hidden]:
-        """Yield what a decoded text says, also in a code within the code."""
+        """Yield the findings in a decoded text, also in a code within the code."""
         for span in self._find(text):
             yield Hidden(span.start, span.end, span.type)
         if depth > 1 and not is_prose(text):

@@ -42,7 +42,7 @@ class Rule(NamedTuple):
         name: its short name, which users see.
         type: the kind of attack that it indicates.
         pattern: the pattern.
-        source: what the pattern was made of, which is read without compiling it.
+        source: the source of the pattern, which is read without compiling it.
         certain: whether a match is enough by itself; otherwise the model must agree.
     """
 
@@ -97,7 +97,7 @@ def _holds(said: str, others: Iterable[str]) -> bool:
 
 
 def _ways(pattern: str) -> list[tuple[str, str]]:
-    """Return what each branch of a pattern begins with, and what of the branch is left behind that."""
+    """Return the beginning of each branch of a pattern, and the rest of the branch."""
     ways: list[tuple[str, str]] = []
     for branch in alternatives(pattern):
         found = _SAID.match(branch)
@@ -331,7 +331,7 @@ class InjectionScorer:
 
     ``injection`` has the score of the model: the share of attacks among development texts with that margin. Another
     kind has the same score if that is 0.1 or more and a rule indicates it, and 0 otherwise. Attacks in full-width,
-    look-alike or invisible characters, and in leet, rot13 or reversed text, are read as what they stand for; the
+    look-alike or invisible characters, and in leet, rot13 or reversed text, are read without the disguise; the
     highest score counts.
     """
 

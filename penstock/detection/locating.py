@@ -61,7 +61,7 @@ class ValueLocator:
 
 @lru_cache(maxsize=4096)
 def _folded(char: str) -> str:
-    """Return what a character is compared as."""
+    """Return the form in which a character is compared."""
     read = disguises.read(char).text
     return _MARK.sub("", unicodedata.normalize("NFD", read)).translate(_SIGNS).casefold()
 
@@ -76,7 +76,7 @@ def _by_digit(char: str, edge: str) -> str:
 
 
 def _before(char: str) -> str:
-    """Return a pattern for what must not stand before a word that begins with a character."""
+    """Return a pattern for characters that must not stand before a word that begins with a character."""
     return rf"(?<!{_LETTER.pattern})" if _LETTER.match(char) else r"(?<!\d)" if char.isdigit() else ""
 
 

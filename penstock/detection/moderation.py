@@ -42,7 +42,7 @@ class ModerationScorer:
     def thresholds(self) -> Mapping[str, float]:
         """By category, the score from which on it counts, chosen on development data.
 
-        They keep what is flagged of harmless texts, category by category, below the rates that stand in
+        They keep false alarms on harmless texts, category by category, below the rates that stand in
         ``training/moderation_curves.py`` and docs/processors/moderation.md.
         """
         return self._limits

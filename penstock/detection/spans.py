@@ -11,7 +11,7 @@ class Span(NamedTuple):
     Attributes:
         start: where it begins, in code points.
         end: where it ends, exclusive.
-        type: what was found: ``email``, ``system-prompt`` …
+        type: the type of the finding: ``email``, ``system-prompt`` …
         score: how certain that is, from 0 to 1.
     """
 

@@ -50,7 +50,7 @@ class WordList(NamedTuple):
         words: the words; in a script without spaces, each character together with those that follow it.
         starts: where each word begins.
         ends: where each word ends.
-        counts: what each word counts as, in words; empty if each counts as one.
+        counts: the weight of each word, in words; empty if each counts as one.
     """
 
     words: Sequence[str]

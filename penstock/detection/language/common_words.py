@@ -106,7 +106,7 @@ class WordEvidence:
         return {code: math.exp(scale * (lacking + self._gained(code, lacking, gains))) for code in languages}
 
     def _gained(self, code: str, lacking: float, gains: Sequence[Mapping[str, float]]) -> float:
-        """Return what a language gets back of what counts against one that lacks all the words."""
+        """Return the share that a language gets back of the weight against one that lacks all the words."""
         if code in self._languages:
             return sum(gained.get(code, 0.0) for gained in gains)
         counted = macro_of(code) & self._languages
@@ -116,7 +116,7 @@ class WordEvidence:
 
 
 def _evidence(counts: Mapping[str, int]) -> tuple[float, dict[str, float]]:
-    """Return the logarithm that counts against a language without the word, and what each with it gets back."""
+    """Return the logarithm that counts against a language without the word, and the share that others get back."""
     lacking = math.log(_UNSEEN / (max(counts.values()) + _UNSEEN))
     return lacking, {code: math.log((count + _UNSEEN) / _UNSEEN) for code, count in counts.items()}
 

@@ -282,7 +282,7 @@ def neighbours_of(code: str) -> frozenset[str]:
 def same_language(one: str, other: str) -> bool:
     """Return whether two tags, codes or names stand for one language, or for languages that count as the same.
 
-    Unknown ones are compared as they are written, without case and without what follows the primary subtag.
+    Unknown ones are compared as they are written, without case and without the subtags behind the primary one.
     """
     first, second = (language_code(given) or _primary(given) for given in (one, other))
     return first in macro_of(second)

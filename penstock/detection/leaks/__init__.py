@@ -1,1 +1,1 @@
-"""System prompts in what a model says: compared with the prompts in use, exactly, nearly, and through disguises."""
+"""System prompts in a model's answers: compared with the prompts in use, exactly, nearly, and through disguises."""

@@ -1,4 +1,4 @@
-"""Passages of secret texts, found by their words: an index of word pairs, chains of pairs, and what a scan may decide.
+"""Passages of secret texts, found by their words: an index of word pairs, chains of pairs, and the decisions of a scan.
 
 A chain links pairs of words that stand in both texts, in the same order and close to each other. Between two pairs,
 words may be changed; those that stand in both texts count. It reads the text once, from the front, so nothing that it
@@ -33,7 +33,7 @@ _MOST = 32  # places of one pair of words that are followed up; a passage that r
 
 
 class Passages:
-    """An index of word pairs in some texts, with what it takes to recognise each text.
+    """An index of word pairs in some texts, with the data to recognise each text.
 
     Attributes:
         pairs: the places of each two words that follow one another; places of different texts are far apart.
@@ -175,7 +175,7 @@ class LiveChains(NamedTuple):
 
 
 class ChainCut(NamedTuple):
-    """A place at which chains were cut because they are long: what they show ends there, and they go on."""
+    """A place at which chains were cut because they are long: their finding ends there, and they go on."""
 
     begin: int
     at: int
@@ -336,7 +336,7 @@ class WordChains:
     def _near(self, index: int, at: int, begin: int) -> list[tuple[int, int, LiveChains]]:
         """Return the chains that a pair at a place may go on, each with the words between them in the text and there.
 
-        The nearest are first: what others can gain at most is then often too little.
+        The nearest are first: the possible gain of others is then often too small.
         """
         number, ended = self._number + index, self._ended
         near: list[tuple[int, int, LiveChains]] = []
@@ -437,12 +437,12 @@ class ShownStretch(NamedTuple):
 
 
 class LeakScan(NamedTuple):
-    """What one scan of a text found, in places of that text.
+    """The findings of one scan of a text, in places of that text.
 
     Attributes:
         hold: the place from which on more text could change it.
         chains: the chains of words.
-        stretches: what does not read as words.
+        stretches: the stretches that do not read as words.
         canaries: the places of canaries.
         words: the words.
         begun: how the text began.

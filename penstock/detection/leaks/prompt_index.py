@@ -204,7 +204,7 @@ class PromptIndex:
         return isinstance(other, PromptIndex) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        """Hash by what is found."""
+        """Hash by the findings."""
         return hash(self._key())
 
     def __repr__(self) -> str:
@@ -216,7 +216,7 @@ class PromptIndex:
         return bool(self._passages) or bool(self.canaries)
 
     def without(self, known: Iterable[str]) -> PromptIndex:
-        """Return the index without what the reader knows: passages of ``min_words`` words or more in some texts."""
+        """Return the index without passages that the reader knows: of ``min_words`` words or more in some texts."""
         texts = [form for text in known for form in _forms(text) if self._passages.anchored(spellings(form))]
         left = tuple(masked(text, texts, self.min_words) for text in self._texts) if texts else self._texts
         if left == self._texts:
@@ -345,7 +345,7 @@ class PromptIndex:
         return self._passages.anchored(words) or have_run(words)
 
     def _hides(self, piece: str, depth: int = _DEPTH) -> Iterator[Hidden]:
-        """Yield what a slice of a stretch shows, where it stands: what is encoded in it, or else its letters."""
+        """Yield the readings of a slice of a stretch, where they stand: its decoded text, or else its letters."""
         coded = [
             Hidden(*said.place(low, high), PROMPT)
             for said in decoded(piece)

@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class _Word(NamedTuple, Generic[T]):
-    """A word: its bytes as they continue a run, its hash, how many features it has, and what they are worth."""
+    """A word: its bytes as they continue a run, its hash, how many features it has, and their weight."""
 
     data: bytes
     hash: int
@@ -48,7 +48,7 @@ class Terms(NamedTuple, Generic[T]):
 
     Attributes:
         hashes: which terms they are.
-        words: what each word is worth.
+        words: the weight of each word.
         runs: the place of each run, which is one feature.
         size: how many features all of them have.
     """
@@ -64,7 +64,7 @@ class TermReader(Generic[T]):
 
     Args:
         recipe: what counts as a feature.
-        worth: tells what a word is worth from the places of its features. That is remembered.
+        worth: returns the weight of a word from the places of its features; it is remembered.
     """
 
     def __init__(self, recipe: Recipe, worth: Callable[[Sequence[int]], T]) -> None:
@@ -111,7 +111,7 @@ class CountingModel:
 
     Attributes:
         heads: the heads, as in the file.
-        notes: what the header of the file says.
+        notes: the header of the file.
     """
 
     def __init__(self, packed: Packed) -> None:
@@ -142,7 +142,7 @@ ONCE = 256
 
 @cache
 def damped(count: int) -> int:
-    """Return what a term counts that occurs so often: the root of the number, in steps of one `ONCE`-th."""
+    """Return the count of a term that occurs so often: the root of the number, in steps of one `ONCE`-th."""
     return round(ONCE * sqrt(count))
 
 

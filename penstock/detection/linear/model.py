@@ -172,9 +172,9 @@ class Head(NamedTuple):
     """One question that a model answers.
 
     Attributes:
-        name: what it is about.
+        name: the name of its subject.
         weights: one signed byte for each place.
-        scale: what a weight of 1 is worth.
+        scale: the score of a weight of 1.
         bias: the margin of a text without features.
         points: the curve from margins to scores, as (margin, score).
         threshold: the score from which on a text counts as positive, chosen on development data.
@@ -247,7 +247,7 @@ class LinearModel:
     Attributes:
         heads: the names of the heads, in the order of the file.
         thresholds: by head, the score from which on a text counts as positive.
-        notes: what the header of the file says: name, version, licence, sources.
+        notes: the header of the file: name, version, licence, sources.
     """
 
     def __init__(self, packed: Packed) -> None:

@@ -1,4 +1,4 @@
-"""How the linear models read a text: without disguises, split into words, and what a wrapped attack says unwrapped.
+"""How the linear models read a text: without disguises, split into words, and with wrapped attacks unwrapped.
 
 An unwrapped reading is made only where its wrapping is seen, so ordinary text costs one look. Guards undo codes such as
 base64 and letters written apart, for every detector.
@@ -79,7 +79,7 @@ _MOST = 50_000  # characters of a wrapped stretch that are read
 
 
 def hidden(text: str) -> list[str]:
-    """Return what stands in tag characters, which nobody sees; flags of countries do not count."""
+    """Return the text in tag characters, which are invisible; flags of countries do not count."""
     if text.isascii():
         return []
     return ["".join(chr(ord(char) - 0xE0000) for char in found.group()[:_MOST]) for found in _TAGGED.finditer(text)]

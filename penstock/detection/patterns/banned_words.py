@@ -48,7 +48,7 @@ def _spellings(word: str) -> tuple[str, str]:
 
 
 def _edge(char: str, kind: str) -> str:
-    """Return a pattern for what must not stand beside a character at the edge of a word."""
+    """Return a pattern for characters that must not stand beside a character at the edge of a word."""
     return f"(?{kind}{_OF_A_WORD})" if regex.match(_OF_A_WORD, char) else ""
 
 

@@ -56,7 +56,7 @@ class BuiltInRule:
     """A built-in rule.
 
     Attributes:
-        name: the name of what it finds.
+        name: the name of its findings.
         replacement: what replaces it.
         trigger: a regular expression that matches, without white space in the match, where a match of the rule begins
             or soon after. It does not look back over white space.
@@ -90,7 +90,7 @@ def pattern_rule(
     """Return a rule that is one regular expression (ASCII classes).
 
     Args:
-        name: the name of what it finds.
+        name: the name of its findings.
         replacement: what replaces it.
         pattern: the expression; if it has a group named ``secret``, only the group is the finding.
         trigger: see `BuiltInRule`.
@@ -126,7 +126,7 @@ def _is_near(word: str, text: str, at: int) -> bool:
 def prefix_rule(
     name: str, replacement: str, prefix: str, rest: str, check: Callable[[str], bool] | None
 ) -> BuiltInRule:
-    """Return the rule for a word that begins with the prefix of a provider; ``rest`` is what must follow."""
+    """Return the rule for a word that begins with a provider's prefix; ``rest`` is the pattern behind it."""
     shape = StreamPattern(rf"{re.escape(prefix)}(?:{rest})(?![A-Za-z0-9])")
 
     def search(text: str, start: int, *, final: bool) -> Scan:

@@ -1,7 +1,7 @@
 """`kinds`: the kind of each character of a text, one byte each.
 
 A plain search in these bytes finds where numbers and long words can stand, several times faster than a pattern with
-classes of characters finds it in the text. What is found must then be looked at in the text itself.
+classes of characters finds it in the text. The findings must then be looked at in the text itself.
 """
 
 from __future__ import annotations

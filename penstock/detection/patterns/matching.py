@@ -55,7 +55,7 @@ class Precedence(NamedTuple):
 
 
 class FinderState:
-    """What a finder remembers of a text that it is given in chunks.
+    """The memory of a finder for a text that it is given in chunks.
 
     Attributes:
         done: indexes of rules that find one match only, and have found it.
@@ -138,7 +138,7 @@ class Finder:
 
         Args:
             text: the text.
-            key: the name that the text is the value of, if any; it may tell what the text is, such as ``password``.
+            key: the name that the text is the value of, if any; it may tell the type of the text, such as ``password``.
 
         Raises:
             TimeoutError: a user's rule took longer than it may.
@@ -208,7 +208,7 @@ class Finder:
         return sorted([*wide, *_outermost(inner, self._precedence)], key=lambda match: (match.rule, match.start))
 
     def _by_own(self, text: str, start: int, state: FinderState, *, final: bool) -> tuple[list[IndexedTrace], int]:
-        """Return what the user's rules find, and the place from which on that may change."""
+        """Return the findings of the user's rules, and the place from which on they may change."""
         found: list[IndexedTrace] = []
         hold = len(text)
         for index, rule in self._own:

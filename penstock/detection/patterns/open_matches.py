@@ -55,7 +55,7 @@ class OpenMatchPatterns(NamedTuple):
     """Patterns that tell where another pattern is open: where a match may still begin, or end elsewhere.
 
     Attributes:
-        any: the pattern itself, changed so that it reads what it looks at.
+        any: the pattern itself, changed so that it reads the text that it looks at.
         first: the pattern as a search tries it: the first way that matches.
         other: all ways that match, for a second match at the place of an empty one.
         lookback: how many characters before a match the pattern may look at.
@@ -132,7 +132,7 @@ class _OddError(Exception):
 
 
 def _rewritten(pattern: str, *, verbose: bool) -> tuple[str, int]:
-    """Return the pattern, changed so that it reads what it looks ahead at, and how far it looks back.
+    """Return the pattern, changed so that it reads the text that it looks ahead at, and how far it looks back.
 
     Raises:
         _OddError: that cannot be told.
@@ -154,7 +154,7 @@ def _rewritten(pattern: str, *, verbose: bool) -> tuple[str, int]:
 
 
 def _noted(groups: list[_PatternGroup], found: re.Match[str], kind: str) -> int:
-    """Note what a token says about the groups that contain it; return how far back a group looks that it closes."""
+    """Note the facts of a token for the groups that contain it; return how far back a group looks that it closes."""
     token = found.group()
     if kind == "odd" or token in _ODD_ESCAPES:
         raise _OddError
@@ -170,7 +170,7 @@ def _noted(groups: list[_PatternGroup], found: re.Match[str], kind: str) -> int:
 
 
 def _closed(groups: list[_PatternGroup], end: int) -> int:
-    """Return how far back the group that ends looks. No item of a pattern is shorter than what it reads."""
+    """Return how far back the group that ends looks. No item of a pattern is shorter than the text that it reads."""
     group = groups.pop()
     if groups and not group.bounded:
         groups[-1].bounded = False
@@ -183,14 +183,14 @@ def _closed(groups: list[_PatternGroup], end: int) -> int:
 
 
 class Trace(NamedTuple):
-    """What a rule read and found in a stretch of text.
+    """The text that a rule read, and its findings there.
 
     Attributes:
         start: where the stretch begins; a text is never cut within it.
         end: where it ends.
         low: where the finding in it begins.
         high: where the finding ends.
-        counts: whether it is what the rule looks for. A stretch that is not may still hide what begins within it.
+        counts: whether it is a finding of the rule. A stretch that is none may still hide one that begins within it.
     """
 
     start: int

@@ -38,7 +38,7 @@ class RegexRule:
     """A rule of your own. A mapping with these keys is accepted too.
 
     Attributes:
-        name: the name of what the rule finds, in reasons and counts.
+        name: the name of the rule's findings, in reasons and counts.
         pattern: a regular expression in the syntax of the ``regex`` library, which includes that of ``re``; a str or a
             compiled pattern.
         flags: letters of ``gimsux``; ``g`` by default. With ``g`` every match counts, without it only the first one in
@@ -168,7 +168,7 @@ def _can_be_joined(pattern: regex.Pattern[str]) -> bool:
 
 
 def _filled(reference: re.Match[str], found: regex.Match[str]) -> str:
-    """Return what a ``$`` reference stands for (ECMA-262, GetSubstitution)."""
+    """Return the text of a ``$`` reference (ECMA-262, GetSubstitution)."""
     dollar, whole, around, number, name = reference.groups()
     if dollar or whole or around:  # nothing stands before or after a match that is the whole text
         return "$" if dollar else found.group() if whole else ""

@@ -82,7 +82,7 @@ class PrefixRules:
     ) -> tuple[Sequence[tuple[int, Trace]], int]:
         """Return the traces in long words, each with the index of its rule, and from where on they may change.
 
-        A rule does not read again what it has read.
+        A rule does not read any text twice.
         """
         found: list[tuple[int, Trace]] = []
         reach: dict[int, int] = {}
@@ -135,7 +135,7 @@ _NOT_IN_WORD = regex.compile(f"(?r)[^!-~{LETTER}]")
 
 
 class Searched(NamedTuple):
-    """What is found in a text that may go on.
+    """The findings in a text that may go on.
 
     Attributes:
         found: the traces.
@@ -169,9 +169,10 @@ class Scanner:
     def quiet(self, text: str, start: int, *, final: bool) -> int | None:
         """Return the place from which on more text may matter, if nothing is found in a text so far; else None.
 
-        That is cheaper than `search`, which looks for escapes and remembers what it has read; in a text that may have
-        escapes, and in a long one, the answer is None. A text is searched as it is written and as it reads. How the
-        text before ``start`` ends must be what `before` returns, which is then not None at the returned place either.
+        That is cheaper than `search`, which looks for escapes and remembers the text that it has read; in a text that
+        may have escapes, and in a long one, the answer is None. A text is searched as it is written and as it reads.
+        How the text before ``start`` ends must be what `before` returns, which is then not None at the returned place
+        either.
         """
         if len(text) - start > _LARGEST_BLOCK:
             return None
@@ -244,7 +245,7 @@ class Scanner:
         return self._one(text, start, final=final)
 
     def finish(self, text: str, start: int, before: Before) -> Sequence[IndexedTrace]:
-        """Return what is found from ``start`` on in a text that ends here; `quiet` has found it in a whole text."""
+        """Return the findings from ``start`` on in a text that ends here; `quiet` has found them in a whole text."""
         if start or before != BEGUN:
             return self.search(text, start, before, final=True).found
         return view_of(text, self._in_whole)
@@ -253,7 +254,7 @@ class Scanner:
         return self.search(text, 0, BEGUN, final=True).found
 
     def search(self, text: str, start: int, before: Before, *, final: bool) -> Searched:
-        """Return what is found from ``start`` on. ``before`` is how the text before ``start`` ends.
+        """Return the findings from ``start`` on. ``before`` is how the text before ``start`` ends.
 
         A long text is searched block by block, as if it came in pieces.
         """
@@ -294,7 +295,7 @@ class Scanner:
         return _without_escapes(text, found, again, units), min(hold, behind)
 
     def _plain(self, text: str, start: int, before: str | None, *, final: bool) -> tuple[list[IndexedTrace], int]:
-        """Return what is found in the text without its disguise."""
+        """Return the findings in the text without its disguise."""
         rest = text[start:]
         reading = read(rest, final=final)
         if before is None and reading.text == rest:
@@ -304,7 +305,7 @@ class Scanner:
     def _read(
         self, text: str, start: int, before: str | None, reading: PlainReading, *, final: bool
     ) -> tuple[list[IndexedTrace], int]:
-        """Return what is found in a reading of the text from ``start`` on."""
+        """Return the findings in a reading of the text from ``start`` on."""
         found: list[IndexedTrace] = []
         hold = start + len(reading.source)
         context = text[max(start - LOOKBACK, 0) : start] if before is None else before
@@ -321,7 +322,7 @@ class Scanner:
         return found, hold
 
     def search_value(self, text: str, key: str) -> list[IndexedTrace]:
-        """Return what is found in a text that is the value of a key; the key may tell what the text is."""
+        """Return the findings in a text that is the value of a key; the key may tell the type of the text."""
         if len(text) > 2 * BLOCK:
             return [*self._clipped(self.search(f'{key}: "{text}"', 0, BEGUN, final=True).found, text, key)]
         found = list(self._value(text, key))
@@ -337,7 +338,7 @@ class Scanner:
         return _without_escapes(text, found, again, reading.units)
 
     def scan_value(self, text: str, key: str) -> tuple[list[IndexedTrace], int]:
-        """Return what is found in the beginning of such a text, and the place from which on that may change."""
+        """Return the findings in the beginning of such a text, and the place from which on they may change."""
         before = f'{key}: "'
         found, hold, _, _ = self.search(before + text, 0, BEGUN, final=False)
         return [(index, _behind(trace, len(before))) for index, trace in found], max(hold - len(before), 0)
@@ -347,7 +348,7 @@ class Scanner:
 
     @staticmethod
     def _clipped(found: Iterable[IndexedTrace], text: str, key: str) -> Iterator[IndexedTrace]:
-        """Yield what is found in a value with its key before it and quotes around it, counted from the value on."""
+        """Yield the findings in a value with its key before it and quotes around it, counted from the value on."""
         before = f'{key}: "'
         for index, trace in found:
             low, high = max(trace.low - len(before), 0), min(trace.high - len(before), len(text))
@@ -372,7 +373,7 @@ class Scanner:
         return None if may_escape(read, 0) else read
 
     def _one(self, text: str, start: int, *, final: bool) -> tuple[list[IndexedTrace], int]:
-        """Return what the rules find in a text, as it is written, and the place from which on that may change.
+        """Return the findings of the rules in a text, as it is written, and the place from which on they may change.
 
         Only those rules are asked whose triggers stand in it.
         """
@@ -396,7 +397,7 @@ class Scanner:
         return found, hold
 
     def _in_words(self, text: str, words: Sequence[tuple[int, int]], found: list[IndexedTrace], *, final: bool) -> int:
-        """Add what the rules for long words find; return the place from which on that may change."""
+        """Add the findings of the rules for long words; return the place from which on they may change."""
         hold = len(text)
         if self._prefix_rules is not None:
             prefixed, hold = self._prefix_rules.search(text, words, final=final)
@@ -440,7 +441,7 @@ def _end_read(text: str, start: int, before: str | None, hold: int, reading: str
 def _without_escapes(
     text: str, written: Iterable[IndexedTrace], read: Iterable[IndexedTrace], units: Sequence[tuple[int, int]]
 ) -> list[IndexedTrace]:
-    r"""Return what is found in a text as it is written, and what is found in it without escapes.
+    r"""Return the findings in a text as it is written, and those in it without escapes.
 
     The former begins behind the escape whose letters it took for its own (``\njoe@…``), if the latter begins there.
     """

@@ -39,7 +39,7 @@ class _Branch:
     Attributes:
         trigger: the trigger.
         pattern: the alternative; one that always matches if its first character is all of it.
-        literal: what each match begins with; a plain search finds it quicker than the pattern. Empty if unknown.
+        literal: the beginning of each match; a plain search finds it quicker than the pattern. Empty if unknown.
         words: words in small letters, of which one, in any case, stands in each match; empty if it has another form.
     """
 

@@ -1,4 +1,4 @@
-"""Validators: decide by check digits, range, length or randomness whether a match can be what it looks like."""
+"""Validators: decide by check digits, range, length or randomness whether a match is genuine."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def placeholder(text: str) -> bool:
 
 
 def bearer(text: str) -> bool:
-    """Return whether what follows ``Bearer`` is a credential; English words are not."""
+    """Return whether the word behind ``Bearer`` is a credential; English words are not."""
     value = text[len("bearer") :].lstrip(": \t\r\n\f\v")
     has_digit = any(map(str.isdigit, value))
     mixed = any(map(str.isupper, value[1:])) and any(map(str.islower, value))

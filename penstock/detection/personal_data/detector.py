@@ -149,7 +149,7 @@ class PersonalData:
 
         Args:
             text: the text.
-            key: the name that the text is the value of, if any; it may tell what the text is.
+            key: the name that the text is the value of, if any; it may tell the type of the text.
 
         Raises:
             TimeoutError: a rule of your own took longer than it may.
@@ -209,7 +209,7 @@ class PersonalData:
         return (self.types, self._custom, self._allow) == (other.types, other._custom, other._allow)
 
     def __reduce__(self) -> tuple[type[PersonalData], tuple[tuple[str, ...], tuple[UserRule, ...], frozenset[str]]]:
-        """Return what it is made of, without the rules, which are loaded again."""
+        """Return its constructor's arguments, without the rules, which are loaded again."""
         return PersonalData, (self._asked, self._custom, self._allow)
 
     def __hash__(self) -> int:
@@ -217,7 +217,7 @@ class PersonalData:
         return hash(self.types)
 
     def __repr__(self) -> str:
-        """Show what is searched for."""
+        """Show the types that are searched for."""
         return f"PersonalData({', '.join(self.types)})"
 
 

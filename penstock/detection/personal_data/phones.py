@@ -127,7 +127,7 @@ def _in_zones(
 
 
 class _Before(NamedTuple):
-    """What stands close before a number, in small letters; words begin at ``at`` or behind it."""
+    """The text close before a number, in small letters; words begin at ``at`` or behind it."""
 
     text: str
     at: int

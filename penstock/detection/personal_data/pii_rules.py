@@ -3,8 +3,8 @@
 `PII` is the preset ``pii``. `PersonalData` takes its rules for e-mail, phone, social security, card and IBAN numbers,
 and these beside them:
 
-- `CUED_IBANS` and `CUED_CARDS`: what follows a word for an IBAN or a card and looks like one, though a digit is wrong.
-  A mistyped number still belongs to somebody; without the word, only correct check digits count.
+- `CUED_IBANS` and `CUED_CARDS`: numbers behind a word for an IBAN or a card that look like one, though a digit is
+  wrong. A mistyped number still belongs to somebody; without the word, only correct check digits count.
 - `ADDRESSES`: every IP address, with its zone and prefix length. The preset leaves out addresses that cannot be a
   person's, such as loopback; a search for personal data had better find one too many.
 - `UUIDS` and `MACS`: identifiers of things and of network cards.
@@ -38,7 +38,7 @@ class _Shape:
     """The kinds of the characters that a pattern needs: the whole text is searched for them first.
 
     Args:
-        shape: what stands in every match.
+        shape: the characters in every match.
         tail: what every match that the end of a text cuts off has at the end, from its beginning on.
         longest: how many characters a match has at most.
     """

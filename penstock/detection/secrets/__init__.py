@@ -1,7 +1,7 @@
 """API keys, tokens and passwords: provider prefixes, key blocks, labelled values, command lines, random-looking tokens.
 
 `SECRETS` is the preset ``secrets``. The shapes come from the providers' own documentation of their keys; lengths are
-lower bounds where providers change them. A value without a prefix of its own is found by what stands before it, if it
+lower bounds where providers change them. A value without a prefix of its own is found by the label before it, if it
 is random enough to be a secret.
 
 `RANDOM_TOKENS` finds keys of providers that no table lists.

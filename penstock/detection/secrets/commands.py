@@ -113,7 +113,7 @@ def _follows(before: str, option: str, found: str, quoted: bool) -> bool:  # noq
 
 
 def _attached(before: str, option: str, found: str, quoted: bool) -> bool:  # noqa: FBT001 - see `_rule`
-    """Return whether what stands behind the letter of an option, without a space, is a password."""
+    """Return whether the text behind the letter of an option, without a space, is a password."""
     return _TAKES[option].search(before) is not None and _is_argument(found) and (quoted or _has_sign(found))
 
 

@@ -123,7 +123,7 @@ def labelled(
     """Return the rule for a value after a label and a separator.
 
     Args:
-        name: the name of what it finds.
+        name: the name of its findings.
         replacement: what replaces it.
         label: a pattern, in any case.
         value: how the value must look.

@@ -1,4 +1,4 @@
-"""Keys with the prefix of a provider: what each provider puts before its keys, and what follows.
+"""Keys with the prefix of a provider: the prefix of each provider, and the form of the rest.
 
 The rows come from the providers' own documentation of their keys.
 """
@@ -202,7 +202,7 @@ MORE_PROVIDERS: tuple[tuple[str, str, str], ...] = (  # name, prefixes, what fol
 
 
 def _marked(name: str, replacement: str, *rows: tuple[str, str]) -> Iterator[BuiltInRule]:
-    """Yield a rule for each prefix. A row has the prefixes, separated by spaces, and what must follow."""
+    """Yield a rule for each prefix. A row has the prefixes, separated by spaces, and the pattern that must follow."""
     for prefixes, rest in rows:
         for prefix in prefixes.split():
             yield prefix_rule(name, replacement, prefix, rest, random)

@@ -1,6 +1,6 @@
 """What looks like a secret: random letters do, names in code, placeholders, paths and types do not.
 
-Secrets without a prefix of their own are known by what stands before them. These functions decide whether the value
+Secrets without a prefix of their own are known by the label before them. These functions decide whether the value
 there can be one.
 """
 

@@ -105,7 +105,7 @@ _UNFINISHED = deferred(r"\x1b(?:\[[0-?]{0,32}+[ -/]{0,4}+|\][^\x07\x1b\n]{0,256}
 
 
 class _LetterReadings(dict[int, str]):
-    """What each character reads as; computed when it is first met."""
+    """The reading of each character; computed when it is first met."""
 
     def __missing__(self, code: int) -> str:
         char = chr(code)
@@ -115,7 +115,7 @@ class _LetterReadings(dict[int, str]):
 
 
 def _of_one_kind(read: str) -> str:
-    """Return what a character reads as, if something in it parts words only that, so that no code ends within it."""
+    """Return the reading of a character; if something in it parts words, only that, so that no code ends within it."""
     return read if len(read) == 1 else "".join(_PARTING.findall(read)) or read
 
 
@@ -191,7 +191,7 @@ def read(text: str, *, final: bool = True) -> PlainReading:
 
 
 def reading_of(source: str, units: Sequence[tuple[int, int]] = ()) -> PlainReading:
-    """Return how a text reads in which what stands for no character of its own is masked already."""
+    """Return how a text reads in which characters without a reading of their own are masked already."""
     if not is_long(source, 0):
         return PlainReading(_uncovered(source), source, units)
     read = [_uncovered(source[low:high]) for low, high in stretches(source, 0)]

@@ -1,7 +1,7 @@
 """Keep a text within its element: find what reads as a tag of the element, however it is disguised, and defuse it.
 
 Text of others is shown to models within elements (``<skill_instructions>`` …). It must not close them, nor open them
-again. A tag is recognised in what a reader makes of the text: in full-width and other compatibility forms, with
+again. A tag is recognised as a reader reads the text: in full-width and other compatibility forms, with
 invisible characters and marks, in look-alike letters, and behind HTML entities, also nested ones.
 """
 
@@ -37,7 +37,7 @@ def defused(text: str, elements: Sequence[str], replacement: str | Callable[[str
     Args:
         text: the text.
         elements: the names of the elements; letters, digits, ``_`` and ``-``.
-        replacement: what stands in the place of the sign that opens such a tag; or a function from what stood there. An
+        replacement: the text in place of the sign that opens such a tag; or a function of that sign. An
             entity is no replacement, since a reader decodes it.
     """
     if _MAY_BE_TAG.search(text) is None:
@@ -100,7 +100,7 @@ def _folded(text: str, starts: Sequence[int], ends: Sequence[int]) -> _View:
 
 @lru_cache(maxsize=4_096)
 def _read(char: str) -> str:
-    """Return what a reader makes of one character: lower case, without marks; nothing for an invisible one."""
+    """Return the reading of one character: lower case, without marks; nothing for an invisible one."""
     found = [_LETTER.get(ord(one), one) for one in unicodedata.normalize("NFKD", char)]
     kept = [one for one in found if unicodedata.category(one) not in ("Mn", "Me", "Cf") and not is_invisible(one)]
     return "".join("".join(kept).casefold().translate(_LETTER))

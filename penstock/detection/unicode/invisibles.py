@@ -106,7 +106,7 @@ class VisibleText(NamedTuple):
     """A text without the invisible characters that are not needed.
 
     Attributes:
-        text: what can be seen.
+        text: the visible text.
         cuts: where something is left out, in characters of ``text``, in order.
         shifts: how many characters have been left out up to each cut, behind a 0 for none.
     """

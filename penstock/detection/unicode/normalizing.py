@@ -161,7 +161,7 @@ def _trimmed(text: str, start: int, end: int, after: str) -> Edit:
 
 @lru_cache(maxsize=2)
 def _segments(form: NormalForm) -> re.Pattern[str]:
-    """Return the pattern of what may change: a character with its combining marks, or one that changes alone."""
+    """Return the pattern of changeable text: a character with its combining marks, or one that changes alone."""
     decomposed: Literal["NFD", "NFKD"] = "NFD" if form == "NFC" else "NFKD"
     every = _not_inert()
     seconds = {*map(chr, _HANGUL_TAILS), *map(_second, every)} - {""}
@@ -243,7 +243,7 @@ def whitespace_edits(text: str, how: Whitespace, *, keep_layout: bool = True) ->
 
 
 def _tidied(text: str, pattern: re.Pattern[str], fenced: list[tuple[int, int]]) -> Iterator[tuple[int, int, str]]:
-    """Yield what a pattern finds outside fenced code: start, end, new text."""
+    """Yield the matches of a pattern outside fenced code: start, end, new text."""
     fences = iter([*fenced, (len(text) + 1, len(text) + 1)])
     fence = next(fences)
     for found in pattern.finditer(text):
@@ -300,7 +300,7 @@ _CONTROLS = deferred(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]+")
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What is done to a text; see `UnicodeNormalizer` for the meaning of each field."""
+    """The changes to a text; see `UnicodeNormalizer` for the meaning of each field."""
 
     form: Form = "NFC"
     invisible: Invisible = "strip"

@@ -1,4 +1,4 @@
-"""What the processors of this family share: notices in the system prompt, name conflicts, checks of options."""
+"""Shared parts of the processors of this family: notices in the system prompt, name conflicts, checks of options."""
 
 from __future__ import annotations
 

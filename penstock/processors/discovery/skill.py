@@ -51,7 +51,7 @@ class Skill:
 
     Attributes:
         name: one line of 1 to 64 characters.
-        description: what the skill does and when to use it, not blank; the model chooses by it.
+        description: the purpose of the skill and when to use it, not blank; the model chooses by it.
         instructions: the text that the model gets when it has chosen the skill.
         path: the folder of its file; None: it has no file.
         source: a word for where it comes from: ``local``, ``managed`` …; one line of 1 to 64 characters.

@@ -45,7 +45,7 @@ _LOG = logging.getLogger("penstock")
 
 @dataclass(frozen=True, slots=True)
 class ToolAccess:
-    """The argument of a `ToolFilter`: a tool, and what a request wants to do with it.
+    """The argument of a `ToolFilter`: a tool, and the planned use of it.
 
     Attributes:
         tool_name: the name of the tool.

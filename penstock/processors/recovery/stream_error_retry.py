@@ -174,7 +174,7 @@ def _first_retryable(facts: Sequence[ErrorFacts]) -> int | None:
 
 
 def _reason_at(facts: Sequence[ErrorFacts], place: int, matcher: int | None = None) -> RetryReason:
-    """Return the reason for the error at an index. What it does not say is taken from its causes, then from before."""
+    """Return the reason for the error at an index. Missing facts are taken from its causes, then from before."""
     chain = [*facts[place:], *reversed(facts[:place])]
     status = next((one.status for one in chain if one.status is not None), None)
     wait = next((one.wait for one in chain if one.wait is not None), None)

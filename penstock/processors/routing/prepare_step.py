@@ -1,4 +1,4 @@
-"""`PrepareStepProcessor`: a callback that sets what each model call is made with."""
+"""`PrepareStepProcessor`: a callback that sets the options of each model call."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FIELDS = tuple(field.name for field in fields(Overrides))
 
 
 class PrepareStepProcessor(Processor):
-    """Calls a function before every model call. What it returns counts for that call.
+    """Calls a function before every model call. Its result counts for that call.
 
     The function is application code: its exceptions are raised, unless the step in which it is placed says otherwise.
 
@@ -78,7 +78,7 @@ async def _await_hook_result(made: Awaitable[Prepared]) -> Value:
 
 
 def _as_hook_result(made: Value) -> Value:
-    """Return what a hook may return.
+    """Return the result in a form that a hook may return.
 
     Raises:
         WrongReturnError: a mapping has keys that are not fields of `Overrides`.

@@ -1,4 +1,4 @@
-"""Processors that change how a stream is cut into chunks, not what it says."""
+"""Processors that change how a stream is cut into chunks, not its text."""
 
 from penstock.lazy import lazily
 

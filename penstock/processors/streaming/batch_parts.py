@@ -207,8 +207,9 @@ _END = re.compile(
 def last_end(text: str, pending: str = "") -> int | None:
     """Return the index in a piece of text at which its last finished sentence ends; None if no sentence ends there.
 
-    The end of a sentence is known only from what follows: ``3.`` may go on as ``3.14``, and a quote may close after a
-    full stop. White space after a sentence belongs to the next one; a line break ends a sentence. Abbreviations are not
+    The end of a sentence is known only from the text behind it: ``3.`` may go on as ``3.14``, and a quote may close
+    after a full stop. White space after a sentence belongs to the next one; a line break ends a sentence. Abbreviations
+    are not
     recognised: to take one for an end cuts the text once more and loses nothing.
 
     Args:
@@ -230,7 +231,7 @@ def pending_after(text: str, pending: str = "") -> str:
 
     Args:
         text: a piece, not empty.
-        pending: what this function returned for the text before.
+        pending: the result of this function for the text before.
     """
     bare = text.rstrip(_CLOSERS)
     if not bare:

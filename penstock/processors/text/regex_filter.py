@@ -74,7 +74,7 @@ class Violation:
     Attributes:
         processor_id: the id of the processor.
         message: a sentence for people that names the rules.
-        strategy: what was done about it: ``block``, ``redact`` or ``warn``.
+        strategy: the reaction to it: ``block``, ``redact`` or ``warn``.
         stage: the stage that the processor ran in, such as ``process_input``.
         message_id: the id of the message; empty for a tool's arguments or result.
         part: the index of the part in the message, from 0.
@@ -115,11 +115,11 @@ class PatternSearch(Search):
         return Finder([*built_in, *self.own])
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is pickled: all but the finder, whose built-in rules are loaded again."""
+        """Return the pickled state: all but the finder, whose built-in rules are loaded again."""
         return {name: value for name, value in self.__dict__.items() if name != "finder"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore what was pickled."""
+        """Restore the pickled state."""
         self.__dict__.update(state)
         self.finder = self._made_finder()
 
@@ -128,7 +128,7 @@ class PatternSearch(Search):
         return None if notes else self.finder.quiet(text, start, final=final)
 
     def scan(self, window: TextWindow, ctx: AnyContext) -> tuple[Sequence[Match], int]:
-        """Return what the rules match, and from where on more text could change that."""
+        """Return the matches of the rules, and from where on more text could change them."""
         try:
             return self._scanned(window)
         except TimeoutError as error:
@@ -293,8 +293,8 @@ class RegexFilterProcessor(TextGuard):
             banned_words: words and phrases, found whole, in any letter case and behind disguises; none by default.
             strategy: ``block`` (the default) stops the run, ``redact`` puts the replacement of each rule in place of
                 its matches, ``warn`` only reports.
-            phase: where it looks: ``input`` (what goes to the model: the caller's messages and tools' results),
-                ``output`` (what comes from the model: answers and tool calls) or ``all`` (the default).
+            phase: where it looks: ``input`` (text that goes to the model: the caller's messages and tools' results),
+                ``output`` (text that comes from the model: answers and tool calls) or ``all`` (the default).
             include_redacted_values: whether ``on_violation`` gets the matched texts; False by default. They are given
                 to nobody else.
             stream_carryover_size: how many characters of a stream are held back at least, from 1 to ``max_hold``

@@ -46,7 +46,7 @@ class UnicodeNormalizer(TextGuard):
 
     Attributes:
         findings: the fact with how much of each kind was found in the run, for example ``{"zero-width": 3, "NFC": 1}``:
-            characters for what is invisible, spans for normal forms and white space.
+            characters for invisible ones, spans for normal forms and white space.
     """
 
     id = "unicode-normalizer"
