@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from penstock.formats.shape import WireShape
     from penstock.formats.wire import Json, Value
 
-__all__ = ["FORMAT", "LEAVES_OUT", "TERMS", "read", "write"]
+__all__ = ["FORMAT", "LEAVES_OUT", "OF_ANSWERS", "OF_PARTS", "TERMS", "read", "write"]
 
 FORMAT = "pydantic-ai"
 LEAVES_OUT = frozenset({"source", "data", "step-start"})
@@ -54,8 +54,11 @@ _RETURN = frozenset({"part_kind", "tool_name", "tool_call_id", "content", "outco
 _RETRY = frozenset({"part_kind", "tool_name", "tool_call_id", "content"})
 _CALL = frozenset({"part_kind", "tool_name", "tool_call_id", "args"})
 _SUCCESS, _FAILED = "success", "failed"
-_OF_PART = ("id", "signature", "provider_name", "provider_details")
-"""The keys of a part that are noted under their own names, as `PydanticAIModel` does."""
+OF_PARTS = ("id", "signature", "provider_name", "provider_details")
+"""The keys of a part that are noted under their own names, by `PydanticAIModel` too."""
+
+OF_ANSWERS = ("provider_name", "provider_url", "canonical_system", "provider_response_id", "provider_details")
+"""Those of a response."""
 
 
 # What a user says
@@ -233,13 +236,13 @@ def _with_own(body: Json, notes: WireShape, names: Sequence[str], known: frozens
 
 def _read_text(item: Json, place: str) -> Part:
     make = TextPart if item["part_kind"] == "text" else ReasoningPart
-    return make(wire.expect_text(item, "content", place), with_notes(FORMAT, _own(item, _OF_PART, _PROMPT, _PROMPT)))
+    return make(wire.expect_text(item, "content", place), with_notes(FORMAT, _own(item, OF_PARTS, _PROMPT, _PROMPT)))
 
 
 def _read_call(item: Json, place: str) -> Part:
     given = item.get("args")
     arguments, style = shared.read_arguments(given) if isinstance(given, str) else (given, None)
-    notes = _own(item, _OF_PART, _CALL, {"part_kind"})
+    notes = _own(item, OF_PARTS, _CALL, {"part_kind"})
     notes["arguments"] = {"style": style or "compact"} if isinstance(given, str) else None
     notes["args"] = None if given is not None else "null" if "args" in item else "absent"
     notes["odd"] = True if given is not None and not isinstance(given, (str, dict)) else None
@@ -255,7 +258,7 @@ def _read_file(item: Json, place: str) -> Part | None:
     part = _read_item_of_content(content, f"{place}.content")
     if not isinstance(part, shared.MEDIA):
         return None
-    notes = {**notes_of(part, FORMAT), "file": _own(item, _OF_PART, _PROMPT, _PROMPT)}
+    notes = {**notes_of(part, FORMAT), "file": _own(item, OF_PARTS, _PROMPT, _PROMPT)}
     return replace(part, metadata=with_notes(FORMAT, notes))
 
 
@@ -271,12 +274,12 @@ def _write_response_part(part: Part) -> Json:
     notes = notes_of(part, FORMAT)
     if isinstance(part, (TextPart, ReasoningPart)):
         body: Json = {"part_kind": "text" if isinstance(part, TextPart) else "thinking", "content": part.text}
-        return _with_own(body, notes, _OF_PART, _PROMPT)
+        return _with_own(body, notes, OF_PARTS, _PROMPT)
     if isinstance(part, ToolPart):
         return _write_call(part, notes)
     if isinstance(part, shared.MEDIA):
         body = {"part_kind": "file", "content": _write_media(part, notes)}
-        return _with_own(body, as_shape(notes.get("file")), _OF_PART, _PROMPT)
+        return _with_own(body, as_shape(notes.get("file")), OF_PARTS, _PROMPT)
     return blocks.raw_of(part)
 
 
@@ -291,13 +294,10 @@ def _write_call(part: ToolPart, notes: WireShape) -> Json:
     elif arguments != {} or notes.get("args") not in ("null", "absent"):
         plain = isinstance(arguments, str) or wire.is_object(arguments) or notes.get("odd")
         body["args"] = arguments if plain else shared.write_arguments(arguments, None)
-    return _with_own(body, notes, _OF_PART, _CALL)
+    return _with_own(body, notes, OF_PARTS, _CALL)
 
 
 # Messages
-
-_OF_ANSWERS = ("provider_name", "provider_url", "canonical_system", "provider_response_id", "provider_details")
-"""The keys of a response that are noted under their own names, as `PydanticAIModel` does."""
 
 
 def _read_item(value: Value, place: str) -> Iterable[Message]:
@@ -307,7 +307,7 @@ def _read_item(value: Value, place: str) -> Iterable[Message]:
         raise MessageError(f"{place}.kind", f"expected one of {', '.join(_KINDS)}, not another str")
     if kind == "response":
         parts = blocks.read_list(item.get("parts"), f"{place}.parts", _read_response_part, "a list of parts")
-        notes = _own(item, _OF_ANSWERS, _RESPONSE, _RESPONSE)
+        notes = _own(item, OF_ANSWERS, _RESPONSE, _RESPONSE)
         return [Message("assistant", tuple(parts), metadata=with_notes(FORMAT, notes))]
     wire.expect_array(item.get("parts"), f"{place}.parts", "a list of parts")
     instructions = wire.maybe_text(item, "instructions", place)
@@ -354,7 +354,7 @@ def _write_response(message: Message) -> Iterator[Json]:
     cut = blocks.steps(blocks.with_answers(message.parts, FORMAT))
     for parts, notes in blocks.written_steps(message, FORMAT, LEAVES_OUT, cut):
         body: Json = {"kind": "response", "parts": [_write_response_part(part) for part in parts]}
-        yield _with_own(body, notes, _OF_ANSWERS, _RESPONSE)
+        yield _with_own(body, notes, OF_ANSWERS, _RESPONSE)
         results = [_write_return(part) for part in blocks.tools(parts)]
         if results:
             yield {"kind": "request", "parts": results}

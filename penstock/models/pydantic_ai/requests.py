@@ -30,6 +30,7 @@ from penstock.engine.values.messages import (
     ToolPart,
     UnknownPart,
 )
+from penstock.formats.pydantic_ai import FORMAT, OF_ANSWERS, OF_PARTS
 from penstock.models.openai.wire import checksum
 
 if TYPE_CHECKING:
@@ -43,11 +44,6 @@ if TYPE_CHECKING:
     from penstock.engine.values.model import ModelRequest, ResponseFormat
 
 
-FORMAT = "pydantic-ai"
-"""The key under which parts and messages keep what belongs to pydantic-ai."""
-
-_OF_PARTS = ("id", "signature", "provider_name", "provider_details")
-_OF_ANSWERS = ("provider_name", "provider_url", "canonical_system", "provider_response_id", "provider_details")
 _TEXTS = frozenset({"citations", "logprobs", "refusal", "finish_reason", "timestamp"})
 _SENT_BACK = ("thinking", "builtin-tool-call", "builtin-tool-return", "compaction")
 
@@ -65,13 +61,13 @@ def dumped(part: theirs.ModelResponsePart) -> Values:
 
 def part_notes(part: theirs.ModelResponsePart, text: str) -> Values:
     """Return the metadata of the part that pydantic-ai's part becomes, with a checksum of its text."""
-    notes = _noted(part, _OF_PARTS)
+    notes = _noted(part, OF_PARTS)
     return {FORMAT: {**notes, "of": checksum(text)}} if notes else EMPTY
 
 
 def answer_notes(answer: theirs.ModelResponse) -> Values:
     """Return the metadata of the message that an answer becomes."""
-    notes = _noted(answer, _OF_ANSWERS)
+    notes = _noted(answer, OF_ANSWERS)
     return {FORMAT: notes} if notes else EMPTY
 
 
@@ -96,7 +92,7 @@ def notes_of(value: Message | Part, text: str | None = None) -> dict[str, Value]
     notes = value.metadata.get(FORMAT)
     if not is_mapping(notes) or (text is not None and notes.get("of") != checksum(text)):
         return {}
-    names = _OF_ANSWERS if text is None else _OF_PARTS
+    names = OF_ANSWERS if text is None else OF_PARTS
     given = {name: thaw(notes[name]) for name in names if notes.get(name) is not None}
     return {name: item for name, item in given.items() if is_mapping(item) == (name == "provider_details")}
 
