@@ -383,7 +383,7 @@ async def guard_breaks(driver: Driver, streamed: bool) -> None:
     """It fails closed."""
 
     class Broken(PIIDetector):
-        def searches(self) -> object:  # type: ignore[override]
+        def scan(self, window: object, ctx: object) -> object:  # type: ignore[override]
             raise ValueError("broken")
 
     seen = await driver.run(Job([Says("never")], "Go", [Broken()], streamed=streamed))

@@ -12,6 +12,7 @@ from penstock.engine.processor.stages import STAGES
 from penstock.engine.run.conversation import MAX_ERROR_RETRIES
 from penstock.engine.run.held_answers import Release
 from penstock.engine.run.run import Run
+from penstock.engine.text_guards.scope import TextScope
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.workflow import Workflow
 from penstock.workflows.agent.options import PROCESSOR_RETRIES, check_names
@@ -123,9 +124,8 @@ class Host:
         self._error_retries = options.get("max_error_retries", max(MAX_ERROR_RETRIES, wanted))
         self._records = options.get("records", False)
         self._observers = tuple(options.get("observers", ()))
-        self._reads_instructions = any(
-            getattr(step.processor, "system", None) == "all" for step in plan_steps(self.plans.stage("process_input"))
-        )
+        scopes = [getattr(step.processor, "scope", None) for step in plan_steps(self.plans.stage("process_input"))]
+        self._reads_instructions = any(isinstance(scope, TextScope) and scope.system == "all" for scope in scopes)
         self._check_support(strict=options.get("strict", True))
 
     def open(
