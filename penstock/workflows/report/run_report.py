@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
+from typing import IO, TYPE_CHECKING, NamedTuple, Self
 
 from penstock.pictures.as_html import page_data
 from penstock.pictures.as_svg import as_svg
@@ -33,7 +33,7 @@ class ReportedRow(NamedTuple):
         quiet: whether nothing happened to the row.
     """
 
-    summary: dict[str, Any]
+    summary: dict[str, object]
     trace: str | None
     quiet: bool
 
@@ -62,7 +62,7 @@ class ReportRows:
         def make(checked: RowChecked) -> ReportedRow:
             summary = self.source.summary(checked)
             quiet = checked.status == "passed" and not checked.flagged
-            kept = room[quiet] > 0 or slowest.keeps(summary["seconds"], summary["line"])
+            kept = room[quiet] > 0 or slowest.keeps(round(checked.seconds, 6), checked.item.line)
             room[quiet] -= 1
             slowest.add(summary, None)
             return ReportedRow(summary, _ran(checked.trace, marks) if kept else None, quiet)
@@ -139,7 +139,7 @@ class RunReport:
             out.write(data_block(block, json.dumps(text)))
         out.write(f"{page.end()}\n")
 
-    def _rows(self) -> tuple[list[dict[str, Any]], list[int], str]:
+    def _rows(self) -> tuple[list[dict[str, object]], list[int], str]:
         """Return the rows in order, the places of the slowest, and the block of their traces that is nowhere else."""
         traces: list[str] = []
         rows = [*self._eventful.summaries, *self._quiet.summaries]

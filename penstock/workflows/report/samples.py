@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from penstock.workflows.report.summaries import TEXT_CHARS, ReportSource, cut, without_empty
 from penstock.workflows.rows.results import edit_fields
@@ -56,7 +56,7 @@ class ReportSample(NamedTuple):
 
     kind: Kind
     rank: Rank
-    row: dict[str, Any]
+    row: dict[str, object]
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ class Samples:
             kept.sort(key=lambda one: one.rank)
             del kept[self.most :]
 
-    def as_json(self) -> list[dict[str, Any]]:
+    def as_json(self) -> list[dict[str, object]]:
         """Return each kind with its rows, in the order of the input."""
         return [
             {**kind._asdict(), "rows": [one.row for one in sorted(self._kinds[kind], key=lambda one: one.rank[1:])]}
@@ -119,7 +119,7 @@ def kinds_of(checked: RowChecked) -> Iterator[tuple[Kind, Record | None]]:
         yield Kind(checked.status, ""), None
 
 
-def sample_of(checked: RowChecked, record: Record | None, kind: Kind, source: ReportSource) -> dict[str, Any]:
+def sample_of(checked: RowChecked, record: Record | None, kind: Kind, source: ReportSource) -> dict[str, object]:
     """Return a sample as data: the summary of the row, and the result of the step."""
     row = source.summary(checked)
     if record is None or record.error is not None:
@@ -132,7 +132,7 @@ def sample_of(checked: RowChecked, record: Record | None, kind: Kind, source: Re
     if outcome is None:
         return row
     edits = [edit_fields(place, edit) for place, edit in record.edits[:MOST_EDITS]]
-    found: dict[str, Any] = {"edits": edits, "edit_count": len(record.edits) or None, "result": None}
+    found: dict[str, object] = {"edits": edits, "edit_count": len(record.edits) or None, "result": None}
     if not record.shadow and record.edits and (source.texts or not _let_pass(checked)):
         found["result"] = _around(outcome, *record.edits[0])
     return without_empty({**row, **found})

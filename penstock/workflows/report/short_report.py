@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import IO, TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.workflows.report import SAMPLES
 from penstock.workflows.report.kept_rows import SlowestRows
@@ -26,7 +26,7 @@ class ShortRow(NamedTuple):
         samples: the groups that it is a sample of.
     """
 
-    slow: dict[str, Any] | None
+    slow: dict[str, object] | None
     samples: tuple[ReportSample, ...]
 
 
@@ -88,11 +88,11 @@ class Report(Protocol):
     """Collects what its form makes of each row, and writes a report at the end."""
 
     @property
-    def form(self) -> Any:
+    def form(self) -> object:
         """The function that is called with each result."""
         ...
 
-    def add(self, made: Any) -> None:
+    def add(self, made: object) -> None:
         """Add a row."""
         ...
 
@@ -118,7 +118,7 @@ class ShortReport:
         """Add a row."""
         self.collected.add(made)
 
-    def as_json(self, counts: RunCounts, seconds: float, *, interrupted: bool = False) -> dict[str, Any]:
+    def as_json(self, counts: RunCounts, seconds: float, *, interrupted: bool = False) -> dict[str, object]:
         """Return the report as JSON. Arguments as of `run_facts`."""
         return {
             **run_facts(self._source, counts, seconds, interrupted=interrupted),
@@ -131,7 +131,7 @@ class WrittenReport(ShortReport):
     """A short report that is written to a file, by `json_text` or `as_markdown`."""
 
     def __init__(
-        self, source: ReportSource, out: IO[str], text_of: Callable[[dict[str, Any]], str], samples: int = SAMPLES
+        self, source: ReportSource, out: IO[str], text_of: Callable[[dict[str, object]], str], samples: int = SAMPLES
     ) -> None:
         super().__init__(source, samples)
         self._out = out
@@ -142,6 +142,6 @@ class WrittenReport(ShortReport):
         self._out.write(self._text_of(self.as_json(counts, seconds, interrupted=interrupted)) + "\n")
 
 
-def json_text(report: dict[str, Any]) -> str:
+def json_text(report: dict[str, object]) -> str:
     """Return a report as JSON, in ASCII, so that it cannot control a terminal."""
     return json.dumps(report, indent=2)

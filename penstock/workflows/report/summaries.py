@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import penstock
 from penstock.workflows.rows.reading import COLUMNS, Columns, is_object
@@ -38,7 +38,7 @@ class ReportSource:
     columns: Columns = COLUMNS
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
 
-    def summary(self, checked: RowChecked) -> dict[str, Any]:
+    def summary(self, checked: RowChecked) -> dict[str, object]:
         """Return the summary of a row for lists, without empty fields. It has no text, unless ``texts``."""
         row, outcome = checked.item, checked.outcome
         id = self.columns.id_of(row.value)
@@ -60,7 +60,7 @@ class ReportSource:
         )
 
 
-def without_empty(fields: dict[str, Any]) -> dict[str, Any]:
+def without_empty(fields: dict[str, object]) -> dict[str, object]:
     """Return the fields that say something."""
     return {name: value for name, value in fields.items() if value not in (None, "", [], {})}
 
@@ -70,14 +70,14 @@ def cut(text: str) -> str:
     return text if len(text) <= TEXT_CHARS else f"{text[: TEXT_CHARS - 1]}…"
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, str):
         return value
     text: object = value.get("text") if is_object(value) else None
     return text if isinstance(text, str) else json.dumps(value, ensure_ascii=False)
 
 
-def run_facts(source: ReportSource, counts: RunCounts, seconds: float, *, interrupted: bool) -> dict[str, Any]:
+def run_facts(source: ReportSource, counts: RunCounts, seconds: float, *, interrupted: bool) -> dict[str, object]:
     """Return the run and the counts of all rows, as JSON.
 
     Args:

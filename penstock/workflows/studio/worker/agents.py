@@ -19,7 +19,7 @@ from penstock.workflows.studio.worker.running import dumped, row_of
 from penstock.workflows.studio.worker.tracing import TRACED, trace_json
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterable
 
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.model import ModelRequest
@@ -67,7 +67,7 @@ async def run_agent(agent: Agent, request: Json, live: Live) -> Json:
     context: dict[str, Any] = dict(cast("dict[str, Any]", request.get("context") or {}))
     call = call_of(InputRow(1, row_of(given, "process_input")), "process_input", context)
     options: dict[str, Any] = {**TRACED, "request_context": context}
-    options["observers"] = [*((arguments_of(agent) or {}).get("observers") or ()), live]
+    options["observers"] = [*cast("Iterable[object]", (arguments_of(agent) or {}).get("observers") or ()), live]
     if isinstance(agent.model, Model):
         options["model"] = WatchedModel(agent.model, live)
     made: Json = {}

@@ -94,7 +94,7 @@ def changed_agent(agent: Agent, root: Sequence, changes: Mapping[str, Any]) -> A
     for path in changes:
         if id(steps[path].processor) not in used:
             raise ChangeError(path, None, "it is added by the agent itself, or by a function of the request")
-    return cast("Agent", remade(agent, lists))
+    return remade(agent, lists)
 
 
 def _mapped_item(item: object, place: Place) -> object:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from penstock.engine.processor.processor import Processor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_ARGUMENTS: dict[int, tuple[object, tuple[Any, ...], dict[str, Any]]] = {}
+Made = TypeVar("Made")
+
+_ARGUMENTS: dict[int, tuple[object, tuple[object, ...], dict[str, object]]] = {}
 """The recorded objects and their arguments, by id; each object is kept, so that no other gets its id."""
 
 
@@ -27,7 +29,7 @@ def record_agents() -> None:
 
 
 def _record(kind: type) -> None:
-    def new(cls: type[object], *args: Any, **kwargs: Any) -> object:
+    def new(cls: type[object], *args: object, **kwargs: object) -> object:
         if getattr(cls, "__init__", None) is object.__init__ and (
             args or kwargs
         ):  # what Python itself says without this function
@@ -39,12 +41,12 @@ def _record(kind: type) -> None:
     kind.__new__ = new  # type: ignore[assignment]
 
 
-def note_arguments(made: object, *args: Any, **kwargs: Any) -> None:
+def note_arguments(made: object, *args: object, **kwargs: object) -> None:
     """Record the arguments that an object is made with."""
     _ARGUMENTS[id(made)] = (made, args, kwargs)
 
 
-def arguments_of(made: object) -> dict[str, Any] | None:
+def arguments_of(made: object) -> dict[str, object] | None:
     """Return the arguments of an object by the names of its parameters; None if they are not known.
 
     Arguments for ``*args`` are under the name of that parameter; those for ``**kwargs`` stand beside the others.
@@ -56,10 +58,10 @@ def arguments_of(made: object) -> dict[str, Any] | None:
         bound = signature_of(type(made)).bind(*found[1], **found[2])
     except TypeError:
         return None
-    flat: dict[str, Any] = {}
+    flat: dict[str, object] = {}
     for name, value in bound.arguments.items():
         rest = bound.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD
-        flat.update(cast("Mapping[str, Any]", value) if rest else {name: value})
+        flat.update(cast("Mapping[str, object]", value) if rest else {name: value})
     return flat
 
 
@@ -70,7 +72,7 @@ def signature_of(kind: type) -> inspect.Signature:
     return signature.replace(parameters=[*signature.parameters.values()][1:])
 
 
-def remade(made: object, changed: Mapping[str, Any]) -> Any:
+def remade(made: Made, changed: Mapping[str, object]) -> Made:
     """Return a new object with the same arguments, but for those that are changed.
 
     Raises:

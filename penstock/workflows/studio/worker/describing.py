@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.engine.graph.nodes import steps_and_fallbacks
 from penstock.engine.processor.processor import Processor
@@ -29,11 +29,12 @@ def description(loaded: Loaded, stage: str | None, detail: Detail) -> Json:
         OptionError: there is no such stage.
     """
     try:
-        steps = [step_of(step) for step in steps_and_fallbacks(loaded.root)]
+        found = [*steps_and_fallbacks(loaded.root)]
+        steps = [step_of(step) for step in found]
         graph_problem = _graph_problem(loaded)
     except PenstockError as error:
-        steps, graph_problem = [], str(error)
-    served = {name for step in steps for name in step["stages"]}
+        found, steps, graph_problem = [], [], str(error)
+    served = {name for step in found for name in step.claims.hooks}
     return {
         "name": loaded.name,
         "svg": loaded.draw("svg", stage, detail),
@@ -56,7 +57,7 @@ def _graph_problem(loaded: Loaded) -> str | None:
     return None
 
 
-def step_of(step: Step) -> dict[str, Any]:
+def step_of(step: Step) -> dict[str, object]:
     """Return one step as data."""
     processor, claims, policy = step.processor, step.claims, step.policy
     kind = type(processor)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, cast
 
 from penstock.engine.processor.stages import full_name
 from penstock.workflows.batch import check_concurrently
@@ -106,7 +106,7 @@ async def run_file(workflow: Workflow, request: Json, channel: Channel) -> Json:
     """
     stage = full_name(str(request["stage"]))
     check_served(workflow, stage)
-    context = cast("dict[str, Any]", request.get("context") or {})
+    context = cast("dict[str, object]", request.get("context") or {})
 
     def as_call(row: InputRow) -> Call:
         return call_of(row, stage, context)

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from penstock.workflows.studio.protocol import Json
 
 _MODULES = re.compile(r"\b(?:[a-z_]\w*\.)+(?=[A-Z])")
-_LISTS = (list, tuple, set, frozenset, Iterable, Sequence, Collection, AbstractSet)
-_PLAIN: Mapping[Any, str] = {bool: "bool", int: "int", float: "float", str: "text"}
+_LISTS: tuple[object, ...] = (list, tuple, set, frozenset, Iterable, Sequence, Collection, AbstractSet)
+_MAPPINGS: tuple[object, ...] = (dict, Mapping)
+_PLAIN: Mapping[object, str] = {bool: "bool", int: "int", float: "float", str: "text"}
 _ORDER = ("choice", "bool", "int", "float", "choices", "list", "text", "json")
-_EMPTY: Any = inspect.Parameter.empty
+_EMPTY: object = inspect.Parameter.empty
 
 
 class FormShape:
@@ -47,7 +48,7 @@ class FormShape:
             return isinstance(value, (list, tuple, set, frozenset)) and all(
                 isinstance(each, (str, int, float)) for each in cast("Iterable[object]", value)
             )
-        kinds: Mapping[str, Any] = {"bool": bool, "int": int, "float": (int, float), "text": str}
+        kinds: Mapping[str, type | tuple[type, ...]] = {"bool": bool, "int": int, "float": (int, float), "text": str}
         return isinstance(value, kinds[self.kind]) and (self.kind == "bool") == isinstance(value, bool)
 
     def to_json(self) -> Json:
@@ -71,7 +72,7 @@ def form_of(processor: AnyProcessor) -> tuple[list[Json], str | None]:
     return fields, None if fields else "its constructor has no options"
 
 
-def parameters_of(kind: type, hints: Mapping[str, Any]) -> list[inspect.Parameter]:
+def parameters_of(kind: type, hints: Mapping[str, object]) -> list[inspect.Parameter]:
     """Return the parameters of a constructor; those of an unpacked ``TypedDict`` stand at the end."""
     every = [*signature_of(kind).parameters.values()]
     named = [each for each in every if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
@@ -89,13 +90,13 @@ def docs_of(kind: type) -> dict[str, str]:
             made.update(described(inspect.cleandoc(base.__doc__ or "")).parameters)
             made.update(described(inspect.cleandoc(vars(base).get("__init__", base).__doc__ or "")).parameters)
     for unpacked in _unpacked(kind):
-        for base in reversed(typing_extensions.get_original_bases(unpacked) or ()):
+        for base in reversed(typing_extensions.get_original_bases(unpacked)):
             made.update(described(inspect.cleandoc(base.__doc__ or "")).parameters)
         made.update(described(inspect.cleandoc(unpacked.__doc__ or "")).parameters)
     return made
 
 
-def _unpacked(kind: type) -> list[Any]:
+def _unpacked(kind: type) -> list[type]:
     owner = next((each for each in kind.__mro__ if "__init__" in vars(each)), object)
     hints = inspect.get_annotations(vars(owner).get("__init__", object.__init__)).values()
     values = [evaluated(hint, owner.__module__) for hint in hints]
@@ -103,7 +104,7 @@ def _unpacked(kind: type) -> list[Any]:
 
 
 def _field(
-    parameter: inspect.Parameter, given: Mapping[str, Any], hints: Mapping[str, Any], docs: Mapping[str, str]
+    parameter: inspect.Parameter, given: Mapping[str, object], hints: Mapping[str, object], docs: Mapping[str, str]
 ) -> Json:
     name = parameter.name
     hint = hints.get(name, _EMPTY)
@@ -120,7 +121,7 @@ def _field(
     }
 
 
-def _held(name: str, hint: Any, value: object, default: object) -> Json:
+def _held(name: str, hint: object, value: object, default: object) -> Json:
     """Return the kind of a field with its value."""
     shapes, nullable = shapes_of(hint if hint is not _EMPTY else type(default if default is not _EMPTY else value))
     nullable = nullable or value is None
@@ -143,7 +144,7 @@ def _fixed(value: object, why: str, *, nullable: bool) -> Json:
     return {"kind": "fixed", "nullable": nullable, "value": value, "secret": False, "why_not": why}
 
 
-def shapes_of(hint: Any) -> tuple[list[FormShape], bool]:
+def shapes_of(hint: object) -> tuple[list[FormShape], bool]:
     """Return what values of a type can be edited as, the plainest first, and whether it may be None."""
     alternatives, nullable = without_none(hint)
     shapes = [shape for each in alternatives if (shape := _shape(each)) is not None]
@@ -154,7 +155,7 @@ def shapes_of(hint: Any) -> tuple[list[FormShape], bool]:
     return sorted(others, key=lambda shape: _ORDER.index(shape.kind)), nullable
 
 
-def _shape(hint: Any) -> FormShape | None:
+def _shape(hint: object) -> FormShape | None:
     origin = typing_extensions.get_origin(hint)
     arguments = typing_extensions.get_args(hint)
     if origin is Literal or origin is typing_extensions.Literal:
@@ -163,12 +164,12 @@ def _shape(hint: Any) -> FormShape | None:
         return FormShape(_PLAIN[hint])
     if origin in _LISTS or hint in _LISTS:
         return _list_shape([each for each in arguments if each is not Ellipsis])
-    if origin in (dict, Mapping) or hint in (dict, Mapping):
+    if origin in _MAPPINGS or hint in _MAPPINGS:
         return FormShape("json")
     return FormShape("json") if hint is Any or hint is object else None
 
 
-def _list_shape(arguments: Sequence[Any]) -> FormShape:
+def _list_shape(arguments: Sequence[object]) -> FormShape:
     inner, _ = shapes_of(arguments[0]) if arguments else ([], False)
     kind = inner[0].kind if inner else "json"
     if kind == "choice":
@@ -192,7 +193,7 @@ def _shown(value: object, *, secret: bool = False) -> object:
     return getattr(value, "name", None) if isinstance(getattr(value, "name", None), str) else type(value).__name__
 
 
-def type_text(parameter: inspect.Parameter, hint: Any) -> str:
+def type_text(parameter: inspect.Parameter, hint: object) -> str:
     """Return the annotation of a parameter as text."""
     found = hint if parameter.annotation is _EMPTY else parameter.annotation
     if found is _EMPTY:

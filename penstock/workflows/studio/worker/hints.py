@@ -10,7 +10,7 @@ import sys
 import typing
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import typing_extensions
 
@@ -26,13 +26,13 @@ class Unknown:
         return cls
 
 
-def hints_of(kind: type) -> dict[str, Any]:
+def hints_of(kind: type) -> dict[str, object]:
     """Return the type of each parameter of a class's constructor, as far as it can be found.
 
     The fields of a ``TypedDict`` that is unpacked into keywords stand beside the others.
     """
     owner = next((each for each in kind.__mro__ if "__init__" in vars(each)), object)
-    made: dict[str, Any] = {}
+    made: dict[str, object] = {}
     for name, hint in inspect.get_annotations(vars(owner).get("__init__", object.__init__)).items():
         value = evaluated(hint, owner.__module__)
         unpacked = unpacked_type(value)
@@ -43,15 +43,15 @@ def hints_of(kind: type) -> dict[str, Any]:
     return made
 
 
-def unpacked_type(hint: Any) -> Any | None:
+def unpacked_type(hint: object) -> type | None:
     """Return the ``TypedDict`` that is unpacked into keywords; None if the hint is no such."""
     unpacking = typing_extensions.get_origin(hint) in (typing.Unpack, typing_extensions.Unpack)
-    return typing_extensions.get_args(hint)[0] if unpacking else None
+    return cast("type", typing_extensions.get_args(hint)[0]) if unpacking else None
 
 
-def fields_of(kind: Any) -> dict[str, Any]:
+def fields_of(kind: object) -> dict[str, object]:
     """Return the types of the fields of a ``TypedDict``, those of its bases first."""
-    made: dict[str, Any] = {}
+    made: dict[str, object] = {}
     bases = getattr(kind, "__orig_bases__", ())
     for base in bases:
         if isinstance(base, type) and hasattr(base, "__required_keys__"):
@@ -61,7 +61,7 @@ def fields_of(kind: Any) -> dict[str, Any]:
     return made
 
 
-def evaluated(hint: Any, module: str) -> Any:
+def evaluated(hint: object, module: str) -> object:
     """Return the value of a hint; `Unknown` if it has none."""
     text = hint.__forward_arg__ if isinstance(hint, typing.ForwardRef) else hint
     if not isinstance(text, str):
@@ -72,7 +72,7 @@ def evaluated(hint: Any, module: str) -> Any:
         return Unknown
 
 
-class _HintNames(Mapping[str, Any]):
+class _HintNames(Mapping[str, object]):
     """The names of a module as a type checker sees them."""
 
     def __init__(self, module: str) -> None:
@@ -80,7 +80,7 @@ class _HintNames(Mapping[str, Any]):
         self._found = vars(sys.modules.get(module, builtins))
         self._imports = _checker_imports(module)
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> object:
         if name in self._found:
             return self._found[name]
         if name in self._imports:
@@ -101,7 +101,7 @@ def _names(module: str) -> _HintNames:
     return _HintNames(module)
 
 
-def _imported(source: str, attribute: str) -> Any:
+def _imported(source: str, attribute: str) -> object:
     try:
         module = importlib.import_module(source)
         return getattr(module, attribute) if attribute else module
@@ -126,7 +126,7 @@ def _checker_imports(module: str) -> dict[str, tuple[str, str]]:
     return made
 
 
-def without_none(hint: Any) -> tuple[list[Any], bool]:
+def without_none(hint: object) -> tuple[list[object], bool]:
     """Return the alternatives of a union, without None, and whether None is one of them."""
     origin = typing_extensions.get_origin(hint)
     if origin is typing_extensions.Annotated:
@@ -134,7 +134,7 @@ def without_none(hint: Any) -> tuple[list[Any], bool]:
     if isinstance(hint, typing_extensions.TypeAliasType):
         return without_none(hint.__value__)
     if origin is typing.Union or type(hint).__name__ == "UnionType":
-        made: list[Any] = []
+        made: list[object] = []
         nullable = False
         for each in typing_extensions.get_args(hint):
             inner, has_none = without_none(each)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from penstock.engine.graph.nodes import Sequence, resolve
 from penstock.engine.workflow import Workflow
@@ -59,7 +59,7 @@ class Loaded:
         plans = self.target.plans
         return None if plans is None else scene_of_lists(self.name, plans, stage)
 
-    def changed(self, changes: Mapping[str, Any]) -> Loaded:
+    def changed(self, changes: Mapping[str, object]) -> Loaded:
         """Return it with changed options.
 
         Raises:
@@ -94,6 +94,6 @@ def load(reference: str) -> Loaded:
     return Loaded(load_workflow_or_agent(reference))
 
 
-def changes_of(request: Json) -> dict[str, Any]:
+def changes_of(request: Json) -> dict[str, object]:
     """Return the changed options that a request asks for."""
-    return cast("dict[str, Any]", request.get("changes") or {})
+    return cast("dict[str, object]", request.get("changes") or {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import anyio
 from anyio import to_thread
@@ -101,7 +101,7 @@ async def _answer(channel: Channel, loaded: Loaded, other: Loaded | None, reques
         made = description(changed, stage, cast("Detail", request.get("detail") or "short"))
         return {**made, **loaded.differences(changed)} if request.get("changes") is not None else made
     if what == "diff":
-        second = (other or loaded).changed(cast("dict[str, Any]", request.get("other_changes") or {}))
+        second = (other or loaded).changed(cast("dict[str, object]", request.get("other_changes") or {}))
         return changed.differences(second)
     live = Live(channel)
     channel.event("picture", {"svg": changed.draw("svg")})
