@@ -170,7 +170,7 @@ class ParallelTrack:
         for index, track, decided in self._arms[begin:]:
             try:
                 made = fed if index == begin else track.feed(text, borders, final=final)
-                decided.add(await decided_by(made))
+                decided.add(Decided((), made) if isinstance(made, int) else await made)
             except StepFailedError as error:
                 failures.append(error)
         if failures:

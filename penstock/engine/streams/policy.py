@@ -20,10 +20,10 @@ from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.errors import StepFailedError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from penstock.engine.graph.plan import PlanPolicy
-    from penstock.engine.streams.hooks import Fed, Pipe
+    from penstock.engine.streams.hooks import Fed, Leaving, Pipe
     from penstock.engine.streams.steps import StreamCall
     from penstock.engine.tasks import BackgroundTasks
 
@@ -183,14 +183,16 @@ def feed_through(pipes: Sequence[Pipe], chunk: Chunk) -> Fed:
     for pipe in following:
         fed = pipe.feed(chunk)
         if type(fed) is not Chunk:
-            return None if fed is None else _feed_on(fed, tuple(following))
+            rest = tuple(following)
+            return _feed_on(fed, rest) if rest and fed is not None else fed
         chunk = fed
     return chunk
 
 
-async def _feed_on(fed: Fed, pipes: Sequence[Pipe]) -> Sequence[Chunk]:
-    """Pass what leaves a pipe through those that follow."""
-    chunks = await chunks_of(fed)
+async def _feed_on(fed: Coroutine[object, None, Leaving], pipes: Sequence[Pipe]) -> Sequence[Chunk]:
+    """Pass the chunks that leave a pipe through those that follow."""
+    made = await fed
+    chunks = (made,) if isinstance(made, Chunk) else made
     for pipe in pipes:
         chunks = [out for chunk in chunks for out in await chunks_of(pipe.feed(chunk))]
     return chunks

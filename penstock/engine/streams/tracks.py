@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.engine.processor.stages import WrongReturnError
 from penstock.engine.streams.chunk_texts import PROBE, SNAPSHOT, unread_in, with_texts
-from penstock.engine.streams.decisions import Decided, by_part, decided_by, shifted
+from penstock.engine.streams.decisions import Decided, by_part, shifted
 from penstock.engine.text_guards.scope import PART_KINDS
 from penstock.engine.text_guards.text_guard import LONG_FOR_ASYNC, in_places, scan_or_move, window_of
 from penstock.engine.text_guards.window import Hit, TextReader, TextWindow, moved
@@ -119,10 +119,11 @@ async def judge_chunk(lane: Lane, chunk: Chunk, texts: Sequence[Text]) -> dict[T
         borders.append(at)
     joined = GAP.join([text.text for text in texts])
     track = lane.open(Subject(chunk, texts=tuple(texts), joined=joined))
-    decided = await decided_by(track.feed(joined, borders, final=True))
-    if not decided.edits:
+    fed = track.feed(joined, borders, final=True)
+    made = () if isinstance(fed, int) else (await fed).edits
+    if not made:
         return {}
-    parts = by_part(decided.edits, [0, *borders])
+    parts = by_part(made, [0, *borders])
     return {text.place: edits for text, edits in zip(texts, parts, strict=True) if edits}
 
 
