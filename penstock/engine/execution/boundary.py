@@ -264,19 +264,27 @@ def record(
             span.at = began
         else:
             span.ended = span.at
-    span.status, span.tripwire, span.error = status, tripwire, error
+    span.status = status
+    if tripwire is not None:
+        span.tripwire = tripwire
+    if error is not None:
+        span.error = error
     if effects is not None:
-        if effects.failure is not None and status in ("passed", "edited"):
-            span.status, span.error = "failed", effects.failure
-        if effects.notes is not None:
-            span.details = FrozenDict(effects.notes)
-        if effects.flagged is not None:
-            span.flagged = tuple(effects.flagged)
+        _add_effects(span, effects)
     if spans.with_texts:
         span.edits, span.texts = edits, texts
     elif edits:
         span.edits = [masked(place, edit) for place, edit in edits]
     spans.end(span)
+
+
+def _add_effects(span: LoggedSpan, effects: Effects) -> None:
+    if effects.failure is not None and span.status in ("passed", "edited"):
+        span.status, span.error = "failed", effects.failure
+    if effects.notes is not None:
+        span.details = FrozenDict(effects.notes)
+    if effects.flagged is not None:
+        span.flagged = tuple(effects.flagged)
 
 
 @contextmanager

@@ -45,6 +45,7 @@ from penstock.engine.processor.context import View
 from penstock.engine.processor.payload import Payload
 from penstock.engine.tasks import new_task_group, run_without_loop, runs_without_loop
 from penstock.engine.text_guards.views import TextViews
+from penstock.engine.tracing.span_log import LoggedSpan
 from penstock.engine.values.errors import StepFailedError, UsageError
 from penstock.engine.values.facts import laid_over
 from penstock.engine.workers import TimeLimitError
@@ -86,8 +87,8 @@ async def _run_steps(block: PlanSteps, call: StageCall, payload: Payload) -> Pay
     for step, hook, awaits, context in block.calls:
         enclosed = None
         if spans is not None:
-            span = call.begin("step", step.path, step.processor_id)
-            enclosed = spans.enclosed(span)
+            span = LoggedSpan("step", step.processor_id, call.span, step.path, call.stage.name, call.run.shadow)
+            enclosed = spans.enclosed(span) if spans.encloses else None
         ctx = _new(context)  # and what its `__init__` does, without the cost of calling the class
         ctx._call = call  # pyright: ignore[reportPrivateUsage]
         ctx._step = step  # pyright: ignore[reportPrivateUsage]

@@ -239,7 +239,9 @@ class StageCall:
 
     def begin(self, kind: SpanKind, path: str, name: str, number: int | None = None) -> LoggedSpan:
         """Begin a part of the run in this call: a step, a branch, or an attempt."""
-        return LoggedSpan(kind, name, self.span, path, self.stage.name, shadow=self.run.shadow, number=number)
+        made = LoggedSpan(kind, name, self.span, path, self.stage.name, self.run.shadow)
+        made.number = number
+        return made
 
     def _with(self, run: RunState) -> StageCall:
         made = StageCall(run, self.stage, self.info, self.fresh, self.span)

@@ -248,7 +248,7 @@ def _spent(log: SpanLog) -> dict[LoggedSpan, list[UsageEntry]]:
         if span.kind != "step" or span.path not in entries:
             continue
         left = entries[span.path]
-        own = [entry for number, entry in left if number < span.spent]
+        own = [entry for number, entry in left if number < (span.spent or 0)]
         del left[: len(own)]
         if own:
             found[span] = own

@@ -63,7 +63,7 @@ def guarded(call: Callable[[Callable[[], T]], T], function: Callable[[], T]) -> 
     try:
         return call(function)
     except Exception:
-        log.exception(_FAILED)
+        log.exception(OBSERVER_FAILED)
         return None
 
 
@@ -82,7 +82,7 @@ class CallScopes:
                 manager = scope()
                 manager.__enter__()
             except Exception:
-                log.exception(_FAILED)
+                log.exception(OBSERVER_FAILED)
             else:
                 self._entered.append(manager)
         return self
@@ -95,10 +95,10 @@ class CallScopes:
                 manager.__exit__(kind, error, trace)
             except Exception as raised:
                 if raised is not error:
-                    log.exception(_FAILED)
+                    log.exception(OBSERVER_FAILED)
 
 
-_FAILED = "an observer failed; the run goes on"
+OBSERVER_FAILED = "an observer failed; the run goes on"
 
 
 ModelCalls: TypeAlias = "Callable[[str, dict[str, object]], AbstractContextManager[object]]"

@@ -6,14 +6,13 @@ A run has a log only if it keeps records or has observers. Views are made on dem
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import replace
 from functools import partial
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar, cast
 
-from penstock.engine.tracing.enclosing import CallScopes, CallSite, EnclosedCall, guarded
+from penstock.engine.tracing.enclosing import OBSERVER_FAILED, CallScopes, CallSite, EnclosedCall, guarded, log
 from penstock.engine.tracing.events import RunEvent
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, freeze
@@ -55,7 +54,7 @@ class Snapshot(Protocol):
 class LoggedSpan:
     """One part of a run: begun, and later ended. Records, events and the spans of traces are views of it.
 
-    Rare attributes have their default at the class, so that the many spans of steps are small.
+    Rare attributes have a default at the class, and slots hold the others, so that the many spans of steps are cheap.
 
     Attributes:
         kind: the run, a stage, a step …
@@ -84,23 +83,34 @@ class LoggedSpan:
         made: the record of a step, once it was asked for.
     """
 
-    kind: SpanKind
-    ended: float | None = None
+    __slots__ = (
+        "__dict__",
+        "at",
+        "ended",
+        "kind",
+        "made",
+        "name",
+        "parent",
+        "path",
+        "shadow",
+        "spent",
+        "stage",
+        "status",
+    )
+
     event_path = ""
-    status: Status | None = None
     tripwire: Tripwire | None = None
     error: str | None = None
     details: Mapping[str, object] = EMPTY
     flagged: tuple[str, ...] = ()
     edits: PlacedEdits = ()
-    spent = 0
+    number: int | None = None
     conditions: Sequence[object] | None = None
     taken: tuple[int, ...] | None = None
     texts: tuple[Snapshot, Snapshot | None] | None = None
     chunks: Sequence[tuple[float, str, int, str]] = ()
     called: Values | None = None
     scope: Scope | None = None
-    made: Record | None = None
 
     def __init__(
         self,
@@ -109,18 +119,19 @@ class LoggedSpan:
         parent: LoggedSpan | None,
         path: str = "",
         stage: str = "",
-        *,
-        shadow: bool = False,
-        number: int | None = None,
+        shadow: bool = False,  # noqa: FBT001, FBT002 - a field, no switch
     ) -> None:
         """Begin a part of a run."""
-        self.kind = kind
+        self.kind: SpanKind = kind
         self.name = name
         self.parent = parent
         self.path = path
         self.stage = stage
         self.shadow = shadow
-        self.number = number
+        self.ended: float | None = None
+        self.status: Status | None = None
+        self.spent: int | None = None
+        self.made: Record | None = None
         self.at = perf_counter()
 
     def note(self, **details: object) -> None:
@@ -161,24 +172,26 @@ class LoggedSpan:
         return span is not None
 
 
-class SpanObserver(ABC):
+class SpanObserver:
     """Follows the parts of one run: each has a start and an end. An error that it raises is logged and changes nothing.
 
     A step has a start only if an observer encloses its calls. A skipped step, for example, has none.
 
     Attributes:
+        follows_parts: whether it wants to know of parts other than steps.
         encloses: whether it encloses calls.
     """
 
+    follows_parts = True
     encloses = True
 
-    @abstractmethod
     def start(self, log: SpanLog, span: LoggedSpan) -> Scope | None:
         """Handle the start of a part; return a function that makes a context manager for each call within, or None."""
+        raise NotImplementedError
 
-    @abstractmethod
     def end(self, log: SpanLog, span: LoggedSpan) -> None:
         """Handle the end of a part."""
+        raise NotImplementedError
 
 
 class SpanLog:
@@ -200,6 +213,7 @@ class SpanLog:
     __slots__ = (
         "_apart",
         "_counts",
+        "_followers",
         "_make",
         "_observers",
         "_parts",
@@ -240,6 +254,7 @@ class SpanLog:
         self.spans: list[LoggedSpan] = [self.root]
         self._request_context = request_context
         self._observers = observers
+        self._followers = [one for one in observers if one.follows_parts]
         self._make = make
         self._parts: dict[str, LoggedSpan] = {"": self.root}
         self._counts: dict[str, int] = {}  # by path in events, how often it was given
@@ -247,8 +262,8 @@ class SpanLog:
 
     @property
     def observed(self) -> bool:
-        """Whether there are observers."""
-        return bool(self._observers)
+        """Whether an observer wants to know of parts other than steps."""
+        return bool(self._followers)
 
     @property
     def thread_id(self) -> str | None:
@@ -288,7 +303,7 @@ class SpanLog:
             return
         if self.keeps:
             self.spans.append(span)
-        if self._observers:
+        if self._followers:
             span.event_path = self._free_path(span)
             self.start(span)
 
@@ -309,19 +324,21 @@ class SpanLog:
         """End a part or a step."""
         if span.ended is None:
             span.ended = perf_counter()
-        span.spent = self.usage_log.count
-        if self.current is span:
-            self.current = self.root
-        self._take_in_end(span)
-
-    def _take_in_end(self, span: LoggedSpan) -> None:
+        if span.spent is None:
+            span.spent = self.usage_log.count
         if self._apart is not None:
-            self._apart.append((SpanLog._take_in_end, span))
+            self._apart.append((SpanLog.end, span))
             return
-        if self.keeps and span.kind == "step":
-            self.spans.append(span)
-        for observer in self._observers:
-            guarded(call_back, partial(observer.end, self, span))
+        if span.kind == "step":
+            if self.keeps:
+                self.spans.append(span)
+        elif self.current is span:
+            self.current = self.root
+        for observer in self._observers if span.kind == "step" else self._followers:
+            try:  # and not `guarded`, which takes time for each step
+                call_back(partial(observer.end, self, span))
+            except Exception:  # noqa: BLE001 - an observer changes nothing
+                log.exception(OBSERVER_FAILED)
         if span.called is not None:
             span.scope = span.called = None  # neither a request nor an observer lives as long as the trace
 
@@ -332,10 +349,10 @@ class SpanLog:
 
         For a step this happens in the thread that calls its hook, for other parts on the event loop.
         """
-        if not self._observers:
+        if not self._followers:
             return
         tell = _call if span.kind == "step" else call_back
-        told = [guarded(tell, partial(one.start, self, span)) for one in self._observers]
+        told = [guarded(tell, partial(one.start, self, span)) for one in self._followers]
         if self.encloses:
             span.scope = partial(CallScopes, [scope for scope in told if scope is not None])
 
@@ -352,26 +369,27 @@ class SpanLog:
 
     def record(self, span: LoggedSpan) -> Record:
         """Return the record of a step that has ended. It quotes no text."""
-        if span.made is None:
-            ended = span.at if span.ended is None else span.ended
+        made = span.made
+        if made is None:
+            at = span.at
             edits = [masked(place, edit) for place, edit in span.edits] if self.with_texts else span.edits
-            span.made = Record(
+            made = span.made = Record(
                 span.path,
                 span.name,
                 span.stage,
                 span.status or "passed",
                 span.shadow,
-                ended - span.at,
-                tuple(edits),
+                (span.ended or at) - at,
+                tuple(edits) if edits else (),
                 span.tripwire,
                 span.error,
                 span.details,
                 span.flagged,
                 self.run_id,
-                self.thread_id,
-                self.started + span.at - self.root.at,
+                self._request_context.get("thread_id"),
+                self.started + at - self.root.at,
             )
-        return span.made
+        return made
 
     def records(self) -> tuple[Record, ...]:
         """Return the records of all steps so far, in the order in which the steps ended."""

@@ -81,11 +81,15 @@ class UsageLog:
     """The usage of a run so far, in the order in which it was reported. Lives as long as the run.
 
     Each run has its own, also where runs share an id; so it can stand for the run in a weak mapping.
+
+    Attributes:
+        count: how many entries there are so far.
     """
 
-    __slots__ = ("__weakref__", "_listeners", "_spent")
+    __slots__ = ("__weakref__", "_listeners", "_spent", "count")
 
     def __init__(self) -> None:
+        self.count = 0
         self._spent: list[UsageEntry] = []
         self._listeners: list[Callable[[UsageEntry], None]] = []
 
@@ -94,14 +98,10 @@ class UsageLog:
         """The entries so far."""
         return tuple(self._spent)
 
-    @property
-    def count(self) -> int:
-        """How many entries there are so far."""
-        return len(self._spent)
-
     def enter(self, spend: UsageEntry) -> None:
         """Add an entry, and call the listeners at once."""
         self._spent.append(spend)
+        self.count += 1
         for listener in self._listeners:
             listener(spend)
 
