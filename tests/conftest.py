@@ -10,7 +10,6 @@ import gc
 import shutil
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
@@ -29,19 +28,15 @@ settings.register_profile("penstock", deadline=None, max_examples=ALL)
 settings.register_profile("quick", deadline=None, max_examples=QUICK)
 settings.load_profile("penstock")
 
-ENGINE = Path(__file__).parent / "engine"
-
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave browsers and the second event loop to `make test-rest`, which also takes the engine's coverage."""
+    """Leave browsers and the second event loop to `make test-rest`."""
     for item in items:
         callspec: pytest.CallSpec2 | None = getattr(item, "callspec", None)
         second_loop = callspec is not None and callspec.params.get("anyio_backend") == "trio"
         if second_loop or "chromium" in getattr(item, "fixturenames", ()):
             item.add_marker("rest")
-        if ENGINE in item.path.parents:
-            item.add_marker("engine")
 
 
 def pytest_collection() -> None:
