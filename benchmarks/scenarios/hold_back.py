@@ -10,12 +10,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from time import process_time
+from typing import cast
 
 import anyio
 from harness import OURS, Contest, Effort, Row, Timed, Work, timed
 from streaming import PRESETS, Keeps, cut, guard_of, prose, row_of, source, through
 
 from penstock import Chunk, Workflow
+from penstock.processors.text.regex_filter import PatternSearch
 
 FLOOR_IS = "the same rules on each line once it is complete"
 SUBSETS = (*((name,) for name in PRESETS), PRESETS)
@@ -52,7 +54,7 @@ def _named(presets: Sequence[str]) -> str:
 
 def by_lines(presets: Sequence[str], chunks: Sequence[Chunk]) -> Work:
     """Return the hand-written way."""
-    finder = guard_of(presets).finder
+    finder = cast("PatternSearch", guard_of(presets).search).finder
 
     def clean(text: str) -> str:
         for region in reversed(finder.unite(text, finder.find(text))):

@@ -17,6 +17,7 @@ from penstock import ModerationProcessor, PIIDetector, PromptInjectionDetector, 
 from penstock.detection.encoded import spoken
 from penstock.detection.injection import InjectionScorer
 from penstock.detection.moderation import ModerationScorer
+from penstock.detection.personal_data.detector import DEFAULT, PersonalData
 from penstock.workflows.presets import safety
 
 PROMPT = (
@@ -33,7 +34,7 @@ from penstock.detection.personal_data.detector import PersonalData
 InjectionScorer().scores({PROMPT!r}); ModerationScorer().scores({PROMPT!r}); PersonalData().find({PROMPT!r})
 """.strip().replace("\n", "; ")
 
-personal = PIIDetector().looked.detector
+personal = PersonalData(DEFAULT)
 moderation, injection = ModerationScorer(), InjectionScorer()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from harness import Contest, Timed, Work
 from scenarios.safety import finds_personal_data, is_harmful
@@ -22,6 +23,7 @@ from penstock import (
     Workflow,
 )
 from penstock.detection.leaks.prompt_index import PromptIndex
+from penstock.processors.text.regex_filter import PatternSearch
 from penstock.workflows.presets import safety
 
 SIZES = (1, 5, 40, 400)
@@ -37,6 +39,7 @@ Finds = Callable[[str], object]
 
 shown = PromptIndex([PROMPT]).find
 _filter = guard_of(("pii",))
+_patterns = cast("PatternSearch", _filter.search)
 
 
 def finds_all(text: str) -> object:
@@ -49,7 +52,10 @@ GUARDS: dict[str, tuple[Callable[[], Workflow], Finds]] = {
     "PIIDetector": (lambda: Workflow("w").then(PIIDetector()), finds_personal_data),
     "SystemPromptScrubber": (lambda: Workflow("w").then(SystemPromptScrubber()), shown),
     "ModerationProcessor, warn": (lambda: Workflow("w").then(ModerationProcessor(strategy="warn")), is_harmful),
-    "RegexFilterProcessor, pii": (lambda: Workflow("w").then(_filter), _filter.finder.find),
+    "RegexFilterProcessor, pii": (
+        lambda: Workflow("w").then(_filter),
+        cast("PatternSearch", _filter.search).finder.find,
+    ),
 }
 
 
