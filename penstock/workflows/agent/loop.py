@@ -17,8 +17,7 @@ from penstock.engine.values.frozen import EMPTY, FrozenDict
 from penstock.engine.values.tripwire import TripwireSignal
 from penstock.engine.values.usage import total_usage, usage_payload
 from penstock.processors.structure.facts import OBJECT
-from penstock.workflows.agent.client_chunks import send_chunks
-from penstock.workflows.agent.ending import end_request
+from penstock.workflows.agent.client_chunks import end_request, send_chunks
 from penstock.workflows.agent.request import RequestProgress
 from penstock.workflows.agent.results import (
     AgentResult,

@@ -24,9 +24,8 @@ from penstock.engine.values.model import ToolSpec
 from penstock.engine.values.tripwire import BlockedError
 from penstock.engine.values.usage import total_usage
 from penstock.tools.tool import as_tools
-from penstock.workflows.agent.client_chunks import call_chunk
+from penstock.workflows.agent.client_chunks import call_chunk, end_request
 from penstock.workflows.agent.emitter import Emitter
-from penstock.workflows.agent.ending import end_request
 from penstock.workflows.agent.request import RequestProgress, RequestTask
 from penstock.workflows.agent.results import calls_of
 from penstock.workflows.agent.step import ModelStep
