@@ -124,12 +124,16 @@ class TextGuard(Processor):
         """Check that there is a search, and that the attributes are valid.
 
         Raises:
-            ProcessorError: the class has neither `find` nor `scan`, or `find` has another signature.
+            ProcessorError: the class has neither `find` nor `scan`, or `find` has another signature; or an attribute
+                that is called ``scope``, ``search`` or ``action`` is no such component.
             OptionError: ``reach``, ``lookback``, ``min_hold`` or ``max_hold`` is not a valid number of characters; or
                 ``min_hold``, or what ``reach`` makes `hold` keep back (one character less), is more than ``max_hold``.
         """
         super().checked()
         name = type(self).__name__
+        for attribute, kind in (("scope", TextScope), ("search", Search), ("action", Action)):
+            if not isinstance(vars(self).get(attribute, getattr(type(self), attribute)), kind):
+                raise ProcessorError(self.id, f"{attribute} must be a {kind.__name__}; give yours another name")
         for option, least in (("reach", 1), ("lookback", 0), ("min_hold", 0), ("max_hold", 1)):
             value: Value = getattr(self, option)
             unsaid = option == "reach" and value is None

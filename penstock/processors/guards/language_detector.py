@@ -566,7 +566,6 @@ class LanguageDetector(TextGuard):
     ``detect`` or ``warn`` on answers, no metadata is written, so that streams need not wait.
 
     Attributes:
-        target_languages: the target languages, as given.
         language: the fact that holds the language.
 
     Args:

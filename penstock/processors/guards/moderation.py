@@ -78,9 +78,6 @@ class ModerationProcessor(TextGuard):
     """Scores texts by categories of harmful content, window by window: messages, streams, tool arguments and results.
 
     Attributes:
-        categories: the categories that count.
-        threshold: the score from which a category counts; None for the defaults.
-        chunk_window: how many windows of a stream are shown before the one that is judged.
         scores: the fact with the highest score of each category in the run.
 
     Args:

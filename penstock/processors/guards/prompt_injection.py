@@ -108,8 +108,6 @@ class PromptInjectionDetector(TextGuard):
 
     Attributes:
         categories: the kinds of attacks it looks for.
-        detection_types: the option of that name; None for all kinds.
-        threshold: the score from which a kind counts; None for the defaults.
         scores: the fact with the highest score of each kind in the run.
 
     Args:

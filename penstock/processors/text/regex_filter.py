@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from penstock.detection.patterns.matching import Match
     from penstock.detection.patterns.rules import RegexRule, UserRule
     from penstock.engine.processor.context import AnyContext
-    from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
     from penstock.engine.text_guards.scope import Phase, SystemMessages, Unscanned
     from penstock.engine.text_guards.window import Hit, TextWindow
     from penstock.engine.values.frozen import Value
@@ -264,8 +263,6 @@ class RegexFilterProcessor(TextGuard):
     """
 
     id = "regex-filter"
-    role: ProcessorRole = "guard"
-    on_error: ErrorPolicy = "block"
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ from penstock import Chunk, Edit, Message, TextGuard, Workflow
 from penstock.engine.tasks import gather
 from penstock.engine.text_guards.scope import choose_texts
 from penstock.engine.text_guards.window import PartStart, TextWindow
-from penstock.engine.values.errors import OptionError
+from penstock.engine.values.errors import OptionError, ProcessorError
 from penstock.engine.values.messages import FilePart, ImagePart, TextPart
 from penstock.engine.values.texts import TextPlace
 from penstock.engine.values.tripwire import Tripwire, TripwireSignal
@@ -220,3 +220,14 @@ async def test_a_verdict_beats_an_error_and_cancels_the_others() -> None:
             await gather([hangs, breaks, trips])
         with pytest.raises(KeyError):
             await gather([breaks, quick])
+
+
+@pytest.mark.parametrize("name", ["scope", "search", "action"])
+def test_an_attribute_with_the_name_of_a_component_is_refused_when_the_guard_is_placed(name: str) -> None:
+    """A guard of somebody else's may have called its own things so."""
+    as_method = type("Named", (TextGuard,), {"reach": 6, "find": Hider.find, name: lambda self: None})()
+    as_attribute = Hider()
+    vars(as_attribute)[name] = "block"
+    for guard in (as_method, as_attribute):
+        with pytest.raises(ProcessorError, match=f"{name} must be a .*; give yours another name"):
+            Workflow("w").then(guard)
