@@ -11,7 +11,7 @@ from __future__ import annotations
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from penstock.engine.tasks import BackgroundTasks
 from penstock.engine.values.call_ids import OF_CALLS
@@ -506,6 +506,14 @@ class HostRequest:
         if self._opened is None:
             self._opened = HeldOpen(self.run) if self.run.has_shadow_steps else self.run
             await self._opened.__aenter__()
+
+    async def __aenter__(self) -> Self:
+        """Return the request."""
+        return self
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Close the request, with the error that ended the block."""
+        await self.close(error)
 
     async def close(self, error: BaseException | None = None) -> None:
         """End the request: shadow steps are waited for, and callbacks of `Context.on_end` are called.

@@ -44,6 +44,7 @@ from penstock.workflows.adapters.agent_framework.values import (
     result_value,
 )
 from penstock.workflows.hosting import Originals
+from penstock.workflows.hosting.answers import as_text
 from penstock.workflows.hosting.matching import is_finished
 
 if TYPE_CHECKING:
@@ -214,10 +215,10 @@ class Contents:
         """Return a call: the one that was read, with the arguments that the guards left."""
         known, place = self._calls.get(part.call_id), place_of(part)
         if known is None or known.name != part.name:
-            made = theirs.Content.from_function_call(part.call_id, part.name, arguments=_as_json(part.arguments))
+            made = theirs.Content.from_function_call(part.call_id, part.name, arguments=as_text(part.arguments))
         elif freeze(arguments_of(known)[0]) != part.arguments:
             made = copy(known)
-            made.arguments, made.raw_representation = _as_json(part.arguments), None
+            made.arguments, made.raw_representation = as_text(part.arguments), None
         elif is_same(known, place, left):
             return known
         else:
@@ -301,11 +302,6 @@ def _without_beside(content: theirs.Content) -> theirs.Content:
 
 def _said_by_tool(result: theirs.Content) -> Value:
     return result_value(getattr(result, "items", None) or result.result)
-
-
-def _as_json(arguments: Value) -> str:
-    said = thaw(arguments)
-    return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
 
 
 def _text_content(part: TextPart | ReasoningPart, left: Beside) -> theirs.Content:

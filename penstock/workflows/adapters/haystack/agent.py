@@ -165,15 +165,11 @@ class GuardedAgent(Agent):
         running = HaystackRun(self.host, self.trusted, self.own_keys)
         token = running_now.set(running)
         try:
-            shown = callback and running.shown(getattr(callback, RELEASED, callback), awaits=True)
-            result = await Agent.run_async(self, messages, shown, **kwargs)
-        except BaseException as failure:
-            await running.request.close(failure)
-            raise
+            async with running.request:
+                shown = callback and running.shown(getattr(callback, RELEASED, callback), awaits=True)
+                return await Agent.run_async(self, messages, shown, **kwargs)
         finally:
             running_now.reset(token)
-        await running.request.close()
-        return result
 
     @property
     def _callback(self) -> StreamingCallbackT | None:

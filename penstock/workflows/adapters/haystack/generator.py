@@ -22,13 +22,14 @@ from penstock.engine.processor.stages import STAGES
 from penstock.engine.tasks import let_others_run
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import freeze, thaw
-from penstock.engine.values.messages import Message, ToolPart
+from penstock.engine.values.messages import Message
 from penstock.engine.values.model import ToolSpec
 from penstock.workflows.adapters.haystack.answers import HaystackAnswerReader, HaystackStreamWriter, reply_of, summed
-from penstock.workflows.adapters.haystack.messages import OUTPUTS, HaystackMessages, data_of, put, texts_of
+from penstock.workflows.adapters.haystack.messages import OUTPUTS, HaystackMessages, put, texts_of
 from penstock.workflows.adapters.haystack.running import RELEASED, running_now
 from penstock.workflows.adapters.haystack.stored import Named, loaded
 from penstock.workflows.hosting import PLAIN_SETTINGS, Host, HostRequest, HostSupport, ModelCall
+from penstock.workflows.hosting.answers import data_left, refuse_answered
 from penstock.workflows.hosting.without_await import each, each_given, wait_for
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ class GuardedChatGenerator:
             request.check()
             output = inner.output(request)
             if within is None:
-                _refuse_answered(request, inner.tools)
+                refuse_answered(request.answer, inner.tools, _CURE)
                 await request.close()
         except BaseException as failure:
             if within is None:
@@ -232,6 +233,8 @@ class GuardedChatGenerator:
         return as_chat_generator(given["generator"], *processors, **options)
 
 
+_CURE = "a chat generator cannot keep the tool from running; use as_agent(…)"
+
 _RUN_PARAMETERS = frozenset({"messages", "streaming_callback", "generation_kwargs", "tools"})
 
 
@@ -267,22 +270,6 @@ async def _call_async(target: object, name: str) -> None:
         _call(target, name)
     else:
         await found()
-
-
-def _refuse_answered(request: HostRequest, tools: Mapping[str, Tool]) -> None:
-    """Refuse an answer in a tool's place: whoever runs the tools would run this one, too.
-
-    Calls of unknown tools are left to whoever runs the tools.
-
-    Raises:
-        UsageError: there is one.
-    """
-    for part in request.answer.parts if request.answer is not None else ():
-        if isinstance(part, ToolPart) and (part.state == "result" or (part.state == "error" and part.name in tools)):
-            raise UsageError(
-                f"a processor answered in the place of the tool {part.name!r}, and a chat generator cannot keep the "
-                "tool from running; use as_agent(…)"
-            )
 
 
 class _InnerGenerator:
@@ -407,7 +394,7 @@ class _InnerGenerator:
             return {**others, "replies": []}
         reply = reply_of(said, answer, request, summed(self._usages))
         if said is None or reply._content == said._content:  # else nobody knows which of them repeat the answer
-            left = data_of(answer.parts, OUTPUTS)
+            left = data_left(answer.parts, OUTPUTS)
             others |= {name: put(result[name], left[name]) for name in texts if name in left}
         return {**others, "replies": [reply]}
 

@@ -37,6 +37,7 @@ from penstock.engine.values.messages import (
 from penstock.formats.wire import has_text, is_array, is_object, without_empty
 from penstock.workflows.agent.results import calls_of
 from penstock.workflows.hosting import Original, Originals
+from penstock.workflows.hosting.answers import data_left
 from penstock.workflows.hosting.matching import is_finished
 
 if TYPE_CHECKING:
@@ -288,7 +289,7 @@ def merged(said: ChatMessage | None, parts: Sequence[Part]) -> ChatMessage:
     if said is None:
         return _new("assistant", [_content(part) for part in parts if not isinstance(part, (DataPart, UnknownPart))])
     same = _said(parts_of(said, HaystackCallIds())) == _said(parts)
-    given, left = _extras(said), data_of(parts, _EXTRAS)
+    given, left = _extras(said), data_left(parts, _EXTRAS)
     if same and left == given:
         return said
     told = {name: item for name, item in said.meta.items() if name in PLAIN_FACTS}
@@ -318,12 +319,6 @@ def merged(said: ChatMessage | None, parts: Sequence[Part]) -> ChatMessage:
 
 _EXTRAS, OUTPUTS = "haystack-extras", "haystack-outputs"
 """The names of the data parts with what stands beside an answer, and beside the replies; guards can edit data."""
-
-
-def data_of(parts: Iterable[Part], name: str) -> Json:
-    """Return the guarded version of a data part; empty if nothing."""
-    found = next((part.data for part in parts if isinstance(part, DataPart) and part.name == name), None)
-    return thaw(found) if is_object(found) else {}
 
 
 def _extras(reply: ChatMessage) -> Json:

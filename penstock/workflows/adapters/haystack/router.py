@@ -64,18 +64,14 @@ class GuardRouter:
     async def run_async(self, messages: list[ChatMessage] | None = None, text: str | None = None) -> dict[str, Any]:
         """Do the same in an event loop."""
         given = {"messages": messages, "text": None if text is None else [ChatMessage.from_user(text)]}
-        request, left = self.host.open(), Json()
-        forms = HaystackMessages(request)
-        try:
+        left = Json()
+        async with self.host.open() as request:
+            forms = HaystackMessages(request)
             read = {name: forms.read(said) for name, said in given.items() if said is not None}
             await request.begin([one for said in read.values() for one in said])
             if request.tripwire is None:
                 for name, said in read.items():
                     left[name] = forms.left(given[name] or (), said)
-        except BaseException as failure:
-            await request.close(failure)
-            raise
-        await request.close()
         if request.tripwire is not None:
             return {"tripwire": request.tripwire}
         if text is not None:

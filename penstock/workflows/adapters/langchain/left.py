@@ -21,13 +21,14 @@ from penstock.workflows.adapters.langchain.blocks import (
 )
 from penstock.workflows.adapters.langchain.reading import (
     CALLS_FIELD,
+    EXTRAS,
     PLAIN_FACTS,
     REASONING_FIELD,
     extras_in,
-    extras_left,
     parts_of,
     said_in,
 )
+from penstock.workflows.hosting.answers import data_left
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -54,7 +55,7 @@ class Left:
     def __init__(self, whole: AIMessage, parts: Sequence[Part]) -> None:
         self._whole = whole
         self._parts = parts
-        self._given, self._left = extras_in(whole), extras_left(parts)
+        self._given, self._left = extras_in(whole), data_left(parts, EXTRAS)
         self.same = said_in(parts) == said_in(parts_of(whole))
         self.unchanged = self.same and self._given == self._left
         self.text = "".join(part.text for part in parts if isinstance(part, TextPart))

@@ -182,13 +182,8 @@ class GuardMiddleware(AgentMiddleware[Any, Any, Any]):
         opened = state.get(self._key)
         if not isinstance(opened, OpenRequest):
             return None
-        request = opened.request
-        try:
+        async with opened.request as request:
             await _end(request)
-        except BaseException as failure:
-            await request.close(failure)
-            raise
-        await request.close()
         return None
 
     def after_agent(self, state: Mapping[str, Any], runtime: Runtime[Any]) -> dict[str, Any] | None:

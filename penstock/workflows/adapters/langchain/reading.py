@@ -13,9 +13,9 @@ from langchain_core.messages.tool import tool_call_chunk
 from pydantic_core import to_jsonable_python
 
 from penstock.engine.values.chunks import Chunk
-from penstock.engine.values.frozen import freeze, thaw
+from penstock.engine.values.frozen import freeze
 from penstock.engine.values.messages import DataPart, FilePart, ReasoningPart, TextPart, ToolPart
-from penstock.formats.wire import is_object, without_empty
+from penstock.formats.wire import without_empty
 from penstock.workflows.adapters.langchain.blocks import (
     BlockPlace,
     are_counts,
@@ -167,12 +167,6 @@ def extras_in(message: AIMessage) -> Json:
 def _counts(message: AIMessage) -> set[str]:
     told = message.response_metadata
     return {name for name in ("token_usage", "usage") if name in told and are_counts(told[name])}
-
-
-def extras_left(parts: Iterable[Part]) -> Json:
-    """Return the guarded version of the data part."""
-    found = next((part.data for part in parts if isinstance(part, DataPart) and part.name == EXTRAS), None)
-    return thaw(found) if is_object(found) else {}
 
 
 def said_in(parts: Iterable[Part]) -> tuple[object, ...]:

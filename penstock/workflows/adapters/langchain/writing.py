@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessageChunk
 from langchain_core.messages.tool import tool_call_chunk
 
-from penstock.engine.values.frozen import thaw
 from penstock.engine.values.messages import Message
 from penstock.workflows.adapters.langchain.left import Left
 from penstock.workflows.adapters.langchain.reading import REASONING_FIELD
 from penstock.workflows.agent.results import calls_of
+from penstock.workflows.hosting.answers import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.engine.values.chunks import Chunk
-    from penstock.engine.values.frozen import Value
     from penstock.workflows.adapters.langchain.reading import LangChainAnswerReader
     from penstock.workflows.hosting import HostRequest
 
@@ -56,17 +54,13 @@ class LangChainAnswerWriter:
             additional_kwargs=left.fields(shown=self._shown),
             response_metadata=left.reports(),
             tool_call_chunks=[
-                tool_call_chunk(name=call.name, args=_arguments(call.arguments), id=call.call_id, index=number)
+                tool_call_chunk(name=call.name, args=as_text(call.arguments), id=call.call_id, index=number)
                 for number, call in enumerate(calls_of(answer))
             ],
             usage_metadata=_used(request, whole),
             id=None if self._shown else whole.id,
             chunk_position="last",
         )
-
-
-def _arguments(value: Value) -> str:
-    return value if isinstance(value, str) else json.dumps(thaw(value), ensure_ascii=False)
 
 
 def _used(request: HostRequest, whole: AIMessageChunk) -> Any:

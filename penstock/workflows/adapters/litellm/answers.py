@@ -14,7 +14,6 @@ from penstock.workflows.adapters.litellm.messages import (
     BESIDE,
     FORMAT_KEYS,
     beside_of,
-    data_of,
     plain,
     readable,
     restored,
@@ -25,6 +24,7 @@ from penstock.workflows.adapters.litellm.messages import (
 )
 from penstock.workflows.adapters.litellm.theirs import types
 from penstock.workflows.hosting import as_asked
+from penstock.workflows.hosting.answers import data_left
 from penstock.workflows.web.chat_completions import FINISH_REASONS, write_usage
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class LiteLLMAnswerReader:
         if texts_of(answer.parts, ReasoningPart) != self._said["reasoning"]:
             apart.pop("thinking_blocks", None)
             repeats = {}
-        made: Json = {**apart, **restored(self._beside, data_of(answer.parts)), **_in_fields(item)}
+        made: Json = {**apart, **restored(self._beside, data_left(answer.parts, BESIDE)), **_in_fields(item)}
         if repeats and texts_of(answer.parts, TextPart) == self._said["text"]:
             made[_PROVIDERS] = {**made.get(_PROVIDERS, {}), **repeats}
         return _without_tokens(made) if self._is_changed(answer) else made
@@ -182,7 +182,7 @@ class LiteLLMAnswerReader:
     def report(self, answer: Message) -> tuple[Json, Json]:
         """Return further fields of the response and of its choice, without tokens if the answer was changed."""
         given = self._report
-        data = data_of(answer.parts, REPORT)
+        data = data_left(answer.parts, REPORT)
         left: dict[str, Json] = restored(given, data) if has_text(readable(given)) else given
         left = _without_tokens(left) if self._is_changed(answer) else left
         return left.get("response", {}), left.get("choice", {})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.values.errors import MessageError, UsageError
 from penstock.engine.values.frozen import EMPTY, freeze, thaw
-from penstock.engine.values.messages import DataPart, Message, ToolPart
+from penstock.engine.values.messages import DataPart, Message
 from penstock.engine.values.model import ModelRequest, ToolSpec
 from penstock.formats.wire import has_text, is_array, is_object
 from penstock.models.openai.providers import ANY
@@ -18,13 +18,13 @@ from penstock.models.openai.wire import object_of, strict_json
 from penstock.workflows.adapters.litellm.messages import (
     PARAMETERS,
     LiteLLMMessages,
-    data_of,
     plain,
     read,
     readable,
     restored,
 )
 from penstock.workflows.hosting import PLAIN_SETTINGS, ModelCall
+from penstock.workflows.hosting.answers import data_left, refuse_answered
 from penstock.workflows.web.client_request import read_response_format, read_tool_choice
 
 if TYPE_CHECKING:
@@ -112,29 +112,19 @@ class Called:
         return [spec for _, spec in self._tools.values()]
 
     def refuse_answered(self, answer: Message) -> None:
-        """Refuse an answer in a tool's place: whoever runs the tools would run this one, too.
-
-        Calls of unknown tools are left to whoever runs the tools.
+        """Refuse an answer in a tool's place; see `hosting.answers.refuse_answered`.
 
         Raises:
             UsageError: there is one.
         """
-        for part in answer.parts:
-            if isinstance(part, ToolPart) and (part.state == "result" or (part.state == "error" and self._runs(part))):
-                raise UsageError(
-                    f"a processor answered in the place of the tool {part.name!r}, and a completion cannot keep the "
-                    "tool from running; use as_completion(…).request() and its arun_tool"
-                )
-
-    def _runs(self, call: ToolPart) -> bool:
-        return call.name in self._tools
+        refuse_answered(answer, self._tools, _CURE)
 
     def left(self, request: ModelRequest) -> Json:
         """Return the arguments as the stages left them; unchanged ones are the values that were given."""
         made: Json = {**self.given, "messages": self._forms.written(request.messages)}
         made = {name: value for name, value in made.items() if name not in self._parameters}
         parts = [part for message in request.messages if PARAMETERS in message.metadata for part in message.parts]
-        made |= restored(self._parameters, data_of(parts, PARAMETERS))
+        made |= restored(self._parameters, data_left(parts, PARAMETERS))
         for name, value in thaw(dict(request.settings)).items():
             if self.given.get(name) != value:
                 made[name] = value
@@ -153,6 +143,8 @@ class Called:
             made["response_format"] = body.get("response_format")
         return {**made, **thaw(dict(request.provider_options))}
 
+
+_CURE = "a completion cannot keep the tool from running; use as_completion(…).request() and its arun_tool"
 
 _NO_PROMPT = frozenset(
     {

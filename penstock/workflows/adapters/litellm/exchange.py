@@ -197,19 +197,14 @@ async def check_input(host: Host, data: Json) -> None:
     if not all(isinstance(text, str) for text in texts):
         raise RefusalError("A guard reads texts; send the input as a text, or a list of texts.", code="unguarded_call")
     said = [Message.user(text) for text in texts]
-    request = host.open()
     try:
-        await request.begin(said)
-        request.check()
-        left = [message.text if message is not None else "" for message in request.current(said)]
+        async with host.open() as request:
+            await request.begin(said)
+            request.check()
+            left = [message.text if message is not None else "" for message in request.current(said)]
     except BlockedError as error:
-        await request.close(error)
         raise blocked(error.tripwire) from error
-    except BaseException as failure:
-        await request.close(failure)
-        if isinstance(failure, Exception):
-            log.error("litellm.as_guardrail: a guard failed with %s", without_text(failure))
-            raise failed() from failure
-        raise
-    await request.close()
+    except Exception as failure:
+        log.error("litellm.as_guardrail: a guard failed with %s", without_text(failure))
+        raise failed() from failure
     data["input"] = left[0] if isinstance(given, str) else left

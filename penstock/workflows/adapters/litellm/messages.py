@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel
 
 from penstock.engine.values.errors import MessageError
-from penstock.engine.values.frozen import thaw
 from penstock.engine.values.messages import DataPart, Message, ReasoningPart, StepStartPart, TextPart, ToolPart
 from penstock.formats import openai_chat
 from penstock.formats.wire import Json, has_text, is_array, is_empty, is_object
 from penstock.workflows.hosting import Original, Originals
+from penstock.workflows.hosting.answers import data_left
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -133,12 +133,6 @@ def restored(given: Value, left: Value) -> Value:
     return left
 
 
-def data_of(parts: Iterable[Part], name: str = BESIDE) -> Json:
-    """Return the guarded version of a data part; empty if it was removed."""
-    found = next((part.data for part in parts if isinstance(part, DataPart) and part.name == name), None)
-    return thaw(found) if is_object(found) else {}
-
-
 def texts_of(parts: Iterable[Part], kind: type[TextPart | ReasoningPart]) -> str:
     """Return the texts of a kind, joined."""
     return "".join([part.text for part in parts if isinstance(part, kind)])
@@ -225,7 +219,7 @@ def _write(message: Message, original: Original[Json] | None) -> list[Json]:
     beside, apart = beside_of(original.given)
     if texts_of(original.said.parts, ReasoningPart) != texts_of(message.parts, ReasoningPart):
         apart.pop(_THINKING, None)
-    return [{**items[0], **apart, **restored(beside, data_of(message.parts))}, *items[1:]]
+    return [{**items[0], **apart, **restored(beside, data_left(message.parts, BESIDE))}, *items[1:]]
 
 
 def _as_message(item: Value, place: str) -> Json:

@@ -6,7 +6,6 @@ provider runs) becomes one data chunk, so that guards read and edit it, too.
 
 from __future__ import annotations
 
-import json
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from penstock.engine.values.messages import DataPart, Message, ReasoningPart, Te
 from penstock.formats import openai_responses as wire
 from penstock.formats.wire import is_array, is_object
 from penstock.workflows.hosting import as_asked
+from penstock.workflows.hosting.answers import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -245,10 +245,8 @@ def _called(item: Json, call: ToolPart, rest: Value) -> Json:
     made |= {key: value for key, value in rest.items() if key not in made} if is_object(rest) else {}
     if same:
         return made
-    arguments = thaw(call.arguments)
     key = "arguments" if item["type"] == "function_call" else "input"
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-    return {**made, "name": call.name, key: text}
+    return {**made, "name": call.name, key: as_text(call.arguments)}
 
 
 def _read_keys(item: Json) -> Json:

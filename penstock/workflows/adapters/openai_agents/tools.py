@@ -7,7 +7,6 @@ wrapped. Both are done once, in place; outside of a guarded run a tool behaves a
 from __future__ import annotations
 
 import inspect
-import json
 import uuid
 from dataclasses import asdict, dataclass
 from functools import partial, update_wrapper
@@ -38,6 +37,7 @@ from penstock.engine.values.frozen import freeze, is_mapping, thaw
 from penstock.engine.values.tripwire import BlockedError
 from penstock.formats.parts import read_arguments
 from penstock.workflows.adapters.openai_agents.running import guarding_now, running_now
+from penstock.workflows.hosting.answers import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -153,7 +153,9 @@ async def _after(data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:
     said = to_jsonable_python(data.output, fallback=str)
     left = await _result_left(guarding, data, said)
     return (
-        ToolGuardrailFunctionOutput.allow() if left == said else ToolGuardrailFunctionOutput.reject_content(_text(left))
+        ToolGuardrailFunctionOutput.allow()
+        if left == said
+        else ToolGuardrailFunctionOutput.reject_content(as_text(left))
     )
 
 
@@ -165,10 +167,6 @@ async def _result_left(guarding: Guarding, data: ToolInputGuardrailData, said: V
 
 _BEFORE = ToolInputGuardrail[Any](_before, name="penstock")
 _AFTER = ToolOutputGuardrail[Any](_after, name="penstock")
-
-
-def _text(value: Value) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 # Other tools
@@ -199,7 +197,7 @@ class _GuardedToolCall:
         with guarding.noted():
             checked = await guarding.request.tool_call(self.name, self.arguments, self.id)
             if checked.answered:
-                return _text(thaw(checked.answer))
+                return as_text(checked.answer)
             if checked.arguments != freeze(self.arguments):
                 raise UsageError(
                     f"a processor changed the arguments of {self.name!r}, a call that no answer of this run has made; "
@@ -264,7 +262,7 @@ async def _passed(call: _GuardedToolCall, work: Callable[[], object], write: Cal
         left = await call.result_left(guarding, said, is_error=True)
         if left == said:
             raise
-        raise UserError(_text(left)) from None
+        raise UserError(as_text(left)) from None
     told = to_jsonable_python(made, fallback=str)
     left = await call.result_left(guarding, told)
     return made if left == told else write(left)
@@ -296,7 +294,7 @@ class _CustomWork(_Wrapped):
 
     async def __call__(self, context: ToolContext, given: str) -> str:
         call = _GuardedToolCall(self.tool.name, context.tool_call_id, given)
-        return await _told_later(_passed(call, partial(self._said, context, given), _text))
+        return await _told_later(_passed(call, partial(self._said, context, given), as_text))
 
     async def _said(self, context: ToolContext, given: str) -> str:
         made = await _awaited(self.inner(context, given))
@@ -320,7 +318,7 @@ def _shell_result(left: Value) -> str | ShellResult:
             return _SHELL_RESULT.validate_python(left)
         except ValidationError:  # a processor made something else of it
             pass
-    return _text(left)
+    return as_text(left)
 
 
 class _LocalShellWork(_Wrapped):
@@ -329,7 +327,7 @@ class _LocalShellWork(_Wrapped):
     async def __call__(self, request: LocalShellCommandRequest) -> str:
         action = to_jsonable_python(request.data.action, fallback=str)
         call = _GuardedToolCall(self.tool.name, request.data.call_id, action)
-        return await _passed(call, partial(self.inner, request), _text)
+        return await _passed(call, partial(self.inner, request), as_text)
 
 
 class _GuardedEditor(_Wrapped):
@@ -358,10 +356,10 @@ class _GuardedEditor(_Wrapped):
 
 def _patch_result(left: Value) -> ApplyPatchResult:
     if not is_mapping(left):
-        return ApplyPatchResult(output=None if left is None else _text(left))
+        return ApplyPatchResult(output=None if left is None else as_text(left))
     status, output = left.get("status"), left.get("output")
     known = status if status in ("completed", "failed") else None
-    return ApplyPatchResult(status=known, output=None if output is None else _text(output))
+    return ApplyPatchResult(status=known, output=None if output is None else as_text(output))
 
 
 _ACTIONS = ("click", "double_click", "scroll", "type", "wait", "move", "keypress", "drag")
