@@ -18,7 +18,7 @@ from penstock.pictures.marks import GONE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.pictures.blocks import Point, Shape, Wire
+    from penstock.pictures.blocks import BlockWire, Point, Shape
     from penstock.pictures.layout import Picture
     from penstock.pictures.marked_picture import Below
     from penstock.pictures.marks import Marks
@@ -158,7 +158,7 @@ def _words(shape: Shape) -> str:
     return "".join(lines)
 
 
-def _wires(wires: tuple[Wire, ...], marked: MarkedPicture) -> Iterator[str]:
+def _wires(wires: tuple[BlockWire, ...], marked: MarkedPicture) -> Iterator[str]:
     """Yield each line with its tip, and the ids of the shapes at its ends; strong lines come after pale ones."""
     for place, one in sorted(enumerate(wires), key=lambda each: marked.order(marked.wire(each[0]))):
         tones = " ".join(word for word in ("flow", marked.wire(place), "shadow" if one.dashed else "") if word)
@@ -184,7 +184,7 @@ def _legend(below: Below, top: float) -> Iterator[str]:
             yield f'<g class="{sample.tone}"><rect class="plain" {place}/></g>'
 
 
-def _before(wire: Wire) -> Point:
+def _before(wire: BlockWire) -> Point:
     """Return a point from which the end of a line is reached; a curve reaches it upright."""
     (x, y), (end, low) = wire.points[-2:]
     return (end if wire.curved and y != low else x, y)

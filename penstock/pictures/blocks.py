@@ -78,7 +78,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
+class BlockWire:
     """An arrow from shape to shape.
 
     Attributes:
@@ -117,7 +117,7 @@ class Block:
     right: float
     height: float
     shapes: tuple[Shape, ...]
-    wires: tuple[Wire, ...]
+    wires: tuple[BlockWire, ...]
     first: str
     last: str
     tail: tuple[Point, ...]
@@ -143,9 +143,11 @@ def single(shape: Shape) -> Block:
     return Block(half, half, shape.height, (placed,), (), shape.id, shape.id, ((0.0, shape.height),))
 
 
-def wire(before: Block, after: Block, *points: Point) -> Wire:
+def wire(before: Block, after: Block, *points: Point) -> BlockWire:
     """Return the arrow from one block to the next, along its tail and these points; one into a dot has no tip."""
-    return Wire(before.last, after.first, _straight((*before.tail, *points, entry(after, points[-1]))), pointed(after))
+    return BlockWire(
+        before.last, after.first, _straight((*before.tail, *points, entry(after, points[-1]))), pointed(after)
+    )
 
 
 def entry(block: Block, point: Point) -> Point:
@@ -161,7 +163,7 @@ def pointed(block: Block) -> bool:
 def stack(blocks: list[Block]) -> Block:
     """Return blocks one below the other."""
     placed = [blocks[0]]
-    wires: list[Wire] = []
+    wires: list[BlockWire] = []
     y = blocks[0].height
     for block in blocks[1:]:
         across, above = placed[-1].tail[-1]
@@ -180,7 +182,7 @@ def fold(blocks: list[Block]) -> Block:
         return whole
     columns = _columns(blocks, math.ceil(math.sqrt(whole.height / (0.75 * (whole.left + whole.right + GAP)))))
     placed = [columns[0]]
-    wires: list[Wire] = []
+    wires: list[BlockWire] = []
     bottom = max(column.height for column in columns) + GAP / 2
     edge = columns[0].right
     for column in columns[1:]:
@@ -214,7 +216,7 @@ def spread(head: Block, arms: list[Block], end: Block) -> Block:
     even = len({arm.left + arm.right for row in rows for arm in row}) == 1
     lanes = (-widest / 2 - PAD, widest / 2 + PAD)
     placed = [head]
-    wires: list[Wire] = []
+    wires: list[BlockWire] = []
     leaving: list[tuple[Block, float, bool]] = []
     y = head.height
     bus = y + GAP / 2
@@ -299,7 +301,7 @@ def beside(dot: Block, block: Block) -> Block:
     y = min(block.height, HEADLINE) / 2
     close = dot.moved(0.0, y - dot.height / 2)
     aside = block.moved(GAP + block.left, 0.0)
-    line = Wire(dot.first, block.first, ((dot.right, y), (aside.shape(block.first).x, y)), dashed=True)
+    line = BlockWire(dot.first, block.first, ((dot.right, y), (aside.shape(block.first).x, y)), dashed=True)
     made = _joined([close, aside], [line], block.height, (*close.tail, (0.0, block.height)))
     return replace(made, last=dot.last)
 
@@ -313,8 +315,8 @@ def attached(box: Block, label: Block, block: Block) -> Block:
     aside = block.moved(across, 0.0)
     ends = (across - block.left - GAP, aside.shape(aside.first).x)
     lines = [
-        Wire(box.first, label.first, ((box.right, y), (box.right + GAP / 2, y)), head=False, dashed=True),
-        Wire(label.first, block.first, ((ends[0], y), (ends[1], y)), dashed=True),
+        BlockWire(box.first, label.first, ((box.right, y), (box.right + GAP / 2, y)), head=False, dashed=True),
+        BlockWire(label.first, block.first, ((ends[0], y), (ends[1], y)), dashed=True),
     ]
     height = max(box.height, block.height)
     made = _joined([box, words, aside], lines, height, _straight((*box.tail, (0.0, height))))
@@ -330,9 +332,9 @@ def framed(frame: Shape, inside: Block) -> Block:
     moved = inside.moved(0.0, top)
     around = replace(frame, x=-left, y=0.0, width=left + right, height=height)
     wires = (
-        Wire(frame.id, inside.first, ((0.0, frame.head), entry(moved, (0.0, top))), pointed(moved)),
+        BlockWire(frame.id, inside.first, ((0.0, frame.head), entry(moved, (0.0, top))), pointed(moved)),
         *moved.wires,
-        Wire(inside.last, frame.id, _straight((*moved.tail, (moved.tail[-1][0], height))), head=False),
+        BlockWire(inside.last, frame.id, _straight((*moved.tail, (moved.tail[-1][0], height))), head=False),
     )
     shapes = tuple(one if one.parent else replace(one, parent=frame.id) for one in moved.shapes)
     return Block(left, right, height, (around, *shapes), wires, frame.id, frame.id, ((0.0, height),))
@@ -346,7 +348,7 @@ def looped(block: Block) -> Block:
     aside = block.right + room
     back = ((moved.tail[-1][0], low - room / 2), (aside, low - room / 2), (aside, room / 2), (0.0, room / 2))
     points = _straight((*moved.tail, *back, entry(moved, (0.0, room))))
-    line = Wire(block.last, block.first, points, pointed(block))
+    line = BlockWire(block.last, block.first, points, pointed(block))
     tail = (*moved.tail, (moved.tail[-1][0], low))
     return replace(moved, right=aside + room / 2, height=low, wires=(*moved.wires, line), tail=tail)
 
@@ -366,14 +368,14 @@ def marked(block: Block, mark: str) -> Block:
     )
 
 
-def reach(shapes: tuple[Shape, ...], wires: tuple[Wire, ...]) -> tuple[float, float]:
+def reach(shapes: tuple[Shape, ...], wires: tuple[BlockWire, ...]) -> tuple[float, float]:
     """Return how far shapes and wires reach to the left and to the right of the spine."""
     edges = [edge for one in shapes for edge in (one.x, one.x + one.width)]
     edges += [x for one in wires for x, _ in one.points]
     return -min(0.0, *edges), max(0.0, *edges)
 
 
-def _joined(placed: list[Block], wires: list[Wire], height: float, tail: tuple[Point, ...]) -> Block:
+def _joined(placed: list[Block], wires: list[BlockWire], height: float, tail: tuple[Point, ...]) -> Block:
     """Return placed blocks as one; it reaches as far as its shapes and lines do."""
     shapes = tuple(shape for block in placed for shape in block.shapes)
     lines = (*(line for block in placed for line in block.wires), *wires)

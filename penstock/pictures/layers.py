@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
-from penstock.pictures.blocks import GAP, PAD, Block, Point, Wire, entry, pointed, reach
+from penstock.pictures.blocks import GAP, PAD, Block, BlockWire, Point, entry, pointed, reach
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -308,7 +308,7 @@ def _line(
     way: list[int],
     heights: tuple[list[float], list[float]],
     doors: tuple[float, float],
-) -> Wire:
+) -> BlockWire:
     tops, bottoms = heights
     upper, lower = placed[way[0]], placed[way[-1]]
     leaving = [(x + doors[0], y) for x, y in upper.tail]
@@ -319,5 +319,5 @@ def _line(
     points.append(entry(lower, points[-1]))
     kept = tuple(point for place, point in enumerate(points) if not place or point != points[place - 1])
     if edge[0] > edge[1]:
-        return Wire(lower.first, upper.last, tuple(reversed(kept)), curved=True)
-    return Wire(upper.last, lower.first, kept, pointed(lower), curved=True)
+        return BlockWire(lower.first, upper.last, tuple(reversed(kept)), curved=True)
+    return BlockWire(upper.last, lower.first, kept, pointed(lower), curved=True)

@@ -16,8 +16,8 @@ from penstock.engine.values.frozen import EMPTY
 from penstock.pictures.blocks import (
     HEADLINE,
     PAD,
+    BlockWire,
     Shape,
-    Wire,
     Words,
     attached,
     beside,
@@ -65,7 +65,7 @@ class Picture:
     width: float
     height: float
     shapes: tuple[Shape, ...]
-    wires: tuple[Wire, ...]
+    wires: tuple[BlockWire, ...]
 
 
 def picture_of(scene: Scene, *, badges: Mapping[str, tuple[str, ...]] = EMPTY) -> Picture:

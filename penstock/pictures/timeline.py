@@ -81,7 +81,7 @@ def timeline(trace: Trace, width: int = WIDTH) -> Iterator[Line]:
     if rows:
         yield ()
         end = max(trace.seconds, *(row.span.at + row.span.seconds for row in rows))
-        yield from _Layout(rows, width, end).lines()
+        yield from _TimelineLayout(rows, width, end).lines()
     ending = list(_ending(trace, width))
     if ending:
         yield ()
@@ -280,7 +280,7 @@ def _note_style(row: _Row) -> Style:
     return "dim" if row.span.status == "skipped" or row.span.shadow else ""
 
 
-class _Layout:
+class _TimelineLayout:
     """Lays rows out in columns: the tree, the notes, the time, and the bar where there is room."""
 
     def __init__(self, rows: Sequence[_Row], width: int, end: float) -> None:

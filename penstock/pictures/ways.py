@@ -10,7 +10,7 @@ from penstock.pictures.marks import Passage
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from penstock.pictures.blocks import Wire
+    from penstock.pictures.blocks import BlockWire
     from penstock.pictures.layout import Picture
     from penstock.pictures.marks import Flow, FlowState, Marks, Moment
 
@@ -91,7 +91,7 @@ class Paths:
             if shape.path and shape.kind != "group":
                 self._with_path.setdefault(shape.path, []).append(name)
 
-    def _line(self, wire: Wire) -> _Line:
+    def _line(self, wire: BlockWire) -> _Line:
         leaving = self._is_frame(wire.source) and not self._is_in(wire.target, wire.source)
         arriving = self._is_frame(wire.target) and self._is_in(wire.source, wire.target)
         return _End(wire.source, leaving), _End(wire.target, arriving)
@@ -105,7 +105,7 @@ class Paths:
             parent = self._shapes[parent].parent
         return bool(parent)
 
-    def _list_around(self, wire: Wire) -> str:
+    def _list_around(self, wire: BlockWire) -> str:
         """Return the processor list of an agent that a line is in; empty for none."""
         for serves, frame in self.lists.items():
             if self._is_in(wire.source, frame) or self._is_in(wire.target, frame):

@@ -265,7 +265,7 @@ class _Moving:
             self.begins = False
 
 
-class Overrides(Protocol):
+class TextOverrides(Protocol):
     """What decides about findings that overlap; `Search` describes it."""
 
     def overrides(self, within: Found, across: Found) -> bool:
@@ -281,7 +281,7 @@ class Reads(Protocol):
     read_parts_separately: bool
 
     @property
-    def search(self) -> Overrides:
+    def search(self) -> TextOverrides:
         """What finds something."""
         ...
 

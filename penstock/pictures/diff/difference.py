@@ -17,7 +17,7 @@ from penstock.pictures.scene import scene_of
 if TYPE_CHECKING:
     from penstock.engine.graph.nodes import Sequence
     from penstock.pictures.diff.fields import Json
-    from penstock.pictures.diff.union import Line
+    from penstock.pictures.diff.union import DiffLine
 
 VERSION = 1
 FORMATS = ("text", "json", "svg")
@@ -66,7 +66,7 @@ class WorkflowDiff:
         self._old, self._new = scene_of(*before).root, scene_of(*after).root
 
     @cached_property
-    def _tree(self) -> Line:
+    def _tree(self) -> DiffLine:
         tree = union_of(self._old, self._new)
         if self.before != self.after:
             tree.what, tree.fields = "changed", (FieldChange("name", self.before, self.after),)
@@ -145,7 +145,7 @@ class WorkflowDiff:
         return {"image/svg+xml": self.draw("svg"), "text/plain": str(self)}
 
 
-def _change(line: Line) -> WorkflowChange:
+def _change(line: DiffLine) -> WorkflowChange:
     assert line.what != "same"  # noqa: S101 - of its only caller
     kind = "workflow" if line.part.kind == "root" else line.part.kind
     return WorkflowChange(line.what, kind, path_of(line.part), path_of(line.old) if line.old else None, line.fields)

@@ -15,11 +15,11 @@ from penstock.pictures.scene import Part, Scene
 
 if TYPE_CHECKING:
     from penstock.engine.processor.context import View
-    from penstock.pictures.diff.union import Line
+    from penstock.pictures.diff.union import DiffLine
     from penstock.pictures.marks import MarkKind
 
 
-def picture_text(names: tuple[str, str], tree: Line) -> str:
+def picture_text(names: tuple[str, str], tree: DiffLine) -> str:
     """Return the SVG of a diff."""
     drawn = _Drawn()
     root = drawn.part(tree)
@@ -53,7 +53,7 @@ class _Drawn:
     def __init__(self) -> None:
         self.marks: dict[str, Mark] = {}
 
-    def part(self, line: Line, path: str | None = None) -> Part:
+    def part(self, line: DiffLine, path: str | None = None) -> Part:
         """Return a part of the scene; the path of a removed part begins with `GONE`."""
         part = line.part
         if path is None:
@@ -67,7 +67,7 @@ class _Drawn:
             return replace(part, path=path, inside=self._members(line.inside, path))
         return replace(part, path=path, inside=[self.part(one) for one in line.inside])
 
-    def _arms(self, lines: list[Line], path: str) -> list[Part]:
+    def _arms(self, lines: list[DiffLine], path: str) -> list[Part]:
         """Return the arms of both workflows; of two without a condition, one is drawn with that word as its own."""
         arms: list[Part] = []
         last: list[Part] = []
@@ -78,7 +78,7 @@ class _Drawn:
                 arms.append(replace(self.part(one, f"{path}:{len(arms)}"), condition=_condition(one)))
         return arms + last
 
-    def _members(self, lines: list[Line], path: str) -> list[Part]:
+    def _members(self, lines: list[DiffLine], path: str) -> list[Part]:
         ids = {one: f"{GONE}{one.part.member}" if one.what == "removed" else one.part.member for one in lines}
         by_old = {one.old.member: ids[one] for one in lines if one.old}
         by_new = {one.new.member: ids[one] for one in lines if one.new}
@@ -87,7 +87,7 @@ class _Drawn:
             for one in lines
         ]
 
-    def _edges(self, line: Line, path: str, by_old: dict[str, str], by_new: dict[str, str]) -> tuple[DagEdge, ...]:
+    def _edges(self, line: DiffLine, path: str, by_old: dict[str, str], by_new: dict[str, str]) -> tuple[DagEdge, ...]:
         """Return the edges of both workflows to a member; one that only one of them has gets a label."""
         old, new = _after(line.old, by_old), _after(line.new, by_new)
         edges: list[DagEdge] = []
@@ -116,12 +116,12 @@ def _after(part: Part | None, ids: dict[str, str]) -> dict[str, str]:
     }
 
 
-def _condition(line: Line) -> Says:
+def _condition(line: DiffLine) -> Says:
     now, was = (one.label.removeprefix("if ") for one in (line.part, line.old or line.part))
     return Says(now if was == now else f"{was} → {now}")
 
 
-def _badge(line: Line) -> str:
+def _badge(line: DiffLine) -> str:
     """Return what differs, a line each; the edges of a dag have labels of their own."""
     if line.what != "changed":
         return line.what

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from penstock.pictures.diff.fields import FieldChange, Json
-    from penstock.pictures.diff.union import Line, What
+    from penstock.pictures.diff.union import DiffLine, What
     from penstock.pictures.scene import Part
 
 SIGNS: dict[What, str] = {"same": " ", "added": "+", "removed": "-", "changed": "~"}
@@ -24,7 +24,7 @@ _FEW = 3
 _WIDEST_TITLE = 48
 
 
-def text_of(names: tuple[str, str], steps: tuple[int, int], tree: Line) -> str:
+def text_of(names: tuple[str, str], steps: tuple[int, int], tree: DiffLine) -> str:
     """Return the text of a diff."""
     if not tree.touched:
         return f"no differences between {_named(names[0], steps[0])} and {_named(names[1], steps[1])}"
@@ -40,13 +40,13 @@ def _named(name: str, steps: int) -> str:
     return f"{visible(name)} ({'1 step' if steps == 1 else f'{steps} steps'})"
 
 
-def summary(tree: Line) -> str:
+def summary(tree: DiffLine) -> str:
     """Return how much was added, removed and changed, in words."""
     said = [line.what for line in tree.walk()]
     return ", ".join(f"{said.count(what)} {what}" for what in ("added", "removed", "changed") if what in said)
 
 
-def _rows(lines: list[Line], depth: int) -> Iterator[tuple[str, str]]:
+def _rows(lines: list[DiffLine], depth: int) -> Iterator[tuple[str, str]]:
     """Yield each row as its head and the words beside it; only parts with a change, and their neighbours."""
     touched = [line.touched for line in lines]
     left_out = 0
@@ -65,7 +65,7 @@ def _unchanged(count: int, depth: int) -> Iterator[tuple[str, str]]:
         yield f"  {'  ' * depth}… {count} unchanged {'step' if count == 1 else 'steps'}", ""
 
 
-def _row(line: Line, depth: int) -> Iterator[tuple[str, str]]:
+def _row(line: DiffLine, depth: int) -> Iterator[tuple[str, str]]:
     indent = "  " * depth
     sign = SIGNS[line.what]
     yield f"{sign} {indent}{_title(line.part)}", _notes(line) if line.what in ("added", "removed") else ""
@@ -87,7 +87,7 @@ def _title(part: Part) -> str:
     return title if part.member in ("", part.id) else f"{short(part.member)}: {title}"
 
 
-def _notes(line: Line) -> str:
+def _notes(line: DiffLine) -> str:
     """Return the properties of a part that was added or removed in words, without its options."""
     part = line.part
     words = step_words(part.step) if part.step else (*part.notes[:1], *part.merging, *part.notes[1:])
@@ -95,12 +95,12 @@ def _notes(line: Line) -> str:
     return " · ".join([*after, *words])
 
 
-def _options(line: Line) -> Iterator[str]:
+def _options(line: DiffLine) -> Iterator[str]:
     """Yield the options of a step that was added or removed: those of its constructor that have no default value."""
     return (f"{name}: {value_words(value)}" for name, value in _set_options(line))
 
 
-def _set_options(line: Line) -> Iterator[tuple[str, Json]]:
+def _set_options(line: DiffLine) -> Iterator[tuple[str, Json]]:
     """Yield the set options of a step that only one of the workflows has."""
     given = given_options(line.part.step.processor) if line.part.step else {}
     side = "before" if line.what == "removed" else "after"
@@ -110,7 +110,7 @@ def _set_options(line: Line) -> Iterator[tuple[str, Json]]:
             yield name, change.after
 
 
-def changed_words(line: Line) -> list[str]:
+def changed_words(line: DiffLine) -> list[str]:
     """Return the differences of one part, a line each; of large values that follow from its options only the names."""
     parameters = tuple(option_parameters(line.part.step.processor)) if line.part.step else ()
     said: list[str] = []

@@ -19,14 +19,14 @@ What: TypeAlias = Literal["same", "added", "removed", "changed"]
 
 
 @dataclass(eq=False)
-class Line:
+class DiffLine:
     """One part of the tree: what became of it, and the part in both workflows."""
 
     what: What
     new: Part | None
     old: Part | None
     fields: tuple[FieldChange, ...] = ()
-    inside: list[Line] = field(default_factory=list["Line"])
+    inside: list[DiffLine] = field(default_factory=list["DiffLine"])
 
     @property
     def part(self) -> Part:
@@ -35,9 +35,9 @@ class Line:
         assert found is not None  # one of them is always there  # noqa: S101
         return found
 
-    def walk(self) -> Iterator[Line]:
+    def walk(self) -> Iterator[DiffLine]:
         """Yield it and all lines below it, from above to below."""
-        waiting: list[Line] = [self]
+        waiting: list[DiffLine] = [self]
         while waiting:
             one = waiting.pop()
             yield one
@@ -49,7 +49,7 @@ class Line:
         return any(one.what != "same" for one in self.walk())
 
 
-def union_of(before: Part, after: Part) -> Line:
+def union_of(before: Part, after: Part) -> DiffLine:
     """Return the tree of two workflows."""
     return _Union(Matches(before, after)).line(after)
 
@@ -58,24 +58,24 @@ class _Union:
     def __init__(self, matches: Matches) -> None:
         self._matches = matches
 
-    def line(self, new: Part) -> Line:
+    def line(self, new: Part) -> DiffLine:
         """Return the line of a part of the new workflow, with the parts that were removed from it."""
         old = self._matches.old.get(new)
         inside = [self.line(one) for one in new.inside]
         if old is None:
-            return Line("added", new, None, self._only(new, "after"), inside)
+            return DiffLine("added", new, None, self._only(new, "after"), inside)
         leaves = self._matches.leaves
         others = () if old.otherwise or new.otherwise else differing(leaves[old], leaves[new])
         fields = (*self._moved(old, new), *others)
-        made = Line("changed" if fields else "same", new, old, fields, inside)
+        made = DiffLine("changed" if fields else "same", new, old, fields, inside)
         self._insert_removed(made, old)
         return made
 
-    def _insert_removed(self, line: Line, old: Part) -> None:
+    def _insert_removed(self, line: DiffLine, old: Part) -> None:
         """Add the parts that were removed from a part, each behind its old neighbour if that is still there."""
         place = 0
         at = {one.new: number for number, one in enumerate(line.inside)}
-        gone: list[tuple[int, Line]] = []
+        gone: list[tuple[int, DiffLine]] = []
         for one in old.inside:
             new = self._matches.new.get(one)
             if new is None:
@@ -85,10 +85,10 @@ class _Union:
         for number, (position, removed) in enumerate(gone):
             line.inside.insert(position + number, removed)
 
-    def removed(self, old: Part) -> Line:
+    def removed(self, old: Part) -> DiffLine:
         """Return the line of a removed part, with the parts that were removed with it."""
         inside = [self.removed(one) for one in old.inside if one not in self._matches.new]
-        return Line("removed", None, old, self._only(old, "before"), inside)
+        return DiffLine("removed", None, old, self._only(old, "before"), inside)
 
     def _only(self, part: Part, side: Literal["before", "after"]) -> tuple[FieldChange, ...]:
         """Return the properties of a part that only one workflow has."""
