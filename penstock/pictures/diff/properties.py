@@ -86,6 +86,9 @@ def _options(processor: AnyProcessor) -> dict[str, Leaf]:
     """Return the public options that its claims do not say already."""
     found: dict[str, Leaf] = {}
     public = {name: one for name, one in vars(processor).items() if not name.startswith("_") and name not in STAGES}
+    if type(processor).__module__.startswith("penstock."):  # its other attributes are made from its options
+        named = {name: public.get(name, processor.option(name)) for name in option_parameters(processor)}
+        public = {name: value for name, value in named.items() if name in public or value is not None}
     for name, value in public.items():
         if name == "options" and isinstance(value, Mapping):  # what was given; other attributes say what holds
             given = cast("Mapping[str, object]", value)
