@@ -202,6 +202,7 @@ def check(chart: Chart, told: Any) -> None:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.rest
 def test_mermaid_reads_every_diagram_as_it_is_meant(reader: Path) -> None:
     """200 random workflows with hostile names: nodes, labels, edges, subgraphs; and a broken text is still broken."""
     diagrams = drawn(200)
@@ -217,6 +218,7 @@ def test_mermaid_reads_every_diagram_as_it_is_meant(reader: Path) -> None:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.rest
 def test_mermaid_knows_roles_by_their_class(reader: Path) -> None:
     """What gives a box its colour arrives."""
     workflow = Workflow("w").then(Checks("end"), mode="shadow").branch((Says("x"), Checks("y")))
