@@ -181,7 +181,7 @@ class Builder:
         return leavable
 
     def _inside(self, block: PlanPolicy, *, separate: bool) -> Builder:
-        """Return the builder of what is under a policy."""
+        """Return the builder of the steps under a policy."""
         limits = [limit for limit in (self._limit, block.timeout) if limit is not None]
         made = Builder(self._shared, self._clock, separate=separate, limit=min(limits, default=None))
         made._call = self._call
@@ -228,7 +228,7 @@ class Builder:
         )
 
     async def _dag(self, block: PlanDag) -> Lane:
-        """Return the lane of the members that run; where one does not run, its sources feed what comes after it."""
+        """Return the lane of the members that run; where one does not run, its sources feed the members behind it."""
         feeds: list[tuple[int, ...]] = []
         numbers: dict[int, int] = {}
         lanes: list[Lane] = []

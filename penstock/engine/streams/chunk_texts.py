@@ -150,7 +150,7 @@ _BODIES = frozenset({"data", "url"})  # of a file
 
 
 def _ids_of(chunk: Chunk, kind: str) -> Iterator[Text]:
-    """Yield what a chunk says beside its payload: the id of a call; of a file, its address or the text in it."""
+    """Yield the texts of a chunk beside its payload: the id of a call; of a file, its address or the text in it."""
     if chunk.type in _CALLS and chunk.id not in chunk.payload.values():
         yield from fixed_texts(chunk.id, (*_PAYLOAD, "id"), _PLACE, kind)
     if chunk.type == "file":

@@ -62,7 +62,7 @@ class FollowingTrack:
         self._borders: list[int] = []  # where parts begin that the track was not told of yet
 
     def feed(self, before: int, text: str) -> Fed:
-        """Feed the track what the track before, whose input is ``text``, has decided up to ``before`` without edits."""
+        """Feed the track the text that the track before, with the input ``text``, decided up to ``before`` unedited."""
         if self._borders or self._composer.waits:
             return self.feed_edited(Decided((), before), text, (), final=False)
         self._fed += len(text)
@@ -153,7 +153,7 @@ class ParallelTrack:
         self._arms = tuple(zip(range(len(tracks)), tracks, self._merger.tracks, strict=True))
 
     def feed(self, text: str, borders: Sequence[int] = (), *, final: bool = False) -> Fed:
-        """Feed all tracks, and merge what they have decided."""
+        """Feed all tracks, and merge their decisions."""
         if self._concurrent:
             return self._feed_concurrently(text, borders, final=final)
         for index, track, decided in self._arms:
@@ -328,7 +328,7 @@ class DagTrack:
         self._fed = 0
 
     async def feed(self, text: str, borders: Sequence[int] = (), *, final: bool = False) -> Decided:
-        """Feed each member the decided output of those before it; return what the last members have decided."""
+        """Feed each member the decided output of those before it; return the decisions of the last members."""
         for join in self._joins.values():
             join.add_text(text, borders)
         self._fed += len(text)
@@ -341,7 +341,7 @@ class DagTrack:
         return self._before(len(made), self._ends, made, final=final)
 
     def _before(self, index: int, sources: Sequence[int], made: Sequence[Decided], *, final: bool) -> Decided:
-        """Return what is decided before a member."""
+        """Return the decisions before a member."""
         if not sources:
             return Decided((), self._fed)
         if len(sources) == 1:
@@ -370,14 +370,14 @@ class _DagJoin:
         self._text += text
 
     def add(self, index: int, before: Decided, own: Decided) -> None:
-        """Add what a member was fed, and what it decided about that, if it stands above."""
+        """Add the input of a member and its decisions about it, if it stands above."""
         branch = self._branches.get(index)
         if branch is not None:
             branch.add_first(before)
             branch.add_second(own)
 
     def take(self, *, final: bool) -> Decided:
-        """Return what all have decided now."""
+        """Return the new decisions of all."""
         until = self._base + len(self._text)
         if not final:
             until = self._reach(until)
@@ -406,7 +406,7 @@ class _DagJoin:
 
 
 class _DagBranch(Composer):
-    """What one member was fed, and its own edits."""
+    """The input of one member, and its own edits."""
 
     __slots__ = ()
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Decided(NamedTuple):
     """What became decided: ``edits``, all before ``until``, which counts from the text's beginning.
 
-    An insertion at ``until`` belongs to what follows, unless the text ends there.
+    An insertion at ``until`` belongs to the text behind it, unless the text ends there.
     """
 
     edits: Edits
@@ -121,11 +121,11 @@ class Composer:
         self._second = Pending()
 
     def add_first(self, decided: Decided) -> None:
-        """Add what the first track decided."""
+        """Add the decisions of the first track."""
         self._first.add(decided)
 
     def add_second(self, decided: Decided) -> None:
-        """Add what the second track decided about the output of the first."""
+        """Add the decisions of the second track about the output of the first."""
         self._second.add(decided)
 
     @property
@@ -203,10 +203,10 @@ class Merger:
         return until
 
     def take(self, text: str, borders: Sequence[int], *, final: bool) -> Decided:
-        """Return what all have decided now.
+        """Return the new decisions of all.
 
         Args:
-            text: what was added to the text since the last call.
+            text: the text added since the last call.
             borders: where new parts begin in ``text``.
             final: whether the text ends here.
         """

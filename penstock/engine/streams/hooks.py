@@ -161,7 +161,7 @@ class HookStep:
 
 
 class Raised(NamedTuple):
-    """What a hook raised instead of returning a result."""
+    """The exception that a hook raised instead of returning a result."""
 
     error: BaseException
 
@@ -232,7 +232,7 @@ class HookPipe:
         return [out for chunk in chunks for out in await self._pass_on(chunk, first)]
 
     async def _call(self, step: HookStep, chunk: Chunk, given: Value = NOT_CALLED) -> Sequence[Chunk]:
-        """Return what a hook makes of a chunk; ``given``: its result, if it was called already."""
+        """Return the result of a hook for a chunk; ``given``: its result, if it was called already."""
         if step.out:
             return (chunk,)
         try:
@@ -251,7 +251,7 @@ class HookPipe:
         return made
 
     async def _handle(self, step: HookStep, error: BaseException) -> Sequence[Chunk]:
-        """Leave a step that failed out for the block, if its policy allows that; return what the step had kept."""
+        """Leave a failed step out for the block, if its policy allows that; return the chunks that it had kept."""
         step.step.broke(error)
         self._each = True
         kept = await self._ask(step, step.flush)
@@ -351,7 +351,7 @@ class AsyncHookPipe(HookPipe):
 
 
 def checked_result(step: HookStep, chunk: Chunk, result: Value) -> list[Chunk]:
-    """Return what a hook made of a chunk, after the data chunks it wrote; checked against what it declares.
+    """Return the chunks of a hook's result, after the data chunks it wrote; checked against what it declares.
 
     Raises:
         WrongReturnError: it returned something other than chunks, or more than the hook declares to edit.

@@ -178,7 +178,7 @@ Todo: TypeAlias = "list[tuple[int, Chunk | None]]"
 
 
 def feed_through(pipes: Sequence[Pipe], chunk: Chunk) -> Fed:
-    """Pass a chunk through pipes in sequence; return what leaves, as `Pipe.feed` does."""
+    """Pass a chunk through pipes in sequence; return the chunks that leave, as `Pipe.feed` does."""
     following = iter(pipes)
     for pipe in following:
         fed = pipe.feed(chunk)
@@ -199,7 +199,7 @@ async def _feed_on(fed: Coroutine[object, None, Leaving], pipes: Sequence[Pipe])
 
 
 async def end_all(pipes: Sequence[Pipe]) -> list[Chunk]:
-    """End pipes in sequence; return what leaves."""
+    """End pipes in sequence; return the chunks that leave."""
     out: list[Chunk] = []
     for index, pipe in enumerate(pipes):
         out.extend(await feed_all(pipes[index + 1 :], await pipe.end()))
@@ -207,7 +207,7 @@ async def end_all(pipes: Sequence[Pipe]) -> list[Chunk]:
 
 
 async def wake_all(pipes: Sequence[Pipe], now: float) -> list[Chunk]:
-    """Wake pipes in sequence whose timers have run out by ``now``; return what leaves."""
+    """Wake pipes in sequence whose timers have run out by ``now``; return the chunks that leave."""
     out: list[Chunk] = []
     for index, pipe in enumerate(pipes):
         out.extend(await feed_all(pipes[index + 1 :], await pipe.wake(now)))
@@ -215,7 +215,7 @@ async def wake_all(pipes: Sequence[Pipe], now: float) -> list[Chunk]:
 
 
 async def feed_all(pipes: Sequence[Pipe], chunks: Sequence[Chunk]) -> list[Chunk]:
-    """Pass chunks through pipes in sequence; return what leaves."""
+    """Pass chunks through pipes in sequence; return the chunks that leave."""
     return [out for chunk in chunks for out in await chunks_of(feed_through(pipes, chunk))]
 
 
@@ -259,7 +259,7 @@ class PolicyPipe:
         return made
 
     async def end(self) -> Sequence[Chunk]:
-        """Return what is left."""
+        """Return the remaining chunks."""
         made = await self._do([(index, None) for index in reversed(range(len(self._pipes)))])
         return [*made, *await end_all(self._fallback or ())] if self._out else made
 
@@ -277,7 +277,7 @@ class PolicyPipe:
         return first_deadline((self._fallback or ()) if self._out else self._pipes)
 
     async def give_up(self) -> Sequence[Chunk]:
-        """Return what is held inside."""
+        """Return the chunks held inside."""
         return await self._take_back([])
 
     def held(self) -> int | None:
@@ -316,7 +316,7 @@ class PolicyPipe:
         return out
 
     async def _take_back(self, todo: Todo) -> Sequence[Chunk]:
-        """Return what has not left the pipes, in order: what a pipe holds came before the chunks it was to be fed."""
+        """Return the chunks still in the pipes, in order: a pipe's held ones came before those it was to be fed."""
         left: list[Chunk] = []
         for index in reversed(range(len(self._pipes))):
             held = await self._give_up_pipe(self._pipes[index])
@@ -366,7 +366,7 @@ class ShadowPipe:
         """Return None: a shadow holds nothing of the stream."""
 
     def unended(self) -> int:
-        """Return 0: the stream does not wait for what a shadow reads."""
+        """Return 0: the stream does not wait for a shadow."""
         return 0
 
     def deadline(self) -> float | None:

@@ -58,17 +58,17 @@ class Stopped(Exception):  # noqa: N818 - a verdict, no error
 
 
 class StreamCall:
-    """What the steps of one stream share.
+    """State that the steps of one stream share.
 
     Attributes:
         stage_call: the call of the stage: run and stage.
         payload: the conversation, and the facts, which grow while the stream runs.
-        facts: the same facts; what a step puts there, hooks see with later chunks.
+        facts: the same facts; hooks see a step's new ones with later chunks.
         steps: the steps, in declared order.
         edited: whether a step changed anything; known when they are closed.
         ending: why a step asked to end the source early; None while none did.
         closing: functions to call at the end of the stream, to close shadows.
-        written: data chunks that hooks wrote while they judged texts; they leave with what is released next.
+        written: data chunks that hooks wrote while they judged texts; they leave with the next release.
         watching: whether a timer runs that looks for steps for which the stream waits for long.
         reader: reads the source while guards look at texts; None if no guard waits.
     """
@@ -135,7 +135,7 @@ class StreamCall:
                 step.cut_off(told=step.step.path == block.path)
 
     def close(self) -> None:
-        """Put on record what each step did."""
+        """Record the effects of each step."""
         for step in self.steps:
             step.close()
             self.edited = self.edited or step.changed
@@ -222,7 +222,7 @@ class StreamStep:
         return reader is not None and reader.has_more_text()
 
     def take_effects(self) -> list[Chunk]:
-        """Apply what the hook did through its context; return the data chunks that it wrote.
+        """Apply the hook's effects through its context; return the data chunks that it wrote.
 
         Raises:
             Stopped: it aborted.
@@ -246,7 +246,7 @@ class StreamStep:
         return written or []
 
     def keep_written(self) -> None:
-        """Apply the effects of judging a text; data chunks leave with what is released next."""
+        """Apply the effects of judging a text; data chunks leave with the next release."""
         if self.ctx.effects is not None:
             self._shared.written.extend(self.take_effects())
 
@@ -277,7 +277,7 @@ class StreamStep:
             raise Stopped(after.tripwire, failure) from error
 
     def stamp(self, edits: Edits) -> Edits:
-        """Return edits under the name of the step; those of a guard hide what they replace."""
+        """Return edits under the name of the step; those of a guard hide the replaced text."""
         return edit_ops.stamp(edits, self.step.path, hides=self.step.role == "guard")
 
     def note_edits(self, place: TextPlace, edits: Edits) -> None:
@@ -291,7 +291,7 @@ class StreamStep:
         self._done = self._done or told or not self.changed
 
     def close(self) -> None:
-        """Put on record what it did, unless that is on record already."""
+        """Record its effects, unless they are on record already."""
         if not self._done:
             self._record("edited" if self.changed else "passed")
 

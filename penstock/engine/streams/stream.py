@@ -1,7 +1,7 @@
 """`OutputStream`: the chunks of one model step, as they leave a workflow.
 
-Chunks are pulled one at a time, and nothing is yielded within a task group. `StreamHost` is what the stream needs of
-its run, which keeps conversation and verdict, and judges the answer after the stream.
+Chunks are pulled one at a time, and nothing is yielded within a task group. `StreamHost` is the interface of
+the stream's run, which keeps conversation and verdict, and judges the answer after the stream.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class StreamNormalizer:
     """Normalizes the chunks that leave: a text's start waits for its first piece, and an empty text leaves nothing.
 
     Attributes:
-        answer: what has left so far.
+        answer: the text that has left so far.
     """
 
     __slots__ = ("_begun", "answer")
@@ -128,7 +128,7 @@ _NOTHING_TO_WRITE: tuple[str | None, Callable[[str], object]] = (None, _nothing)
 
 
 class StreamHost(Protocol):
-    """What a stream needs of its run. Each stream gets a host of its own; `Run` makes it."""
+    """The interface of a stream's run. Each stream gets a host of its own; `Run` makes it."""
 
     @property
     def tripwire(self) -> Tripwire | None:
@@ -171,7 +171,7 @@ class StreamHost(Protocol):
         ...
 
     def closed(self, error: BaseException | None, log: HeldMeter | None) -> None:
-        """Note that the stream is closed, however far it was read; ``error``: what was raised."""
+        """Note that the stream is closed, however far it was read; ``error``: the exception, if any."""
         ...
 
 
@@ -310,7 +310,7 @@ class OutputStream:
         self._host.closed(error, self._log)
 
     async def _close(self) -> None:
-        """Close what was opened, in reverse order, even if closing one thing fails."""
+        """Close all opened objects, in reverse order, even if closing one fails."""
         try:
             if self._chunks is not None:
                 await self._chunks.aclose()
@@ -324,7 +324,7 @@ class OutputStream:
                     self._log.close()
 
     def _forget_unsent(self) -> None:
-        """If the reader left before all judged chunks were sent, forget what they are: only what was sent counts."""
+        """If the reader left before all judged chunks were sent, forget them: only sent ones count."""
         unsent = next(self._unsent, None)
         if unsent is None:
             return
@@ -469,7 +469,7 @@ class OutputStream:
 
     @staticmethod
     def _is_long(chunk: Chunk, pipes: Sequence[Pipe]) -> bool:
-        """Return whether judging a chunk may take long: for what it holds, or for what was held until now."""
+        """Return whether judging a chunk may take long: for its own text, or for the text held until now."""
         return (
             len(chunk.text) > LONG
             or (chunk.type in _JUDGES_HELD and unended(pipes) > LONG)
@@ -483,10 +483,10 @@ class OutputStream:
         return await run_in_worker(lambda: run_without_loop(feed(), STREAM.name))
 
     async def _rest(self, last: list[Chunk], failure: Exception | None) -> Iterable[Chunk]:
-        """Return what leaves when the source has ended; if the source failed, nothing that waits for a later verdict.
+        """Return the chunks that leave at the end of the source; if it failed, none that waits for a later verdict.
 
         Raises:
-            Stopped: what was held for a verdict may not leave.
+            Stopped: chunks that were held for a verdict may not leave.
             UsageError: the checks were cancelled before their verdict.
         """
         if self._held is not None and self._checks is not None and not self._sync:
@@ -523,13 +523,13 @@ class OutputStream:
         return self._judged_chunks()
 
     def _judged_chunks(self) -> Iterator[Chunk]:
-        """Yield the chunks that a later stage has judged; what the reader has not asked for was not sent."""
+        """Yield the chunks that a later stage has judged; those that the reader has not asked for were not sent."""
         for _, chunk in self._unsent:
             self._normalizer.answer.add(chunk)
             yield chunk
 
     def _close_steps(self) -> None:
-        """Put on record what the steps did."""
+        """Record the effects of the steps."""
         if self._shared is not None:
             self._shared.close()
 

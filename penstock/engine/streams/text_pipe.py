@@ -49,7 +49,7 @@ class TextBuffer:
         decided: the edits of the decided text.
         gone: the position up to which the text was released or deleted.
         track: the track that reads the text.
-        borders: where a block begins in what is fed next.
+        borders: where a block begins in the next input.
     """
 
     __slots__ = ("block", "borders", "closed", "decided", "fed", "gone", "id", "kind", "last", "track")
@@ -180,7 +180,7 @@ def release(piece: Slice, out: Outgoing) -> bool:
 
 
 def _edited(piece: Slice, until: int, edits: Edits) -> str:
-    """Return what a slice becomes up to a position, without what an edit from before it has taken out."""
+    """Return the edited slice up to a position, without text that an edit from before it has taken out."""
     buffer = piece.buffer
     begin = min(max(piece.start, buffer.gone), until)
     text = piece.text[begin - piece.start : until - piece.start]
@@ -255,10 +255,10 @@ def _arguments_rewritten(
 
 
 class _Arguments:
-    """The arguments of a call, read from what the model wrote.
+    """The arguments of a call, read from the model's text.
 
     Attributes:
-        value: the value; of what is no JSON, the text without escapes that another reader could resolve.
+        value: the value; if the text is no JSON, the text without escapes that another reader could resolve.
         is_json: whether it is JSON.
         hides: whether something was written that is not in the value, such as a key that stands there twice.
     """
@@ -420,7 +420,7 @@ class TextPipe:
         return self._released()
 
     async def end(self) -> Sequence[Chunk]:
-        """End all texts; return what is left."""
+        """End all texts; return the remaining chunks."""
         await self._end_all()
         await self._close_resting()
         return self._released()

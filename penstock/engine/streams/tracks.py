@@ -38,7 +38,7 @@ GAP = "\n"
 
 
 class Subject(NamedTuple):
-    """What a track judges: a streamed text, or a chunk that holds whole texts.
+    """The input of a track: a streamed text, or a chunk that holds whole texts.
 
     The texts of a chunk are fed at once, as the parts of one text, separated by `GAP`.
 
@@ -74,12 +74,12 @@ class Track(Protocol):
     """Processes one text. A step that has failed takes no further part in the text."""
 
     def feed(self, text: str, borders: Sequence[int] = (), *, final: bool = False) -> Fed:
-        """Take more of the text; return what is decided now, or a coroutine where something was found, or must wait.
+        """Take more of the text; return the new decisions, or a coroutine where something was found, or must wait.
 
         The coroutine must be awaited before more text is fed. Errors are raised by the coroutine only.
 
         Args:
-            text: the text that follows what was fed before.
+            text: the text that follows the earlier input.
             borders: the positions in ``text`` where neighbouring parts of the message begin, in order.
             final: whether the text ends here. The texts of a chunk are fed in one final call.
         """
@@ -329,7 +329,7 @@ class GuardTrack:
         self._observes = placed.step.step.role == "observer"
 
     def feed(self, text: str, borders: Sequence[int] = (), *, final: bool = False) -> Fed:
-        """Read the text, unless too little is new; return what is decided now."""
+        """Read the text, unless too little is new; return the new decisions."""
         self._fed = fed = self._fed + len(text)
         if self._out:
             return fed
@@ -350,7 +350,7 @@ class GuardTrack:
         return fed if self._observes else until
 
     async def _judged(self, text: str, borders: Sequence[int], *, final: bool) -> Decided:
-        """Search the text where something may be found, or the guard waits; return what is decided now."""
+        """Search the text where something may be found, or the guard waits; return the new decisions."""
         try:
             due = await self._add(text, borders)
             edits = await self._read(final=final) if final or due else ()
@@ -375,7 +375,7 @@ class GuardTrack:
         return due or bool(borders)  # a part that has ended is news, though nothing follows yet
 
     def _join_held(self) -> str:
-        """Return the text that was held; forget what was decided before."""
+        """Return the text that was held; forget earlier decisions."""
         text = "".join(self._held)[self._until - self._held_from :]
         self._held, self._held_from = [text], self._until
         return text
@@ -394,7 +394,7 @@ class GuardTrack:
         return until
 
     async def _read(self, *, final: bool) -> Edits:
-        """Read the new text; return the edits of what is decided now."""
+        """Read the new text; return the edits of the newly decided part."""
         until = self._allowed(await self._reader.read(final=final), self._fed, final=final)
         found = self._reader.take(until, final=final)
         edits = self._edits(found, until) if found else ()
@@ -481,7 +481,7 @@ class GuardChunkTrack:
         }
 
     async def _so_far(self, texts: Sequence[Text]) -> tuple[PlaceEdits, PlaceEdits]:
-        """Return the decided edits of texts that still grow, and the cuts that remove what is undecided."""
+        """Return the decided edits of texts that still grow, and the cuts that remove the undecided rest."""
         hits: list[Hit] = []
         cuts: dict[TextPlace, Edits] = {}
         for text in texts:

@@ -227,7 +227,7 @@ def _key_of(path: Path) -> str:
 
 
 def _unedited(value: Value, path: Path) -> Iterator[tuple[Path, str]]:
-    """Yield what can be read but not edited: digits of numbers, odd keys and values, and bodies that hold text."""
+    """Yield texts that can be read but not edited: digits of numbers, odd keys and values, and bodies with text."""
     if is_mapping(value):
         for key, item in value.items():
             if not isinstance(key, str):
@@ -244,7 +244,7 @@ def _unedited(value: Value, path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _said(value: object) -> str:
-    """Return what a value says that is not a text of its own; an empty text if that is nothing."""
+    """Return the text of a value that is not a str; an empty text if it has none."""
     if isinstance(value, str):
         return (_linked_body(value, None).text or "") if _DATA_URL.match(value) is not None else ""
     if isinstance(value, (int, float)):
@@ -296,7 +296,7 @@ class _Body(NamedTuple):
     Attributes:
         known: whether it can be read: it is text, or empty.
         text: the text; None if there is none to read beside what stands in the message.
-        head: what a ``data:`` address says before the body.
+        head: the part of a ``data:`` address before the body.
     """
 
     known: bool

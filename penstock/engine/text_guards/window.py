@@ -31,7 +31,7 @@ Notes: TypeAlias = dict[str, Value]
 
 
 class Found(Protocol):
-    """What a guard found: a span of the text. An `Edit`, or a named tuple of the guard with these two fields."""
+    """A finding of a guard: a span of the text. An `Edit`, or a named tuple of the guard with these two fields."""
 
     @property
     def start(self) -> int:
@@ -162,7 +162,7 @@ def resolve_overlaps(
     """Return the findings that count, in order.
 
     Args:
-        found: what was found within parts of a text, and across them.
+        found: the findings within parts of a text, and across them.
         borders: where the second and later parts begin.
         overrides: tells whether a finding within a part (its first argument) replaces one across parts.
     """
@@ -254,7 +254,7 @@ class _Moving:
         return made
 
     def decide(self, until: int, lookback: int) -> None:
-        """Move on: the window is decided up to a position in it; what is too far back to be seen again is forgotten."""
+        """Move on: the window is decided up to a position in it; text too far back to be seen again is forgotten."""
         self.start = until
         self.held = len(self.text) - until
         cut = until - lookback
@@ -274,7 +274,7 @@ class TextOverrides(Protocol):
 
 
 class Reads(Protocol):
-    """What a reader needs to know of a guard; `TextGuard` describes it."""
+    """The interface of a guard for its reader; `TextGuard` describes it."""
 
     lookback: int
     max_hold: int
@@ -332,7 +332,7 @@ class TextReader:
         fixed: bool = False,
         place: TextPlace = NOWHERE,
     ) -> None:
-        """Read a text for ``guard`` by calling ``scan``, which returns what it found, or an awaitable of that.
+        """Read a text for ``guard`` by calling ``scan``, which returns its findings, or an awaitable of them.
 
         The rest goes into the windows: see `TextWindow`.
         """
@@ -354,7 +354,7 @@ class TextReader:
     def add(self, text: str) -> bool:
         """Append to the text; tell whether enough is new for another search.
 
-        That is an eighth of what was held, so that the work stays linear.
+        That is an eighth of the held text, so that the work stays linear.
         """
         self._fed += len(text)
         own = self._own
@@ -404,7 +404,7 @@ class TextReader:
         return not self._own.fresh
 
     async def begin_part(self, place: TextPlace) -> None:
-        """Begin the next part: what follows stands in another place."""
+        """Begin the next part: the text behind it stands in another place."""
         if self._guard.read_parts_separately:
             if self._joined is None:
                 self._joined = self._own.copy()
@@ -414,7 +414,7 @@ class TextReader:
         self.parts.append(PartStart(self._fed, place))
 
     async def read(self, *, final: bool) -> int:
-        """Search what is new; return up to where the text is decided. ``final``: whether the text ends here."""
+        """Search the new text; return up to where the text is decided. ``final``: whether the text ends here."""
         own = self._own
         until = await self._look(own, final=final) if final or own.fresh else own.base + own.start
         if self._joined is None:

@@ -65,7 +65,7 @@ class Agent:
               rejected and requested again.
             - ``max_error_retries`` (int from 0, or None; default None): how often a failed model call may be repeated
               within a step if an error processor asks for it. None means ``max_processor_retries`` if that is set,
-              else 3, or what the error processors want if that is more.
+              else 3, or the number that the error processors want if that is more.
             - ``max_steps`` (int from 1; default 5): how many accepted answers of the model a request may have.
             - ``stop_when`` (a function of the steps so far, or a list of them; default: none): called after each step
               whose tools have run; a true value ends the request. May be async.
@@ -85,7 +85,8 @@ class Agent:
             - ``allow_empty`` (bool; default False): whether the model may be called without any message except system
               messages.
             - ``ui_messages`` (bool; default False): whether the ``finish`` chunk of a stream has the answer as UI
-              messages of the AI SDK, in its payload under ``ui_messages``: what the client got, and nothing else.
+              messages of the AI SDK, in its payload under ``ui_messages``: the answer as the client got it, and nothing
+                  else.
             - ``observers`` (list; default: none): objects with ``on_record``, called with the record of each step, and
               ``on_event``, if they have it, called at the start and the end of each part of the request.
             - ``ids``, ``clock``: where ids and times come from. Default: random ids, and the system's clock.
@@ -210,13 +211,13 @@ class Agent:
         detail: Literal["short", "full"] | None = None,
         trace: Trace | None = None,
     ) -> str:
-        """Return the processor lists as a diagram: which list serves which stages, and what runs there.
+        """Return the processor lists as a diagram: which list serves which stages, and the steps in it.
 
         A processor that serves several lists stands in each of them, with the stages at which it runs there.
 
         Args:
             format: ``mermaid``, ``dot``, ``text``, ``json``, ``svg`` or ``html``, as in `Workflow.draw`.
-            stage: draw only what runs at this stage, in the order in which it does. None: all lists: input processors,
+            stage: draw only the steps of this stage, in the order in which they run. None: all lists: input processors,
                 the model, error processors, output processors.
             detail: ``short`` or ``full``, as in `Workflow.draw`.
             trace: a run to lay over the picture, as ``outcome.trace`` or ``result.trace``: which way it took, what each
@@ -245,7 +246,7 @@ class Agent:
         return f"<Agent {self.id!r}: {self._model_name}>"
 
     def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
-        """Return what a notebook shows: the picture; the text where it shows none, or lists depend on a request."""
+        """Return the forms for a notebook: the picture; the text where it shows none, or lists depend on a request."""
         if self._plans is None:
             return {"text/plain": repr(self)}
         return {"image/svg+xml": self.draw("svg"), "text/plain": self.draw("text")}

@@ -1,4 +1,4 @@
-"""`Emitter`: an async iterator over what a coroutine emits, from however deep within its calls."""
+"""`Emitter`: an async iterator over the items that a coroutine emits, from however deep within its calls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 class Emitter(Generic[T]):
     """The items that a coroutine emits; it is iterated over and closed like an async generator.
 
-    With generators that yield what other generators yield, each item passes through all of them, and each has to be
+    With generators that yield the items of other generators, each item passes through all of them, and each has to be
     closed by the next. Here the functions are called with ``await``, and get the emitter; an item goes to the reader at
     once. Items are read by one task at a time.
 

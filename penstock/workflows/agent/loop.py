@@ -1,6 +1,6 @@
 """The loop of an agent: runs a request from its input to its end, and emits the chunks for the client.
 
-The run decides what hooks see, what a verdict stops, and what a rejected attempt leaves behind. The loop adds the
+The run decides which messages hooks see, and the effects of a verdict and of a rejected attempt. The loop adds the
 chunks ``start`` and ``finish``, which no hook sees, and decides whether another step follows.
 """
 
@@ -49,7 +49,7 @@ class Loop:
 
     Args:
         run: the run of the request.
-        task: what the request has to do.
+        task: the task of the request.
         group: the task group for tools; it must outlive the loop.
         on_step: called with each accepted step, as soon as no later stage can take it back.
 
@@ -196,7 +196,7 @@ def _failure_of(error: BaseException) -> Exception:
 
 
 def _described(error: Exception) -> dict[str, object]:
-    """Return what the client gets to know of an error: its type, and a text of our own.
+    """Return the client's view of an error: its type, and a text of our own.
 
     The text of an error may quote the request or the answer: a provider's often does, and no guard has read it. The
     caller of the request gets the error itself.
@@ -219,7 +219,7 @@ def make_result(run: Run, progress: RequestProgress, status: Status | None, unfi
         run: the run of the request.
         progress: how far it has come.
         status: ``cancelled``, which the loop does not know; None: find out.
-        unfinished: what the client has of the text of an answer that was cancelled before it ended.
+        unfinished: the client's part of the text of an answer that was cancelled before it ended.
     """
     steps = progress.current(run.message_list)
     pending = _pending(run, progress)

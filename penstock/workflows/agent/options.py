@@ -253,7 +253,7 @@ def check_list(name: str, given: object, allowed: str, fits: Callable[[object], 
     """Check that an option is a collection whose entries all pass ``fits``.
 
     Raises:
-        OptionError: it is not; ``allowed`` says what is expected.
+        OptionError: it is not; ``allowed`` names the expected values.
     """
     if not _is_list(given) or not all(map(fits, cast("Iterable[object]", given))):
         raise OptionError("Agent", name, given, allowed)

@@ -41,7 +41,7 @@ class MemoryPlacement(NamedTuple):
 
 @runtime_checkable
 class AgentMemory(Protocol):
-    """What an agent needs of a memory."""
+    """The interface of a memory for an agent."""
 
     def around(self, processors: Sequence[AnyProcessor]) -> MemoryPlacement:
         """Return the processors to add.
@@ -56,7 +56,7 @@ class AgentMemory(Protocol):
 class SplitProcessor(Protocol):
     """A processor with two halves at the output: the first runs before all others, and the second after them.
 
-    What the first half makes is checked by the others; the second reads what they have left.
+    The others check the messages of the first half; the second half reads the checked ones.
     """
 
     def around(self) -> tuple[Item, ...]:
@@ -66,7 +66,7 @@ class SplitProcessor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ProcessorLists:
-    """The processor lists of an agent or a request, with what the agent adds.
+    """The processor lists of an agent or a request, with the processors that the agent adds.
 
     Attributes:
         processors: run at every stage that they implement.

@@ -1,4 +1,4 @@
-"""One request to an agent: its task, its progress, the messages it starts from, and what each step asks the model."""
+"""One request to an agent: its task, its progress, its first messages, and each step's request to the model."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RequestTask:
-    """What a request has to do.
+    """The task of a request.
 
     Attributes:
         start: the messages that it starts from.
-        settings: what each step starts from: model, tools, tool_choice …, by the names of `process_input_step`.
+        settings: the initial settings of each step: model, tools, tool_choice …, by the names of `process_input_step`.
         release: when chunks may leave.
         max_steps: how many accepted steps there may be, 1 or more.
         stop_when: functions that may end the request after a step whose tools have run.
@@ -174,7 +174,7 @@ def _owned(messages: Sequence[Message], context: RequestContext) -> list[Message
 
 @dataclass(frozen=True, slots=True)
 class StepRequest:
-    """What a step asks the model.
+    """The request of a step to the model.
 
     Attributes:
         model: the model of this step.
@@ -188,7 +188,7 @@ class StepRequest:
 
 
 def step_request(prepared: Outcome, known: Values) -> StepRequest:
-    """Return what a step asks the model, after the input processors.
+    """Return the request of a step to the model, after the input processors.
 
     Args:
         prepared: the outcome of `process_input_step`.

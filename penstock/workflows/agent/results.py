@@ -46,7 +46,7 @@ class StepResult:
         tripwire: the verdict that rejected the attempt, or None.
         model: the name of the model.
         message_id: the id of the answer's message; empty if there is none.
-        metadata: what the provider reports about the answer: its id, the model …
+        metadata: the provider's report about the answer: its id, the model …
         from_cache: whether a processor answered in place of the model.
     """
 
@@ -86,7 +86,7 @@ def calls_of(message: Message | None) -> tuple[ToolPart, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ModelResponse:
-    """What the provider reports about the last answer.
+    """The provider's report about the last answer.
 
     Attributes:
         id: the id of the answer, or None.
@@ -118,12 +118,12 @@ class AgentResult(Generic[T]):
         finish_reason: why the last step ended; ``other`` if blocked, ``aborted`` if cancelled, ``error`` if failed.
         steps: every attempt of the model, including rejected ones.
         usage: the tokens of all attempts.
-        response: what the provider reports about the last answer, and the messages that are new.
+        response: the provider's report about the last answer, and the messages that are new.
         pending: the calls without a result: to tools that the caller runs, or that wait for approval; empty unless
             the status is ``suspended``.
         facts: the facts that processors have put, by key; not those about answers that were rejected or not sent.
-        records: what each step of the workflows did; empty unless the request had ``records=True``.
-        spent: what all models used, including judges.
+        records: the record of each step of the workflows; empty unless the request had ``records=True``.
+        spent: the usage of all models, including judges.
         run_id: the id of the run.
         error: the error that ended the request. Only a stream has a result with it; `Agent.generate` raises it.
     """
@@ -147,7 +147,7 @@ class AgentResult(Generic[T]):
 
     @property
     def trace(self) -> Trace:
-        """What the request did, as data: its stages, steps, model calls and tool calls.
+        """The trace of the request: its stages, steps, model calls and tool calls.
 
         Raises:
             UsageError: the request had no ``records=True``.

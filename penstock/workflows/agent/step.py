@@ -171,7 +171,7 @@ class ModelAttempt:
 
     @property
     def metadata(self) -> Values:
-        """What the provider reports about the answer, after the guards; while they hold it, only id, model and time."""
+        """The provider's report about the answer, after the guards; while they hold it, only id, model and time."""
         known, end = self._metadata, self._released_end
         if known is None:
             sent = next((chunk.payload for chunk in self.chunks if chunk.type == "response-metadata"), EMPTY)
@@ -357,7 +357,7 @@ class ModelStep:
     async def _handle_error(
         self, attempt: ModelAttempt, error: Exception, sent_ids: Sequence[str], out: Emitter[Chunk]
     ) -> None:
-        """Ask the error processors about a failed call; nothing of its answer is kept, and what was sent is retracted.
+        """Ask the error processors about a failed call; nothing of its answer is kept, and sent text is retracted.
 
         Raises:
             Exception: the error of the call, if it is not to be repeated.

@@ -174,7 +174,7 @@ class AgentStream(Generic[T]):
         return ChunkReader(*self._begun())
 
     def _begun(self) -> tuple[list[Chunk], Callable[[], Awaitable[None]]]:
-        """Begin to read; return what a reader needs."""
+        """Begin to read; return the values that a reader needs."""
         if self._chunks is None:
             raise _not_entered()
         if self._started:
@@ -231,7 +231,7 @@ class AgentStream(Generic[T]):
 
     @property
     def response(self) -> StreamField[ModelResponse]:
-        """What the provider reports about the last answer, and the messages that are new."""
+        """The provider's report about the last answer, and the messages that are new."""
         return self._field("response")
 
     def _field(self, name: str) -> StreamField[Value]:
@@ -250,7 +250,7 @@ class AgentStream(Generic[T]):
         return self._result
 
     def cancel(self) -> None:
-        """End the request. One ``abort`` chunk follows; the fields hold what was there until then.
+        """End the request. One ``abort`` chunk follows; the fields hold the values until then.
 
         Does nothing if the request has ended, or a verdict has ended it.
         """

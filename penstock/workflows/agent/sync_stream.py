@@ -1,7 +1,7 @@
 """`SyncAgentStream`: the answer of an agent chunk by chunk, without ``await``.
 
-The request runs in an event loop of its own, in another thread, in a single task: what it reads and closes may belong
-to that task.
+The request runs in an event loop of its own, in another thread, in a single task: objects that it reads and closes may
+belong to that task.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class SyncAgentStream(Generic[T]):
         return await self._stream.result
 
     def _do(self, work: Callable[[], Awaitable[object]]) -> object:
-        """Do something in the task of the request, and return what it returns."""
+        """Do something in the task of the request, and return its result."""
         if self._works is None or self._portal is None:
             raise UsageError("enter the stream first: with agent.stream_sync(...) as stream")
         done: Future[object] = Future()
@@ -115,7 +115,7 @@ class SyncAgentStream(Generic[T]):
         return done.result()
 
     async def _serve(self, ready: Future[Any]) -> None:
-        """Hold the stream, and do what the other thread asks for, until it leaves."""
+        """Hold the stream, and serve the calls of the other thread, until it leaves."""
         send, receive = anyio.create_memory_object_stream[tuple["Callable[[], Awaitable[Any]]", "Future[Any]"]](1)
         try:
             async with send, receive, self._stream:

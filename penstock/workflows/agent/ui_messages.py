@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class UIAnswer:
     """Collects the chunks that the client got.
 
-    Nothing else goes in, so what a guard or another hook has kept from the client is not in the messages either.
+    Nothing else goes in, so text that a guard or another hook has kept from the client is not in the messages either.
     """
 
     __slots__ = ("_steps",)
