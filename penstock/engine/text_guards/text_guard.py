@@ -23,7 +23,7 @@ from penstock.engine.text_guards.reading import (
     value_texts,
 )
 from penstock.engine.text_guards.scope import PHASES, TextScope
-from penstock.engine.text_guards.window import Found, Hit, PartStart, TextReader, TextWindow, moved, span
+from penstock.engine.text_guards.window import Found, Hit, PartStart, TextReader, TextWindow, looks_at_all, moved, span
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError, ProcessorError, UsageError
 from penstock.engine.values.frozen import EMPTY, is_mapping
@@ -116,7 +116,7 @@ class TextGuard(Processor):
         super().__init_subclass__(**kwargs)
         cls.awaits = is_async(cls.find) or is_async(cls.scan)
         if _searches_otherwise(cls):
-            cls.quiet = _looks_at_all  # type: ignore[assignment] # it is one of a class that is being made
+            cls.quiet = looks_at_all  # type: ignore[assignment] # it is one of a class that is being made
         if "edits" not in cls.__dict__ and cls.edits is None:
             cls.edits = "spans"
 
@@ -439,12 +439,6 @@ class TextGuard(Processor):
                 await reader.begin_part(text.place)
             reader.add(text.text)
         return reader.take(await reader.read(final=True), final=True)
-
-
-def _looks_at_all(guard: TextGuard, text: str, start: int, notes: Mapping[str, Value], *, final: bool) -> int | None:
-    """Return None: nothing is known of a text before it is searched."""
-    del guard, text, start, notes, final
-    return None
 
 
 _SEARCHING = ("find", "hold", "scan", "judged")

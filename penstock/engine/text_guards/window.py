@@ -294,6 +294,12 @@ class Reads(Protocol):
         ...
 
 
+def looks_at_all(guard: Reads, text: str, start: int, notes: Mapping[str, Value], *, final: bool) -> int | None:
+    """Return None: the ``quiet`` of a guard that knows nothing of a text before it is searched."""
+    del guard, text, start, notes, final
+    return None
+
+
 class TextReader:
     """Searches a text for a guard: a text that arrives in pieces, or a whole one as one final piece.
 
@@ -340,7 +346,7 @@ class TextReader:
         self._scan = scan
         self._kind = kind
         self._key = key
-        self._glances = not key  # what a key says is not seen at a glance
+        self._glances = not key and type(guard).quiet is not looks_at_all  # what a key says is not seen at a glance
         self._fixed = fixed
         self._fed = 0
         self._own = _Moving()
