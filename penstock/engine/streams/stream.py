@@ -7,6 +7,7 @@ the stream's run, which keeps conversation and verdict, and judges the answer af
 from __future__ import annotations
 
 import functools
+import itertools
 import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar, TypeVarTuple
@@ -349,10 +350,8 @@ class OutputStream:
             advance = self._iterator.__anext__ if self._reader is None else functools.partial(self._next, pipes)
             text, write = _NOTHING_TO_WRITE
             rest = Pace().rest
-            count = 0
             made: Fed | Leaving
-            while True:
-                count += 1
+            for count in itertools.count(1):
                 if not count & often:
                     await rest()
                 try:
@@ -385,9 +384,8 @@ class OutputStream:
                     self._check_going(call)
                 text, write = _NOTHING_TO_WRITE if self._held is not None else self._normalizer.current
             self._check_going(call)
-            ending = functools.partial(end_all, pipes)
-            moved = functools.partial(self._off_loop, ending) if unended(pipes) > LONG else ending
-            last = await (moved() if limited is None else limited(moved))
+            end = self._end_of(pipes)
+            last = await (end() if limited is None else limited(end))
             for chunk in await self._rest(normalize(last), failure):
                 yield chunk
                 self._check_going(call)
@@ -397,6 +395,11 @@ class OutputStream:
             return
         if failure is not None:
             raise failure
+
+    def _end_of(self, pipes: Sequence[Pipe]) -> Callable[[], Coroutine[object, None, Sequence[Chunk]]]:
+        """Return the function that ends the pipes; off the event loop if the end of their texts is long."""
+        end = functools.partial(end_all, pipes)
+        return functools.partial(self._off_loop, end) if unended(pipes) > LONG else end
 
     def _stopped(self, verdict: Stopped, call: StageCall) -> tuple[Chunk, ...]:
         """Return the chunks that report a verdict; texts that have left are retracted, in one chunk."""

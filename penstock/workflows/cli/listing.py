@@ -118,7 +118,9 @@ def _described(kind: str, name: str, thing: Callable[..., Any], stages: tuple[st
 
 
 def _shared(thing: object) -> tuple[str, ...]:
-    collected = inspect.get_annotations(thing.__init__).get("options") if isinstance(thing, type) else None
+    if not isinstance(thing, type):
+        return ()
+    collected = inspect.get_annotations(inspect.getattr_static(thing, "__init__")).get("options")
     return tuple(sorted(GUARD_OPTIONS)) if collected == "Unpack[GuardOptions]" else ()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, NamedTuple, Protocol
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from penstock.workflows.report import SAMPLES
 from penstock.workflows.report.kept_rows import SlowestRows
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.engine.workflow import Workflow
-    from penstock.workflows.rows.results import RowChecked, RunCounts
+    from penstock.workflows.rows.results import RowChecked, RowForm, RunCounts
 
 
 class ShortRow(NamedTuple):
@@ -88,11 +88,11 @@ class Report(Protocol):
     """Collects what its form makes of each row, and writes a report at the end."""
 
     @property
-    def form(self) -> object:
+    def form(self) -> RowForm:
         """The function that is called with each result."""
         ...
 
-    def add(self, made: object) -> None:
+    def add(self, made: Any) -> None:
         """Add a row."""
         ...
 
@@ -118,7 +118,7 @@ class ShortReport:
         """Add a row."""
         self.collected.add(made)
 
-    def as_json(self, counts: RunCounts, seconds: float, *, interrupted: bool = False) -> dict[str, object]:
+    def as_json(self, counts: RunCounts, seconds: float, *, interrupted: bool = False) -> dict[str, Any]:
         """Return the report as JSON. Arguments as of `run_facts`."""
         return {
             **run_facts(self._source, counts, seconds, interrupted=interrupted),
