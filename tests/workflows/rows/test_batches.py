@@ -219,8 +219,8 @@ def test_conversations() -> None:
         }
     )
     made = WorkflowBatches(guard())(given)
-    assert made["messages"].to_pylist() == [
-        '[{"content":"[EMAIL]","role":"user"},{"content":"b","role":"user","name":"n"}]'
+    assert [json.loads(messages) for messages in made["messages"].to_pylist()] == [
+        [{"content": "[EMAIL]", "role": "user"}, {"content": "b", "role": "user", "name": "n"}]
     ]
     assert made["score"].equals(given["score"])
     named = WorkflowBatches(guard(), text="chat")(given.select(["messages"]).rename_columns(["chat"]))
