@@ -65,6 +65,20 @@ The longest key block that `penstock.detection.secrets.shapes` finds follows fro
 LONG_FOR_ASYNC = 500  # characters, since windows of guards that wait, as for a judge, are searched many at a time
 _MANY = 100  # texts and findings in them that one step of the event loop may act on
 
+_SCOPE = "scope, which is set in the constructor: self.scope = TextScope({name}=…)"
+_SEARCH = "the search: write a Search with this method, and set self.search"
+_MOVED = {
+    **dict.fromkeys(("system", "last_message_only", "unscanned", "on_unread"), _SCOPE),
+    **dict.fromkeys(("kinds", "unread_kinds"), "scope: self.scope = TextScope(parts=…, unscanned=…)"),
+    "unread": "scope: write a TextScope with this method, and set self.scope",
+    **dict.fromkeys(("runs", "overrides", "is_quiet", "in_pieces"), _SEARCH),
+    **dict.fromkeys(("possible", "edits_of"), "judged"),
+}
+"""Attributes that guards of users set, or methods that they wrote, until they became parts of a component.
+
+They would be ignored without a word, and let texts pass, so each is an error that names its new place.
+"""
+
 _FOUND_TO = "penstock.found_to"  # a note in a window: where the last decided finding ended; no finding goes across that
 
 
@@ -87,7 +101,7 @@ class TextGuard(Processor):
             does not limit whole texts, nor the arguments of a tool call, which are judged once they are complete.
         read_parts_separately: whether neighbouring text parts of a message are searched separately as well as together;
             if not, only together. Set it to False if `find` asks a model, so that it asks once.
-        scope: which texts it reads; set it in the constructor with `read_only`.
+        scope: which texts it reads; set it in the constructor.
         search: the component that finds something; if there is none, `find` or `scan` is written.
         action: the component that acts on findings; by default they are edits, and are made.
     """
@@ -124,13 +138,15 @@ class TextGuard(Processor):
         """Check that there is a search, and that the attributes are valid.
 
         Raises:
-            ProcessorError: the class has neither `find` nor `scan`, or `find` has another signature; or an attribute
-                that is called ``scope``, ``search`` or ``action`` is no such component.
+            ProcessorError: the class has neither `find` nor `scan`, or `find` has another signature; an attribute
+                that is called ``scope``, ``search`` or ``action`` is no such component; or something stands on the
+                guard that belongs to a component, such as ``system``.
             OptionError: ``reach``, ``lookback``, ``min_hold`` or ``max_hold`` is not a valid number of characters; or
                 ``min_hold``, or what ``reach`` makes `hold` keep back (one character less), is more than ``max_hold``.
         """
         super().checked()
         name = type(self).__name__
+        self._check_moved()
         for attribute, kind in (("scope", TextScope), ("search", Search), ("action", Action)):
             if not isinstance(vars(self).get(attribute, getattr(type(self), attribute)), kind):
                 raise ProcessorError(self.id, f"{attribute} must be a {kind.__name__}; give yours another name")
@@ -158,6 +174,14 @@ class TextGuard(Processor):
             inspect.signature(self.find).bind("", None, final=True)
         except TypeError as error:
             raise ProcessorError(self.id, f"find must accept (text, ctx, *, final): {error}") from None
+
+    def _check_moved(self) -> None:
+        kinds = [one for one in type(self).__mro__ if not one.__module__.startswith("penstock.")]
+        for name, place in _MOVED.items():
+            if name in vars(self) or any(name in vars(one) for one in kinds):
+                raise ProcessorError(
+                    self.id, f"{name} on the guard itself has no effect; it belongs to {place}".format(name=name)
+                )
 
     def find(self, text: str, ctx: AnyContext, *, final: bool) -> Value:
         """Return the findings as edits of ``text``, sorted and disjoint; None for nothing. May be async.

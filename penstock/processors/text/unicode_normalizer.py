@@ -116,7 +116,10 @@ class UnicodeNormalizer(TextGuard):
             Profile(form, invisible, confusables, whitespace, keep_layout, trim, strip_control_chars, preserve_emojis),
         )
         choose_texts(self, phase, parts, history=history, system=system, usual="allow")
-        self.stages = tuple(stage for stage in self.stages or () if stage != "process_output_stream")
+        if (
+            type(self).process_output_stream is TextGuard.process_output_stream
+        ):  # else a subclass handles streams itself
+            self.stages = tuple(stage for stage in self.stages or () if stage != "process_output_stream")
         self.edits = "spans" if self.profile.edits else "nothing"
         self.findings: Key[Mapping[str, int]] = Key(f"{self.id}.found")
         self.provides = (self.findings,)

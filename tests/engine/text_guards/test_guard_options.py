@@ -231,3 +231,18 @@ def test_an_attribute_with_the_name_of_a_component_is_refused_when_the_guard_is_
     for guard in (as_method, as_attribute):
         with pytest.raises(ProcessorError, match=f"{name} must be a .*; give yours another name"):
             Workflow("w").then(guard)
+
+
+@pytest.mark.parametrize("name", ["system", "unread", "runs", "edits_of"])
+def test_what_belongs_to_a_component_is_refused_on_the_guard_itself(name: str) -> None:
+    """It would be ignored without a word, and let texts pass."""
+
+    class Own(TextGuard):
+        reach = 6
+
+        def find(self, text: str, ctx: Any, *, final: bool) -> None:
+            return None
+
+    setattr(Own, name, "all")
+    with pytest.raises(ProcessorError, match=f"{name} on the guard itself has no effect"):
+        Workflow("w").then(Own())
