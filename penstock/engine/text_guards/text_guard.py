@@ -69,7 +69,6 @@ _SCOPE = "scope, which is set in the constructor: self.scope = TextScope({name}=
 _SEARCH = "the search: write a Search with this method, and set self.search"
 _MOVED = {
     **dict.fromkeys(("system", "last_message_only", "unscanned", "on_unread"), _SCOPE),
-    **dict.fromkeys(("kinds", "unread_kinds"), "scope: self.scope = TextScope(parts=…, unscanned=…)"),
     "unread": "scope: write a TextScope with this method, and set self.scope",
     **dict.fromkeys(("runs", "overrides", "is_quiet", "in_pieces"), _SEARCH),
     **dict.fromkeys(("possible", "edits_of"), "judged"),
