@@ -12,7 +12,6 @@ from penstock.engine.processor.stages import STAGES
 from penstock.engine.run.conversation import MAX_ERROR_RETRIES
 from penstock.engine.run.held_answers import Release
 from penstock.engine.run.run import Run
-from penstock.engine.text_guards.scope import TextScope
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.workflow import Workflow
 from penstock.workflows.agent.options import PROCESSOR_RETRIES, check_names
@@ -124,8 +123,9 @@ class Host:
         self._error_retries = options.get("max_error_retries", max(MAX_ERROR_RETRIES, wanted))
         self._records = options.get("records", False)
         self._observers = tuple(options.get("observers", ()))
-        scopes = [getattr(step.processor, "scope", None) for step in plan_steps(self.plans.stage("process_input"))]
-        self._reads_instructions = any(isinstance(scope, TextScope) and scope.system == "all" for scope in scopes)
+        readers = [step.processor for step in plan_steps(self.plans.stage("process_input"))]
+        scopes = [getattr(processor, "scope", None) for processor in readers]
+        self._reads_instructions = any(getattr(one, "system", None) == "all" for one in (*readers, *scopes))
         self._check_support(strict=options.get("strict", True))
 
     def open(

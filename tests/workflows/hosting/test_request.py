@@ -264,6 +264,38 @@ async def test_instructions_that_come_late_are_read_by_guards_that_read_them() -
     assert [asked.messages[0].text for asked in model.requests] == ["I am [EMAIL]"] * 2
 
 
+async def test_instructions_that_come_late_are_read_by_any_processor_that_says_so() -> None:
+    """A processor that is no text guard declares ``system = "all"`` itself."""
+    read: list[str] = []
+
+    class Listener(Processor[None]):
+        system = "all"
+
+        def process_input(self, ctx: InputContext) -> None:
+            read.append(" ".join(message.text for message in ctx.message_list.system))
+
+    request = host(Listener()).open()
+    await request.begin([Message.user("Hi")])
+    await request.begin([Message.system("Be nice."), Message.user("Hi")])
+    await request.close()
+    assert read == ["", "Be nice."]
+
+
+def test_a_stage_that_a_guard_gives_up_is_not_asked_of_the_framework() -> None:
+    """A subclass of a guard switches a hook off with None."""
+
+    class WithoutCalls(PIIDetector):
+        process_tool_call = None  # type: ignore[assignment]
+
+    held = host(WithoutCalls())
+    assert not held.serves("process_tool_call")
+    assert held.serves("process_tool_result")
+    with pytest.raises(UsageError) as caught:
+        Host(HostSupport("test_host", frozenset({"process_input"})), [WithoutCalls()])
+    assert "process_tool_result" in str(caught.value)
+    assert "process_tool_call" not in str(caught.value)
+
+
 async def test_earlier_messages_that_come_after_the_input_count_as_checked_with_memory() -> None:
     """Some frameworks give the new input first, and load the earlier messages later."""
     read: list[list[str]] = []
