@@ -9,7 +9,6 @@ import time
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from penstock.engine.values.protocols import RANDOM_IDS
-from penstock.workflows.web import sse
 from penstock.workflows.web.client_request import (
     ClientRequest,
     Fields,
@@ -17,19 +16,33 @@ from penstock.workflows.web.client_request import (
     read_messages,
     read_object,
     read_response_format,
-    read_tool,
     read_tool_choice,
+    read_tools,
 )
 from penstock.workflows.web.sent import CANCELLED_TEXT, FAILED_TEXT, SentAnswer, is_refusal
+from penstock.workflows.web.sse import HEADERS, Encoder, stream, stream_sync
 from penstock.workflows.web.whole import chunks_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterable, Container, Generator, Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
     from penstock.engine.values.chunks import Chunk
-    from penstock.engine.values.model import ToolSpec, Usage
+    from penstock.engine.values.model import Usage
     from penstock.workflows.web.sent import Json
     from penstock.workflows.web.whole import Answer
+
+__all__ = [
+    "FINISH_REASONS",
+    "HEADERS",
+    "ChatCompletionsEncoder",
+    "ReasoningField",
+    "answer",
+    "error_body",
+    "read_request",
+    "stream",
+    "stream_sync",
+    "write_usage",
+]
 
 ReasoningField: TypeAlias = Literal["reasoning_content", "reasoning"]
 """The field in which compatible servers send reasoning; OpenAI's own has none."""
@@ -41,9 +54,6 @@ FINISH_REASONS: Mapping[str, str] = {
     "content-filter": "content_filter",
 }
 """The format's finish reason for each of Penstock's; any other is written as ``stop``."""
-
-HEADERS = sse.HEADERS
-"""The headers of a streamed answer."""
 
 _SETTINGS: Mapping[str, str] = {
     "temperature": "temperature",
@@ -72,7 +82,7 @@ def read_request(body: bytes | str | Mapping[str, object]) -> ClientRequest:
     fields = Fields(read_object(body))
     if fields.take("n") not in (None, 1):
         raise RequestError("n", "asks for several answers; send one request for each")
-    tools = tuple(_read_tool(item, f"tools[{index}]") for index, item in enumerate(fields.objects("tools")))
+    tools = read_tools(fields, nested=True)
     options = Fields(fields.object("stream_options") or {}, "stream_options")
     return ClientRequest(
         messages=read_messages(fields.take("messages"), "openai-chat", "messages"),
@@ -88,30 +98,6 @@ def read_request(body: bytes | str | Mapping[str, object]) -> ClientRequest:
     )
 
 
-def _read_tool(item: Json, place: str) -> ToolSpec:
-    if item.get("type") != "function":
-        raise RequestError(f"{place}.type", "expected function; other kinds of tools are not offered")
-    return read_tool(Fields(Fields(item, place).object("function") or {}, f"{place}.function"))
-
-
-def stream(chunks: AsyncIterable[Chunk], encoder: ChatCompletionsEncoder) -> AsyncGenerator[bytes]:
-    """Return the answer as server-sent events, to be sent with `HEADERS`.
-
-    An exception that ends the chunks is logged; the client gets a neutral error. If the generator is closed, the
-    request ends.
-
-    Args:
-        chunks: the chunks that left the guards: ``agent.stream(...)``, or any async iterable of chunks.
-        encoder: a new encoder.
-    """
-    return sse.framed(chunks, encoder, sse.data, sse.DONE)
-
-
-def stream_sync(chunks: Iterable[Chunk], encoder: ChatCompletionsEncoder) -> Generator[bytes]:
-    """Return the answer as server-sent events, as `stream` does, for ``agent.stream_sync(...)``."""
-    return sse.framed_sync(chunks, encoder, sse.data, sse.DONE)
-
-
 def answer(result: Answer, encoder: ChatCompletionsEncoder) -> Json:
     """Return a whole answer as a ``chat.completion``; for a request that failed, the body of an error.
 
@@ -124,7 +110,7 @@ def answer(result: Answer, encoder: ChatCompletionsEncoder) -> Json:
     return events[-1] if "error" in events[-1] else encoder.whole(events)
 
 
-class ChatCompletionsEncoder:
+class ChatCompletionsEncoder(Encoder["Json"]):
     """Writes the chunks of one answer as ``chat.completion.chunk`` objects, without the framing of a stream.
 
     Give it each chunk that has left the guards, send the objects that `events` returns, and those of `end` at last.
@@ -146,7 +132,7 @@ class ChatCompletionsEncoder:
         refusal: a text for the client if a guard blocks. Default: none.
     """
 
-    __slots__ = ("_base", "_include_usage", "_reasoning", "_refusal", "_refusals", "_role", "_sent", "_told")
+    __slots__ = ("_base", "_include_usage", "_reasoning", "_refusals", "_role")
 
     def __init__(
         self,
@@ -159,6 +145,7 @@ class ChatCompletionsEncoder:
         client_tools: Container[str] | None = None,
         refusal: str = "",
     ) -> None:
+        super().__init__(SentAnswer(client_tools), refusal)
         self._base: Json = {
             "id": f"chatcmpl-{RANDOM_IDS.next()}" if id is None else id,
             "object": "chat.completion.chunk",
@@ -169,11 +156,8 @@ class ChatCompletionsEncoder:
             self._base["usage"] = None
         self._include_usage = include_usage
         self._reasoning = reasoning
-        self._refusal = refusal
         self._refusals: set[str] = set()
         self._role = True
-        self._sent = SentAnswer(client_tools)
-        self._told = False
 
     @classmethod
     def answering(
@@ -183,15 +167,8 @@ class ChatCompletionsEncoder:
         usage, tools = request.include_usage, request.tool_names
         return cls(request.model, include_usage=usage, reasoning=reasoning, client_tools=tools, refusal=refusal)
 
-    @property
-    def done(self) -> bool:
-        """Whether no further chunk changes anything, so that only `end` is left to be called."""
-        return not self._sent.goes_on
-
-    def events(self, chunk: Chunk) -> Sequence[Json]:
+    def _events(self, chunk: Chunk) -> Sequence[Json]:
         """Return the objects to send for a chunk."""
-        if not self._sent.goes_on:
-            return ()
         kind = chunk.type
         if kind == "text-delta":
             self._sent.add_block(chunk.id)
@@ -211,15 +188,8 @@ class ChatCompletionsEncoder:
         self._sent.control(chunk)
         return ()
 
-    def fail(self) -> None:
-        """Note that the request failed, so that `end` tells the client. Does nothing if the answer has ended."""
-        self._sent.fail()
-
-    def end(self) -> Sequence[Json]:
+    def _end(self) -> Sequence[Json]:
         """Return the last objects: the finish reason, and the usage if it is wanted; or a neutral error."""
-        if self._told:
-            return ()
-        self._told = True
         self._sent.end()
         ending = self._sent.ending
         if ending in ("failed", "cancelled"):

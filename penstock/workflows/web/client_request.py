@@ -237,12 +237,22 @@ def _kind(value: Value) -> str:
     return "a string" if isinstance(value, str) else "an object" if is_mapping(value) else "a list"
 
 
-def read_tool(fields: Fields) -> ToolSpec:
-    """Return the tool that fields describe: ``name``, ``description``, ``parameters``, ``strict``.
+def read_tools(request: Fields, *, nested: bool) -> tuple[ToolSpec, ...]:
+    """Return the tools of a request. ``nested``: each stands in an object ``function`` of its own.
 
     Raises:
-        RequestError: the name is missing, or a field is malformed.
+        RequestError: a tool is no function, has no name, or has a malformed field.
     """
+    made: list[ToolSpec] = []
+    for index, item in enumerate(request.objects("tools")):
+        fields = Fields(item, f"tools[{index}]")
+        if item.get("type") != "function":
+            raise RequestError(fields.place("type"), "expected function; other kinds of tools are not offered")
+        made.append(_read_tool(Fields(fields.object("function") or {}, fields.place("function")) if nested else fields))
+    return tuple(made)
+
+
+def _read_tool(fields: Fields) -> ToolSpec:
     name = fields.text("name")
     if not name:
         raise RequestError(fields.place("name"), "is missing; name the tool")

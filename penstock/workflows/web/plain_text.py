@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.engine.values.messages import Message
-from penstock.workflows.web import sse
 from penstock.workflows.web.client_request import ClientRequest, Fields, RequestError, read_object
 from penstock.workflows.web.sent import FAILED_TEXT, SentAnswer
+from penstock.workflows.web.sse import Encoder, stream, stream_sync
 from penstock.workflows.web.whole import chunks_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterable, Generator, Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from penstock.engine.values.chunks import Chunk
     from penstock.workflows.web.whole import Answer
+
+__all__ = ["HEADERS", "PlainTextEncoder", "answer", "read_request", "stream", "stream_sync"]
 
 HEADERS: Mapping[str, str] = {
     "Content-Type": "text/plain; charset=utf-8",
@@ -42,24 +44,6 @@ def read_request(body: bytes | str | Mapping[str, object]) -> ClientRequest:
     return ClientRequest(messages=(Message.user(text, from_client=True),), stream=True)
 
 
-def stream(chunks: AsyncIterable[Chunk], encoder: PlainTextEncoder) -> AsyncGenerator[bytes]:
-    """Return the text of the answer in UTF-8, to be sent with `HEADERS`.
-
-    An exception that ends the chunks is logged; the client gets a neutral text. If the generator is closed, the request
-    ends.
-
-    Args:
-        chunks: the chunks that left the guards: ``agent.stream(...)``, or any async iterable of chunks.
-        encoder: a new encoder.
-    """
-    return sse.framed(chunks, encoder, str.encode)
-
-
-def stream_sync(chunks: Iterable[Chunk], encoder: PlainTextEncoder) -> Generator[bytes]:
-    """Return the text of the answer in UTF-8, as `stream` does, for ``agent.stream_sync(...)``."""
-    return sse.framed_sync(chunks, encoder, str.encode)
-
-
 def answer(result: Answer, encoder: PlainTextEncoder) -> str:
     """Return the text of a whole answer.
 
@@ -71,7 +55,7 @@ def answer(result: Answer, encoder: PlainTextEncoder) -> str:
     return "".join([*pieces, *encoder.end()])
 
 
-class PlainTextEncoder:
+class PlainTextEncoder(Encoder[str]):
     """Writes the text of one answer, and nothing else of it; a line break between two texts.
 
     If a guard blocks, the text ends. It also ends if a text that was sent is retracted, since it cannot be taken back;
@@ -82,25 +66,22 @@ class PlainTextEncoder:
         failure: a text for the client if the request fails. Default: a neutral sentence.
     """
 
-    __slots__ = ("_failure", "_refusal", "_sent", "_told", "_turn", "_written")
+    __slots__ = ("_failure", "_turn", "_written")
+
+    last = b""
 
     def __init__(self, *, refusal: str = "", failure: str = FAILED_TEXT) -> None:
+        super().__init__(SentAnswer(()), refusal)
         self._failure = failure
-        self._refusal = refusal
-        self._sent = SentAnswer(())
-        self._told = False
         self._turn = False  # whether another text begins
         self._written = False
 
-    @property
-    def done(self) -> bool:
-        """Whether no further chunk changes anything, so that only `end` is left to be called."""
-        return not self._sent.goes_on
+    def frame(self, event: str) -> bytes:
+        """Return the text in UTF-8."""
+        return event.encode()
 
-    def events(self, chunk: Chunk) -> Sequence[str]:
+    def _events(self, chunk: Chunk) -> Sequence[str]:
         """Return the text to send for a chunk."""
-        if not self._sent.goes_on:
-            return ()
         if chunk.type == "text-delta":
             self._sent.add_block(chunk.id)
             return (self._said(chunk.text),)
@@ -109,15 +90,9 @@ class PlainTextEncoder:
         self._sent.control(chunk)
         return ()
 
-    def fail(self) -> None:
-        """Note that the request failed, so that `end` tells the client. Does nothing if the answer has ended."""
-        self._sent.fail()
-
-    def end(self) -> Sequence[str]:
+    def _end(self) -> Sequence[str]:
         """Return the refusal if a guard has blocked, or the text for a failure; else nothing."""
-        if self._told:
-            return ()
-        self._told = self._turn = True
+        self._turn = True
         text = {"filtered": self._refusal, "failed": self._failure}.get(self._sent.ending, "")
         return (self._said(text),) if text else ()
 

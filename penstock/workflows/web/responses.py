@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from penstock.engine.values.frozen import EMPTY, is_mapping, thaw
 from penstock.engine.values.messages import Message
 from penstock.engine.values.protocols import RANDOM_IDS
-from penstock.workflows.web import sse
 from penstock.workflows.web.client_request import (
     ClientRequest,
     Fields,
@@ -20,26 +19,26 @@ from penstock.workflows.web.client_request import (
     read_messages,
     read_object,
     read_response_format,
-    read_tool,
     read_tool_choice,
+    read_tools,
 )
 from penstock.workflows.web.sent import CANCELLED_TEXT, FAILED_TEXT, SentAnswer, is_refusal
+from penstock.workflows.web.sse import HEADERS, Encoder, dumped, stream, stream_sync
 from penstock.workflows.web.whole import chunks_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterable, Container, Generator, Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.frozen import Value
-    from penstock.engine.values.model import ToolSpec, Usage
+    from penstock.engine.values.model import Usage
     from penstock.workflows.web.sent import Json, SentCall
     from penstock.workflows.web.whole import Answer
 
+__all__ = ["HEADERS", "INCOMPLETE_REASONS", "ResponsesEncoder", "answer", "read_request", "stream", "stream_sync"]
+
 INCOMPLETE_REASONS: Mapping[str, str] = {"length": "max_output_tokens", "content-filter": "content_filter"}
 """Why a response is incomplete, by Penstock's finish reasons; with any other reason, it is complete."""
-
-HEADERS = sse.HEADERS
-"""The headers of a streamed answer."""
 
 _SETTINGS: Mapping[str, str] = {
     "temperature": "temperature",
@@ -62,7 +61,7 @@ def read_request(body: bytes | str | Mapping[str, object]) -> ClientRequest:
     """
     given = read_object(body)
     fields = Fields(given)
-    tools = tuple(_read_tool(item, f"tools[{index}]") for index, item in enumerate(fields.objects("tools")))
+    tools = read_tools(fields, nested=False)
     form = Fields(fields.object("text") or {}, "text").object("format")
     effort = Fields(fields.object("reasoning") or {}, "reasoning").settings({"effort": "reasoning_effort"})
     instructions = fields.text("instructions")
@@ -96,30 +95,6 @@ def _read_id(conversation: Value) -> str:
     if found is not None and not isinstance(found, str):
         raise RequestError("conversation", "expected the id of a conversation, or an object with one")
     return found or ""
-
-
-def _read_tool(item: Json, place: str) -> ToolSpec:
-    if item.get("type") != "function":
-        raise RequestError(f"{place}.type", "expected function; other kinds of tools are not offered")
-    return read_tool(Fields(item, place))
-
-
-def stream(chunks: AsyncIterable[Chunk], encoder: ResponsesEncoder) -> AsyncGenerator[bytes]:
-    """Return the answer as server-sent events, to be sent with `HEADERS`.
-
-    An exception that ends the chunks is logged; the client gets a neutral error. If the generator is closed, the
-    request ends.
-
-    Args:
-        chunks: the chunks that left the guards: ``agent.stream(...)``, or any async iterable of chunks.
-        encoder: a new encoder.
-    """
-    return sse.framed(chunks, encoder, sse.named)
-
-
-def stream_sync(chunks: Iterable[Chunk], encoder: ResponsesEncoder) -> Generator[bytes]:
-    """Return the answer as server-sent events, as `stream` does, for ``agent.stream_sync(...)``."""
-    return sse.framed_sync(chunks, encoder, sse.named)
 
 
 def answer(result: Answer, encoder: ResponsesEncoder) -> Json:
@@ -177,7 +152,7 @@ _NAMES: Mapping[str, tuple[str, str]] = {
 """For each kind of text: the beginning of its events' names, and of those of its part."""
 
 
-class ResponsesEncoder:
+class ResponsesEncoder(Encoder["Json"]):
     """Writes the chunks of one answer as events of the Responses API, without the framing of a stream.
 
     Give it each chunk that has left the guards, send the events that `events` returns, and those of `end` at last.
@@ -207,12 +182,11 @@ class ResponsesEncoder:
         "_output",
         "_places",
         "_reasoning",
-        "_refusal",
         "_response",
-        "_sent",
         "_text",
-        "_told",
     )
+
+    last = b""
 
     def __init__(
         self,
@@ -225,6 +199,7 @@ class ResponsesEncoder:
         refusal: str = "",
         fields: Mapping[str, object] = EMPTY,
     ) -> None:
+        super().__init__(SentAnswer(client_tools), refusal)
         self._response: Json = {
             "id": f"resp_{RANDOM_IDS.next()}" if id is None else id,
             "object": "response",
@@ -249,10 +224,7 @@ class ResponsesEncoder:
         self._output: dict[int, Json] = {}  # the items by their place
         self._places = 0
         self._reasoning = reasoning
-        self._refusal = refusal
-        self._sent = SentAnswer(client_tools)
         self._text: _OpenText | None = None
-        self._told = False
 
     @classmethod
     def answering(cls, request: ClientRequest, *, reasoning: bool = False, refusal: str = "") -> ResponsesEncoder:
@@ -260,15 +232,12 @@ class ResponsesEncoder:
         fields, tools = request.repeated, request.tool_names
         return cls(request.model, reasoning=reasoning, client_tools=tools, refusal=refusal, fields=fields)
 
-    @property
-    def done(self) -> bool:
-        """Whether no further chunk changes anything, so that only `end` is left to be called."""
-        return not self._sent.goes_on
+    def frame(self, event: Json) -> bytes:
+        """Return an event with its type as its name."""
+        return f"event: {event['type']}\ndata: {dumped(event)}\n\n".encode()
 
-    def events(self, chunk: Chunk) -> Sequence[Json]:
+    def _events(self, chunk: Chunk) -> Sequence[Json]:
         """Return the events to send for a chunk."""
-        if not self._sent.goes_on:
-            return ()
         kind = chunk.type
         if kind in ("text-delta", "reasoning-delta"):
             return self._delta(chunk)
@@ -291,15 +260,8 @@ class ResponsesEncoder:
             self._sent.control(chunk)
         return made
 
-    def fail(self) -> None:
-        """Note that the request failed, so that `end` tells the client. Does nothing if the answer has ended."""
-        self._sent.fail()
-
-    def end(self) -> Sequence[Json]:
+    def _end(self) -> Sequence[Json]:
         """Return the last events: the ends of open items, and the whole response as it ended."""
-        if self._told:
-            return ()
-        self._told = True
         made = [] if self._begun else self._begin()
         self._sent.end()
         ending, response = self._sent.ending, self._response

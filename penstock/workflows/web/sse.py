@@ -6,15 +6,15 @@ import json
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, ExitStack, aclosing
-from typing import TYPE_CHECKING, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from penstock.engine.values.errors import without_text
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Callable, Generator, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterable, Generator, Iterable, Mapping, Sequence
 
     from penstock.engine.values.chunks import Chunk
-    from penstock.workflows.web.sent import Json
+    from penstock.workflows.web.sent import SentAnswer
 
 HEADERS: Mapping[str, str] = {
     "Content-Type": "text/event-stream; charset=utf-8",
@@ -28,48 +28,63 @@ DONE = b"data: [DONE]\n\n"
 
 _LOG = logging.getLogger("penstock.web")
 
-T_co = TypeVar("T_co", covariant=True)
+E = TypeVar("E")
 
 
-class Encoder(Protocol[T_co]):
-    """What encoders have in common: the encoder of a format turns chunks into its events."""
+class Encoder(Generic[E]):
+    """The encoder of a format: turns the chunks of one answer into its events.
+
+    Attributes:
+        last: the bytes behind all events of a stream.
+    """
+
+    __slots__ = ("_refusal", "_sent", "_told")
+
+    last = DONE
+
+    def __init__(self, sent: SentAnswer, refusal: str) -> None:
+        self._sent = sent
+        self._refusal = refusal
+        self._told = False
 
     @property
     def done(self) -> bool:
-        """Whether no further chunk changes anything."""
-        ...
+        """Whether no further chunk changes anything, so that only `end` is left to be called."""
+        return not self._sent.goes_on
 
-    def events(self, chunk: Chunk) -> Sequence[T_co]:
-        """Return the events for a chunk."""
-        ...
+    def events(self, chunk: Chunk) -> Sequence[E]:
+        """Return the events to send for a chunk."""
+        return self._events(chunk) if self._sent.goes_on else ()
 
     def fail(self) -> None:
-        """Note that the request failed."""
-        ...
+        """Note that the request failed, so that `end` tells the client. Does nothing if the answer has ended."""
+        self._sent.fail()
 
-    def end(self) -> Sequence[T_co]:
-        """Return the last events."""
-        ...
+    def end(self) -> Sequence[E]:
+        """Return the last events: how the answer ended, or a neutral error; the second time, nothing."""
+        if self._told:
+            return ()
+        self._told = True
+        return self._end()
+
+    def _events(self, chunk: Chunk) -> Sequence[E]:
+        raise NotImplementedError
+
+    def _end(self) -> Sequence[E]:
+        raise NotImplementedError
+
+    def frame(self, event: E) -> bytes:
+        """Return an event as it is sent: without a name, unless the format says otherwise."""
+        return f"data: {dumped(event)}\n\n".encode()
 
 
-def data(event: Json) -> bytes:
-    """Return an event without a name."""
-    return f"data: {_dumped(event)}\n\n".encode()
-
-
-def named(event: Json) -> bytes:
-    """Return an event with its type as its name."""
-    return f"event: {event['type']}\ndata: {_dumped(event)}\n\n".encode()
-
-
-def _dumped(event: Json) -> str:
+def dumped(event: object) -> str:
+    """Return an event as JSON, without blanks."""
     return json.dumps(event, ensure_ascii=False, separators=(",", ":"))
 
 
-async def framed(
-    chunks: AsyncIterable[Chunk], encoder: Encoder[T_co], frame: Callable[[T_co], bytes], last: bytes = b""
-) -> AsyncGenerator[bytes]:
-    """Yield the events for the chunks of an answer as bytes, up to its end.
+async def stream(chunks: AsyncIterable[Chunk], encoder: Encoder[E]) -> AsyncGenerator[bytes]:
+    """Yield the answer as bytes, to be sent with the format's `HEADERS`, up to its end.
 
     An exception that ends the chunks is logged, and the client gets the format's neutral error. If the answer ends
     early, or the generator is closed, the request ends too.
@@ -77,56 +92,50 @@ async def framed(
     Args:
         chunks: the chunks that left the guards: ``agent.stream(...)``, entered or not, or any async iterable of chunks.
         encoder: a new encoder.
-        frame: writes one event.
-        last: the text behind all events.
     """
     ending = _Ending(encoder)
     try:
         async with AsyncExitStack() as stack:
             async for chunk in await _entered(chunks, stack):
                 for event in encoder.events(chunk):
-                    yield frame(event)
+                    yield encoder.frame(event)
                 if ending.follows(chunk):
                     break
     except Exception as error:  # noqa: BLE001 - the client must not see it, whatever it is
         ending.failed(error)
     for event in encoder.end():
-        yield frame(event)
-    if last:
-        yield last
+        yield encoder.frame(event)
+    if encoder.last:
+        yield encoder.last
 
 
-def framed_sync(
-    chunks: Iterable[Chunk], encoder: Encoder[T_co], frame: Callable[[T_co], bytes], last: bytes = b""
-) -> Generator[bytes]:
-    """Yield the events for the chunks of an answer as bytes, as `framed` does, without ``await``.
+def stream_sync(chunks: Iterable[Chunk], encoder: Encoder[E]) -> Generator[bytes]:
+    """Yield the answer as bytes, as `stream` does, without ``await``.
 
     Args:
         chunks: ``agent.stream_sync(...)``, not entered yet, or any iterable of chunks.
         encoder: a new encoder.
-        frame: writes one event.
-        last: the text behind all events.
     """
     ending = _Ending(encoder)
     try:
         with ExitStack() as stack:
             for chunk in _entered_sync(chunks, stack):
                 for event in encoder.events(chunk):
-                    yield frame(event)
+                    yield encoder.frame(event)
                 if ending.follows(chunk):
                     break
     except Exception as error:  # noqa: BLE001 - the client must not see it, whatever it is
         ending.failed(error)
     for event in encoder.end():
-        yield frame(event)
-    if last:
-        yield last
+        yield encoder.frame(event)
+    if encoder.last:
+        yield encoder.last
 
 
-class _Ending:
+class _Ending(Generic[E]):
     """How an answer ends: when no more chunks are needed, and what becomes of an exception."""
 
-    def __init__(self, encoder: Encoder[object]) -> None:
+    def __init__(self, encoder: Encoder[E]) -> None:
         self._encoder = encoder
         self._is_error = False
 

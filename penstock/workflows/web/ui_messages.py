@@ -13,19 +13,21 @@ from penstock.engine.values.frozen import thaw
 from penstock.engine.values.messages import FilePart
 from penstock.engine.values.protocols import RANDOM_IDS
 from penstock.formats.parts import as_url
-from penstock.workflows.web import sse
 from penstock.workflows.web.client_request import ClientRequest, Fields, read_messages, read_object
 from penstock.workflows.web.sent import FAILED_TEXT, SentAnswer
+from penstock.workflows.web.sse import HEADERS as EVENTS, Encoder, stream, stream_sync
 from penstock.workflows.web.whole import chunks_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterable, Collection, Generator, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from penstock.engine.values.chunks import Chunk
     from penstock.workflows.web.sent import Json
     from penstock.workflows.web.whole import Answer
 
-HEADERS: Mapping[str, str] = {**sse.HEADERS, "x-vercel-ai-ui-message-stream": "v1"}
+__all__ = ["HEADERS", "TOOL_FAILED_TEXT", "UIMessagesEncoder", "answer", "read_request", "stream", "stream_sync"]
+
+HEADERS: Mapping[str, str] = {**EVENTS, "x-vercel-ai-ui-message-stream": "v1"}
 """The headers of a streamed answer."""
 
 TOOL_FAILED_TEXT = "The tool failed."
@@ -50,24 +52,6 @@ def read_request(body: bytes | str | Mapping[str, object]) -> ClientRequest:
     )
 
 
-def stream(chunks: AsyncIterable[Chunk], encoder: UIMessagesEncoder) -> AsyncGenerator[bytes]:
-    """Return the answer as server-sent events, to be sent with `HEADERS`.
-
-    An exception that ends the chunks is logged; the client gets a neutral error. If the generator is closed, the
-    request ends.
-
-    Args:
-        chunks: the chunks that left the guards: ``agent.stream(...)``, or any async iterable of chunks.
-        encoder: a new encoder.
-    """
-    return sse.framed(chunks, encoder, sse.data, sse.DONE)
-
-
-def stream_sync(chunks: Iterable[Chunk], encoder: UIMessagesEncoder) -> Generator[bytes]:
-    """Return the answer as server-sent events, as `stream` does, for ``agent.stream_sync(...)``."""
-    return sse.framed_sync(chunks, encoder, sse.data, sse.DONE)
-
-
 def answer(result: Answer, encoder: UIMessagesEncoder) -> list[Json]:
     """Return a whole answer as the parts of a stream, which the SDK reads as one.
 
@@ -79,7 +63,7 @@ def answer(result: Answer, encoder: UIMessagesEncoder) -> list[Json]:
     return [*events, *encoder.end()]
 
 
-class UIMessagesEncoder:
+class UIMessagesEncoder(Encoder["Json"]):
     """Writes the chunks of one answer as parts of the AI SDK's UI message stream, without the framing of a stream.
 
     Give it each chunk that has left the guards, send the parts that `events` returns, and those of `end` at last. Text,
@@ -108,10 +92,7 @@ class UIMessagesEncoder:
         "_parts",
         "_places",
         "_reasoning",
-        "_refusal",
-        "_sent",
         "_shown",
-        "_told",
     )
 
     def __init__(
@@ -123,6 +104,7 @@ class UIMessagesEncoder:
         calls: Collection[str] = (),
         parts: int = 0,
     ) -> None:
+        super().__init__(SentAnswer(ends_on_retract=False), refusal)
         self._begun = False
         self._calls = set(calls)
         self._message_id = message_id
@@ -131,10 +113,7 @@ class UIMessagesEncoder:
         self._call_places: list[int] = []  # of the step: the places of its calls among the parts
         self._places: dict[str, list[int]] = {}  # of the step: by block, the places of its texts among the parts
         self._reasoning = reasoning
-        self._refusal = refusal
-        self._sent = SentAnswer(ends_on_retract=False)
         self._shown: set[tuple[str, str]] = set()  # data parts with an id, which later ones replace
-        self._told = False
 
     @classmethod
     def answering(cls, request: ClientRequest, *, reasoning: bool = True, refusal: str = "") -> UIMessagesEncoder:
@@ -144,23 +123,16 @@ class UIMessagesEncoder:
         calls = [part.call_id for part in parts if part.type == "tool"]
         return cls(reasoning=reasoning, refusal=refusal, calls=calls, parts=len(parts))
 
-    @property
-    def done(self) -> bool:
-        """Whether no further chunk changes anything, so that only `end` is left to be called."""
-        return not self._sent.goes_on
-
-    def events(self, chunk: Chunk) -> Sequence[Json]:
+    def _events(self, chunk: Chunk) -> Sequence[Json]:
         """Return the parts to send for a chunk."""
-        if not self._sent.goes_on:
-            return ()
         kind = chunk.type
         if kind in ("text-delta", "reasoning-delta"):
             return self._delta(chunk, kind.removesuffix("-delta"))
         made = self._begin()
         if kind in ("text-start", "reasoning-start"):
-            self._start(made, kind.removesuffix("-start"), chunk.id)
+            self._begin_text(made, kind.removesuffix("-start"), chunk.id)
         elif kind in ("text-end", "reasoning-end"):
-            self._end(made, chunk.id)
+            self._finish_text(made, chunk.id)
         elif kind.startswith("tool-"):
             self._tool(made, chunk)
         elif kind in ("source", "file") or chunk.is_data:
@@ -170,15 +142,8 @@ class UIMessagesEncoder:
             self._sent.control(chunk)
         return made
 
-    def fail(self) -> None:
-        """Note that the request failed, so that `end` tells the client. Does nothing if the answer has ended."""
-        self._sent.fail()
-
-    def end(self) -> Sequence[Json]:
+    def _end(self) -> Sequence[Json]:
         """Return the last parts: the finish reason; or a neutral error."""
-        if self._told:
-            return ()
-        self._told = True
         made = self._begin()
         ending = self._sent.ending
         if ending == "failed":
@@ -188,10 +153,10 @@ class UIMessagesEncoder:
         else:
             if ending == "filtered" and self._refusal:
                 block = f"refusal-{RANDOM_IDS.next()}"
-                self._start(made, "text", block)
+                self._begin_text(made, "text", block)
                 made.append({"type": "text-delta", "id": block, "delta": self._refusal})
             for block in list(self._open):
-                self._end(made, block)
+                self._finish_text(made, block)
             made.append({"type": "finish", "finishReason": self._sent.reason})
         return made
 
@@ -210,19 +175,19 @@ class UIMessagesEncoder:
         if self._open.get(chunk.id) == kind:
             return (event,)
         made = self._begin()
-        self._start(made, kind, chunk.id)
+        self._begin_text(made, kind, chunk.id)
         return [*made, event]
 
-    def _start(self, made: list[Json], kind: str, block: str) -> None:
+    def _begin_text(self, made: list[Json], kind: str, block: str) -> None:
         if kind == "reasoning" and not self._reasoning:
             return
-        self._end(made, block)
+        self._finish_text(made, block)
         self._open[block] = kind
         self._places.setdefault(block, []).append(self._parts)
         self._parts += 1
         made.append({"type": f"{kind}-start", "id": block or "text"})
 
-    def _end(self, made: list[Json], block: str) -> None:
+    def _finish_text(self, made: list[Json], block: str) -> None:
         kind = self._open.pop(block, None)
         if kind is not None:
             made.append({"type": f"{kind}-end", "id": block or "text"})
@@ -300,7 +265,7 @@ class UIMessagesEncoder:
             made.append({"type": "start-step"})
         elif chunk.type == "step-finish":
             for block in list(self._open):
-                self._end(made, block)
+                self._finish_text(made, block)
             if chunk.payload.get("reason") == "retry":
                 self._retract(made, [], self._call_places)
             made.append({"type": "finish-step"})
