@@ -14,6 +14,7 @@ from penstock.engine.processor.processor import CLAIMS, Processor, given_options
 from penstock.engine.processor.stages import WrongReturnError
 from penstock.engine.tasks import gather, run_without_loop, runs_without_loop
 from penstock.engine.text_guards.components import EDITS, NO_SEARCH, Action, Search
+from penstock.engine.text_guards.fixed import fixing, refuse_change, refuse_moved
 from penstock.engine.text_guards.reading import (
     Unread,
     distinct,
@@ -65,19 +66,6 @@ The longest key block that `penstock.detection.secrets.shapes` finds follows fro
 LONG_FOR_ASYNC = 500  # characters, since windows of guards that wait, as for a judge, are searched many at a time
 _MANY = 100  # texts and findings in them that one step of the event loop may act on
 
-_SCOPE = "scope, which is set in the constructor: self.scope = TextScope({name}=…)"
-_SEARCH = "the search: write a Search with this method, and set self.search"
-_MOVED = {
-    **dict.fromkeys(("system", "last_message_only", "unscanned", "on_unread"), _SCOPE),
-    "unread": "scope: write a TextScope with this method, and set self.scope",
-    **dict.fromkeys(("runs", "overrides", "is_quiet", "in_pieces"), _SEARCH),
-    **dict.fromkeys(("possible", "edits_of"), "judged"),
-}
-"""Attributes that guards of users set, or methods that they wrote, until they became parts of a component.
-
-They would be ignored without a word, and let texts pass, so each is an error that names its new place.
-"""
-
 _FOUND_TO = "penstock.found_to"  # a note in a window: where the last decided finding ended; no finding goes across that
 
 
@@ -121,13 +109,15 @@ class TextGuard(Processor):
     action: Action = EDITS
 
     def __init_subclass__(cls, **kwargs: object) -> None:
-        """Note whether its `find` or `scan` is async.
+        """Note whether its `find` or `scan`, or that of its search, is async.
 
         A class that writes a search of its own, and no `quiet`, does not inherit one, which knows another search; nor
         does one that has such a method from a mixin.
         """
         super().__init_subclass__(**kwargs)
-        cls.awaits = is_async(cls.find) or is_async(cls.scan)
+        cls.awaits = any(map(is_async, (cls.find, cls.scan, getattr(cls.search, "scan", None))))
+        if cls.__module__.startswith("penstock.") and "__init__" in vars(cls):
+            cls.__init__ = fixing(cls.__init__, TextGuard)  # type: ignore[method-assign] # the same, and its options are fixed
         if _searches_otherwise(cls):
             cls.quiet = looks_at_all  # type: ignore[assignment] # it is one of a class that is being made
         if "edits" not in cls.__dict__ and cls.edits is None:
@@ -145,7 +135,7 @@ class TextGuard(Processor):
         """
         super().checked()
         name = type(self).__name__
-        self._check_moved()
+        refuse_moved(self)
         for attribute, kind in (("scope", TextScope), ("search", Search), ("action", Action)):
             if not isinstance(vars(self).get(attribute, getattr(type(self), attribute)), kind):
                 raise ProcessorError(self.id, f"{attribute} must be a {kind.__name__}; give yours another name")
@@ -174,13 +164,12 @@ class TextGuard(Processor):
         except TypeError as error:
             raise ProcessorError(self.id, f"find must accept (text, ctx, *, final): {error}") from None
 
-    def _check_moved(self) -> None:
-        kinds = [one for one in type(self).__mro__ if not one.__module__.startswith("penstock.")]
-        for name, place in _MOVED.items():
-            if name in vars(self) or any(name in vars(one) for one in kinds):
-                raise ProcessorError(
-                    self.id, f"{name} on the guard itself has no effect; it belongs to {place}".format(name=name)
-                )
+    def __setattr__(self, name: str, value: object) -> None:
+        """Set an attribute; see `penstock.engine.text_guards.fixed` for those of a built-in guard that are refused."""
+        refuse_change(self, name)
+        super().__setattr__(name, value)
+        if name == "search" and is_async(getattr(value, "scan", None)):
+            self.awaits = True
 
     def find(self, text: str, ctx: AnyContext, *, final: bool) -> Value:
         """Return the findings as edits of ``text``, sorted and disjoint; None for nothing. May be async.

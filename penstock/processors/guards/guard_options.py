@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar, cast
 
 from penstock.engine.processor.processor import flag, one_of
+from penstock.engine.text_guards.fixed import fix_options
 from penstock.engine.text_guards.option_checks import check_callback
 from penstock.engine.text_guards.reporting import GuardReporter
 from penstock.engine.text_guards.scope import choose_texts
@@ -185,6 +186,7 @@ def set_up(
     )
     reporter = _reporter(name, strategy, options)
     vars(guard).update(options=shown_options(options), model=model, strategy=strategy)
+    fix_options(guard, GUARD_OPTIONS)
     guard.awaits = judge is not None or detector.calls is not None
     guard.needs_loop = judge is not None or (detector.calls is not None and detector.calls.needs_loop)
     guard.edits = "nothing" if strategy in ("block", "warn") else "spans"

@@ -10,6 +10,7 @@ import pytest
 
 from penstock import Chunk, Edit, Message, TextGuard, Workflow
 from penstock.engine.tasks import gather
+from penstock.engine.text_guards.components import Search
 from penstock.engine.text_guards.scope import choose_texts
 from penstock.engine.text_guards.window import PartStart, TextWindow
 from penstock.engine.values.errors import OptionError, ProcessorError
@@ -246,3 +247,39 @@ def test_what_belongs_to_a_component_is_refused_on_the_guard_itself(name: str) -
     setattr(Own, name, "all")
     with pytest.raises(ProcessorError, match=f"{name} on the guard itself has no effect"):
         Workflow("w").then(Own())
+
+
+class AsyncSearch(Search):
+    """Finds the word ``secret``, and waits for it."""
+
+    async def scan(self, window: TextWindow, ctx: AnyContext) -> tuple[list[Edit], int]:
+        await anyio.lowlevel.checkpoint()
+        at = window.text.find("secret", window.start)
+        hold = len(window.text) if window.final else max(window.start, len(window.text) - 5)
+        return [Edit(at, at + 6, "***", "redact")] if at >= 0 else [], max(hold, at + 6) if at >= 0 else hold
+
+
+class SetOnClass(TextGuard):
+    """Has the search as an attribute of the class."""
+
+    search = AsyncSearch()
+
+
+class SetOnInstance(TextGuard):
+    """Sets the search in the constructor."""
+
+    def __init__(self) -> None:
+        self.search = AsyncSearch()
+
+
+@pytest.mark.parametrize("guard", [SetOnClass, SetOnInstance])
+async def test_a_search_may_be_async_for_whole_texts_and_in_streams(guard: type[TextGuard]) -> None:
+    """The guard then waits, as one with an async `find` does."""
+    assert guard().awaits
+    outcome = await Workflow("w").then(guard()).check("my secret", stage="process_output_result")
+    assert [message.text for message in outcome.messages] == ["my ***"]
+    async with Workflow("w").then(guard()).start() as run:
+        chunks = [Chunk("text-delta", text) for text in ("my sec", "ret is", " out")]
+        async with run.process_output_stream(chunks) as made:
+            text = "".join([chunk.text async for chunk in made])
+    assert text == "my *** is out"
