@@ -4,12 +4,12 @@ A `Host` is made once from processors. It opens a `HostRequest` for each request
 stages around each model call and each tool call, and keeps the framework's messages and the run's together.
 """
 
+from penstock.workflows.hosting.answers import raised_as
 from penstock.workflows.hosting.host import Host, HostOptions, HostSupport
 from penstock.workflows.hosting.matching import as_asked
 from penstock.workflows.hosting.originals import Original, Originals
-from penstock.workflows.hosting.outside_call import OutsideCall
 from penstock.workflows.hosting.request import PLAIN_SETTINGS, CheckedCall, HostRequest, ModelCall
-from penstock.workflows.hosting.verdicts import raised_as
+from penstock.workflows.hosting.tasks import OutsideCall
 
 __all__ = [
     "PLAIN_SETTINGS",

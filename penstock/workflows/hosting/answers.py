@@ -1,17 +1,19 @@
-"""Helpers that several adapters share: data parts of answers, values as text, answers in the place of tools."""
+"""Helpers that several adapters share: data parts of answers, values as text, answers in a tool's place, verdicts."""
 
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import thaw
 from penstock.engine.values.messages import DataPart, ToolPart
+from penstock.engine.values.tripwire import BlockedError
 from penstock.formats.wire import is_object
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Container, Generator, Iterable
 
     from penstock.engine.values.messages import Message, Part
     from penstock.formats.wire import Json, Value
@@ -44,3 +46,18 @@ def refuse_answered(answer: Message | None, tools: Container[str], cure: str) ->
     for part in answer.parts if answer is not None else ():
         if isinstance(part, ToolPart) and (part.state == "result" or (part.state == "error" and part.name in tools)):
             raise UsageError(f"a processor answered in the place of the tool {part.name!r}, and {cure}")
+
+
+@contextmanager
+def raised_as(kind: type[BlockedError]) -> Generator[None]:
+    """Raise a verdict as an error of this kind, which is also one of the framework's.
+
+    Raises:
+        BlockedError: of that kind: a guard stopped the request.
+    """
+    try:
+        yield
+    except kind:
+        raise
+    except BlockedError as blocked:
+        raise kind(blocked.tripwire) from blocked.__cause__

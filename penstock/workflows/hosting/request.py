@@ -30,8 +30,7 @@ from penstock.workflows.agent.request import RequestProgress, RequestTask
 from penstock.workflows.agent.results import calls_of
 from penstock.workflows.agent.step import ModelStep
 from penstock.workflows.hosting.matching import KnownMessages, as_asked, brings_results, is_finished
-from penstock.workflows.hosting.outside_call import OutsideCall
-from penstock.workflows.hosting.tasks import HeldOpen, read_in_task
+from penstock.workflows.hosting.tasks import HeldOpen, OutsideCall, read_in_task
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence

@@ -7,11 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.workflows.presets.guards import injection, moderation, privacy, safety
 from penstock.workflows.presets.hygiene import hygiene
-from penstock.workflows.presets.injection import injection
-from penstock.workflows.presets.moderation import moderation
-from penstock.workflows.presets.privacy import privacy
-from penstock.workflows.presets.safety import safety
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

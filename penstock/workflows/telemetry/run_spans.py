@@ -24,10 +24,10 @@ from penstock.workflows.telemetry.attributes import (
     counts_of,
     describe,
     end_attributes,
+    messages_json,
     usage_attributes,
     verdict_attributes,
 )
-from penstock.workflows.telemetry.content import messages_json
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -21,7 +21,7 @@ from pydantic import PrivateAttr
 
 from penstock import PIIDetector
 from penstock.workflows.adapters.google_adk import as_plugin, tripwire_of
-from penstock.workflows.adapters.google_adk.contents import read_contents, write_contents
+from penstock.workflows.adapters.google_adk.answers import read_contents, write_contents
 from penstock.workflows.adapters.google_adk.model import waiting, wrap
 from tests.hosts.cases import HIDES
 from tests.hosts.contract import Job, Says, Seen

@@ -10,7 +10,7 @@ import pytest
 from penstock import Agent, InputContext, Message, OutputStepContext, PIIDetector, Processor, Workflow, processor, tool
 from penstock.engine.values.messages import FilePart, ReasoningPart, TextPart, ToolPart
 from penstock.testing import ScriptedModel
-from penstock.workflows.telemetry import content, names
+from penstock.workflows.telemetry import attributes, names
 from tests.workflows.telemetry.collected import Collected
 
 SECRET = "bob@example.com"
@@ -119,12 +119,12 @@ def test_the_environment_decides_unless_the_option_does(
     monkeypatch.delenv(names.CONTENT_VARIABLE, raising=False)
     if variable is not None:
         monkeypatch.setenv(names.CONTENT_VARIABLE, variable)
-    assert content.is_wanted(option) is wanted
+    assert attributes.is_wanted(option) is wanted
 
 
 def test_half_a_surrogate_pair_is_escaped() -> None:
     """An exporter could not encode it, and would lose the whole batch."""
-    made = content.messages_json([Message.user("a\ud800b")])
+    made = attributes.messages_json([Message.user("a\ud800b")])
     assert json.loads(made.encode())[0]["parts"][0]["content"] == "a\ud800b"
 
 
@@ -140,7 +140,7 @@ def test_messages_are_written_as_the_conventions_say() -> None:
             FilePart(data="c2VjcmV0", media_type="text/plain"),
         ),
     )
-    assert json.loads(content.messages_json([message])) == [
+    assert json.loads(attributes.messages_json([message])) == [
         {
             "role": "assistant",
             "parts": [

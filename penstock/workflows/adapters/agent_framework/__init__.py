@@ -10,8 +10,8 @@ from penstock.engine.values.errors import MissingExtraError
 try:
     from penstock.workflows.adapters.agent_framework.agent import GuardAgentMiddleware, as_middleware
     from penstock.workflows.adapters.agent_framework.chat import GuardChatMiddleware
+    from penstock.workflows.adapters.agent_framework.running import GuardBlockedError
     from penstock.workflows.adapters.agent_framework.tools import GuardFunctionMiddleware
-    from penstock.workflows.adapters.agent_framework.verdicts import GuardBlockedError
 except ImportError as error:
     raise MissingExtraError("penstock.workflows.adapters.agent_framework", "agent-framework") from error
 

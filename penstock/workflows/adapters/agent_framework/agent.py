@@ -9,9 +9,8 @@ from agent_framework import AgentMiddleware, ChatMiddlewareLayer, RawAgent
 from penstock.engine.values.errors import UsageError
 from penstock.workflows.adapters.agent_framework.chat import GuardChatMiddleware
 from penstock.workflows.adapters.agent_framework.messages import Contents
-from penstock.workflows.adapters.agent_framework.running import Bound, Instructions
+from penstock.workflows.adapters.agent_framework.running import Bound, GuardBlockedError, Instructions
 from penstock.workflows.adapters.agent_framework.tools import GuardFunctionMiddleware
-from penstock.workflows.adapters.agent_framework.verdicts import GuardBlockedError
 from penstock.workflows.hosting import Host, HostSupport, raised_as
 
 if TYPE_CHECKING:

@@ -19,17 +19,20 @@ from penstock.engine.values.messages import (
     UnknownPart,
 )
 from penstock.formats.wire import without_empty
-from penstock.workflows.adapters.agent_framework.beside import (
+from penstock.workflows.adapters.agent_framework.messages import CONTENT, Contents, is_sealed, place_of
+from penstock.workflows.adapters.agent_framework.values import (
     BESIDE,
     FORMAT,
+    arguments_of,
     as_beside,
     beside_content,
+    jsonable,
     left_beside,
+    plain_content,
     put_beside,
     sealed_in,
+    without_raw,
 )
-from penstock.workflows.adapters.agent_framework.messages import CONTENT, Contents, is_sealed, place_of
-from penstock.workflows.adapters.agent_framework.values import arguments_of, jsonable, plain_content, without_raw
 from penstock.workflows.hosting import as_asked
 
 if TYPE_CHECKING:
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Values
     from penstock.engine.values.messages import Message, Part
     from penstock.formats.wire import Json
-    from penstock.workflows.adapters.agent_framework.beside import Beside
+    from penstock.workflows.adapters.agent_framework.values import Beside
     from penstock.workflows.hosting import HostRequest
 
 _REASONS = {"stop": "stop", "length": "length", "content_filter": "content-filter", "tool_calls": "tool-calls"}

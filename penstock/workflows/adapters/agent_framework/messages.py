@@ -23,25 +23,23 @@ from penstock.engine.values.messages import (
 from penstock.formats.parts import media_type_of, split_data_url
 from penstock.formats.wire import metadata_of as notes_of, with_notes
 from penstock.models.openai.wire import checksum
-from penstock.workflows.adapters.agent_framework.beside import (
+from penstock.workflows.adapters.agent_framework.values import (
     BESIDE,
     FORMAT,
     Beside,
-    beside_content,
-    beside_message,
-    is_same,
-    left_beside,
-    own_properties,
-    put_beside,
-    sealed_in,
-)
-from penstock.workflows.adapters.agent_framework.values import (
     are_texts,
     arguments_of,
     as_result,
+    beside_content,
+    beside_message,
     content_from,
+    is_same,
+    left_beside,
+    own_properties,
     plain_content,
+    put_beside,
     result_value,
+    sealed_in,
 )
 from penstock.workflows.hosting import Originals
 from penstock.workflows.hosting.answers import as_text

@@ -1,14 +1,28 @@
-"""Middleware that belongs to the request of an agent's run, or opens a request for each call."""
+"""Middleware that belongs to the request of an agent's run, or opens one for each call; and its error for verdicts."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from agent_framework import MiddlewareFailure
+from agent_framework.exceptions import AgentContentFilterException
+
+from penstock.engine.values.tripwire import BlockedError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock.workflows.hosting import Host, HostRequest
+
+
+class GuardBlockedError(BlockedError, MiddlewareFailure, AgentContentFilterException):
+    """A guard stopped a run. It is the framework's error for filtered content, and carries the verdict.
+
+    Attributes:
+        tripwire: the verdict.
+    """
+
 
 CallNext = Callable[[], Awaitable[None]]
 

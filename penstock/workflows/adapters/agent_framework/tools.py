@@ -10,26 +10,27 @@ from agent_framework import FunctionMiddleware, MiddlewareFailure
 from pydantic import BaseModel
 
 from penstock.engine.values.frozen import freeze, thaw
-from penstock.workflows.adapters.agent_framework.beside import as_beside, beside_content, put_beside
-from penstock.workflows.adapters.agent_framework.running import Bound
+from penstock.workflows.adapters.agent_framework.running import Bound, GuardBlockedError
 from penstock.workflows.adapters.agent_framework.values import (
     are_texts,
+    as_beside,
     as_result,
+    beside_content,
     contents_in,
     jsonable,
     plain_content,
+    put_beside,
     result_value,
     without_raw,
 )
-from penstock.workflows.adapters.agent_framework.verdicts import GuardBlockedError
 from penstock.workflows.hosting import HostRequest, raised_as
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from penstock.engine.values.frozen import Value
-    from penstock.workflows.adapters.agent_framework.beside import Beside
     from penstock.workflows.adapters.agent_framework.running import CallNext
+    from penstock.workflows.adapters.agent_framework.values import Beside
 
 
 class GuardFunctionMiddleware(Bound, FunctionMiddleware):

@@ -8,8 +8,8 @@ and events that come from elsewhere.
 from penstock.engine.values.errors import MissingExtraError
 
 try:
+    from penstock.workflows.adapters.google_adk.answers import ERROR_CODE, tripwire_of
     from penstock.workflows.adapters.google_adk.plugin import GuardPlugin, as_plugin
-    from penstock.workflows.adapters.google_adk.verdicts import ERROR_CODE, tripwire_of
 except ImportError as error:
     raise MissingExtraError("penstock.workflows.adapters.google_adk", "google-adk") from error
 

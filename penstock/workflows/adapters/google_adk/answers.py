@@ -1,18 +1,23 @@
-"""Answers of the model: read as chunks, and written as the response that ADK stores."""
+"""Contents and answers both ways, and verdicts as events.
+
+Contents go through the JSON of Google's API, which keeps unknown fields. Answers are read as chunks, and written as the
+response that ADK stores.
+"""
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING
 
 from google.adk.models.llm_response import LlmResponse
 from google.genai import types
+from pydantic_core import to_jsonable_python
 
 from penstock.engine.values.chunks import Chunk
-from penstock.engine.values.frozen import EMPTY, freeze
+from penstock.engine.values.frozen import EMPTY, freeze, is_mapping, thaw
 from penstock.engine.values.messages import AudioPart, FilePart, ImagePart, Message, ReasoningPart, TextPart, ToolPart
+from penstock.engine.values.tripwire import Tripwire
 from penstock.formats import google as wire
-from penstock.workflows.adapters.google_adk.contents import read_contents, write_contents
-from penstock.workflows.adapters.google_adk.verdicts import told
 from penstock.workflows.hosting import as_asked
 
 if TYPE_CHECKING:
@@ -20,8 +25,58 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.messages import Part
     from penstock.engine.values.model import Usage
-    from penstock.formats.wire import Json
+    from penstock.formats.wire import Json, Value
     from penstock.workflows.hosting import HostRequest
+
+
+ERROR_CODE = "BLOCKED_BY_GUARD"
+"""The ``error_code`` of the event that tells a verdict."""
+
+KEY = "penstock"
+"""The key of a verdict in the ``custom_metadata`` of its event."""
+
+_FACTS = ("reason", "processor_id", "stage", "retry", "metadata")
+
+
+def tripwire_of(event: LlmResponse) -> Tripwire | None:
+    """Return the verdict that an event tells, or None."""
+    said: Value = (event.custom_metadata or {}).get(KEY)
+    return Tripwire(**said) if is_mapping(said) and event.error_code == ERROR_CODE else None
+
+
+def told(verdict: Tripwire) -> Json:
+    """Return the fields of the event that tells a verdict."""
+    facts = {name: thaw(getattr(verdict, name)) for name in _FACTS}
+    return {
+        "error_code": ERROR_CODE,
+        "error_message": verdict.reason,
+        "finish_reason": types.FinishReason.SAFETY,
+        "custom_metadata": {KEY: to_jsonable_python(facts, fallback=str)},
+    }
+
+
+_ID = "penstock-"
+"""How the ids of calls begin that the model gave none; the model does not get them back."""
+
+
+def read_contents(contents: Iterable[types.Content], *, ids: bool = False) -> list[Message]:
+    """Return contents as messages; with ``ids``, calls that the model gave no id get one."""
+    items = [content.model_dump(mode="json", by_alias=True, exclude_none=True) for content in contents]
+    for part in [part for item in items for part in item.get("parts", ())] if ids else ():
+        call = part.get("functionCall")
+        if call is not None and not call.get("id"):  # else ADK makes one, which no stage would know
+            call["id"] = f"{_ID}{uuid.uuid4().hex}"
+    return list(wire.read(items))
+
+
+def write_contents(messages: Iterable[Message], *, keep_ids: bool = False) -> list[types.Content]:
+    """Return messages as contents; ids that `read_contents` made are left out, unless ``keep_ids``."""
+    items = wire.write(messages)
+    for part in [part for item in items for part in item.get("parts", ())]:
+        inner: Json = part.get("functionCall") or part.get("functionResponse") or {}
+        if not keep_ids and str(inner.get("id", "")).startswith(_ID):
+            del inner["id"]
+    return [types.Content.model_validate(item) for item in items]
 
 
 def final_response(request: HostRequest, last: LlmResponse | None, said: Iterable[Part]) -> LlmResponse:

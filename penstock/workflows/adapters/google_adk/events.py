@@ -11,9 +11,7 @@ from pydantic_core import to_json, to_jsonable_python
 
 from penstock.engine.values.frozen import freeze, thaw
 from penstock.engine.values.messages import Message
-from penstock.workflows.adapters.google_adk.answers import AdkAnswerReader
-from penstock.workflows.adapters.google_adk.contents import write_contents
-from penstock.workflows.adapters.google_adk.verdicts import KEY
+from penstock.workflows.adapters.google_adk.answers import KEY, AdkAnswerReader, write_contents
 from penstock.workflows.hosting import ModelCall, as_asked
 
 if TYPE_CHECKING:

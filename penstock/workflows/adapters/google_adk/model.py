@@ -17,8 +17,12 @@ from penstock.engine.values.errors import ModelError, UsageError
 from penstock.engine.values.frozen import EMPTY, freeze, is_items, thaw
 from penstock.engine.values.messages import Message
 from penstock.engine.values.model import ToolSpec
-from penstock.workflows.adapters.google_adk.answers import AdkAnswerReader, final_response
-from penstock.workflows.adapters.google_adk.contents import read_contents, write_contents
+from penstock.workflows.adapters.google_adk.answers import (
+    AdkAnswerReader,
+    final_response,
+    read_contents,
+    write_contents,
+)
 from penstock.workflows.hosting import ModelCall
 
 if TYPE_CHECKING:

@@ -14,10 +14,9 @@ from pydantic_core import to_jsonable_python
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import freeze, is_mapping, thaw
 from penstock.engine.values.tripwire import BlockedError
-from penstock.workflows.adapters.google_adk.contents import read_contents, write_contents
+from penstock.workflows.adapters.google_adk.answers import read_contents, told, write_contents
 from penstock.workflows.adapters.google_adk.events import SeenParts, UnreadEvent, replaced, text_of
 from penstock.workflows.adapters.google_adk.model import Waiting, waiting, wrap
-from penstock.workflows.adapters.google_adk.verdicts import told
 from penstock.workflows.hosting import Host, HostSupport
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import freeze, thaw
 from penstock.engine.values.messages import DataPart, Message
 from penstock.formats.wire import has_text, is_array, is_object
-from penstock.workflows.adapters.langchain.blocks import as_json
 from penstock.workflows.adapters.langchain.messages import as_left, read
-from penstock.workflows.adapters.langchain.running import OpenRequest, with_requests
+from penstock.workflows.adapters.langchain.middleware import OpenRequest, with_requests
+from penstock.workflows.adapters.langchain.reading import as_json
 from penstock.workflows.hosting.without_await import wait_for
 
 if TYPE_CHECKING:

@@ -16,9 +16,8 @@ from penstock.engine.values.errors import UsageError
 from penstock.engine.values.messages import Message
 from penstock.formats import langchain as wire
 from penstock.formats.wire import is_object
-from penstock.workflows.adapters.langchain.blocks import SIGNS
 from penstock.workflows.adapters.langchain.left import Left
-from penstock.workflows.adapters.langchain.reading import parts_of
+from penstock.workflows.adapters.langchain.reading import SIGNS, parts_of
 from penstock.workflows.agent.results import calls_of
 from penstock.workflows.hosting import Original, Originals
 

@@ -1,4 +1,4 @@
-"""Answers of a chat model as chunks, and as parts.
+"""Answers of a chat model as chunks, and as parts: the places of texts in blocks, the data beside them, and the calls.
 
 The data beside the texts and calls of an answer, such as citations, is one data part, which guards can edit.
 """
@@ -6,6 +6,7 @@ The data beside the texts and calls of an answer, such as citations, is one data
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from langchain_core.messages import AIMessage, AIMessageChunk
@@ -13,28 +14,199 @@ from langchain_core.messages.tool import tool_call_chunk
 from pydantic_core import to_jsonable_python
 
 from penstock.engine.values.chunks import Chunk
-from penstock.engine.values.frozen import freeze
+from penstock.engine.values.frozen import freeze, thaw
 from penstock.engine.values.messages import DataPart, FilePart, ReasoningPart, TextPart, ToolPart
-from penstock.formats.wire import without_empty
-from penstock.workflows.adapters.langchain.blocks import (
-    BlockPlace,
-    are_counts,
-    body_of,
-    extras_of,
-    key_of,
-    listed,
-    text_places,
-    texts_of,
-)
+from penstock.formats.wire import has_text, is_array, is_object, without_empty
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from langchain_core.outputs import ChatGeneration
 
     from penstock.engine.values.frozen import Values
     from penstock.engine.values.messages import Part
     from penstock.formats.wire import Json, Value
+
+
+@dataclass(frozen=True)
+class BlockPlace:
+    """Where a text stands in the blocks of LangChain's messages.
+
+    Attributes:
+        block: the type of the block.
+        key: the key that holds the text, or the list of texts.
+        index: the index of the block in the content.
+        number: the index of the text in that list; None where the key holds the text.
+    """
+
+    block: str
+    key: str
+    index: Value
+    number: Value = None
+
+    @property
+    def id(self) -> str:
+        """The id of the text's chunks."""
+        return f"{self.block}-{self.index}" if self.number is None else f"{self.block}-{self.index}-{self.number}"
+
+    def holding(self, text: str) -> Json:
+        """Return a block with a piece of the text."""
+        listed = [{"type": "summary_text", "text": text, "index": self.number}]
+        return {"type": self.block, self.key: text if self.number is None else listed, "index": self.index}
+
+
+def text_places(block: Value, number: int) -> list[tuple[str, BlockPlace, str]]:
+    """Return the kind, the place and the text of each text in a block; none for blocks of other kinds."""
+    if not isinstance(block, dict):
+        return []
+    given = cast("Json", block)
+    kind, index = given.get("type"), given.get("index", number)
+    if kind == "text" and isinstance(given.get("text"), str):
+        return [("text", BlockPlace("text", "text", index), given["text"])]
+    for name in ("thinking", "reasoning"):
+        if kind == name and isinstance(given.get(name), str):
+            return [("reasoning", BlockPlace(name, name, index), given[name])]
+    listed: Sequence[Value] = given["summary"] if kind == "reasoning" and is_array(given.get("summary")) else ()
+    return [
+        ("reasoning", BlockPlace("reasoning", "summary", index, one.get("index", place)), one["text"])
+        for place, one in enumerate(listed)
+        if is_object(one) and isinstance(one.get("text"), str)
+    ]
+
+
+def listed(content: str | list[Value]) -> list[Value]:
+    """Return a content as a list of texts and blocks."""
+    return ([content] if content else []) if isinstance(content, str) else content
+
+
+def key_of(block: Value, number: int) -> str:
+    """Return what names a block in its content: its index, which it keeps wherever it is, or else where it stands."""
+    return str(block.get("index", number) if is_object(block) else number)
+
+
+def in_order(content: str | list[Value]) -> str | list[Value]:
+    """Return blocks in the order of their indexes, if each has one: in a stream, texts leave before other blocks."""
+    blocks = listed(content)
+    if all(is_object(block) and isinstance(block.get("index"), int) for block in blocks) and blocks:
+        return sorted(blocks, key=lambda block: block["index"])
+    return content
+
+
+# What stands beside the texts
+
+
+def extras_of(block: Value) -> Json:
+    """Return the data with texts that a block holds beside its text, or beside the call that it repeats, as JSON.
+
+    Of other blocks, that is all but their type, and what their provider alone can read.
+    """
+    if not is_object(block) or is_sealed(block):
+        return {}
+    places = text_places(block, 0)
+    known = {place.key for _, place, _ in places} | {"type", "index", *SIGNS}
+    if block.get("type") in CALL_BLOCKS:
+        known |= _KEYS_OF_CALLS
+    return texts_of(block, known | ({_body_key(block)} - {None}))
+
+
+def texts_of(values: Mapping[str, Value], known: Collection[str | None] = ()) -> Json:
+    """Return the values that hold texts, as JSON, but for the known names."""
+    return {
+        name: as_json(item)
+        for name, item in values.items()
+        if name not in known and not _is_signed(name, item) and (has_text(item) or not name.isidentifier())
+    }
+
+
+def with_left(values: Mapping[str, Value], given: Mapping[str, Value], left: Mapping[str, Value]) -> Json:
+    """Return values with the guarded version of the texts among them; unchanged values stay as they are.
+
+    Args:
+        values: the values.
+        given: their texts, as the guards were given them.
+        left: these, as the guards left them.
+    """
+    return {
+        name: item if name not in given or left[name] == given[name] else left[name]
+        for name, item in values.items()
+        if name not in given or name in left
+    }
+
+
+def body_of(block: Value) -> str | None:
+    """Return the picture, sound or file in a block, as base64; None for blocks of other kinds."""
+    key = _body_key(block) if is_object(block) else None
+    return block[key] if key is not None else None
+
+
+def _body_key(block: Mapping[str, Value]) -> str | None:
+    if block.get("type") not in ("image", "audio", "video", "file"):
+        return None
+    return next((name for name in ("base64", "data") if isinstance(block.get(name), str)), None)
+
+
+SIGNS = ("signature", "id", "encrypted_content")
+"""What providers put beside a text to know it again, or to read it themselves."""
+
+
+def are_counts(value: Value) -> bool:
+    """Return whether a value holds numbers only, such as tokens that were used, under the provider's names."""
+    if is_object(value):
+        return all(map(are_counts, value.values()))
+    return value is None or isinstance(value, (int, float))
+
+
+def _is_signed(name: str, item: Value) -> bool:
+    """Return whether a value holds nothing but signs: LangChain keeps those of some providers in ``extras``."""
+    return name == "extras" and is_object(item) and item.keys() <= set(SIGNS)
+
+
+def is_sealed(block: Value) -> bool:
+    """Return whether a block is reasoning that its provider alone can read."""
+    given: Mapping[str, Value] = block if is_object(block) else {}
+    reasons = given.get("type") in ("thinking", "reasoning", "redacted_thinking")
+    rest = {name for name, item in given.items() if not _is_signed(name, item)}
+    return reasons and rest <= {"type", "index", "data", "summary", *SIGNS} and not given.get("summary")
+
+
+def without_signs(block: Mapping[str, Value]) -> Json:
+    """Return a block without what its provider knows its text by, which was changed."""
+    return {name: item for name, item in block.items() if name not in SIGNS and not _is_signed(name, item)}
+
+
+# Calls
+
+
+CALL_BLOCKS = frozenset({"tool_use", "tool_call", "tool_call_chunk", "function_call", "input_json_delta"})
+"""The blocks that repeat calls of ``tool_calls``."""
+_ARGUMENTS = ("input", "args", "arguments", "partial_json")
+_KEYS_OF_CALLS = frozenset({"type", "index", "id", "call_id", "name", "status", *_ARGUMENTS})
+
+
+def repeating(block: Json, calls: Iterable[ToolPart]) -> Json | None:
+    """Return a block with the arguments of the call that it repeats, as the guards left them; None if there is none."""
+    call = next((call for call in calls if call.call_id == (block.get("call_id") or block.get("id"))), None)
+    if call is None or block.get("name", call.name) != call.name:
+        return None
+    said = {name: block[name] for name in _ARGUMENTS if block.get(name)}
+    if all(freeze(_read_arguments(one)) == call.arguments for one in said.values()):
+        return block
+    arguments = thaw(call.arguments)
+    written = {name: json.dumps(arguments) if isinstance(one, str) else arguments for name, one in said.items()}
+    return {**block, **written}
+
+
+def _read_arguments(value: Value) -> Value:
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        return value
+
+
+def as_json(value: Value) -> Value:
+    """Return a value as JSON; objects of unknown types as text."""
+    return to_jsonable_python(value, fallback=str, bytes_mode="base64")
+
 
 EXTRAS = "langchain-extras"
 """The name of the data part with what stands beside an answer."""

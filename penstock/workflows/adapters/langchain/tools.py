@@ -19,7 +19,7 @@ from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import freeze, thaw
 from penstock.engine.values.tripwire import BlockedError
 from penstock.formats.wire import has_text, is_array, is_object
-from penstock.workflows.adapters.langchain.blocks import as_json
+from penstock.workflows.adapters.langchain.reading import as_json
 from penstock.workflows.agent.results import calls_of
 from penstock.workflows.hosting.without_await import wait_for
 

@@ -12,7 +12,7 @@ from penstock.workflows.adapters.litellm.completion import (
     as_completion,
 )
 from penstock.workflows.adapters.litellm.guardrail import GuardrailOfProxy, as_guardrail
-from penstock.workflows.adapters.litellm.verdicts import (
+from penstock.workflows.adapters.litellm.theirs import (
     GuardBlockedError,
     RefusalError,
     RequestRefusedError,

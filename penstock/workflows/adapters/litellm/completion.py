@@ -15,8 +15,7 @@ from penstock.engine.values.messages import Message, ToolPart
 from penstock.workflows.adapters.litellm.answers import LiteLLMAnswerReader, LiteLLMStreamWriter, response_of
 from penstock.workflows.adapters.litellm.call import Called, arguments_of, content_of, with_checked_results
 from penstock.workflows.adapters.litellm.messages import LiteLLMMessages, plain
-from penstock.workflows.adapters.litellm.theirs import litellm, types
-from penstock.workflows.adapters.litellm.verdicts import GuardBlockedError
+from penstock.workflows.adapters.litellm.theirs import GuardBlockedError, litellm, types
 from penstock.workflows.hosting import Host, HostRequest, HostSupport, raised_as
 from penstock.workflows.hosting.without_await import each, in_threads, wait_for
 

@@ -18,7 +18,6 @@ from penstock.engine.values.frozen import equal, freeze, is_items, is_mapping, t
 from penstock.engine.values.messages import Message, TextPart
 from penstock.engine.values.texts import leaves, rewrite
 from penstock.engine.values.tripwire import BlockedError
-from penstock.workflows.adapters.mcp.copies import copies_of, only_text
 from penstock.workflows.adapters.mcp.objects import (
     as_object,
     is_clients_own,
@@ -29,12 +28,13 @@ from penstock.workflows.adapters.mcp.objects import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping
+    from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.tripwire import Tripwire
     from penstock.formats.wire import Json
     from penstock.workflows.hosting import Host, HostRequest
+
 
 Descriptions = Literal["result", "input", "trusted"]
 
@@ -458,3 +458,74 @@ def _answer(said: Value, *, is_error: bool, modern: bool) -> Json:
     if is_mapping(value):
         made["structuredContent"] = value
     return {**made, "resultType": "complete"} if modern else made
+
+
+def only_text(content: object) -> str | None:
+    """Return the text of content that is one block of text and nothing else."""
+    if not is_items(content) or len(content) != 1:
+        return None
+    block = content[0]
+    if not is_mapping(block) or set(block) != {"type", "text"} or block["type"] != "text":
+        return None
+    return block["text"] if isinstance(block["text"], str) else None
+
+
+def copies_of(result: Json) -> Callable[[Value, Json], list[Json]] | None:
+    """Return how to write the content of a result anew if it says what ``structuredContent`` says; else None."""
+    content, structured = result.get("content"), result.get("structuredContent")
+    texts = _texts(content) if is_items(content) else None
+    if structured is None or not texts:
+        return None
+    if len(texts) == 1 and _says(texts[0], structured):
+        return lambda value, made: _rewritten(made, [value])
+    if not is_mapping(structured) or set(structured) != {"result"}:
+        return None
+    inner = structured["result"]
+    if len(texts) == 1 and _says(texts[0], inner):
+        return lambda value, made: _rewritten(made, [_inner(value)])
+    if is_items(inner) and len(inner) == len(texts) and all(map(_says, texts, inner)):
+        return lambda value, made: _rewritten(made, _inner(value))
+    return None
+
+
+def _texts(content: Iterable[Value]) -> list[str] | None:
+    texts = [block.get("text") for block in content if is_mapping(block) and block.get("type") == "text"]
+    return [text for text in texts if isinstance(text, str)]
+
+
+def _says(text: str, value: Value) -> bool:
+    return text == value or equal(_loaded(text), value)
+
+
+_NOTHING = object()
+
+
+def _loaded(text: str) -> Value:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return _NOTHING
+
+
+def _inner(value: Value) -> Value:
+    return value.get("result") if is_mapping(value) else value
+
+
+def _rewritten(result: Json, values: Value) -> list[Json]:
+    """Return content with its texts written anew, each in the form that it had."""
+    left = list(values) if is_items(values) else [values]
+    made: list[Json] = []
+    for block in result["content"]:
+        if not is_mapping(block) or block.get("type") != "text" or not isinstance(block.get("text"), str):
+            made.append(block)
+        elif left:
+            made.append({**block, "text": _written(left.pop(0), block["text"])})
+    return made
+
+
+def _written(value: Value, form: str) -> str:
+    if isinstance(value, str) and not isinstance(_loaded(form), str):
+        return value
+    indent = 2 if "\n" in form else None
+    tight = (",", ":") if indent is None and ": " not in form and ", " not in form else None
+    return json.dumps(value, indent=indent, separators=tight, ensure_ascii=False)

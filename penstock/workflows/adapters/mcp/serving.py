@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from concurrent.futures import CancelledError
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from hmac import compare_digest
 from http import HTTPStatus
@@ -32,7 +33,6 @@ from penstock.engine.execution.boundary import log
 from penstock.engine.processor.processor import one_of
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.workflows.adapters.mcp.exchange import FLUSH, Exchange, decoded_of, problem
-from penstock.workflows.adapters.mcp.lines import read_lines
 from penstock.workflows.adapters.mcp.reading import Descriptions, MessageGuard
 from penstock.workflows.adapters.mcp.relay import Relay
 from penstock.workflows.adapters.mcp.sharing import SharedConnection
@@ -41,10 +41,11 @@ from penstock.workflows.hosting import Host, HostOptions, HostSupport
 from penstock.workflows.hosting.host import HOST_OPTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping, MutableMapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, MutableMapping, Sequence
     from typing import BinaryIO, Self, TextIO
 
     from anyio.abc import TaskGroup, TaskStatus
+    from anyio.streams.memory import MemoryObjectSendStream
     from mcp.client._transport import TransportStreams
     from starlette.types import Receive, Scope, Send
     from typing_extensions import Unpack
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from penstock.formats.wire import Json, Value
     from penstock.workflows.adapters.mcp.objects import Streams
     from penstock.workflows.adapters.mcp.relay import HeaderMaps
+
 
 Transport: TypeAlias = "AbstractAsyncContextManager[Streams]"
 Server: TypeAlias = "str | Sequence[str] | StdioServerParameters | Callable[[], Transport]"
@@ -488,3 +490,24 @@ def _positive(option: str, given: N) -> N:
     if isinstance(given, bool) or not isinstance(cast("object", given), (int, float)) or not 0 < given < inf:
         raise OptionError(SUPPORT.adapter, option, given, "a number above 0")
     return given
+
+
+def read_lines(source: BinaryIO, portal: BlockingPortal, send: MemoryObjectSendStream[str]) -> None:
+    """Pass on the lines of a client, in a thread of its own."""
+    with suppress(RuntimeError, anyio.BrokenResourceError, anyio.ClosedResourceError, CancelledError):
+        for line in _lines(source):
+            portal.call(send.send, line)
+        portal.call(send.aclose)
+
+
+def _lines(source: BinaryIO) -> Iterator[str]:
+    """Yield lines. The end of a line is a line feed, whatever else is in it."""
+    pieces: list[bytes] = []
+    while piece := source.read(65536):
+        *ends, rest = piece.split(b"\n")
+        for end in ends:
+            yield b"".join((*pieces, end)).decode("utf-8", "replace")
+            pieces = []
+        pieces.append(rest)
+    if any(pieces):
+        yield b"".join(pieces).decode("utf-8", "replace")

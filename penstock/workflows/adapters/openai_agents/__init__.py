@@ -8,7 +8,7 @@ from penstock.engine.values.errors import MissingExtraError
 
 try:
     from penstock.workflows.adapters.openai_agents.runner import GuardRunner, as_runner
-    from penstock.workflows.adapters.openai_agents.verdicts import InputBlockedError, OutputBlockedError
+    from penstock.workflows.adapters.openai_agents.running import InputBlockedError, OutputBlockedError
 except ImportError as error:
     raise MissingExtraError("penstock.workflows.adapters.openai_agents", "openai-agents") from error
 

@@ -4,33 +4,20 @@ from __future__ import annotations
 
 import time
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, get_args
 
 from openai.types.responses import (
     Response,
-    ResponseCompletedEvent,
-    ResponseContentPartAddedEvent,
-    ResponseContentPartDoneEvent,
-    ResponseCreatedEvent,
-    ResponseFunctionCallArgumentsDeltaEvent,
-    ResponseFunctionCallArgumentsDoneEvent,
-    ResponseOutputItemAddedEvent,
-    ResponseOutputItemDoneEvent,
     ResponseOutputMessage,
     ResponseOutputRefusal,
     ResponseOutputText,
     ResponseReasoningItem,
-    ResponseReasoningSummaryTextDeltaEvent,
-    ResponseReasoningSummaryTextDoneEvent,
-    ResponseRefusalDeltaEvent,
-    ResponseRefusalDoneEvent,
-    ResponseTextDeltaEvent,
-    ResponseTextDoneEvent,
+    ResponseStreamEvent,
     ResponseUsage,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from agents import Usage
     from agents.items import TResponseStreamEvent
@@ -39,6 +26,18 @@ if TYPE_CHECKING:
     from penstock.engine.values.chunks import Chunk
     from penstock.formats.wire import Json
     from penstock.workflows.adapters.openai_agents.answers import AgentsAnswerReader
+
+_EVENTS: Mapping[str, Any] = {
+    get_args(kind.model_fields["type"].annotation)[0]: kind for kind in get_args(get_args(ResponseStreamEvent)[0])
+}
+"""The classes of the events of a responses stream, by their types."""
+
+_TEXTS: Mapping[str, tuple[str, str, str, Json]] = {
+    "text": ("response.output_text", "content_index", "text", {"logprobs": []}),
+    "refusal": ("response.refusal", "content_index", "refusal", {}),
+    "reasoning": ("response.reasoning_summary_text", "summary_index", "text", {}),
+}
+"""The events of each kind of text: how their types begin, the index and the key of the text in them, further fields."""
 
 
 class EventWriter:
@@ -63,23 +62,13 @@ class EventWriter:
             yield from self._close()
             yield from self._begin(kind, chunk.id, reader.item_ids.get(chunk.id) or f"msg_{uuid.uuid4().hex}")
         self._text += chunk.text
-        at: Json = {"item_id": self._item, "output_index": self._items[self._key], "delta": chunk.text}
-        if kind == "reasoning":
-            yield ResponseReasoningSummaryTextDeltaEvent(
-                **at, summary_index=0, sequence_number=self._next(), type="response.reasoning_summary_text.delta"
-            )
-        elif kind == "refusal":
-            yield ResponseRefusalDeltaEvent(
-                **at, content_index=0, sequence_number=self._next(), type="response.refusal.delta"
-            )
-        else:
-            yield ResponseTextDeltaEvent(
-                **at, content_index=0, logprobs=[], sequence_number=self._next(), type="response.output_text.delta"
-            )
+        name, index, _, more = _TEXTS[kind]
+        yield self._event(f"{name}.delta", **self._at(index), delta=chunk.text, **more)
 
-    def _next(self) -> int:
+    def _event(self, kind: str, **fields: object) -> TResponseStreamEvent:
         self._number += 1
-        return self._number
+        made: TResponseStreamEvent = _EVENTS[kind](**fields, sequence_number=self._number, type=kind)
+        return made
 
     def _begin(self, kind: str, block: str, item_id: str) -> Iterator[TResponseStreamEvent]:
         yield from self._created()
@@ -92,59 +81,34 @@ class EventWriter:
         self._key = key_of(item)
         yield from self._added(self._key, item)
         if kind != "reasoning":
-            yield ResponseContentPartAddedEvent(
-                **self._at(), part=self._part(""), sequence_number=self._next(), type="response.content_part.added"
-            )
+            yield self._event("response.content_part.added", **self._at("content_index"), part=self._part(kind, ""))
 
-    def _at(self) -> Json:
-        return {"item_id": self._item, "output_index": self._items[self._key], "content_index": 0}
+    def _at(self, index: str) -> Json:
+        return {"item_id": self._item, "output_index": self._items[self._key], index: 0}
 
-    def _part(self, text: str) -> ResponseOutputRefusal | ResponseOutputText:
-        if self._open is not None and self._open[0] == "refusal":
+    @staticmethod
+    def _part(kind: str, text: str) -> ResponseOutputRefusal | ResponseOutputText:
+        if kind == "refusal":
             return ResponseOutputRefusal(refusal=text, type="refusal")
         return ResponseOutputText(text=text, annotations=[], type="output_text")
 
     def _created(self) -> Iterator[TResponseStreamEvent]:
         if self._number < 0:
-            yield ResponseCreatedEvent(
-                response=self._response((), None, None, ""), sequence_number=self._next(), type="response.created"
-            )
+            yield self._event("response.created", response=self._response((), None, None, ""))
 
     def _added(self, key: tuple[str, str], item: ResponseOutputItem) -> Iterator[TResponseStreamEvent]:
         if key not in self._items:
             self._items[key] = len(self._items)
-            yield ResponseOutputItemAddedEvent(
-                item=item,
-                output_index=self._items[key],
-                sequence_number=self._next(),
-                type="response.output_item.added",
-            )
+            yield self._event("response.output_item.added", item=item, output_index=self._items[key])
 
     def _close(self) -> Iterator[TResponseStreamEvent]:
         if self._open is None:
             return
         kind, text = self._open[0], self._text
-        if kind == "reasoning":
-            yield ResponseReasoningSummaryTextDoneEvent(
-                item_id=self._item,
-                output_index=self._items[self._key],
-                summary_index=0,
-                text=text,
-                sequence_number=self._next(),
-                type="response.reasoning_summary_text.done",
-            )
-        elif kind == "refusal":
-            yield ResponseRefusalDoneEvent(
-                **self._at(), refusal=text, sequence_number=self._next(), type="response.refusal.done"
-            )
-        else:
-            yield ResponseTextDoneEvent(
-                **self._at(), text=text, logprobs=[], sequence_number=self._next(), type="response.output_text.done"
-            )
+        name, index, key, more = _TEXTS[kind]
+        yield self._event(f"{name}.done", **self._at(index), **{key: text}, **more)
         if kind != "reasoning":
-            yield ResponseContentPartDoneEvent(
-                **self._at(), part=self._part(text), sequence_number=self._next(), type="response.content_part.done"
-            )
+            yield self._event("response.content_part.done", **self._at("content_index"), part=self._part(kind, text))
         self._open = None
 
     def rest(
@@ -158,24 +122,11 @@ class EventWriter:
             yield from self._added(key, item)
             place = self._items[key]
             if item.type == "function_call":
-                at: Json = {"item_id": item.id or key[1], "output_index": place}
-                yield ResponseFunctionCallArgumentsDeltaEvent(
-                    **at,
-                    delta=item.arguments,
-                    sequence_number=self._next(),
-                    type="response.function_call_arguments.delta",
-                )
-                yield ResponseFunctionCallArgumentsDoneEvent(
-                    **at,
-                    arguments=item.arguments,
-                    sequence_number=self._next(),
-                    type="response.function_call_arguments.done",
-                )
-            yield ResponseOutputItemDoneEvent(
-                item=item, output_index=place, sequence_number=self._next(), type="response.output_item.done"
-            )
-        whole = self._response(output, usage, id, model)
-        yield ResponseCompletedEvent(response=whole, sequence_number=self._next(), type="response.completed")
+                at, name = {"item_id": item.id or key[1], "output_index": place}, "response.function_call_arguments"
+                yield self._event(f"{name}.delta", **at, delta=item.arguments)
+                yield self._event(f"{name}.done", **at, arguments=item.arguments)
+            yield self._event("response.output_item.done", item=item, output_index=place)
+        yield self._event("response.completed", response=self._response(output, usage, id, model))
 
     def _response(
         self, output: Sequence[ResponseOutputItem], usage: Usage | None, id: str | None, model: str

@@ -1,35 +1,49 @@
-"""`GuardRunner`: the SDK's runner with a workflow around its agents."""
+"""`GuardRunner`: the SDK's runner with a workflow around its agents, and sessions that keep the guarded version."""
 
 from __future__ import annotations
 
 import copy
 import inspect
+import json
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import anyio
-from agents import AgentsException, RunConfig, RunItemStreamEvent, Runner, RunResultStreaming
+from agents import (
+    AgentsException,
+    RunConfig,
+    RunItemStreamEvent,
+    Runner,
+    RunResultStreaming,
+    ToolCallItem,
+    ToolCallOutputItem,
+)
 
 from penstock.engine.values.errors import UsageError
-from penstock.engine.values.frozen import is_mapping
+from penstock.engine.values.frozen import freeze, is_mapping, thaw
+from penstock.formats.wire import is_object
 from penstock.workflows.adapters.openai_agents.guarding import RESULT, guard, guard_config
-from penstock.workflows.adapters.openai_agents.rejections import read_results
-from penstock.workflows.adapters.openai_agents.running import Running, guarding_now, running_now
-from penstock.workflows.adapters.openai_agents.sessions import GuardedSession
+from penstock.workflows.adapters.openai_agents.items import plain
+from penstock.workflows.adapters.openai_agents.running import Running, cleaned, guarding_now, raised_here, running_now
 from penstock.workflows.hosting import Host, HostSupport
 from penstock.workflows.hosting.without_await import wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator
+    from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 
-    from agents import Agent, ModelProvider, RunResult, RunState, StreamEvent, TResponseInputItem
+    from agents import Agent, ModelProvider, RunContextWrapper, RunResult, RunState, StreamEvent, TResponseInputItem
+    from agents.items import RunItem
+    from agents.memory import Session
     from agents.run_config import RunOptions
     from agents.run_error_handlers import RunErrorHandlerInput
     from typing_extensions import Unpack
 
     from penstock.engine.workflow import Item
+    from penstock.formats.wire import Json, Value
+    from penstock.workflows.adapters.openai_agents.running import Guarding
     from penstock.workflows.hosting import HostOptions
+
 
 SUPPORT = HostSupport("openai_agents.as_runner")
 
@@ -265,3 +279,110 @@ class _Handler:
 
 _ending: set[object] = set()
 """The tasks that close the requests of streamed runs, which nothing else holds."""
+
+
+class GuardedSession:
+    """A session in one run. All but `add_items` is the session's own.
+
+    Attributes:
+        session_id: the id of the session.
+        session_settings: its settings.
+
+    Raises:
+        UsageError: the provider would shorten the session from its own copy of the answers.
+    """
+
+    def __init__(self, inner: Session, guarding: Guarding) -> None:
+        if callable(getattr(inner, "run_compaction", None)) and getattr(inner, "compaction_mode", None) != "input":
+            raise UsageError(
+                f"openai_agents.as_runner cannot guard {type(inner).__name__} unless its compaction_mode is 'input': "
+                "the provider would shorten its own copy of the answers, which holds what guards have removed"
+            )
+        self._inner = inner
+        self._guarding = guarding
+        self._takes_context = all(_takes_context(getattr(inner, name)) for name in _METHODS)
+        self.session_id = inner.session_id
+        self.session_settings = getattr(inner, "session_settings", None)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the session beyond the protocol."""
+        return getattr(self._inner, name)
+
+    def _with(self, wrapper: RunContextWrapper | None) -> Json:
+        """Return the context of the run as an argument, for sessions that take it; the SDK does the same."""
+        return {"wrapper": wrapper} if wrapper is not None and self._takes_context else {}
+
+    async def get_items(
+        self, limit: int | None = None, *, wrapper: RunContextWrapper | None = None
+    ) -> list[TResponseInputItem]:
+        """Return the items of the session."""
+        limited: Json = {} if limit is None else {"limit": limit}
+        return await self._inner.get_items(**limited, **self._with(wrapper))
+
+    async def add_items(self, items: list[TResponseInputItem], *, wrapper: RunContextWrapper | None = None) -> None:
+        """Keep items as the guards left them.
+
+        Raises:
+            BlockedError: a guard stopped the run; nothing is kept.
+        """
+        with raised_here(), cleaned():
+            left = await self._guarding.left(items)
+        await self._inner.add_items(left, **self._with(wrapper))
+
+    async def pop_item(self, *, wrapper: RunContextWrapper | None = None) -> TResponseInputItem | None:
+        """Remove and return the last item."""
+        return await self._inner.pop_item(**self._with(wrapper))
+
+    async def clear_session(self, *, wrapper: RunContextWrapper | None = None) -> None:
+        """Remove all items."""
+        await self._inner.clear_session(**self._with(wrapper))
+
+
+_METHODS = ("get_items", "add_items", "pop_item", "clear_session")
+
+
+def _takes_context(method: Callable[..., object]) -> bool:
+    """Return whether a method of a session takes the context of the run."""
+    return "wrapper" in inspect.signature(method).parameters
+
+
+async def read_results(guarding: Guarding, items: Sequence[RunItem]) -> None:
+    """Put results into the items of a run as the guards left them; those that were read stay.
+
+    Raises:
+        BlockedError: a guard stopped the run.
+    """
+    names = {_call_id(item): item.tool_name for item in items if isinstance(item, ToolCallItem)}
+    for item in items:
+        call_id = _call_id(item)
+        if isinstance(item, ToolCallOutputItem) and call_id and call_id not in guarding.read:
+            await _read(guarding, item, call_id, names.get(call_id))
+
+
+def _call_id(item: RunItem) -> str | None:
+    raw = getattr(item, "raw_item", None)
+    found = raw.get("call_id") if is_object(raw) else getattr(raw, "call_id", None)
+    return found if isinstance(found, str) else None
+
+
+async def _read(guarding: Guarding, item: ToolCallOutputItem, call_id: str, name: str | None) -> None:
+    raw = plain(item.raw_item)
+    said = raw.get("output")
+    if said is None or not _may_be_rejected(raw):
+        return
+    with guarding.noted():
+        left = await guarding.request.tool_result(name or "", freeze(said), call_id)
+    guarding.read.add(call_id)
+    if left != freeze(said):
+        now: Value = thaw(left)
+        item.output = now
+        item.raw_item = {**raw, "output": now if isinstance(now, type(said)) else json.dumps(now, ensure_ascii=False)}
+
+
+def _may_be_rejected(raw: Json) -> bool:
+    """Return whether a result may be one that nobody has read, though its call is none that was.
+
+    What editors and computers do is read without the id of the call; a rejected patch has failed.
+    """
+    kind = raw.get("type")
+    return kind != "computer_call_output" and (kind != "apply_patch_call_output" or raw.get("status") == "failed")

@@ -9,7 +9,7 @@ from penstock.engine.values.errors import MissingExtraError
 
 try:
     from penstock.workflows.adapters.pydantic_ai.capability import GuardCapability, as_capability
-    from penstock.workflows.adapters.pydantic_ai.verdicts import GuardBlockedError
+    from penstock.workflows.adapters.pydantic_ai.messages import GuardBlockedError
 except ImportError as error:
     raise MissingExtraError("penstock.workflows.adapters.pydantic_ai", "pydantic-ai") from error
 

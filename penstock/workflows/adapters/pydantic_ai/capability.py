@@ -12,10 +12,14 @@ from pydantic_core import to_jsonable_python
 
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import freeze
-from penstock.workflows.adapters.pydantic_ai.messages import instruction_messages, read_message, write_messages
+from penstock.workflows.adapters.pydantic_ai.messages import (
+    GuardBlockedError,
+    instruction_messages,
+    read_message,
+    write_messages,
+)
 from penstock.workflows.adapters.pydantic_ai.model import GivenAnswer, GuardedModel, parts_of
 from penstock.workflows.adapters.pydantic_ai.results import CheckedResults, GuardedToolset
-from penstock.workflows.adapters.pydantic_ai.verdicts import GuardBlockedError
 from penstock.workflows.hosting import Host, HostSupport, as_asked, raised_as
 
 if TYPE_CHECKING:

@@ -1,14 +1,15 @@
-"""Messages both ways: through the JSON of pydantic-ai's histories, which keeps unknown fields."""
+"""Messages both ways, through the JSON of pydantic-ai's histories, which keeps unknown fields; and verdicts."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from pydantic_ai import ToolDefinition, messages as theirs
+from pydantic_ai import ToolDefinition, exceptions, messages as theirs
 
 from penstock.engine.values.frozen import freeze, is_mapping, thaw
 from penstock.engine.values.messages import Message, ReasoningPart, TextPart, ToolPart
+from penstock.engine.values.tripwire import BlockedError
 from penstock.formats import pydantic_ai as wire
 from penstock.models.openai.wire import checksum
 from penstock.models.pydantic_ai import requests
@@ -22,6 +23,15 @@ if TYPE_CHECKING:
     from penstock.engine.values.messages import Part
     from penstock.engine.values.model import ToolSpec
     from penstock.formats.wire import Json
+
+
+class GuardBlockedError(BlockedError, exceptions.ContentFilterError):
+    """A guard stopped a run. It is pydantic-ai's error for filtered content, and carries the verdict.
+
+    Attributes:
+        tripwire: the verdict.
+    """
+
 
 OURS = "penstock-instruction"
 """The key in the metadata of system messages that are instructions."""

@@ -19,12 +19,12 @@ from penstock.models.pydantic_ai import requests
 from penstock.models.pydantic_ai.answers import EventReader, started
 from penstock.workflows.adapters.pydantic_ai.messages import (
     OURS,
+    GuardBlockedError,
     instruction_messages,
     read_message,
     tool_definition,
     write_messages,
 )
-from penstock.workflows.adapters.pydantic_ai.verdicts import GuardBlockedError
 from penstock.workflows.hosting import PLAIN_SETTINGS, ModelCall, as_asked, raised_as
 
 if TYPE_CHECKING:

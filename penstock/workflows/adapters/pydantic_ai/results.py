@@ -12,8 +12,7 @@ from pydantic_core import to_jsonable_python
 
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import EMPTY, freeze, is_items, is_mapping, thaw
-from penstock.workflows.adapters.pydantic_ai.messages import read_message
-from penstock.workflows.adapters.pydantic_ai.verdicts import GuardBlockedError
+from penstock.workflows.adapters.pydantic_ai.messages import GuardBlockedError, read_message
 from penstock.workflows.hosting import raised_as
 
 if TYPE_CHECKING:
