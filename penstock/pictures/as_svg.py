@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 from penstock.engine.tracing.display import short, visible
 from penstock.engine.values.frozen import EMPTY
 from penstock.pictures.layout import NOTE, TITLE, picture_of
-from penstock.pictures.marked_picture import MarkedPicture, mark_style
+from penstock.pictures.marked_picture import ORDER, MarkedPicture, mark_style
 from penstock.pictures.marks import GONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock.pictures.blocks import BlockWire, Point, Shape
-    from penstock.pictures.layout import Picture
     from penstock.pictures.marked_picture import Below
     from penstock.pictures.marks import Marks
     from penstock.pictures.scene import Scene
@@ -65,12 +64,16 @@ def as_svg(scene: Scene, marks: Marks | None = None) -> str:
     if marks:
         styles = [f"{style}{mark_style(marks.about, dark=bool(dark))}" for dark, style in enumerate(styles)]
     boxes = [shape for shape in picture.shapes if shape.kind != "group"]
+    steps = sum(1 for shape in boxes if shape.id.startswith("step:"))
+    about = f"A workflow of {'1 step' if steps == 1 else f'{steps} steps'}" + (
+        f", at {scene.stage}." if scene.stage else "."
+    )
     shapes = sorted(boxes, key=lambda shape: shape.kind != "dot")  # a page's badges may cover dots
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" class="penstock" {box} {size} role="img" aria-label="{title}">',
             f"<title>{title}</title>",
-            f"<desc>{_described(picture, scene.stage, marks)}</desc>",
+            f"<desc>{' '.join(map(_text, [about, *(marks.lines if marks else ())]))}</desc>",
             f"<style>{styles[0]}@media (prefers-color-scheme: dark){{{styles[1]}}}</style>",
             f'<rect class="page" {size}/>',
             *(_group(shape, marked) for shape in picture.shapes if shape.kind == "group"),
@@ -80,13 +83,6 @@ def as_svg(scene: Scene, marks: Marks | None = None) -> str:
             "</svg>",
         ]
     )
-
-
-def _described(picture: Picture, stage: str | None, marks: Marks | None) -> str:
-    count = sum(1 for shape in picture.shapes if shape.id.startswith("step:"))
-    steps = "1 step" if count == 1 else f"{count} steps"
-    words = f"A workflow of {steps}" + (f", at {_text(stage)}." if stage else ".")
-    return " ".join([words, *map(_text, marks.lines)]) if marks else words
 
 
 def _style(page: tuple[str, ...], start: int) -> str:
@@ -160,34 +156,25 @@ def _words(shape: Shape) -> str:
 
 def _wires(wires: tuple[BlockWire, ...], marked: MarkedPicture) -> Iterator[str]:
     """Yield each line with its tip, and the ids of the shapes at its ends; strong lines come after pale ones."""
-    for place, one in sorted(enumerate(wires), key=lambda each: marked.order(marked.wire(each[0]))):
+    for place, one in sorted(enumerate(wires), key=lambda each: ORDER.index(marked.wire(each[0]))):
         tones = " ".join(word for word in ("flow", marked.wire(place), "shadow" if one.dashed else "") if word)
         ends = f'data-source="{_text(one.source)}" data-target="{_text(one.target)}"'
         line = f'<path class="wire" d="{_curve(one.points) if one.curved else _bent(one.points)}"/>'
-        tip = f'<path class="tip" d="{_tip(_before(one), one.points[-1])}"/>' if one.head else ""
+        tip = f'<path class="tip" d="{_tip(one)}"/>' if one.head else ""
         yield f'<g class="{tones}" {ends}>{line}{tip}</g>'
 
 
 def _legend(below: Below, top: float) -> Iterator[str]:
     """Yield the words below the picture and the legend of its marks."""
-    if not below.height:
-        return
-    for line in below.lines:
-        yield f'<text class="{line.tone}" x="{_number(line.x)}" y="{_number(top + line.y)}">{_text(line.text)}</text>'
-    for sample in below.samples:
-        x, y = _number(sample.x), top + sample.y
-        if sample.wire:
-            wire = f'<path class="wire {sample.tone}" d="M{x} {_number(y + 6)} h22"/>'
-            yield f'<g class="flow {sample.tone}">{wire}</g>'
+    for text, x, y in below.lines:
+        yield f'<text class="note" x="{_number(x)}" y="{_number(top + y)}">{_text(text)}</text>'
+    for tone, x, y, is_wire in below.samples:
+        if is_wire:
+            wire = f'<path class="wire {tone}" d="M{_number(x)} {_number(top + y + 6)} h22"/>'
+            yield f'<g class="flow {tone}">{wire}</g>'
         else:
-            place = f'x="{x}" y="{_number(y)}" width="22" height="12" rx="3"'
-            yield f'<g class="{sample.tone}"><rect class="plain" {place}/></g>'
-
-
-def _before(wire: BlockWire) -> Point:
-    """Return a point from which the end of a line is reached; a curve reaches it upright."""
-    (x, y), (end, low) = wire.points[-2:]
-    return (end if wire.curved and y != low else x, y)
+            place = f'x="{_number(x)}" y="{_number(top + y)}" width="22" height="12" rx="3"'
+            yield f'<g class="{tone}"><rect class="plain" {place}/></g>'
 
 
 def _line(points: tuple[Point, ...]) -> str:
@@ -216,19 +203,20 @@ def _at(point: Point) -> str:
 
 def _curve(points: tuple[Point, ...]) -> str:
     """Return a line that leaves and reaches each height upright, and swings between them."""
-    steps = [f"M{_number(points[0][0])} {_number(points[0][1])}"]
+    steps = [f"M{_at(points[0])}"]
     for (x, y), (to_x, to_y) in pairwise(points):
         if x == to_x:
             steps.append(f"V{_number(to_y)}")
         else:
             half = _number((y + to_y) / 2)
-            steps.append(f"C{_number(x)} {half} {_number(to_x)} {half} {_number(to_x)} {_number(to_y)}")
+            steps.append(f"C{_number(x)} {half} {_number(to_x)} {half} {_at((to_x, to_y))}")
     return " ".join(steps)
 
 
-def _tip(before: Point, end: Point) -> str:
-    """Return the tip of an arrow, as a triangle that points where its line leads."""
-    across, down = end[0] - before[0], end[1] - before[1]
+def _tip(wire: BlockWire) -> str:
+    """Return the tip of an arrow, as a triangle that points where its line leads; a curve reaches its end upright."""
+    (x, y), end = wire.points[-2:]
+    across, down = 0.0 if wire.curved and y != end[1] else end[0] - x, end[1] - y
     length = (across**2 + down**2) ** 0.5 or 1.0
     along, aside = (across / length * _TIP, down / length * _TIP), (-down / length * 3.5, across / length * 3.5)
     base = (end[0] - along[0], end[1] - along[1])

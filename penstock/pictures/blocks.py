@@ -245,14 +245,13 @@ def _cells(arms: list[Block]) -> list[Block]:
     """Return arms that are a box each as wide as the widest, so that rows of them are columns, too."""
     if any(len(arm.shapes) != 1 or not arm.shapes[0].words for arm in arms):
         return arms
-    return [_widened(arm, 2 * max(arm.right for arm in arms)) for arm in arms]
-
-
-def _widened(block: Block, width: float) -> Block:
-    """Return a box that is wider; its words stay in its middle."""
-    (shape,) = block.shapes
-    words = tuple(replace(one, x=one.x + (width - shape.width) / 2) for one in shape.words)
-    return single(replace(shape, width=width, words=words))
+    width = 2 * max(arm.right for arm in arms)
+    boxes = [arm.shapes[0] for arm in arms]
+    shifts = [(width - box.width) / 2 for box in boxes]  # so that its words stay in its middle
+    return [
+        single(replace(box, width=width, words=tuple(replace(one, x=one.x + shift) for one in box.words)))
+        for box, shift in zip(boxes, shifts, strict=True)
+    ]
 
 
 def _rows(arms: list[Block]) -> list[list[Block]]:
@@ -380,16 +379,7 @@ def _joined(placed: list[Block], wires: list[BlockWire], height: float, tail: tu
     shapes = tuple(shape for block in placed for shape in block.shapes)
     lines = (*(line for block in placed for line in block.wires), *wires)
     left, right = reach(shapes, lines)
-    return Block(
-        left,
-        right,
-        height,
-        shapes,
-        lines,
-        placed[0].first,
-        placed[-1].last,
-        tail,
-    )
+    return Block(left, right, height, shapes, lines, placed[0].first, placed[-1].last, tail)
 
 
 def _moved(points: tuple[Point, ...], across: float, down: float) -> tuple[Point, ...]:
@@ -400,7 +390,7 @@ def _straight(points: tuple[Point, ...]) -> tuple[Point, ...]:
     """Return a line without the corners at which it does not turn."""
     kept: list[Point] = []
     for point in points:
-        if kept and _near(kept[-1], point):
+        if kept and abs(kept[-1][0] - point[0]) + abs(kept[-1][1] - point[1]) < _NEAR:
             continue
         if len(kept) > 1 and any(
             abs(kept[-2][way] - point[way]) + abs(kept[-1][way] - point[way]) < _NEAR for way in (0, 1)
@@ -409,7 +399,3 @@ def _straight(points: tuple[Point, ...]) -> tuple[Point, ...]:
         else:
             kept.append(point)
     return tuple(kept)
-
-
-def _near(one: Point, other: Point) -> bool:
-    return abs(one[0] - other[0]) + abs(one[1] - other[1]) < _NEAR

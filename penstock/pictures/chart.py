@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal
 
 from penstock.engine.graph.condition_words import condition_words
 from penstock.pictures.labels import role_of, stage_words
@@ -73,7 +73,7 @@ class Arrow:
 
     Attributes:
         source: the id of the box that it leaves.
-        target: the id of the box that it reaches.
+        target: the id of the box that it reaches; empty while that is not drawn yet.
         label: its condition in words.
         beside: whether it leads to a shadow step.
         opened: when its source was reached, of all ways through the workflow, each followed to its end.
@@ -124,19 +124,6 @@ def chart_of(scene: Scene) -> Chart:
     return Chart(tuple(painter.boxes), tuple(painter.groups), arrows, tuple(painter.sides))
 
 
-@dataclass(frozen=True, slots=True)
-class _OpenArrow:
-    """An arrow whose target is not drawn yet: its source, and its condition in words."""
-
-    source: str
-    label: str = ""
-    beside: bool = False
-    opened: int = 0
-
-
-_AnyArrow = TypeVar("_AnyArrow", Arrow, _OpenArrow)
-
-
 class _Painter:
     """Draws one chart. Its methods take the arrows that lead to a part, and return those that lead on."""
 
@@ -162,9 +149,9 @@ class _Painter:
             arriving = self.chain(root.chain(), arriving)
         self.box("end", "end", arriving, id="stop")  # a box called `end` would end something in Mermaid
 
-    def open(self, source: str, label: str = "") -> _OpenArrow:
+    def open(self, source: str, label: str = "") -> Arrow:
         self.opened += 1
-        return _OpenArrow(source, label, opened=self.opened)
+        return Arrow(source, "", label, opened=self.opened)
 
     def own(self, id: str) -> str:
         """Return an id that nothing else has; a number is added where the signs of two paths look alike."""
@@ -180,20 +167,18 @@ class _Painter:
         self,
         kind: BoxKind,
         title: str,
-        arriving: list[_OpenArrow],
+        arriving: list[Arrow],
         *notes: str,
         id: str,
         part: Part | None = None,
-    ) -> list[_OpenArrow]:
+    ) -> list[Arrow]:
         shadow = part is not None and kind == "step" and part.shadow
         made = Box(self.own(id), kind, title, notes, self.inside, shadow, part)
         self.boxes.append(made)
-        self.arrows += [
-            Arrow(arrow.source, made.id, arrow.label, arrow.beside or shadow, arrow.opened) for arrow in arriving
-        ]
+        self.arrows += [replace(arrow, target=made.id, beside=arrow.beside or shadow) for arrow in arriving]
         return [self.open(made.id)]
 
-    def lists(self, model: str, arriving: list[_OpenArrow]) -> list[_OpenArrow]:
+    def lists(self, model: str, arriving: list[Arrow]) -> list[Arrow]:
         """Draw the lists of an agent, before and behind its model; what serves its failures stands beside it."""
         lists = {one.serves: one for one in self.scene.root.inside}
         arriving = self.processor_list(lists.get("input"), arriving)
@@ -203,12 +188,12 @@ class _Painter:
         self.processor_list(lists.get("error"), failing)
         return self.processor_list(lists.get("output"), arriving)
 
-    def processor_list(self, part: Part | None, arriving: list[_OpenArrow]) -> list[_OpenArrow]:
+    def processor_list(self, part: Part | None, arriving: list[Arrow]) -> list[Arrow]:
         if part is None:
             return arriving
         return self.frame("list", part.title, part, arriving, f"at {stage_words(part.stages)}")
 
-    def paint(self, part: Part, arriving: list[_OpenArrow]) -> list[_OpenArrow]:
+    def paint(self, part: Part, arriving: list[Arrow]) -> list[Arrow]:
         if part.kind == "step":
             id = f"step_{_slug(part.path)}"
             after = self.box("step", part.id, arriving, *self.lines[part], id=id, part=part)
@@ -226,14 +211,12 @@ class _Painter:
         after = self.frame(kind, part.title, part, beside, *part.notes)
         return arriving if part.shadow else after
 
-    def chain(self, parts: list[Part], arriving: list[_OpenArrow]) -> list[_OpenArrow]:
+    def chain(self, parts: list[Part], arriving: list[Arrow]) -> list[Arrow]:
         for part in parts:
             arriving = self.paint(part, arriving)
         return arriving
 
-    def frame(
-        self, kind: GroupKind, title: str, part: Part, arriving: list[_OpenArrow], *notes: str
-    ) -> list[_OpenArrow]:
+    def frame(self, kind: GroupKind, title: str, part: Part, arriving: list[Arrow], *notes: str) -> list[Arrow]:
         """Draw a part in a group."""
         outside = self.inside
         self.inside = self.own(f"in_{_slug(part.path or title)}")
@@ -242,16 +225,16 @@ class _Painter:
         self.inside = outside
         return after
 
-    def parallel(self, part: Part, arriving: list[_OpenArrow]) -> list[_OpenArrow]:
+    def parallel(self, part: Part, arriving: list[Arrow]) -> list[Arrow]:
         fork = self.box("fork", "parallel", arriving, id=f"fork_{_slug(part.path)}", part=part)
-        ends: list[_OpenArrow] = []
+        ends: list[Arrow] = []
         sides: list[Side] = []
         for child in part.inside:
             ends += [arrow for arrow in self.side(child.drawn(), fork, sides) if arrow not in fork]
         self.keep(sides)
         return self.join(part, ends) if ends else fork
 
-    def side(self, parts: list[Part], arriving: list[_OpenArrow], sides: list[Side]) -> list[_OpenArrow]:
+    def side(self, parts: list[Part], arriving: list[Arrow], sides: list[Side]) -> list[Arrow]:
         """Draw one of several arms, and add its range of boxes to the others'."""
         start = len(self.boxes)
         after = self.chain(parts, arriving)
@@ -263,12 +246,12 @@ class _Painter:
         if any(one.start <= group.at < one.end for one in sides for group in self.groups):
             self.sides += sides
 
-    def join(self, part: Part, ends: list[_OpenArrow]) -> list[_OpenArrow]:
+    def join(self, part: Part, ends: list[Arrow]) -> list[Arrow]:
         return self.box("join", "join", ends, *part.merging, id=f"join_{_slug(part.path)}", part=part)
 
-    def branch(self, part: Part, arriving: list[_OpenArrow]) -> list[_OpenArrow]:
+    def branch(self, part: Part, arriving: list[Arrow]) -> list[Arrow]:
         (source,) = self.box("branch", "branch", arriving, *part.notes, id=f"choose_{_slug(part.path)}", part=part)
-        ends: list[_OpenArrow] = []
+        ends: list[Arrow] = []
         sides: list[Side] = []
         for arm in part.inside:
             ends += self.side(arm.chain(), [self.open(source.source, arm.title)], sides)
@@ -278,7 +261,7 @@ class _Painter:
         conditions = sum(1 for arm in part.inside if not arm.otherwise)
         return ends if part.match == "first" or conditions == 1 else self.join(part, ends)
 
-    def members(self, dag: Part, arriving: list[_OpenArrow]) -> list[_OpenArrow]:
+    def members(self, dag: Part, arriving: list[Arrow]) -> list[Arrow]:
         """Draw the members of a dag, also of one with problems: a diagram may show them best."""
         ends = {
             one: self.box("missing", one, [], "no such member", id=f"missing_{_slug(dag.path)}_{_slug(one)}")
@@ -292,9 +275,7 @@ class _Painter:
         leaving = [arrow for one in dag.inside if one.member not in followed for arrow in ends[one.member]]
         return [arrow for known in leaving for arrow in _traced(known, later, ends)]
 
-    def member(
-        self, part: Part, ends: dict[str, list[_OpenArrow]], arriving: list[_OpenArrow], path: str
-    ) -> list[_OpenArrow]:
+    def member(self, part: Part, ends: dict[str, list[Arrow]], arriving: list[Arrow], path: str) -> list[Arrow]:
         if part.after:
             arriving = [
                 arrow if edge.when is None else replace(arrow, label=_both(arrow.label, condition_words(edge.when)))
@@ -306,7 +287,7 @@ class _Painter:
         return self.box("pass", part.member, arriving, id=f"pass_{_slug(path)}_{_slug(part.member)}", part=part)
 
 
-def _traced(arrow: _AnyArrow, later: str, ends: dict[str, list[_OpenArrow]]) -> list[_AnyArrow]:
+def _traced(arrow: Arrow, later: str, ends: dict[str, list[Arrow]]) -> list[Arrow]:
     """Return the arrow from the boxes of its source, where that is a member that was drawn later (in a cycle)."""
     if not arrow.source.startswith(later):
         return [arrow]
@@ -316,12 +297,10 @@ def _traced(arrow: _AnyArrow, later: str, ends: dict[str, list[_OpenArrow]]) -> 
 
 def _slug(path: str) -> str:
     """Return a path in letters, digits and ``_`` only, which no format takes for anything but a name."""
-    made = re.sub(r"[\W_]", _plain, path, flags=re.ASCII)
+    made = re.sub(
+        r"[\W_]", lambda at: "_" if (sign := at.group()).isascii() else f"u{ord(sign):x}", path, flags=re.ASCII
+    )
     return made.replace("style", "sty_le").replace("classDef", "class_Def")  # Mermaid looks for them in any line
-
-
-def _plain(found: re.Match[str]) -> str:
-    return "_" if found.group().isascii() else f"u{ord(found.group()):x}"
 
 
 def _both(label: str, condition: str) -> str:

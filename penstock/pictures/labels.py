@@ -12,7 +12,7 @@ from penstock.engine.tracing.display import short
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock.engine.graph.nodes import OnError, Policy, Step
+    from penstock.engine.graph.nodes import Policy, Step
     from penstock.engine.processor.processor import Claims
 
 
@@ -34,7 +34,8 @@ def policy_words(policy: Policy) -> tuple[str, ...]:
     if policy.timeout is not None:
         words.append(f"timeout={policy.timeout:g} s")
     if policy.on_error is not None:
-        words.append(f"on_error={_on_error(policy.on_error)}")
+        other = policy.on_error
+        words.append(f"on_error={short(claims_of(other).id) if isinstance(other, Processor) else other}")
     if policy.mode == "shadow":
         words.append("shadow")
     words += [f"{word}={value}" for word in ("overlap", "offload") if (value := getattr(policy, word)) is not None]
@@ -43,10 +44,6 @@ def policy_words(policy: Policy) -> tuple[str, ...]:
     if policy.retry_delay is not None:
         words.append(f"retry_delay={policy.retry_delay:g} s")
     return tuple(words)
-
-
-def _on_error(on_error: OnError) -> str:
-    return short(claims_of(on_error).id) if isinstance(on_error, Processor) else str(on_error)
 
 
 def role_of(step: Step) -> str:

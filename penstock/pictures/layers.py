@@ -6,17 +6,16 @@ import math
 from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from penstock.pictures.blocks import GAP, PAD, Block, BlockWire, Point, entry, pointed, reach
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Edge: TypeAlias = tuple[int, int]
 
 _SWEEPS = 6
 _MANY = 60
+"""The most steps from layer to layer for which each change is tried: with more, it takes long."""
+
 _LANE = 10.0
 """The width that an edge takes where it passes a layer."""
 
@@ -50,10 +49,12 @@ def layered(blocks: list[Block], edges: list[Edge]) -> Block:
     """
     spots = [_Spot(block, layer) for block, layer in zip(blocks, _layers(len(blocks), edges), strict=True)]
     ways = [_way(spots, edge) for edge in dict.fromkeys(edges)]
-    rows = _ordered(spots, ways)
-    _place(rows, ways, spots)
+    steps = [pair for _, way in ways for pair in pairwise(way)]
+    rows = _ordered(spots, steps)
+    _place(rows, steps, spots)
     _straighten(rows, ways, spots)
-    _align(rows, ways, spots)
+    if len(steps) <= _MANY:
+        _align(rows, ways, steps, spots)
     shift = spots[len(blocks) - 1].x = spots[0].x  # the last one stands alone in its layer, so it may be moved
     for spot in spots:
         spot.x -= shift
@@ -80,13 +81,12 @@ def _way(spots: list[_Spot], edge: Edge) -> tuple[Edge, list[int]]:
     return edge, [*way, lower]
 
 
-def _ordered(spots: list[_Spot], ways: list[tuple[Edge, list[int]]]) -> list[list[int]]:
+def _ordered(spots: list[_Spot], steps: list[tuple[int, int]]) -> list[list[int]]:
     """Return the spots of each layer from left to right: of several orders, the one with the fewest crossings."""
     rows: list[list[int]] = [[] for _ in range(max(spot.layer for spot in spots) + 1)]
     for index, spot in enumerate(spots):
         rows[spot.layer].append(index)
     lanes_first = [sorted(row, key=lambda one: spots[one].block is not None) for row in rows]
-    steps = [pair for _, way in ways for pair in pairwise(way)]
     tried = [made for start in (rows, lanes_first) for made in _swept(start, steps)]
     return min(tried, key=lambda made: _crossings(made, steps))
 
@@ -101,15 +101,14 @@ def _swept(rows: list[list[int]], steps: list[tuple[int, int]]) -> list[list[lis
             at = {one: place for line in rows for place, one in enumerate(line)}
             wish = {one: _mean([at[other] for other in near.get(one, [])], at[one]) for one in row}
             row.sort(key=wish.__getitem__)
-        _swap(rows, steps)
+        if len(steps) <= _MANY:
+            _swap(rows, steps)
         made.append([list(row) for row in rows])
     return made
 
 
 def _swap(rows: list[list[int]], steps: list[tuple[int, int]]) -> None:
-    """Swap neighbours wherever that leaves fewer crossings; not in dags so large that it takes long."""
-    if len(steps) > _MANY:
-        return
+    """Swap neighbours wherever that leaves fewer crossings."""
     least = _crossings(rows, steps)
     for row in rows:
         for place in range(len(row) - 1):
@@ -145,9 +144,9 @@ def _mean(values: list[float] | list[int], otherwise: float) -> float:
     return sum(values) / len(values) if values else otherwise
 
 
-def _place(rows: list[list[int]], ways: list[tuple[Edge, list[int]]], spots: list[_Spot]) -> None:
+def _place(rows: list[list[int]], steps: list[tuple[int, int]], spots: list[_Spot]) -> None:
     """Give each spot its x: each as near to those it is tied to as its neighbours let it be."""
-    above, below = _beside([pair for _, way in ways for pair in pairwise(way)])
+    above, below = _beside(steps)
     for row in rows:
         _pack(row, spots, [0.0] * len(row))
     for sweep in range(_SWEEPS):
@@ -177,26 +176,29 @@ def _pack(row: list[int], spots: list[_Spot], wanted: list[float]) -> None:
 
 def _straighten(rows: list[list[int]], ways: list[tuple[Edge, list[int]]], spots: list[_Spot]) -> None:
     """Let an edge pass all its layers at one x, where the spots beside it leave room for that."""
-    limits = _limits(rows, spots)
+    at = {one: (row, place) for row in rows for place, one in enumerate(row)}
     for _, way in ways:
         passed = way[1:-1]
-        low = max((limits(one)[0] for one in passed), default=0.0)
-        high = min((limits(one)[1] for one in passed), default=0.0)
+        low, high = (-math.inf, math.inf) if passed else (0.0, 0.0)
+        for one in passed:
+            row, place = at[one]
+            for other in [spots[other] for other in row[max(0, place - 1) : place]]:
+                low = max(low, other.x + other.right + PAD + spots[one].left)
+            for other in [spots[other] for other in row[place + 1 : place + 2]]:
+                high = min(high, other.x - other.left - PAD - spots[one].right)
         if low <= high:
             x = min(max(_mean([spots[one].x for one in passed], 0.0), low), high)
             for one in passed:
                 spots[one].x = x
 
 
-def _align(rows: list[list[int]], ways: list[tuple[Edge, list[int]]], spots: list[_Spot]) -> None:
+def _align(
+    rows: list[list[int]], ways: list[tuple[Edge, list[int]]], steps: list[tuple[int, int]], spots: list[_Spot]
+) -> None:
     """Move blocks, and edges where they pass layers, below their neighbours, if all lines bend less then.
 
-    An edge moves in all its layers at once, and pushes its neighbours aside. Not in dags so large that it takes
-    long.
+    An edge moves in all its layers at once, and pushes its neighbours aside.
     """
-    steps = [pair for _, way in ways for pair in pairwise(way)]
-    if len(steps) > _MANY:
-        return
     lanes = [way[1:-1] for _, way in ways if len(way) > len(("from", "to"))]
     groups = [*lanes, *([one] for one, spot in enumerate(spots) if spot.block)]
     least = _bends(steps, spots)
@@ -230,20 +232,6 @@ def _push(row: list[int], one: int, spots: list[_Spot]) -> None:
         spots[far].x = max(spots[far].x, spots[near].x + spots[near].right + PAD + spots[far].left)
     for near, far in pairwise(row[at::-1]):
         spots[far].x = min(spots[far].x, spots[near].x - spots[near].left - PAD - spots[far].right)
-
-
-def _limits(rows: list[list[int]], spots: list[_Spot]) -> Callable[[int], tuple[float, float]]:
-    """Return a function that says between which x a spot can stand now, by those beside it."""
-    at = {one: (row, place) for row in rows for place, one in enumerate(row)}
-
-    def limits(one: int) -> tuple[float, float]:
-        row, place = at[one]
-        before = [spots[other] for other in row[max(0, place - 1) : place]]
-        after = [spots[other] for other in row[place + 1 : place + 2]]
-        low = max((other.x + other.right + PAD + spots[one].left for other in before), default=-math.inf)
-        return low, min((other.x - other.left - PAD - spots[one].right for other in after), default=math.inf)
-
-    return limits
 
 
 def _drawn(spots: list[_Spot], ways: list[tuple[Edge, list[int]]], rows: list[list[int]], count: int) -> Block:

@@ -227,16 +227,8 @@ class _Layout:
     def _framed(self, part: Part) -> Block:
         inside = self._dag(part) if part.kind == "dag" else fold(self._chain(part))
         title = {"parallel": "one after the other", "dag": "dag"}.get(part.kind, part.title)
-        path = part.path or inside.first
-        frame = _frame(
-            f"group:{path}",
-            title,
-            (*part.notes, *part.merging),
-            inside,
-            path=part.path,
-            shadow=part.shadow,
-            badges=self.badges(part.path),
-        )
+        path, notes, badges = part.path or inside.first, (*part.notes, *part.merging), self.badges(part.path)
+        frame = _frame(f"group:{path}", title, notes, inside, path=part.path, shadow=part.shadow, badges=badges)
         return _aside(frame, path, shadow=part.shadow)
 
     def _branch(self, part: Part) -> Block:
@@ -271,8 +263,15 @@ class _Network:
     def block(self) -> Block:
         waiting: list[tuple[DagEdge, Part, int]] = []
         for member in self._dag.in_order():
-            labels = self._labels(member)
-            place = self._add(self._member(member))
+            labels: list[int] = []  # the conditions of its edges, each below the member that it comes from
+            for number, edge in enumerate(member.after):
+                if edge.when is not None and edge.source in self._at:
+                    labels.append(self._add(self._label(member, number, edge.when)))
+                    self._edges.append((self._at[edge.source], labels[-1]))
+            inside = self._layout.arm(member)
+            made = stack(inside) if inside else _box(f"pass:{self._dag.path}:{member.member}", "pass", member.member)
+            to_itself = any(edge == DagEdge(member.member) for edge in member.after)
+            place = self._add(looped(made) if to_itself else made)
             self._at[member.member] = place
             self._edges += [(label, place) for label in labels]
             waiting += [
@@ -291,23 +290,9 @@ class _Network:
             self._edges.append((source, self._at[member.member]))
         return self._closed()
 
-    def _labels(self, member: Part) -> list[int]:
-        """Add the conditions of the edges to a member, each below the member that it comes from."""
-        places: list[int] = []
-        for number, edge in enumerate(member.after):
-            if edge.when is not None and edge.source in self._at:
-                places.append(self._add(self._label(member, number, edge.when)))
-                self._edges.append((self._at[edge.source], places[-1]))
-        return places
-
     def _label(self, member: Part, number: int, condition: Condition) -> Block:
         path = f"{self._dag.path}:{member.member}:{number}"
         return _label(f"arm:{path}", condition_words(condition), path)
-
-    def _member(self, member: Part) -> Block:
-        inside = self._layout.arm(member)
-        block = stack(inside) if inside else _box(f"pass:{self._dag.path}:{member.member}", "pass", member.member)
-        return looped(block) if any(edge == DagEdge(member.member) for edge in member.after) else block
 
     def _closed(self) -> Block:
         """Return the layers, from where the entries part to where the ends meet; one entry or end is that itself."""

@@ -51,7 +51,9 @@ _MEANINGS: dict[MarkKind, str] = {
 _PLAIN = ("#ffffff", "#8a8a8a", "#1c1c1c", "#8f8f8f")
 _STRONG = ("#1a1a1a", "#f2f2f2")
 _PALE = ("#c4c4c4", "#4d4d4d")
-_ORDER = ("", "idle", "added", "removed", "taken")
+ORDER = ("", "idle", "added", "removed", "taken")
+"""The looks of lines, as they are drawn: strong lines above pale ones."""
+
 _MARGIN = 16.0
 _LINE = 16.0
 _SWATCH = 22.0
@@ -61,6 +63,7 @@ _LEAST = 420.0
 def mark_style(about: Literal["diff", "trace"], *, dark: bool) -> str:
     """Return the style rules of marks."""
     at = 2 if dark else 0
+    strong, pale = _STRONG[dark], _PALE[dark]
     rules = [
         f".penstock .plain{{fill:{_PLAIN[at]};stroke:{_PLAIN[at + 1]}}}",
         f".penstock .badge{{font-size:{NOTE:g}px;font-weight:bold}}.penstock .idle{{opacity:.5}}",
@@ -68,27 +71,32 @@ def mark_style(about: Literal["diff", "trace"], *, dark: bool) -> str:
     kinds: tuple[MarkKind, ...] = ("added", "removed", "changed")
     if about == "trace":
         kinds = ("passed", "edited", "tripped", "failed", "skipped")
-        rules.append(f".penstock .taken>.wire{{stroke:{_STRONG[dark]};stroke-width:2.6}}")
-        rules.append(f".penstock .taken>.tip{{fill:{_STRONG[dark]}}}.penstock .flow.idle{{opacity:1}}")
-        rules.append(f".penstock .idle>.wire{{stroke:{_PALE[dark]}}}.penstock .idle>.tip{{fill:{_PALE[dark]}}}")
+        rules += [
+            f".penstock .taken>.wire{{stroke:{strong};stroke-width:2.6}}",
+            f".penstock .taken>.tip{{fill:{strong}}}.penstock .flow.idle{{opacity:1}}",
+            f".penstock .idle>.wire{{stroke:{pale}}}.penstock .idle>.tip{{fill:{pale}}}",
+        ]
     for kind in kinds:
         surface, edge = _COLOURS[kind][at : at + 2]
-        rules.append(f".penstock .{kind}>rect{{stroke:{edge};stroke-width:2}}")
-        rules.append(f".penstock .{kind}>rect:not(.group){{fill:{surface}}}")
-        rules.append(f".penstock .{kind}>.badge,.penstock .dot.{kind}{{fill:{edge}}}")
+        rules += [
+            f".penstock .{kind}>rect{{stroke:{edge};stroke-width:2}}",
+            f".penstock .{kind}>rect:not(.group){{fill:{surface}}}",
+            f".penstock .{kind}>.badge,.penstock .dot.{kind}{{fill:{edge}}}",
+        ]
         if about == "diff":
-            rules.append(
-                f".penstock .{kind}>.wire{{stroke:{edge};stroke-width:2}}.penstock .{kind}>.tip{{fill:{edge}}}"
-            )
+            wire = f".penstock .{kind}>.wire{{stroke:{edge};stroke-width:2}}"
+            rules.append(f"{wire}.penstock .{kind}>.tip{{fill:{edge}}}")
     if about == "diff":
-        rules.append(".penstock .removed>rect,.penstock .removed>.wire{stroke-dasharray:5 4}")
-        rules.append(".penstock .removed>.title,.penstock [data-kind=arm].removed>.note{text-decoration:line-through}")
+        rules += [
+            ".penstock .removed>rect,.penstock .removed>.wire{stroke-dasharray:5 4}",
+            ".penstock .removed>.title,.penstock [data-kind=arm].removed>.note{text-decoration:line-through}",
+        ]
     else:
-        rules.append(
-            ".penstock .skipped>rect{stroke-dasharray:2 3;stroke-width:1.3}.penstock .stops>rect{stroke-width:4}"
-        )
-        rules.append(f".penstock .stop{{stroke:{_COLOURS['tripped'][at + 1]};stroke-width:6}}")
-        rules.append(f".penstock .dot.taken{{fill:{_STRONG[dark]}}}.penstock .dot.idle{{fill:{_PALE[dark]};opacity:1}}")
+        rules += [
+            ".penstock .skipped>rect{stroke-dasharray:2 3;stroke-width:1.3}.penstock .stops>rect{stroke-width:4}",
+            f".penstock .stop{{stroke:{_COLOURS['tripped'][at + 1]};stroke-width:6}}",
+            f".penstock .dot.taken{{fill:{strong}}}.penstock .dot.idle{{fill:{pale};opacity:1}}",
+        ]
     return "".join(rules)
 
 
@@ -107,33 +115,21 @@ def page_mark_style() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A line of words below a picture."""
-
-    tone: str
-    text: str
-    x: float
-    y: float
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """A small box or line of the legend, which looks like a mark."""
-
-    tone: str
-    x: float
-    y: float
-    wire: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Below:
-    """The words and the legend below a picture, and their size."""
+    """The words and the legend below a picture, and their size.
+
+    Attributes:
+        width: the least width of the picture.
+        height: the height of all.
+        lines: the words, with their x and y.
+        samples: the class of each look in the picture, the x and y of a small box or line with it, and whether it is a
+            line.
+    """
 
     width: float = 0.0
     height: float = 0.0
-    lines: tuple[Line, ...] = ()
-    samples: tuple[Sample, ...] = ()
+    lines: tuple[tuple[str, float, float], ...] = ()
+    samples: tuple[tuple[str, float, float, bool], ...] = ()
 
 
 class MarkedPicture:
@@ -209,10 +205,6 @@ class MarkedPicture:
         kinds = [self._kinds.get(one.source), self._kinds.get(one.target)]
         return next((kind for kind in ("removed", "added") if kind in kinds), "")
 
-    def order(self, look: str) -> int:
-        """Return how late a look is drawn: strong lines are drawn above pale ones."""
-        return _ORDER.index(look)
-
     # Below the picture
 
     def below(self) -> Below:
@@ -224,10 +216,18 @@ class MarkedPicture:
         texts = [
             part for line in [*self._marks.lines, *self._without_shape(self._marks)] for part in wrapped(line, wide, 4)
         ]
-        lines = [Line("note", text, _MARGIN, _LINE * (at + 1)) for at, text in enumerate(texts)]
-        y = _LINE * len(texts) + _LINE / 2
-        samples, words, bottom = _placed(list(self._meanings()), width, y)
-        return Below(width, bottom + _MARGIN, (*lines, *words), tuple(samples))
+        lines = [(text, _MARGIN, _LINE * (at + 1)) for at, text in enumerate(texts)]
+        samples: list[tuple[str, float, float, bool]] = []
+        x, y = _MARGIN, _LINE * len(texts) + _LINE / 2
+        for tone, meaning, wire in self._meanings():
+            needed = _SWATCH + 6 + text_width(meaning, NOTE) + 14
+            if x > _MARGIN and x + needed > width:
+                x, y = _MARGIN, y + _LINE + 2
+            samples.append((tone, x, y, wire))
+            lines.append((meaning, x + _SWATCH + 6, y + 10))
+            x += needed
+        bottom = y + _LINE if samples else y
+        return Below(width, bottom + _MARGIN, tuple(lines), tuple(samples))
 
     def _without_shape(self, marks: Marks) -> Iterator[str]:
         """Yield the marks that have no words in the picture, so that nothing is lost."""
@@ -236,18 +236,15 @@ class MarkedPicture:
         trace = marks.about == "trace"
         for path, mark in marks.marks.items():
             wordy = not trace and any(not line.startswith("condition: ") for line in mark.lines)
-            if path in drawn or (path in labels and not wordy) or (trace and self._is_other_key(path)):
-                continue
+            of_list = path.rpartition("@")[2] in _LISTS and "@" in path
+            if path in drawn or (path in labels and not wordy) or (trace and of_list is not self._agent):
+                continue  # the last: a key of a list of an agent in a picture of no agent, or the other way round
             said = "; ".join(mark.lines) if not trace else ", ".join(mark.words)
             own, _, serves = path.rpartition("@") if trace and self._agent else (path, "", "")
             name = visible(own.removeprefix(GONE)) or "the workflow"
             name += f" of the {serves} processors" if serves else ""
             if said or not trace:
                 yield f"{mark.kind}: {name}{f' ({said})' if said else ''}"
-
-    def _is_other_key(self, path: str) -> bool:
-        """Return whether a path is that of a list of an agent in a picture of no agent, or the other way round."""
-        return (path.rpartition("@")[2] in _LISTS and "@" in path) is not self._agent
 
     def _meanings(self) -> Iterator[tuple[str, str, bool]]:
         """Yield the legend: the class of each look in the picture, its meaning, and whether it is a line."""
@@ -263,18 +260,3 @@ class MarkedPicture:
             yield "taken", "the way that was taken", True
             if len(self.ways.wires) < len(self._picture.wires):
                 yield "idle", "not taken", True
-
-
-def _placed(meanings: list[tuple[str, str, bool]], width: float, y: float) -> tuple[list[Sample], list[Line], float]:
-    """Return the samples and words of a legend in rows, and where it ends."""
-    samples: list[Sample] = []
-    words: list[Line] = []
-    x = _MARGIN
-    for tone, meaning, wire in meanings:
-        needed = _SWATCH + 6 + text_width(meaning, NOTE) + 14
-        if x > _MARGIN and x + needed > width:
-            x, y = _MARGIN, y + _LINE + 2
-        samples.append(Sample(tone, x, y, wire))
-        words.append(Line("note", meaning, x + _SWATCH + 6, y + 10))
-        x += needed
-    return samples, words, y + _LINE if meanings else y

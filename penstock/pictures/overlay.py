@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from penstock.engine.tracing.trace import Span, Trace
-    from penstock.engine.values.tripwire import Status, Tripwire
+    from penstock.engine.values.tripwire import Status
     from penstock.pictures.marks import FlowState, MarkKind
 
 _GRAVEST: tuple[Status, ...] = ("tripped", "failed", "edited", "passed", "skipped")
@@ -43,7 +43,11 @@ def marks_of(trace: Trace, stage: str | None = None) -> Marks:
     stop = _stop(trace)
     history: dict[str, tuple[MarkAt, ...]] = {}
     known: dict[tuple[int, ...], tuple[MarkAt, ...]] = {}
-    for key, runs in _runs(spans).items():
+    found: dict[str, list[Span]] = {}
+    for span in spans:
+        for key in _keys(span) if span.kind == "step" else ():
+            found.setdefault(key, []).append(span)
+    for key, runs in found.items():
         ids = tuple(span.id for span in runs)
         if ids not in known:  # most steps run in one list only
             known[ids] = _step_marks(runs, stop)
@@ -52,7 +56,9 @@ def marks_of(trace: Trace, stage: str | None = None) -> Marks:
     steps = {span.id for span in spans if span.kind == "step"}
     model = [span for span in spans if span.kind == "model" and span.parent not in steps]  # not those of judges
     if model:
-        history["model"] = tuple(_model_marks(model))
+        history["model"] = tuple(
+            MarkAt(_end(span), _model_mark(model[:number])) for number, span in enumerate(model, 1)
+        )
     return Marks(
         "trace",
         {key: marks[-1].mark for key, marks in history.items()},
@@ -69,16 +75,6 @@ def _passage(span: Span) -> Passage:
 
 def _end(span: Span) -> Moment:
     return Moment(span.at + span.seconds, span.id, over=True)
-
-
-def _runs(spans: Iterable[Span]) -> dict[str, list[Span]]:
-    """Return the spans of each step, by its path, and by its path in each processor list."""
-    found: dict[str, list[Span]] = {}
-    for span in spans:
-        if span.kind == "step":
-            for key in _keys(span):
-                found.setdefault(key, []).append(span)
-    return found
 
 
 def _keys(span: Span, suffix: str = "") -> tuple[str, ...]:
@@ -133,9 +129,11 @@ class StepTotal:
         said = [
             _ended(self.stop if self.stops and self.stop else self.worst, stops=self.stops),
             _edited(self.edits, changed=kind == "edited", shadow=self.worst.shadow),
-            _flags(self),
+            f"flagged {', '.join(map(visible, self.flagged))}" if self.flagged else "",
         ]
-        return Mark(kind, " · ".join(word for word in said if word), _cost(self), lines, stops=self.stops)
+        cost = [duration(self.seconds), f"{self.ran} runs" if self.ran > 1 else ""]
+        cost += [_counted(self.calls, "model call"), _counted(self.tokens, "token")]
+        return Mark(kind, _joined(said), _joined(cost if self.ran else []), lines, stops=self.stops)
 
 
 def _step_marks(runs: list[Span], stop: Span | None) -> tuple[MarkAt, ...]:
@@ -150,7 +148,7 @@ def _step_marks(runs: list[Span], stop: Span | None) -> tuple[MarkAt, ...]:
 
 def _ended(span: Span, *, stops: bool) -> str:
     """Return how a step ended, where that is more than that it passed."""
-    why = _why(span)
+    why = f": {visible(span.tripwire.reason)}" if span.tripwire and span.tripwire.reason else ""
     if span.status == "skipped":
         return "not run"
     if span.status == "tripped":
@@ -162,10 +160,6 @@ def _ended(span: Span, *, stops: bool) -> str:
         error = f"failed: {span.error}" if span.error else "failed"
         return f"{error}, and stops the run{why}" if stops else f"{error} (shadow)" if span.shadow else error
     return ""
-
-
-def _why(span: Span) -> str:
-    return f": {visible(span.tripwire.reason)}" if span.tripwire and span.tripwire.reason else ""
 
 
 def _edited(edits: Counter[str], *, changed: bool, shadow: bool) -> str:
@@ -180,25 +174,13 @@ def _edited(edits: Counter[str], *, changed: bool, shadow: bool) -> str:
     return f"would make {words}{named}" if shadow else f"{words}{named}"
 
 
-def _flags(total: StepTotal) -> str:
-    return f"flagged {', '.join(map(visible, total.flagged))}" if total.flagged else ""
+def _joined(words: Iterable[str]) -> str:
+    return " · ".join(filter(None, words))
 
 
-def _cost(total: StepTotal) -> str:
-    if not total.ran:
-        return ""
-    words = [duration(total.seconds)]
-    if total.ran > 1:
-        words.append(f"{total.ran} runs")
-    if total.calls:
-        words.append("1 model call" if total.calls == 1 else f"{total.calls:,} model calls")
-    if total.tokens:
-        words.append(_tokens(total.tokens))
-    return " · ".join(words)
-
-
-def _tokens(count: int) -> str:
-    return "1 token" if count == 1 else f"{count:,} tokens"
+def _counted(count: int, what: str) -> str:
+    """Return a count in words; empty for none."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}" if count else ""
 
 
 def _judged(span: Span) -> int:
@@ -257,22 +239,16 @@ def _arms(span: Span) -> Iterator[tuple[str, bool]]:
         yield f":{_OTHERWISE}" if is_last else f":{number}", arm.taken
 
 
-def _model_marks(spans: list[Span]) -> Iterator[MarkAt]:
-    """Yield the mark of the model after each of its calls."""
-    for number, span in enumerate(spans, 1):
-        yield MarkAt(_end(span), _model_mark(spans[:number]))
-
-
 def _model_mark(spans: list[Span]) -> Mark:
     failed = [span for span in spans if span.status == "failed"]
     words = ["1 call" if len(spans) == 1 else f"{len(spans)} calls"]
     if failed:
         words.append(f"{len(failed)} failed: {', '.join(dict.fromkeys(span.error or 'error' for span in failed))}")
     tokens = sum(_used(span.usage) for span in spans)
-    cost = [duration(sum(span.seconds for span in spans)), *([_tokens(tokens)] if tokens else [])]
+    cost = [duration(sum(span.seconds for span in spans)), _counted(tokens, "token")]
     lines = [f"{visible(span.name)}: {span.finish_reason or span.status}, {duration(span.seconds)}" for span in spans]
     kind: MarkKind = "failed" if len(failed) == len(spans) else "passed"
-    return Mark(kind, " · ".join(words), " · ".join(cost), tuple(lines))
+    return Mark(kind, _joined(words), _joined(cost), tuple(lines))
 
 
 def _used(usage: object) -> int:
@@ -289,23 +265,18 @@ def _totals(trace: Trace) -> Iterator[str]:
     if edits:
         words.append("1 edit" if edits == 1 else f"{edits} edits")
     if tokens := _used(trace.usage):
-        words.append(_tokens(tokens))
+        words.append(_counted(tokens, "token"))
     for kind in ("model", "tool"):
         of_kind = [span for span in trace.spans if span.kind == kind]
         if of_kind:
             calls = f"{len(of_kind)} {kind} {'call' if len(of_kind) == 1 else 'calls'}"
             words.append(f"{calls} in {duration(sum(span.seconds for span in of_kind))}")
     yield f"The run: {', '.join(words)}."
-    if trace.tripwire is not None:
-        yield _blocked(trace.tripwire)
+    if (tripwire := trace.tripwire) is not None:
+        reason = visible(tripwire.reason) if tripwire.reason else "no reason given"
+        yield f"Stopped by {visible(tripwire.processor_id)} at {tripwire.stage.removeprefix('process_')}: {reason}"
     if trace.texts:
         yield "This picture holds texts of the run, under the pointer; take care whom you give it to."
-
-
-def _blocked(tripwire: Tripwire) -> str:
-    stage = tripwire.stage.removeprefix("process_")
-    reason = visible(tripwire.reason) if tripwire.reason else "no reason given"
-    return f"Stopped by {visible(tripwire.processor_id)} at {stage}: {reason}"
 
 
 # The way of a run
@@ -316,17 +287,13 @@ def _stop(trace: Trace) -> Span | None:
     if trace.status not in ("blocked", "failed"):
         return None
     steps = [span for span in trace.spans if span.kind == "step" and not span.shadow]
-    if trace.tripwire is not None:
-        ended = [span for span in steps if span.tripwire == trace.tripwire]
-        named = [span for span in steps if span.status in ("tripped", "failed") and _is_of(span, trace.tripwire)]
-        steps = ended or named
-    else:
+    if (tripwire := trace.tripwire) is None:
         steps = [span for span in steps if span.status == "failed"]
+    else:
+        of = (tripwire.processor_id, tripwire.stage)
+        named = [one for one in steps if one.status in ("tripped", "failed") and (one.processor, one.stage) == of]
+        steps = [span for span in steps if span.tripwire == tripwire] or named
     return steps[-1] if steps else None
-
-
-def _is_of(span: Span, tripwire: Tripwire) -> bool:
-    return (span.processor, span.stage) == (tripwire.processor_id, tripwire.stage)
 
 
 def _flows(spans: list[Span], stop: Span | None) -> list[Flow]:
@@ -337,8 +304,11 @@ def _flows(spans: list[Span], stop: Span | None) -> list[Flow]:
     for span in spans:
         if span.kind not in ("step", "branch"):
             continue
-        above = _stage_of(span, by_id)
-        flow, passed = flows.setdefault(above, {}), times.setdefault(above, {})
+        above = span
+        while above.kind != "stage" and above.parent in by_id:
+            above = by_id[above.parent]
+        place = above.id if above.kind == "stage" else None
+        flow, passed = flows.setdefault(place, {}), times.setdefault(place, {})
         if span.kind == "branch":
             chosen = _passage(span).reached
             for suffix, taken in _arms(span):
@@ -359,11 +329,3 @@ def _flows(spans: list[Span], stop: Span | None) -> list[Flow]:
         if whole and first.whole:
             found[alike] = first._replace(whole=Passage(first.whole.reached, max(first.whole.left, whole.left)))
     return list(found.values())
-
-
-def _stage_of(span: Span, by_id: dict[int, Span]) -> int | None:
-    while span.parent is not None and span.parent in by_id:
-        span = by_id[span.parent]
-        if span.kind == "stage":
-            return span.id
-    return None

@@ -18,7 +18,6 @@ from penstock.pictures.wrapping import wrapped
 if TYPE_CHECKING:
     from penstock.engine.tracing.trace import Trace
     from penstock.pictures.blocks import Shape
-    from penstock.pictures.layout import Picture
     from penstock.pictures.marks import Mark, Moment
     from penstock.pictures.scene import Scene
 
@@ -92,7 +91,9 @@ class PageMarks:
         self._stage = scene.stage
         self._picture = picture_of(scene)
         self._paths = Paths(self._picture)
-        self._rooms = _rooms(self._picture)
+        frames = {shape.id: shape for shape in self._picture.shapes if shape.kind == "group"}
+        boxes = [shape for shape in self._picture.shapes if shape.kind not in ("group", "dot")]
+        self._rooms = {shape.id: _room(shape, boxes, frames.get(shape.parent)) for shape in boxes}
 
     def of(self, trace: Trace) -> RunMarksJson:
         """Return the marks of a run."""
@@ -124,14 +125,8 @@ class PageMarks:
         return {**mark_json(mark, self._rooms.get(shape.id, UNKNOWN_ROOM)), "look": look}
 
 
-def _rooms(picture: Picture) -> dict[str, Room]:
-    """Return the room at each box for a badge that covers no other box, badge or edge of a frame."""
-    frames = {shape.id: shape for shape in picture.shapes if shape.kind == "group"}
-    boxes = [shape for shape in picture.shapes if shape.kind not in ("group", "dot")]
-    return {shape.id: _room(shape, boxes, frames.get(shape.parent)) for shape in boxes}
-
-
 def _room(shape: Shape, boxes: list[Shape], frame: Shape | None) -> Room:
+    """Return the room at a box for a badge that covers no other box, badge or edge of a frame."""
     middle, low = shape.x + shape.width / 2, shape.y + shape.height
     deep = _LINE * _MOST_LINES
     half = _WIDEST / 2

@@ -83,7 +83,10 @@ class PageFile:
 
     def start(self) -> str:
         """Return the text before the data blocks."""
-        mapped = {name: f"data:text/javascript;base64,{_base64(text)}" for name, text in self.modules.imports.items()}
+        mapped = {
+            name: f"data:text/javascript;base64,{b64encode(text.encode()).decode('ascii')}"
+            for name, text in self.modules.imports.items()
+        }
         own = f"'nonce-{self.nonce}'"
         policy = f"default-src 'none'; script-src {own}; style-src {own}; base-uri 'none'; form-action 'none'"
         picture = self.picture.replace("<style>", f'<style nonce="{self.nonce}">', 1)
@@ -125,7 +128,3 @@ def page_of(title: str, modules: Modules, entry: str, data: object, picture: str
 def json_block(value: object) -> str:
     r"""Return a value as JSON that no HTML parser reads as markup: ``<`` is ``\u003c``, and all is ASCII."""
     return json.dumps(value, separators=(",", ":"), default=lambda other: type(other).__name__).translate(_UNSAFE)
-
-
-def _base64(text: str) -> str:
-    return b64encode(text.encode()).decode("ascii")

@@ -213,7 +213,11 @@ def _title(span: Span, around: str) -> str:
 def _note(span: Span, verdict: Tripwire | None, *, explained: bool) -> str:
     """Return the result of a span in a few words; an error is left out if a part inside explains it."""
     parts = [_verdict(span, verdict), f"failed: {span.error}" if span.error and not explained else ""]
-    parts += [_arms(span), _edits(span)]
+    if span.arms:
+        taken = ", ".join(arm.label for arm in span.arms if arm.taken)
+        other = ", ".join(arm.label for arm in span.arms if not arm.taken)
+        parts.append(f"took {taken or 'no arm'}" + (f"; not {other}" if other else ""))
+    parts.append(_edits(span))
     if span.flagged:
         parts.append(f"flagged: {', '.join(span.flagged)}")
     if span.usage is not None and span.kind != "model_step" and (counts := tokens(span.usage)):
@@ -242,14 +246,6 @@ def _verdict(span: Span, verdict: Tripwire | None) -> str:
     return words if span.tripwire == verdict else f"{words}: {span.tripwire.reason}"
 
 
-def _arms(span: Span) -> str:
-    if not span.arms:
-        return ""
-    taken = ", ".join(arm.label for arm in span.arms if arm.taken)
-    other = ", ".join(arm.label for arm in span.arms if not arm.taken)
-    return f"took {taken or 'no arm'}" + (f"; not {other}" if other else "")
-
-
 def _edits(span: Span) -> str:
     if not span.edits:
         return "edited" if span.status == "edited" and span.kind == "step" else ""
@@ -274,12 +270,6 @@ def _short(value: object) -> str:
 # The columns
 
 
-def _note_style(row: _Row) -> Style:
-    if row.span.status in ("tripped", "failed"):
-        return row.style
-    return "dim" if row.span.status == "skipped" or row.span.shadow else ""
-
-
 class _TimelineLayout:
     """Lays rows out in columns: the tree, the notes, the time, and the bar where there is room."""
 
@@ -300,14 +290,15 @@ class _TimelineLayout:
             yield from self._lines(row)
 
     def _lines(self, row: _Row) -> Iterator[Line]:
-        lead, trunk, style = self._indent(row.lead), self._indent(row.trunk), _note_style(row)
+        lead, trunk = self._indent(row.lead), self._indent(row.trunk)
+        faint = row.span.status == "skipped" or row.span.shadow
+        style = row.style if row.span.status in ("tripped", "failed") else "dim" if faint else ""
         start = self._head + _GAP if self._beside else columns(trunk) + _GAP
         notes = list(wrapped(row.note, (self._left if self._beside else self._width) - start))
         sign = f"{SIGNS[row.span.status]} "
         title = shortened(row.title, self._left - columns(lead) - columns(sign))
         head = columns(lead) + columns(sign) + columns(title)
         beside = f"{' ' * (start - head)}{notes.pop(0)}" if notes and self._beside and head <= self._head else ""
-        faint = row.span.status == "skipped" or row.span.shadow
         yield (
             (lead, "dim"),
             (sign, row.style),
@@ -317,7 +308,13 @@ class _TimelineLayout:
         )
         for note in notes:
             yield (trunk, "dim"), (" " * (start - columns(trunk)), ""), (note, style)
-        yield from self._texts(row.span, trunk)
+        for text in row.span.texts if row.span.kind == "step" else ():  # those of a stage are shown at its steps
+            if text.before != text.after:
+                room = self._width - columns(trunk) - len("  before ")
+                for label, shown in zip(
+                    ("before", "after "), at_difference(text.before, text.after, room), strict=True
+                ):
+                    yield (trunk, "dim"), (f"  {label} ", "dim"), (shown, "")
 
     def _indent(self, lead: str) -> str:
         """Return the lead of a row; of a very deep one only its end, which touches the row."""
@@ -335,14 +332,3 @@ class _TimelineLayout:
     def _column(self, at: float, whole: Callable[[float], int] = int) -> int:
         """Return the column of a bar for a time; one before the start or after the end is that of the edge."""
         return whole(min(max(at / self._end, 0.0), 1.0) * self._bar)
-
-    def _texts(self, span: Span, trunk: str) -> Iterator[Line]:
-        """Yield the texts that a step changed; those of a stage are shown at its steps."""
-        if span.kind != "step":
-            return
-        for text in span.texts:
-            if text.before == text.after:
-                continue
-            room = self._width - columns(trunk) - len("  before ")
-            for label, shown in zip(("before", "after "), at_difference(text.before, text.after, room), strict=True):
-                yield (trunk, "dim"), (f"  {label} ", "dim"), (shown, "")

@@ -10,7 +10,6 @@ from penstock.pictures.marks import Passage
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from penstock.pictures.blocks import BlockWire
     from penstock.pictures.layout import Picture
     from penstock.pictures.marks import Flow, FlowState, Marks, Moment
 
@@ -84,17 +83,22 @@ class Paths:
         self.wires = picture.wires
         self._shapes = {shape.id: shape for shape in picture.shapes}
         self.lists = {shape.id.rpartition("@")[2]: shape.id for shape in picture.shapes if shape.id.startswith("list@")}
-        self._lines = {place: self._line(wire) for place, wire in enumerate(picture.wires)}
-        self._frames = {place: self._list_around(wire) for place, wire in enumerate(picture.wires)}
+        self._lines: dict[int, _Line] = {}
+        self._frames: dict[int, str] = {}  # the processor list of an agent that a line is in; empty for none
+        for place, one in enumerate(picture.wires):
+            leaving = self._is_frame(one.source) and not self._is_in(one.target, one.source)
+            arriving = self._is_frame(one.target) and self._is_in(one.source, one.target)
+            self._lines[place] = _End(one.source, leaving), _End(one.target, arriving)
+            around = (
+                key
+                for key, frame in self.lists.items()
+                if any(self._is_in(end, frame) for end in (one.source, one.target))
+            )
+            self._frames[place] = next(around, "")
         self._with_path: dict[str, list[str]] = {}
         for name, shape in self._shapes.items():
             if shape.path and shape.kind != "group":
                 self._with_path.setdefault(shape.path, []).append(name)
-
-    def _line(self, wire: BlockWire) -> _Line:
-        leaving = self._is_frame(wire.source) and not self._is_in(wire.target, wire.source)
-        arriving = self._is_frame(wire.target) and self._is_in(wire.source, wire.target)
-        return _End(wire.source, leaving), _End(wire.target, arriving)
 
     def _is_frame(self, shape: str) -> bool:
         return self._shapes[shape].kind == "group"
@@ -104,13 +108,6 @@ class Paths:
         while parent and parent != frame:
             parent = self._shapes[parent].parent
         return bool(parent)
-
-    def _list_around(self, wire: BlockWire) -> str:
-        """Return the processor list of an agent that a line is in; empty for none."""
-        for serves, frame in self.lists.items():
-            if self._is_in(wire.source, frame) or self._is_in(wire.target, frame):
-                return serves
-        return ""
 
     def passed(self, flow: Flow) -> _Times:
         """Return the lines that were taken in one stage; of an agent, in the list that serves it."""
@@ -163,8 +160,7 @@ class Paths:
         entry: _End,
     ) -> _Times:
         """Return the lines whose two ends were reached, without those to a label behind which nothing was."""
-        found = _states(lines.values(), states, entry)
-        left = _left(lines.values(), found, times)
+        found, left = _reached(lines.values(), states, times, entry)
         taken = {
             place: times[arriving].reached if arriving in times else left[leaving]
             for place, (leaving, arriving) in lines.items()
@@ -174,45 +170,35 @@ class Paths:
         return {
             place: when
             for place, when in taken.items()
-            if lines[place][1] in onwards or not self._is_label(lines[place][1])
+            if lines[place][1] in onwards or self._shapes[lines[place][1].shape].kind != "label"
         }
 
-    def _is_label(self, end: _End) -> bool:
-        return self._shapes[end.shape].kind == "label"
 
+def _reached(
+    lines: Collection[_Line], known: Mapping[_End, FlowState], times: Mapping[_End, Passage], entry: _End
+) -> tuple[dict[_End, FlowState], dict[_End, Moment | None]]:
+    """Return whether a run passed each end of a line, and when it went on from there.
 
-def _states(lines: Collection[_Line], known: Mapping[_End, FlowState], entry: _End) -> dict[_End, FlowState]:
-    """Return whether a run passed each end of a line; ends behind a verdict are stopped, too."""
+    Ends behind a verdict are stopped, too. Where the moment is unknown, it is when the run went on from all that lead
+    there.
+    """
     before: dict[_End, list[_End]] = {}
     for leaving, arriving in lines:
         before.setdefault(arriving, []).append(leaving)
     found: dict[_End, FlowState] = {}
+    left: dict[_End, Moment | None] = {}
     for end in _ordered(lines):
-        led = [found[one] for one in before.get(end, []) if one in found]
+        led = [one for one in before.get(end, []) if one in found]
+        states = {found[one] for one in led}
         if end in known:
             found[end] = known[end]
         elif end == entry:
             found[end] = "taken"
-        elif "stopped" in led:
-            found[end] = "stopped"
         else:
-            found[end] = "taken" if "taken" in led else "skipped"
-    return found
-
-
-def _left(
-    lines: Collection[_Line], states: Mapping[_End, FlowState], times: Mapping[_End, Passage]
-) -> dict[_End, Moment | None]:
-    """Return when a run went on from each end; where that is unknown, when it went on from all that lead there."""
-    before: dict[_End, list[_End]] = {}
-    for leaving, arriving in lines:
-        before.setdefault(arriving, []).append(leaving)
-    found: dict[_End, Moment | None] = {}
-    for end in states:  # each behind those that lead to it
-        led = [found[one] for one in before.get(end, []) if one in found and states[one] == "taken"]
-        known = [moment for moment in led if moment]
-        found[end] = times[end].left if end in times else max(known) if known else None
-    return found
+            found[end] = "stopped" if "stopped" in states else "taken" if "taken" in states else "skipped"
+        moments = [moment for one in led if found[one] == "taken" and (moment := left[one])]
+        left[end] = times[end].left if end in times else max(moments, default=None)
+    return found, left
 
 
 def _ordered(lines: Collection[_Line]) -> list[_End]:

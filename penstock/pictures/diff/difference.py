@@ -75,7 +75,17 @@ class WorkflowDiff:
     @cached_property
     def changes(self) -> tuple[WorkflowChange, ...]:
         """Everything that differs, in the order of the new workflow; removed parts stand in their old places."""
-        return tuple(_change(line) for line in self._tree.walk() if line.what != "same")
+        return tuple(
+            WorkflowChange(
+                line.what,
+                "workflow" if line.part.kind == "root" else line.part.kind,
+                path_of(line.part),
+                path_of(line.old) if line.old else None,
+                line.fields,
+            )
+            for line in self._tree.walk()
+            if line.what != "same"
+        )
 
     @property
     def same(self) -> bool:
@@ -114,11 +124,7 @@ class WorkflowDiff:
     def to_json(self) -> dict[str, Json]:
         """Return it as a mapping of JSON values, for ``json.dumps``."""
         changes: list[Json] = [one.to_json() for one in self.changes]
-        counts: dict[str, Json] = {
-            "added": len(self.added),
-            "removed": len(self.removed),
-            "changed": len(self.changed),
-        }
+        counts: dict[str, Json] = {name: len(getattr(self, name)) for name in ("added", "removed", "changed")}
         made: dict[str, Json] = {"version": VERSION, "before": self.before, "after": self.after, "same": self.same}
         return {**made, "counts": counts, "changes": changes}
 
@@ -143,9 +149,3 @@ class WorkflowDiff:
     def _repr_mimebundle_(self, **_options: object) -> dict[str, str]:
         """Return the picture for notebooks, and the text for those that show no pictures."""
         return {"image/svg+xml": self.draw("svg"), "text/plain": str(self)}
-
-
-def _change(line: DiffLine) -> WorkflowChange:
-    assert line.what != "same"  # noqa: S101 - of its only caller
-    kind = "workflow" if line.part.kind == "root" else line.part.kind
-    return WorkflowChange(line.what, kind, path_of(line.part), path_of(line.old) if line.old else None, line.fields)

@@ -125,10 +125,6 @@ def _badge(line: DiffLine) -> str:
     """Return what differs, a line each; the edges of a dag have labels of their own."""
     if line.what != "changed":
         return line.what
-    words = [_edges(one) for one in changed_words(line)]
+    words = ["other edges" if one.startswith("after: ") else one for one in changed_words(line)]
     shown = words if len(words) <= _MOST else [*words[: _MOST - 1], f"and {len(words) - _MOST + 1} more"]
     return "\n".join(shown)
-
-
-def _edges(words: str) -> str:
-    return "other edges" if words.startswith("after: ") else words

@@ -70,7 +70,8 @@ def _row(line: DiffLine, depth: int) -> Iterator[tuple[str, str]]:
     sign = SIGNS[line.what]
     yield f"{sign} {indent}{_title(line.part)}", _notes(line) if line.what in ("added", "removed") else ""
     if line.what != "same":
-        words = changed_words(line) if line.what == "changed" else _options(line)
+        options = (f"{name}: {value_words(value)}" for name, value in _set_options(line))
+        words = changed_words(line) if line.what == "changed" else options
         yield from ((f"{sign} {indent}    {one}", "") for one in words)
     if line.touched:
         yield from _rows(line.inside, depth + 1)
@@ -95,13 +96,8 @@ def _notes(line: DiffLine) -> str:
     return " · ".join([*after, *words])
 
 
-def _options(line: DiffLine) -> Iterator[str]:
-    """Yield the options of a step that was added or removed: those of its constructor that have no default value."""
-    return (f"{name}: {value_words(value)}" for name, value in _set_options(line))
-
-
 def _set_options(line: DiffLine) -> Iterator[tuple[str, Json]]:
-    """Yield the set options of a step that only one of the workflows has."""
+    """Yield the options of a step that only one workflow has: those of its constructor without their default value."""
     given = given_options(line.part.step.processor) if line.part.step else {}
     side = "before" if line.what == "removed" else "after"
     for change in line.fields:
@@ -143,7 +139,9 @@ def field_words(change: FieldChange) -> str:
     if change.name == "place":
         return f"moved: {_text(change.before)} → {_text(change.after)}"
     if change.hidden:
-        return f"{name}: {_words_of(name, change.before)}{_hidden(change)}"
+        has_code = change.name in ("processor", "condition", "merge", "after")
+        how = ", with other code or values" if has_code else " → another value"
+        return f"{name}: {_words_of(name, change.before)}{' → another' if change.before == '***' else how}"
     if change.only == "after":
         return f"{name}: (not set) → {_words_of(name, change.after)}"
     if change.only == "before":
@@ -153,13 +151,6 @@ def field_words(change: FieldChange) -> str:
         if several:
             return f"{name}: {several}"
     return f"{name}: {_words_of(name, change.before)} → {_words_of(name, change.after)}"
-
-
-def _hidden(change: FieldChange) -> str:
-    if change.before == "***":
-        return " → another"
-    has_code = change.name in ("processor", "condition", "merge", "after")
-    return ", with other code or values" if has_code else " → another value"
 
 
 def _words_of(name: str, value: Json) -> str:
@@ -174,17 +165,13 @@ def _text(value: Json) -> str:
 
 def value_words(value: Json) -> str:
     """Return a value as Python would write it, cut to a length that one can read."""
-    words = _class(value) or repr(value)
+    words = repr(value)
+    if isinstance(value, dict) and list(value) == ["class"]:
+        words = f"<{value['class']}>"
+    elif isinstance(value, list) and all(isinstance(one, str) for one in value):
+        words = ", ".join(map(repr, value)) or "none"
     seen = visible(words)
     return seen if len(seen) <= _LONGEST else f"{seen[: _LONGEST - 1]}…"
-
-
-def _class(value: Json) -> str:
-    if isinstance(value, dict) and list(value) == ["class"]:
-        return f"<{value['class']}>"
-    if isinstance(value, list) and all(isinstance(one, str) for one in value):
-        return ", ".join(map(repr, value)) if value else "none"
-    return ""
 
 
 def _several(before: list[Json], after: list[Json]) -> str:

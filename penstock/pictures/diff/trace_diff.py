@@ -95,11 +95,11 @@ class TraceDiff:
         old, new = _placed(before.spans), _placed(after.spans)
         shared = _message_ids(before) & _message_ids(after)
         self.changes = tuple(differing(_run_leaves(before, shared), _run_leaves(after, shared)))
-        self.removed = tuple((one.place, one.span) for key, one in old.items() if key not in new)
-        self.added = tuple((one.place, one.span) for key, one in new.items() if key not in old)
+        self.removed = tuple(one for key, one in old.items() if key not in new)
+        self.added = tuple(one for key, one in new.items() if key not in old)
         self.matched = tuple(
-            SpanDiff(one.place, one.span, new[key].span, tuple(self._changes(one.span, new[key].span, shared)))
-            for key, one in old.items()
+            SpanDiff(place, span, new[key][1], tuple(self._changes(span, new[key][1], shared)))
+            for key, (place, span) in old.items()
             if key in new
         )
 
@@ -122,14 +122,16 @@ class TraceDiff:
     @property
     def slower(self) -> tuple[SpanDiff, ...]:
         """The parts that took longer in the other run, by more than noise; the most first."""
-        found = [one for one in self.matched if one.notable and one.seconds > 0]
-        return tuple(sorted(found, key=lambda one: -one.seconds))
+        return tuple(
+            sorted((one for one in self.matched if one.notable and one.seconds > 0), key=lambda one: -one.seconds)
+        )
 
     @property
     def faster(self) -> tuple[SpanDiff, ...]:
         """The parts that took less time in the other run, by more than noise; the most first."""
-        found = [one for one in self.matched if one.notable and one.seconds < 0]
-        return tuple(sorted(found, key=lambda one: one.seconds))
+        return tuple(
+            sorted((one for one in self.matched if one.notable and one.seconds < 0), key=lambda one: one.seconds)
+        )
 
     @property
     def same(self) -> bool:
@@ -166,21 +168,15 @@ class TraceDiff:
 # Which spans are the same
 
 
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    span: Span
-    place: str
-
-
 _Key: TypeAlias = tuple["Hashable", ...]
 
 _SCOPES = frozenset({"stage", "model_step", "attempt"})
 """The kinds within which spans are counted; a branch is not, so that a step may move into one."""
 
 
-def _placed(spans: Sequence[Span]) -> dict[_Key, _Placed]:
+def _placed(spans: Sequence[Span]) -> dict[_Key, tuple[str, Span]]:
     """Return the spans with their places, by keys that are the same in another run."""
-    found: dict[_Key, _Placed] = {}
+    found: dict[_Key, tuple[str, Span]] = {}
     scopes: dict[int | None, tuple[_Key, tuple[str, ...]]] = {None: ((), ())}
     times: Counter[_Key] = Counter()
     for span in spans:
@@ -192,7 +188,7 @@ def _placed(spans: Sequence[Span]) -> dict[_Key, _Placed]:
         key = (scope, span.kind, span.stage, name, span.number)
         times[key] += 1
         shown = (*words, _words(span, times[key]))
-        found[(*key, times[key])] = _Placed(span, ": ".join(filter(None, shown)))
+        found[(*key, times[key])] = ": ".join(filter(None, shown)), span
         scopes[span.id] = ((*key, times[key]), shown) if span.kind in _SCOPES else (scope, words)
     return found
 
