@@ -23,7 +23,7 @@ from penstock.workflows.studio.comparisons import Comparisons
 from penstock.workflows.studio.errors import StudioError
 from penstock.workflows.studio.feed import Event, Feed
 from penstock.workflows.studio.protocol import dumps
-from penstock.workflows.studio.requests import changes_json, compare_body, preview_body, run_request, stage_of
+from penstock.workflows.studio.requests import PreviewBody, changes_json, compare_body, read_body, run_request, stage_of
 from penstock.workflows.studio.runs import Runs
 from penstock.workflows.studio.security import Guarded
 from penstock.workflows.studio.store import RunStore
@@ -63,13 +63,9 @@ class Studio:
             Starlette(
                 routes=_routes(self),
                 lifespan=self._lifespan,
-                exception_handlers={
-                    StudioError: _refused,
-                    WorkerError: _unasked,
-                    HTTPException: _failed,
-                    sqlite3.Error: _unkept,
-                    Exception: _broken,
-                },
+                exception_handlers=dict.fromkeys(
+                    (StudioError, WorkerError, HTTPException, sqlite3.Error, Exception), _answer_error
+                ),
             ),
             settings,
         )
@@ -103,35 +99,35 @@ class Studio:
 
 
 def _routes(studio: Studio) -> list[Route]:
-    pages, workflows, runs, files = _Pages(studio), _Workflows(studio), _RunPages(studio), _Files(studio)
+    api = _Api(studio)
     return [
-        Route("/", pages.page),
-        Route("/page/{path:path}", pages.asset),
-        Route("/api/events", pages.events),
-        Route("/api/workflows", workflows.all),
-        Route("/api/workflows/{id}", workflows.one),
-        Route("/api/workflows/{id}/reload", workflows.reload, methods=["POST"]),
-        Route("/api/workflows/{id}/preview", workflows.preview, methods=["POST"]),
-        Route("/api/runs", runs.latest, methods=["GET"]),
-        Route("/api/runs", runs.start, methods=["POST"]),
-        Route("/api/runs", runs.delete, methods=["DELETE"]),
-        Route("/api/runs/{id}", runs.one, methods=["GET"]),
-        Route("/api/runs/{id}", runs.delete, methods=["DELETE"]),
-        Route("/api/runs/{id}/events", runs.events),
-        Route("/api/runs/{id}/cancel", runs.cancel, methods=["POST"]),
-        Route("/api/runs/{id}/trace.json", runs.trace),
-        Route("/api/runs/{id}/results.jsonl", runs.results),
-        Route("/api/runs/{id}/input", runs.row),
-        Route("/api/files", files.all, methods=["GET"]),
-        Route("/api/files", files.upload, methods=["POST"]),
-        Route("/api/files/{id}", files.delete, methods=["DELETE"]),
-        Route("/api/compare", runs.compare, methods=["POST"]),
-        Route("/api/compare/{id}", runs.comparison),
+        Route("/", api.page),
+        Route("/page/{path:path}", api.asset),
+        Route("/api/events", api.all_events),
+        Route("/api/workflows", api.workflows),
+        Route("/api/workflows/{id}", api.workflow),
+        Route("/api/workflows/{id}/reload", api.reload, methods=["POST"]),
+        Route("/api/workflows/{id}/preview", api.preview, methods=["POST"]),
+        Route("/api/runs", api.latest, methods=["GET"]),
+        Route("/api/runs", api.start, methods=["POST"]),
+        Route("/api/runs", api.delete_run, methods=["DELETE"]),
+        Route("/api/runs/{id}", api.run, methods=["GET"]),
+        Route("/api/runs/{id}", api.delete_run, methods=["DELETE"]),
+        Route("/api/runs/{id}/events", api.events),
+        Route("/api/runs/{id}/cancel", api.cancel, methods=["POST"]),
+        Route("/api/runs/{id}/trace.json", api.trace),
+        Route("/api/runs/{id}/results.jsonl", api.results),
+        Route("/api/runs/{id}/input", api.row),
+        Route("/api/files", api.files, methods=["GET"]),
+        Route("/api/files", api.upload, methods=["POST"]),
+        Route("/api/files/{id}", api.delete_file, methods=["DELETE"]),
+        Route("/api/compare", api.compare, methods=["POST"]),
+        Route("/api/compare/{id}", api.comparison),
     ]
 
 
-class _Pages:
-    """The page itself, and the events of the whole studio."""
+class _Api:
+    """The endpoints: the page and the events of the whole studio, workflows, runs, comparisons and uploaded files."""
 
     def __init__(self, studio: Studio) -> None:
         self._studio = studio
@@ -142,18 +138,13 @@ class _Pages:
     async def asset(self, request: Request) -> Response:
         return asset(request.path_params["path"])
 
-    async def events(self, request: Request) -> Response:
+    async def all_events(self, request: Request) -> Response:
         hello = {"version": penstock.__version__, "started": self._studio.started}
         return _events(self._studio.feed, request, str(Event(0, "hello", dumps(hello))))
 
+    # Workflows and agents
 
-class _Workflows:
-    """Workflows and agents."""
-
-    def __init__(self, studio: Studio) -> None:
-        self._studio = studio
-
-    async def all(self, _request: Request) -> Response:
+    async def workflows(self, _request: Request) -> Response:
         settings = self._studio.settings
         limits = {"upload": settings.upload_limit, "text": settings.text_limit, "seconds": settings.seconds}
         return _json(
@@ -174,7 +165,7 @@ class _Workflows:
             }
         )
 
-    async def one(self, request: Request) -> Response:
+    async def workflow(self, request: Request) -> Response:
         query = request.query_params
         asked = {"stage": stage_of(query.get("stage")), "detail": query.get("detail", "short")}
         if asked["detail"] not in ("short", "full"):
@@ -182,7 +173,7 @@ class _Workflows:
         return await self._described(request, _number(query.get("version"), "version"), asked)
 
     async def preview(self, request: Request) -> Response:
-        body = preview_body(await _body(request, self._studio.settings.text_limit))
+        body = read_body(PreviewBody, await _body(request, self._studio.settings.text_limit))
         asked = {"stage": stage_of(body.stage), "detail": body.detail, "changes": changes_json(body.changes)}
         return await self._described(request, body.version, asked)
 
@@ -204,12 +195,7 @@ class _Workflows:
         await self._studio.catalog.load(entry)
         return _json(entry.summary())
 
-
-class _RunPages:
-    """Runs and comparisons."""
-
-    def __init__(self, studio: Studio) -> None:
-        self._studio = studio
+    # Runs and comparisons
 
     async def start(self, request: Request) -> Response:
         asked = run_request(await _body(request, self._studio.settings.text_limit))
@@ -226,10 +212,10 @@ class _RunPages:
             raise StudioError("bad_request", "before is a time in seconds", field="before") from None
         return _json(await self._studio.runs.latest(max(1, min(limit, _MOST_LISTED)), when))
 
-    async def one(self, request: Request) -> Response:
+    async def run(self, request: Request) -> Response:
         return _json(await self._studio.runs.whole(request.path_params["id"]))
 
-    async def delete(self, request: Request) -> Response:
+    async def delete_run(self, request: Request) -> Response:
         await self._studio.runs.delete(request.path_params.get("id"))
         return Response(status_code=204)
 
@@ -273,14 +259,9 @@ class _RunPages:
     async def comparison(self, request: Request) -> Response:
         return _json(self._studio.comparisons.get(request.path_params["id"]))
 
+    # Uploaded files
 
-class _Files:
-    """Uploaded files."""
-
-    def __init__(self, studio: Studio) -> None:
-        self._studio = studio
-
-    async def all(self, _request: Request) -> Response:
+    async def files(self, _request: Request) -> Response:
         return _json({"files": self._studio.uploads.all()})
 
     async def upload(self, request: Request) -> Response:
@@ -290,7 +271,7 @@ class _Files:
             upload = await uploads.add(request.query_params.get("name", ""), request.stream())
         return _json(upload.to_json(preview=True), 201)
 
-    async def delete(self, request: Request) -> Response:
+    async def delete_file(self, request: Request) -> Response:
         await self._studio.uploads.delete(request.path_params["id"])
         return Response(status_code=204)
 
@@ -357,46 +338,29 @@ def _events(feed: Feed, request: Request, first: str = "") -> Response:
     after = int(given) if given.isascii() and given.isdecimal() and len(given) <= 15 else 0  # noqa: PLR2004 - as above
     if feed.closed and after >= feed.last:
         return Response(status_code=204)  # which tells an EventSource to stop
-    return StreamingResponse(
-        _opened(feed, after, first), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
-    )
+
+    async def opened() -> AsyncGenerator[str]:
+        yield f"retry: 1000\n\n{first}"
+        async with contextlib.aclosing(feed.read(after)) as events:
+            async for event in events:
+                yield event
+
+    return StreamingResponse(opened(), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
 
-async def _opened(feed: Feed, after: int, first: str) -> AsyncGenerator[str]:
-    yield f"retry: 1000\n\n{first}"
-    async with contextlib.aclosing(feed.read(after)) as events:
-        async for event in events:
-            yield event
-
-
-async def _refused(_request: Request, error: Exception) -> Response:
-    refused = cast("StudioError", error)
-    return _json(refused.to_json(), refused.status)
-
-
-async def _unasked(_request: Request, error: Exception) -> Response:
-    """Answer with the problem of a worker."""
-    problem = cast("WorkerError", error).problem
-    kind = "options" if problem["kind"] == "options" else "conflict"
-    more = {name: problem.get(name) for name in ("path", "option")} if kind == "options" else {"problem": problem}
-    refused = StudioError(kind, str(problem["message"]), **more)
-    return _json(refused.to_json(), refused.status)
-
-
-async def _unkept(_request: Request, error: Exception) -> Response:
-    """Answer when the file of the last runs was broken, locked or taken away since the start."""
-    hint = "start the studio with another --history, or with --no-history"
-    refused = StudioError("internal", f"the last runs cannot be used: {error}; {hint}")
-    return _json(refused.to_json(), refused.status)
-
-
-async def _broken(_request: Request, error: Exception) -> Response:
-    """Answer after a fault of the studio; its traceback goes to the terminal."""
-    broken = StudioError("internal", f"the studio failed: {type(error).__name__}: {error}")
-    return _json(broken.to_json(), broken.status)
-
-
-async def _failed(_request: Request, error: Exception) -> Response:
-    failed = cast("HTTPException", error)
-    kind = {404: "not_found", 405: "method"}.get(failed.status_code, "bad_request")
-    return _json(StudioError(kind, failed.detail).to_json(), failed.status_code)
+async def _answer_error(_request: Request, error: Exception) -> Response:
+    """Answer with an error as JSON. The traceback of a fault of the studio goes to the terminal."""
+    if isinstance(error, HTTPException):
+        kind = {404: "not_found", 405: "method"}.get(error.status_code, "bad_request")
+        return _json(StudioError(kind, error.detail).to_json(), error.status_code)
+    if isinstance(error, WorkerError):
+        problem = error.problem
+        kind = "options" if problem["kind"] == "options" else "conflict"
+        more = {name: problem.get(name) for name in ("path", "option")} if kind == "options" else {"problem": problem}
+        error = StudioError(kind, str(problem["message"]), **more)
+    elif isinstance(error, sqlite3.Error):  # the file of the last runs was broken, locked or taken away since the start
+        hint = "start the studio with another --history, or with --no-history"
+        error = StudioError("internal", f"the last runs cannot be used: {error}; {hint}")
+    elif not isinstance(error, StudioError):
+        error = StudioError("internal", f"the studio failed: {type(error).__name__}: {error}")
+    return _json(error.to_json(), error.status)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import secrets
+from contextlib import suppress
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
@@ -40,18 +41,14 @@ _PLAIN = f"""<!doctype html>
 """
 
 
-def _shared() -> Traversable:
-    return files("penstock.pictures") / "page"
-
-
-def _own() -> Traversable:
-    return files("penstock.workflows.studio") / "page"
+_SHARED = files("penstock.pictures") / "page"
+_OWN = files("penstock.workflows.studio") / "page"
 
 
 def page() -> Response:
     """Return the page, with the import map and a new nonce for it."""
     nonce = secrets.token_urlsafe(18)
-    source = _own() / "index.html"
+    source = _OWN / "index.html"
     text = source.read_text("utf-8") if source.is_file() else _PLAIN
     imports = json.dumps({"imports": import_map()}).replace("<", "\\u003c")
     script = f'<script type="importmap" nonce="{html.escape(nonce)}">{imports}</script>'
@@ -62,22 +59,15 @@ def page() -> Response:
 
 def import_map() -> dict[str, str]:
     """Return the address of each module by its bare name."""
-    shared = {f"penstock/{name}": f"/page/{name}" for name in _modules(_shared())}
-    own = {f"studio/{name}": f"/page/studio/{name}" for name in _modules(_own())}
-    vendor = {name.removesuffix(".js"): f"/page/vendor/{name}" for name in _modules(_shared() / "vendor")}
+    shared = {f"penstock/{name}": f"/page/{name}" for name in _modules(_SHARED)}
+    own = {f"studio/{name}": f"/page/studio/{name}" for name in _modules(_OWN)}
+    vendor = {name.removesuffix(".js"): f"/page/vendor/{name}" for name in _modules(_SHARED / "vendor")}
     return {**vendor, **shared, **own}
 
 
 def _modules(folder: Traversable) -> Iterator[str]:
     if folder.is_dir():
         yield from sorted(each.name for each in folder.iterdir() if each.name.endswith(".js"))
-
-
-def _is_file(found: Traversable) -> bool:
-    try:
-        return found.is_file()
-    except (OSError, ValueError):  # a name that no file can have
-        return False
 
 
 def asset(path: str) -> Response:
@@ -88,16 +78,15 @@ def asset(path: str) -> Response:
     """
     if path == MARKS:
         return _answer(page_mark_style().encode(), TYPES["css"])
-    base, names = (_own(), path.removeprefix("studio/")) if path.startswith("studio/") else (_shared(), path)
+    base, path = (_OWN, path.removeprefix("studio/")) if path.startswith("studio/") else (_SHARED, path)
     kind = TYPES.get(path.rpartition(".")[2])
-    found = base
-    for name in names.split("/"):
-        if not name or name.startswith(".") or "\\" in name or ":" in name:
-            raise StudioError("not_found", "there is no such file")
-        found = found / name
-    if kind is None or not _is_file(found):
-        raise StudioError("not_found", "there is no such file")
-    return _answer(found.read_bytes(), kind)
+    names = path.split("/")
+    if kind is not None and not any(not name or name.startswith(".") or "\\" in name or ":" in name for name in names):
+        found = base.joinpath(*names)
+        with suppress(OSError, ValueError):  # a name that no file can have
+            if found.is_file():
+                return _answer(found.read_bytes(), kind)
+    raise StudioError("not_found", "there is no such file")
 
 
 def _answer(content: bytes, kind: str) -> Response:

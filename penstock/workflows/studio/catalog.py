@@ -98,7 +98,9 @@ class CatalogEntry:
             "reference": self.reference,
             "name": about.get("name") or self.reference.rpartition(":")[2] or self.reference,
             "kind": kind,
-            "doc": _preset_doc(self.reference) if self.preset else about.get("doc", ""),
+            "doc": inspect.cleandoc(PRESETS[self.reference].__doc__ or "").split("\n", 1)[0]
+            if self.preset
+            else about.get("doc", ""),
             "file": self._file,
             "state": self.state,
             "version": None if newest is None else newest.number,
@@ -125,10 +127,6 @@ def _file_of(reference: str) -> str | None:
         if given.endswith(".py"):
             return os.path.realpath(given)
     return None
-
-
-def _preset_doc(name: str) -> str:
-    return inspect.cleandoc(PRESETS[name].__doc__ or "").split("\n", 1)[0]
 
 
 _OTHER = (-1, -1)  # the stamp of no file
@@ -160,12 +158,9 @@ class Catalog:
         self._spares = Spares()
         self._loading = anyio.CapacityLimiter(_LOADING)
         self._refilling: dict[tuple[str, int], anyio.Event] = {}
-        given = [*dict.fromkeys(settings.references)]
-        presets = [name for name in PRESETS if name not in given]
-        every = [*given, *presets]
         self.entries = {
             f"w{number}": CatalogEntry(f"w{number}", each, preset=each in PRESETS)
-            for number, each in enumerate(every, 1)
+            for number, each in enumerate(dict.fromkeys((*settings.references, *PRESETS)), 1)
         }
 
     def start(self) -> None:

@@ -55,7 +55,11 @@ class Comparisons:
             if any(whole["state"] != "done" for whole in wholes):
                 raise StudioError("conflict", "a run is still at work; wait for its end")
             made = self._new(body.runs)
-            sides = [_side_of(whole) for whole in wholes]
+            workflows = [cast("Json", whole["workflow"]) for whole in wholes]
+            sides = [
+                (str(workflow["id"]), cast("int", workflow["version"]), cast("Json", whole["changes"]))
+                for workflow, whole in zip(workflows, wholes, strict=True)
+            ]
             tasks.start_soon(self._compare, made, sides, None)
             return made
         left, right, given = cast("StudioSide", body.left), cast("StudioSide", body.right), cast("Input", body.input)
@@ -91,7 +95,7 @@ class Comparisons:
                 await run.done.wait()
             wholes = [await self._runs.whole(id) for id in cast("list[str]", made["runs"])]
             made["trace"] = await to_thread.run_sync(_trace_diff, wholes)
-            made["output"] = {"same": _shown(wholes[0]) == _shown(wholes[1])}
+            made["output"] = {"same": all(wholes[0][name] == wholes[1][name] for name in ("status", "output"))}
         except StudioError as error:
             made["error"] = error.message
         except Exception as error:  # noqa: BLE001 - a fault of the studio ends the comparison, not the studio
@@ -103,25 +107,15 @@ class Comparisons:
         """Return the differences between the workflows; a process of its own loads both."""
         try:
             loads = [load_request(entry := self._catalog.entry(id), entry.version(number)) for id, number, _ in sides]
-        except StudioError as error:
-            return {"same": False, "text": "", "svg": None, "problem": error.message}
-        same_source = sides[0][:2] == sides[1][:2]
-        try:
+            same_source = sides[0][:2] == sides[1][:2]
             worker = await self._catalog.start_worker({**loads[0], "other": None if same_source else loads[1]})
-        except WorkerError as error:
+            try:
+                changes: Json = {"changes": sides[0][2], "other_changes": sides[1][2]}
+                return cast("Json", (await worker.ask({"do": "diff", **changes}, seconds=60))["diff"])
+            finally:
+                await worker.stop()
+        except (StudioError, WorkerError) as error:
             return {"same": False, "text": "", "svg": None, "problem": str(error)}
-        try:
-            answer = await worker.ask({"do": "diff", "changes": sides[0][2], "other_changes": sides[1][2]}, seconds=60)
-            return cast("Json", answer["diff"])
-        except WorkerError as error:
-            return {"same": False, "text": "", "svg": None, "problem": str(error)}
-        finally:
-            await worker.stop()
-
-
-def _side_of(whole: Json) -> tuple[str, int, Json]:
-    workflow = cast("Json", whole["workflow"])
-    return str(workflow["id"]), cast("int", workflow["version"]), cast("Json", whole["changes"])
 
 
 def _trace_diff(wholes: list[Json]) -> Json | None:
@@ -131,7 +125,3 @@ def _trace_diff(wholes: list[Json]) -> Json | None:
     one, other = (Trace.from_json(whole["trace"]) for whole in wholes)
     found = one.compare(other)
     return {"text": str(found), **found.to_json()}
-
-
-def _shown(whole: Json) -> object:
-    return whole["status"], whole["output"]

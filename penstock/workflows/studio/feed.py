@@ -77,9 +77,8 @@ class Feed:
         """Yield the events after a number; first a ``gap`` if some of them were dropped."""
         if number > self._last:  # it was another studio's number
             number = 0
-        first = self._events[0].number if self._events else self._last + 1
-        if number + 1 < first:
-            yield Event(0, "gap", dumps({"missed": first - number - 1}))
+        if number + 1 < self._first:
+            yield Event(0, "gap", dumps({"missed": self._first - number - 1}))
         yield from [event for event in self._events if event.number > number]
 
     async def read(self, after: int = 0, *, heartbeat: float = HEARTBEAT) -> AsyncGenerator[str]:

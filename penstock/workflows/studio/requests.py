@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from penstock.engine.processor.stages import STAGES, full_name
 from penstock.workflows.rows.reading import is_object
@@ -80,6 +80,7 @@ class Change(_RequestBody):
     policy: dict[str, Any] = Field(default_factory=dict)
 
 
+BodyT = TypeVar("BodyT", bound=_RequestBody)
 Input: TypeAlias = TextInput | ConversationInput | ValueInput | ErrorInput | ChunksInput | FileInput
 Changes: TypeAlias = dict[str, Change]
 
@@ -148,11 +149,8 @@ class RunRequest:
     context: Json
     seconds: float | None = None
     jobs: int = 8
-    file: str | None = field(default=None)
+    file: str | None = None
     line: int | None = None
-
-
-_RUN, _COMPARE, _PREVIEW = TypeAdapter(RunBody), TypeAdapter(CompareBody), TypeAdapter(PreviewBody)
 
 
 def run_request(body: bytes) -> RunRequest:
@@ -161,7 +159,7 @@ def run_request(body: bytes) -> RunRequest:
     Raises:
         StudioError: the body is malformed.
     """
-    read = cast("RunBody", _read(_RUN, body))
+    read = read_body(RunBody, body)
     return request_of(read, read.input, read.stage, read.context, read.seconds, read.jobs)
 
 
@@ -199,20 +197,11 @@ def compare_body(body: bytes) -> CompareBody:
     Raises:
         StudioError: the body is malformed, or neither two sides with an input nor two runs are given.
     """
-    read = cast("CompareBody", _read(_COMPARE, body))
+    read = read_body(CompareBody, body)
     sides = read.left is not None and read.right is not None and read.input is not None
     if sides == (read.runs is not None):
         raise StudioError("bad_request", "give left, right and input, or runs", field="")
     return read
-
-
-def preview_body(body: bytes) -> PreviewBody:
-    """Return a preview that is asked for.
-
-    Raises:
-        StudioError: the body is malformed.
-    """
-    return cast("PreviewBody", _read(_PREVIEW, body))
 
 
 def stage_of(given: str | None) -> str | None:
@@ -236,9 +225,14 @@ def changes_json(changes: Changes) -> Json:
     return {path: change.model_dump() for path, change in changes.items()}
 
 
-def _read(adapter: TypeAdapter[Any], body: bytes) -> Any:
+def read_body(kind: type[BodyT], body: bytes) -> BodyT:
+    """Return the body of a request.
+
+    Raises:
+        StudioError: it is malformed.
+    """
     try:
-        return adapter.validate_json(body)
+        return kind.model_validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
@@ -253,18 +247,12 @@ def title_of(request: RunRequest, upload: Upload | None) -> str:
         return upload.name if request.line is None else f"{upload.name}, line {request.line}"
     kind = given["kind"]
     if kind == "conversation":
-        text = _last_text(given["messages"])
+        last: object = given["messages"][-1]
+        content = (last.get("content") or last.get("parts") or "") if is_object(last) else last
+        text = content if isinstance(content, str) else f"{len(given['messages'])} messages"
     elif kind == "value":
         text = f"{given['tool_name']}: {given['value']}"
     else:
         text = given.get("text") or given.get("message") or "".join(given.get("chunks") or ())
     line = " ".join(str(text)[: _TITLE * 4].split())
     return f"{line[:_TITLE]}…" if len(line) > _TITLE else line
-
-
-def _last_text(messages: list[Any]) -> str:
-    last = messages[-1]
-    content: object = last
-    if is_object(last):
-        content = last.get("content") or last.get("parts") or ""
-    return content if isinstance(content, str) else f"{len(messages)} messages"

@@ -216,7 +216,11 @@ class Worker:
         if self._stopped:
             return
         self._stopped = True
-        _kill_group(self._process)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if sys.platform == "win32":
+                self._process.kill()
+            else:
+                os.killpg(self.pid, signal.SIGKILL)
         with anyio.CancelScope(shield=True):
             await self._process.wait()
             with anyio.move_on_after(_WHERE_SECONDS):
@@ -253,12 +257,8 @@ class Worker:
         start = text.rfind("\0", max(len(text) - len(self._mark), 0))
         self._unmarked = text[start:] if start >= 0 and self._mark.startswith(text[start:]) else ""
         text = "".join([*before, text.removesuffix(self._unmarked)])
-        if text:
-            self._add_log(text)
-
-    def _add_log(self, text: str) -> None:
         left = MOST_LOG - self._log_size
-        if left <= 0:
+        if not text or left <= 0:
             return
         if len(text) > left:
             text = text[:left] + "\n… more was printed, and is left out\n"
@@ -279,14 +279,6 @@ def _ended_how(code: int | None) -> str:
         return f"killed by {signal.Signals(-code).name}"
     except ValueError:
         return f"killed by signal {-code}"
-
-
-def _kill_group(process: Process) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        if sys.platform == "win32":
-            process.kill()
-        else:
-            os.killpg(process.pid, signal.SIGKILL)
 
 
 class Spares:

@@ -15,8 +15,7 @@ from penstock.workflows.rows.reading import InputRow, call_of
 from penstock.workflows.studio.protocol import plain
 from penstock.workflows.studio.worker.constructor_arguments import arguments_of
 from penstock.workflows.studio.worker.problems import problem_of
-from penstock.workflows.studio.worker.running import dumped, row_of
-from penstock.workflows.studio.worker.tracing import TRACED, trace_json
+from penstock.workflows.studio.worker.running import dumped, row_of, trace_json
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -66,7 +65,7 @@ async def run_agent(agent: Agent, request: Json, live: Live) -> Json:
     given = cast("dict[str, Any]", request["input"])
     context: dict[str, Any] = dict(cast("dict[str, Any]", request.get("context") or {}))
     call = call_of(InputRow(1, row_of(given, "process_input")), "process_input", context)
-    options: dict[str, Any] = {**TRACED, "request_context": context}
+    options: dict[str, Any] = {"records": True, "texts": True, "request_context": context}
     options["observers"] = [*cast("Iterable[object]", (arguments_of(agent) or {}).get("observers") or ()), live]
     if isinstance(agent.model, Model):
         options["model"] = WatchedModel(agent.model, live)
@@ -100,12 +99,9 @@ async def _flushing(live: Live) -> None:
         live.flush()
 
 
-_STATUS = {"success": "passed"}
-
-
 def _told(result: AgentResult[Any], error: Exception | None) -> Json:
     edited = any(record.status == "edited" and not record.shadow for record in result.records)
-    status = _STATUS.get(result.status, result.status)
+    status = "passed" if result.status == "success" else result.status
     tripwire = result.tripwire
     return {
         "status": "edited" if status == "passed" and edited else status,
@@ -120,7 +116,7 @@ def _told(result: AgentResult[Any], error: Exception | None) -> Json:
             "text": result.text,
             "steps": len(result.steps),
             "finish_reason": result.finish_reason,
-            "usage": _usage(result),
+            "usage": plain(usage_payload(result.usage)),
             "tool_calls": [
                 {
                     "id": each.call_id,
@@ -136,7 +132,3 @@ def _told(result: AgentResult[Any], error: Exception | None) -> Json:
         "error": None if error is None else problem_of(error, "step"),
         "trace": trace_json(result),
     }
-
-
-def _usage(result: AgentResult[Any]) -> object:
-    return plain(usage_payload(result.usage))

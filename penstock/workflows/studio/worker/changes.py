@@ -6,7 +6,7 @@ import difflib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from penstock.engine.graph.nodes import Branch, Dag, Parallel, Sequence, Step, resolve, steps_of
+from penstock.engine.graph.nodes import Branch, Dag, Sequence, Step, resolve, steps_of
 from penstock.engine.processor.processor import Processor
 from penstock.engine.values.errors import OptionError, PenstockError
 from penstock.engine.values.secret_names import HIDDEN
@@ -131,8 +131,6 @@ def _mapped(node: Node, place: Place) -> Node:
         return replace(node, arms=arms, otherwise=otherwise)
     if isinstance(node, Dag):
         return replace(node, members=tuple(replace(each, node=_mapped(each.node, place)) for each in node.members))
-    if isinstance(node, Parallel):
-        return replace(node, nodes=tuple(_mapped(each, place) for each in node.nodes))
     return replace(node, nodes=tuple(_mapped(each, place) for each in node.nodes))
 
 

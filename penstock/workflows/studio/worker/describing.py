@@ -5,18 +5,17 @@ from __future__ import annotations
 import inspect
 import json
 from dataclasses import fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.engine.graph.nodes import steps_and_fallbacks
 from penstock.engine.processor.processor import Processor
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.values.errors import PenstockError
 from penstock.tools.arguments import described
-from penstock.workflows.studio.worker.forms import described_class, form_of, policy_form
+from penstock.workflows.studio.worker.forms import form_of, policy_form
 
 if TYPE_CHECKING:
     from penstock.engine.graph.nodes import Step
-    from penstock.engine.processor.processor import AnyProcessor
     from penstock.pictures.labels import Detail
     from penstock.workflows.studio.protocol import Json
     from penstock.workflows.studio.worker.loaded import Loaded
@@ -61,10 +60,11 @@ def step_of(step: Step) -> dict[str, object]:
     """Return one step as data."""
     processor, claims, policy = step.processor, step.claims, step.policy
     kind = type(processor)
-    doc, about = _docs(processor)
+    source = vars(processor).get("__wrapped__", kind)
+    about = described(inspect.cleandoc(source.__doc__ or "")).text
     options, why_not = form_of(processor)
     values = {one.name: getattr(policy, one.name) for one in fields(policy)}
-    file, line = _place(processor)
+    file, line = _place(source)
     return {
         "path": step.path,
         "id": step.id or claims.id,
@@ -72,7 +72,7 @@ def step_of(step: Step) -> dict[str, object]:
         "role": claims.role,
         "edits": claims.edits,
         "declared_on_error": claims.on_error,
-        "doc": doc,
+        "doc": about.split("\n\n", 1)[0].replace("\n", " "),
         "about": about,
         "stages": [name for name in STAGES if name in claims.hooks],
         "file": file,
@@ -84,20 +84,7 @@ def step_of(step: Step) -> dict[str, object]:
     }
 
 
-def _is_function(processor: AnyProcessor) -> bool:
-    return "__wrapped__" in vars(processor)
-
-
-def _docs(processor: AnyProcessor) -> tuple[str, str]:
-    """Return the first paragraph and the whole of the documentation of a processor's class or function."""
-    if not _is_function(processor):
-        return described_class(type(processor))
-    text = described(inspect.cleandoc(vars(processor)["__wrapped__"].__doc__ or "")).text
-    return text.split("\n\n", 1)[0].replace("\n", " "), text
-
-
-def _place(processor: AnyProcessor) -> tuple[str | None, int | None]:
-    source = vars(processor).get("__wrapped__", type(processor))
+def _place(source: Any) -> tuple[str | None, int | None]:
     try:
         file = inspect.getsourcefile(source)
         if isinstance(source, type):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import IO, TYPE_CHECKING, cast
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from penstock.engine.workflow import Workflow
-    from penstock.workflows.batch import Call
-    from penstock.workflows.rows.reading import InputRow
     from penstock.workflows.rows.results import RowChecked
     from penstock.workflows.studio.protocol import Json
     from penstock.workflows.studio.worker.channel import Channel
@@ -108,13 +107,17 @@ async def run_file(workflow: Workflow, request: Json, channel: Channel) -> Json:
     check_served(workflow, stage)
     context = cast("dict[str, object]", request.get("context") or {})
 
-    def as_call(row: InputRow) -> Call:
-        return call_of(row, stage, context)
-
     with _opened(Path(str(request["file"])), Path(str(request["results"]))) as (stream, out):
         source = RowSource(stream, "jsonl")
         live = RowsLive(channel, source, out)
         jobs = int(cast("int", request.get("jobs") or 8))
-        await check_concurrently(workflow, source.rows(), live.add, stage=stage, jobs=jobs, as_call=as_call)
+        await check_concurrently(
+            workflow,
+            source.rows(),
+            live.add,
+            stage=stage,
+            jobs=jobs,
+            as_call=partial(call_of, stage=stage, context=context),
+        )
         live.flush()
     return {"status": "done", "output": None, "error": None, "trace": None}

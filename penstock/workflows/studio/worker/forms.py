@@ -237,9 +237,3 @@ def policy_form(policy: Policy) -> list[Json]:
         rest: Json = {"kind": "fixed", "why_not": "it is another processor"} if fixed else shape.to_json()
         made.append({**field, **rest, "value": _shown(value), "set": value != default, "secret": False})
     return made
-
-
-def described_class(kind: type) -> tuple[str, str]:
-    """Return the first paragraph of a class's docstring, and the whole text without its sections."""
-    text = described(inspect.cleandoc(kind.__doc__ or "")).text
-    return text.split("\n\n", 1)[0].replace("\n", " "), text

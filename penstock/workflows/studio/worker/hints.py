@@ -85,7 +85,11 @@ class _HintNames(Mapping[str, object]):
             return self._found[name]
         if name in self._imports:
             source, attribute = self._imports[name]
-            return _imported(source, attribute)
+            try:
+                module = importlib.import_module(source)
+                return getattr(module, attribute) if attribute else module
+            except Exception:  # noqa: BLE001 - it is imported for a hint only
+                return Unknown
         found = getattr(builtins, name, None) or getattr(typing, name, None)
         return Unknown if found is None else found
 
@@ -99,14 +103,6 @@ class _HintNames(Mapping[str, object]):
 @lru_cache(maxsize=256)
 def _names(module: str) -> _HintNames:
     return _HintNames(module)
-
-
-def _imported(source: str, attribute: str) -> object:
-    try:
-        module = importlib.import_module(source)
-        return getattr(module, attribute) if attribute else module
-    except Exception:  # noqa: BLE001 - it is imported for a hint only
-        return Unknown
 
 
 def _checker_imports(module: str) -> dict[str, tuple[str, str]]:

@@ -45,10 +45,6 @@ class Live:
     def on_record(self, record: Record) -> None:
         """Send an event for a step that has ended."""
         self._number += 1
-        edits = [
-            SpanEdit(place.message_id, place.part, str(place.path[0]), edit.start, edit.end, edit.kind, edit.text)
-            for place, edit in record.edits
-        ]
         span = Span(
             -self._number,
             None,
@@ -61,7 +57,10 @@ class Live:
             record.status,
             record.processor_id,
             shadow=record.shadow,
-            edits=tuple(edits),
+            edits=tuple(
+                SpanEdit(place.message_id, place.part, str(place.path[0]), edit.start, edit.end, edit.kind, edit.text)
+                for place, edit in record.edits
+            ),
             tripwire=record.tripwire,
             error=record.error,
             details=record.details,
@@ -120,10 +119,8 @@ class Live:
             ids = plain(chunk.payload["blocks"])
             self._channel.event("retract", {"at": self._at, "ids": ids})
         payload = plain(chunk.payload)
-        self._channel.event(
-            "chunk",
-            {"at": self._at, "type": chunk.type, "text": chunk.text, "chunk": {"id": chunk.id, "payload": payload}},
-        )
+        told: Json = {"id": chunk.id, "payload": payload}
+        self._channel.event("chunk", {"at": self._at, "type": chunk.type, "text": chunk.text, "chunk": told})
 
     def flush(self) -> None:
         """Send the pieces of text that wait."""
@@ -151,5 +148,4 @@ def _status(details: Values) -> str:
     if "error" in details:
         return "failed"
     status = str(details.get("status", "passed"))
-    known = {"blocked": "tripped", "cancelled": "failed", **{each: each for each in _STATUSES}}
-    return known.get(status, "passed")
+    return {"blocked": "tripped", "cancelled": "failed"}.get(status, status if status in _STATUSES else "passed")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from penstock.engine.graph.nodes import Sequence, resolve
+from penstock.engine.tracing.trace import Trace
 from penstock.engine.workflow import Workflow
+from penstock.pictures.page_marks import PageMarks
 from penstock.pictures.scene import scene_of, scene_of_lists
 from penstock.workflows.loading import load_workflow_or_agent
 from penstock.workflows.studio.worker.changes import changed_agent, changed_workflow
@@ -74,6 +76,19 @@ class Loaded:
         unknown = self.agent is not None and self.agent.plans is None
         return None if unknown else self.target.draw(form, stage, detail=detail)
 
+    def with_marks(self, made: Json) -> Json:
+        """Return the result of a run of it with the marks of the run in each picture.
+
+        ``marks`` has those of the picture of all stages under an empty name, and those of each stage that ran under
+        its name.
+        """
+        if made["trace"] is None:
+            return made
+        trace = Trace.from_json(made["trace"])
+        stages = dict.fromkeys(span.stage for span in trace.spans if span.kind == "stage")
+        scenes = {stage or "": self.scene(stage) for stage in (None, *stages)}
+        return {**made, "marks": {name: PageMarks(scene).of(trace) for name, scene in scenes.items() if scene}}
+
     def differences(self, newer: Loaded) -> Json:
         """Return the differences to a newer one, as text and as a picture; of agents, those of their JSON as text."""
         if self.workflow is not None and newer.workflow is not None:
@@ -92,8 +107,3 @@ def load(reference: str) -> Loaded:
     """
     record_agents()
     return Loaded(load_workflow_or_agent(reference))
-
-
-def changes_of(request: Json) -> dict[str, object]:
-    """Return the changed options that a request asks for."""
-    return cast("dict[str, object]", request.get("changes") or {})

@@ -1,23 +1,41 @@
-"""Errors of the user's code as data: the message, and where in which file."""
+"""Errors of the user's code as data: the message, and where in which file; and which files are the user's."""
 
 from __future__ import annotations
 
 import linecache
+import os
+import site
 import sys
+import sysconfig
 import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import penstock
 from penstock.engine.values.errors import PenstockError
 from penstock.workflows.loading import LoadingError
-from penstock.workflows.studio.worker.own_files import is_own
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from penstock.workflows.studio.protocol import Json
 
+_FOREIGN = tuple(
+    os.path.realpath(each) + os.sep
+    for each in {
+        *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+        *(*site.getsitepackages(), site.getusersitepackages(), str(Path(penstock.__file__).parent)),
+    }
+)
+"""The folders of the Python installation, of installed packages, and of penstock."""
+
 _MOST_FRAMES = 50
 _MOST_CHARACTERS = 64 * 1024  # of a message, and of a traceback
+
+
+def is_own(path: str) -> bool:
+    """Return whether a file is a source of the user."""
+    return path.endswith(".py") and not os.path.realpath(path).startswith(_FOREIGN)
 
 
 def problem_of(error: BaseException, kind: str) -> Json:
@@ -31,7 +49,11 @@ def problem_of(error: BaseException, kind: str) -> Json:
         cause = cause.__cause__
     summary = traceback.extract_tb(cause.__traceback__)
     frames = _own_frames(summary) if isinstance(cause, PenstockError) else _frames(summary)
-    place = _syntax_place(cause) or (frames[-1] if frames else _file_of(cause))
+    place: Json = frames[-1] if frames else {}
+    if isinstance(cause, SyntaxError) and cause.filename is not None:
+        place = {"file": cause.filename, "line": cause.lineno, "source": (cause.text or "").strip()}
+    elif not frames and isinstance(cause, LoadingError):
+        place = {"file": cause.file}
     return {
         "kind": kind,
         "message": _cut(_message(error)),
@@ -65,16 +87,6 @@ def _traceback(error: BaseException) -> str:
         return "".join(traceback.format_exception(error, limit=-_MOST_FRAMES))
     except Exception:  # noqa: BLE001 - as above
         return type(error).__name__
-
-
-def _file_of(error: BaseException) -> Json:
-    return {"file": error.file} if isinstance(error, LoadingError) else {}
-
-
-def _syntax_place(error: BaseException) -> Json | None:
-    if not isinstance(error, SyntaxError) or error.filename is None:
-        return None
-    return {"file": error.filename, "line": error.lineno, "source": (error.text or "").strip()}
 
 
 def _frames(summary: Iterable[traceback.FrameSummary]) -> list[Json]:

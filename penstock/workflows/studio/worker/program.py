@@ -17,11 +17,10 @@ from penstock.workflows.studio.worker.constructor_arguments import record_proces
 from penstock.workflows.studio.worker.describing import description
 from penstock.workflows.studio.worker.files import run_file
 from penstock.workflows.studio.worker.live import Live
-from penstock.workflows.studio.worker.loaded import Loaded, changes_of, load
+from penstock.workflows.studio.worker.loaded import Loaded, load
 from penstock.workflows.studio.worker.problems import problem_of
 from penstock.workflows.studio.worker.running import run_workflow
 from penstock.workflows.studio.worker.sources import StudioSources
-from penstock.workflows.studio.worker.tracing import with_marks
 
 if TYPE_CHECKING:
     from penstock.engine.workflow import Workflow
@@ -50,7 +49,8 @@ def _serve() -> None:
         channel.failed({**problem_of(error, "load"), "sources": sources.read})
         return
     kind = "agent" if loaded.agent is not None else "workflow"
-    channel.done({"name": loaded.name, "kind": kind, "doc": _doc(loaded), "sources": sources.read})
+    doc = str(getattr(loaded.target, "description", "") or "").strip().split("\n", 1)[0]
+    channel.done({"name": loaded.name, "kind": kind, "doc": doc, "sources": sources.read})
     anyio.run(_answer_all, channel, loaded, other)
 
 
@@ -68,12 +68,6 @@ def _other(request: Json, sources: StudioSources) -> Loaded | None:
     return load(str(other["reference"]))
 
 
-def _doc(loaded: Loaded) -> str:
-    target = loaded.target
-    text = getattr(target, "description", "") or ""
-    return str(text).strip().split("\n", 1)[0]
-
-
 async def _answer_all(channel: Channel, loaded: Loaded, other: Loaded | None) -> None:
     while True:
         request = await to_thread.run_sync(channel.requests.get, abandon_on_cancel=True)
@@ -82,19 +76,13 @@ async def _answer_all(channel: Channel, loaded: Loaded, other: Loaded | None) ->
         except ChangeError as error:
             channel.failed({"kind": "options", "message": error.problem, "path": error.path, "option": error.option})
         except Exception as error:  # noqa: BLE001 - whatever the user's code raises is shown
-            channel.failed(problem_of(error, _kind(error)))
-
-
-def _kind(error: Exception) -> str:
-    if isinstance(error, MessageError):
-        return "input"
-    if isinstance(error, DefinitionError):
-        return "graph"
-    return "input" if isinstance(error, PenstockError) else "step"
+            kind = "input" if isinstance(error, PenstockError) else "step"
+            graph = isinstance(error, DefinitionError) and not isinstance(error, MessageError)
+            channel.failed(problem_of(error, "graph" if graph else kind))
 
 
 async def _answer(channel: Channel, loaded: Loaded, other: Loaded | None, request: Json) -> Json:
-    changed = loaded.changed(changes_of(request))
+    changed = loaded.changed(cast("dict[str, object]", request.get("changes") or {}))
     stage = cast("str | None", request.get("stage"))
     what = request["do"]
     if what == "describe":
@@ -106,8 +94,8 @@ async def _answer(channel: Channel, loaded: Loaded, other: Loaded | None, reques
     live = Live(channel)
     channel.event("picture", {"svg": changed.draw("svg")})
     if changed.agent is not None:
-        return with_marks(await run_agent(changed.agent, request, live), changed)
+        return changed.with_marks(await run_agent(changed.agent, request, live))
     workflow = cast("Workflow", changed.workflow)
     if request.get("file") is not None:
         return await run_file(workflow, request, channel)
-    return with_marks(await run_workflow(workflow, request, live), changed)
+    return changed.with_marks(await run_workflow(workflow, request, live))

@@ -12,7 +12,6 @@ from penstock.engine.values.errors import ModelError, PenstockError, UsageError
 from penstock.engine.values.frozen import thaw
 from penstock.workflows.rows.reading import InputRow, call_of, is_object
 from penstock.workflows.studio.worker.problems import problem_of
-from penstock.workflows.studio.worker.tracing import TRACED, trace_json
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.run.run import Run
     from penstock.engine.workflow import Workflow
+    from penstock.workflows.agent.results import AgentResult
     from penstock.workflows.studio.protocol import Json
     from penstock.workflows.studio.worker.live import Live
 
@@ -36,7 +36,7 @@ async def run_workflow(workflow: Workflow, request: Json, live: Live) -> Json:
     check_served(workflow, stage)
     given = cast("dict[str, Any]", request["input"])
     context: dict[str, Any] = dict(cast("dict[str, Any]", request.get("context") or {}))
-    run = workflow.start(**TRACED, observers=[live], request_context=context)
+    run = workflow.start(records=True, texts=True, observers=[live], request_context=context)
     outcome: Outcome | None = None
     chunks: list[str] | None = None
     error: Exception | None = None
@@ -51,12 +51,22 @@ async def run_workflow(workflow: Workflow, request: Json, live: Live) -> Json:
             raise
         error = raised
     failure = error or (None if outcome is None else outcome.failure)
+    edited = any(record.status == "edited" and not record.shadow for record in run.records)
+    status = "failed" if error else "blocked" if run.tripwire is not None else "edited" if edited else "passed"
     return {
-        "status": status_of(run, error),
+        "status": status,
         "output": {**_output(run, stage, outcome), "chunks": chunks},
         "error": None if failure is None else problem_of(failure, "step"),
         "trace": trace_json(run),
     }
+
+
+def trace_json(ran: Run | AgentResult[Any]) -> Json | None:
+    """Return the trace of a run or result; None if it ended before any step ran."""
+    try:
+        return cast("Json", ran.trace.to_json())
+    except UsageError:
+        return None
 
 
 def check_served(workflow: Workflow, stage: str) -> None:
@@ -69,16 +79,6 @@ def check_served(workflow: Workflow, stage: str) -> None:
     if stage not in STAGES:
         raise UsageError(f"unknown stage {stage!r}; the stages are {', '.join(STAGES)}")
     workflow.validate(stage if workflow.root.nodes else None)
-
-
-def status_of(run: Run, error: Exception | None) -> str:
-    """Return how a run ended."""
-    if error is not None:
-        return "failed"
-    if run.tripwire is not None:
-        return "blocked"
-    edited = any(record.status == "edited" and not record.shadow for record in run.records)
-    return "edited" if edited else "passed"
 
 
 async def _called(run: Run, stage: str, given: dict[str, Any], context: dict[str, Any]) -> Outcome:

@@ -10,8 +10,7 @@ import sys
 from importlib.machinery import SourceFileLoader
 from typing import TYPE_CHECKING
 
-from penstock.workflows.studio.worker.own_files import is_own
-from penstock.workflows.studio.worker.problems import note_source
+from penstock.workflows.studio.worker.problems import is_own, note_source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
