@@ -8,8 +8,9 @@ import traceback
 from typing import IO, TYPE_CHECKING
 
 import penstock
-from penstock.engine.values.errors import PenstockError
-from penstock.workflows.cli.arguments import parse
+from penstock.engine.values.errors import MissingExtraError, PenstockError
+from penstock.lazy import by_name
+from penstock.workflows.cli.arguments import command_parser, parse
 from penstock.workflows.cli.exit_codes import Exit
 from penstock.workflows.cli.inputs import discard, open_closed_streams, use_utf8
 from penstock.workflows.cli.terminal import log_messages_once, write_line
@@ -46,29 +47,41 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _report(error, debug=args.debug)
 
 
+_COMMANDS = {
+    "run": "run.run",
+    "draw": "inspection.draw",
+    "diff": "inspection.diff",
+    "validate": "inspection.validate",
+    "list": "listing.list_all",
+    "memory": "memory.memory",
+    "studio": "studio.studio",
+    "mcp": "mcp.mcp",
+}
+"""The module and the function of each command but ``completion``; only the modules that it needs are imported."""
+
+
 def _run_command(args: argparse.Namespace, stdout: IO[str]) -> int:
-    """Run the command; only the modules that it needs are imported."""
-    if args.command == "run":
-        from penstock.workflows.cli.run import run as command
-    elif args.command == "draw":
-        from penstock.workflows.cli.inspection import draw as command
-    elif args.command == "diff":
-        from penstock.workflows.cli.inspection import diff as command
-    elif args.command == "validate":
-        from penstock.workflows.cli.inspection import validate as command
-    elif args.command == "completion":
-        from penstock.workflows.cli.completion import completion as command
-    elif args.command == "studio":
-        from penstock.workflows.cli.studio import studio as command
-    elif args.command == "mcp":
-        from penstock.workflows.cli.mcp import mcp as command
-    elif args.command == "memory":
-        from penstock.workflows.cli.memory import memory as command
+    if args.command == "completion":
+        code = completion(args, stdout)
     else:
-        from penstock.workflows.cli.listing import list_all as command
-    code = command(args, stdout)
+        module, _, name = _COMMANDS[args.command].partition(".")
+        code = by_name(f"penstock.workflows.cli.{module}", name)(args, stdout)
     stdout.flush()
     return code
+
+
+def completion(args: argparse.Namespace, stdout: IO[str]) -> int:
+    """Write the script with which a shell completes the command's words, and return the exit code.
+
+    Raises:
+        MissingExtraError: the library that makes it is not installed.
+    """
+    try:
+        import shtab
+    except ImportError as error:
+        raise MissingExtraError("penstock completion", "completion") from error
+    stdout.write(shtab.complete(command_parser(penstock.__version__), shell=args.shell))
+    return Exit.OK
 
 
 def _report(error: Exception, *, debug: bool) -> int:

@@ -17,7 +17,7 @@ from penstock.workflows.rows.job import ROW_SECONDS
 from penstock.workflows.rows.reading import is_object
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 
 STORE = "PENSTOCK_STORE"
@@ -61,19 +61,13 @@ memory with all versions. Vectors that your application keeps in another store a
 """
 
 
-def add_memory(commands: Any, command: Callable[..., argparse.ArgumentParser]) -> None:
-    """Add the command ``memory`` and its actions.
-
-    Args:
-        commands: the subparsers to add it to.
-        command: makes a parser, given the subparsers, its name, its usage and its help.
-    """
+def _add_memory(commands: Any) -> None:
     line = "manage a store: list, show, export, import or delete threads; forget users"
-    memory = command(commands, "memory", "ACTION", line, _MEMORY, _MEMORY_EXAMPLES)
+    memory = _command(commands, "memory", "ACTION", line, _MEMORY, _MEMORY_EXAMPLES)
     actions = memory.add_subparsers(dest="action", metavar="ACTION", prog="penstock memory", required=True)
 
     def action(name: str, usage: str, line: str, about: str = "") -> argparse.ArgumentParser:
-        made = command(actions, name, usage, line, f"{about}\n{_MEMORY}".strip(), under="penstock memory")
+        made = _command(actions, name, usage, line, f"{about}\n{_MEMORY}".strip(), under="penstock memory")
         made.add_argument(
             "--store", metavar="STORE", default=os.environ.get(STORE), help=f"the store (default: ${STORE})"
         )
@@ -99,10 +93,16 @@ def add_memory(commands: Any, command: Callable[..., argparse.ArgumentParser]) -
     )
     delete = action("delete", "THREAD ...", "delete threads, their messages, vectors and working memories")
     delete.add_argument("threads", metavar="THREAD", nargs="+", help="the ids of the threads")
-    delete.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
     forget = action("forget", "RESOURCE ...", "delete everything about a resource, for example a user", _FORGET)
     forget.add_argument("resources", metavar="RESOURCE", nargs="+", help="the ids of the resources")
-    forget.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
+    for parser in (delete, forget):
+        parser.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
+
+
+def _add_stage(
+    parser: argparse.ArgumentParser, line: str, choices: Sequence[str] = tuple(STAGES), default: str | None = None
+) -> None:
+    parser.add_argument("--stage", type=full_name, choices=choices, default=default, metavar="STAGE", help=line)
 
 
 def _add_format(parser: argparse.ArgumentParser) -> None:
@@ -273,7 +273,9 @@ def parse(argv: Sequence[str] | None, version: str) -> argparse.Namespace:
 
 def command_parser(version: str) -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
-    main = _Parser("penstock", description=_ABOUT, epilog=_EXAMPLES, formatter_class=_HelpFormatter)
+    main = _Parser(
+        "penstock", description=_ABOUT, epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     main.add_argument("--version", action="version", version=f"penstock {version}")
     commands = main.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _add_run(commands)
@@ -281,7 +283,7 @@ def command_parser(version: str) -> argparse.ArgumentParser:
     _add_diff(commands)
     _add_validate(commands)
     _add_list(commands)
-    add_memory(commands, _command)
+    _add_memory(commands)
     _add_studio(commands)
     _add_mcp(commands)
     _add_completion(commands)
@@ -313,10 +315,6 @@ class _Parser(argparse.ArgumentParser):
         super().exit(status, None if message is None else readable(message))
 
 
-class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Keeps the line breaks of descriptions and examples."""
-
-
 def _command(
     commands: Any, name: str, usage: str, line: str, about: str = "", examples: str = "", under: str = "penstock"
 ) -> argparse.ArgumentParser:
@@ -327,7 +325,7 @@ def _command(
         help=line,
         description=text,
         epilog=examples,
-        formatter_class=_HelpFormatter,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     made.add_argument(
@@ -352,14 +350,8 @@ def _add_run(commands: Any) -> None:
         metavar="FORMAT",
         help=f"the format of conversations in the results: {', '.join(FORMATS)} (default: openai-chat)",
     )
-    run.add_argument(
-        "--stage",
-        type=full_name,
-        choices=CHECKED_STAGES,
-        default="process_input",
-        metavar="STAGE",
-        help="the stage to run (default: process_input; for answers: process_output_step; `penstock list` shows all)",
-    )
+    stage = "the stage to run (default: process_input; for answers: process_output_step; `penstock list` shows all)"
+    _add_stage(run, stage, CHECKED_STAGES, "process_input")
     run.add_argument(
         "--context", type=_json_object, default={}, metavar="JSON", help="the request context, as a JSON object"
     )
@@ -504,13 +496,7 @@ def _add_draw(commands: Any) -> None:
     draw.add_argument("workflow", metavar="WORKFLOW", help=f"{_WORKFLOW}; or an agent")
     draw.add_argument("-f", "--format", choices=tuple(DIAGRAMS), help="default: by the extension of FILE, else text")
     draw.add_argument("-o", "--output", metavar="FILE", help="write the diagram to this file")
-    draw.add_argument(
-        "--stage",
-        type=full_name,
-        choices=tuple(STAGES),
-        metavar="STAGE",
-        help="draw only the steps that implement this stage",
-    )
+    _add_stage(draw, "draw only the steps that implement this stage")
     draw.add_argument(
         "--trace",
         metavar="FILE",
@@ -528,13 +514,7 @@ def _add_validate(commands: Any) -> None:
         commands, "validate", "WORKFLOW", "report all problems of a workflow at once", "", _VALIDATE_EXAMPLES
     )
     validate.add_argument("workflow", metavar="WORKFLOW", help=_WORKFLOW)
-    validate.add_argument(
-        "--stage",
-        type=full_name,
-        choices=tuple(STAGES),
-        metavar="STAGE",
-        help="check that it can be used at this stage, too",
-    )
+    _add_stage(validate, "check that it can be used at this stage, too")
 
 
 def _add_list(commands: Any) -> None:

@@ -88,20 +88,14 @@ def _diff_format(output: str | None, given: Diff | None) -> Diff:
 def _format(output: str | None, given: Diagram | None) -> Diagram:
     """Return the format that was given, else the format of the file's extension; text without one."""
     ending = Path(output or "").suffix.lower()
-    meant = given or _format_of(ending)
+    named: dict[str, Diagram] = {end: form for form, endings in DIAGRAMS.items() for end in endings}
+    meant = given or named.get(ending)
     if ending in PICTURES or (ending and meant is None):
         texts = " ".join(endings[0] for endings in DIAGRAMS.values())
         kind = ending[1:] if ending in PICTURES else "png"
         hint = f"for a picture: --format dot | dot -T{kind} >{Path(output or '').stem}.{kind}"
         raise CommandError(f"cannot draw into {output}: the formats are {texts}; {hint}")
     return meant or "text"
-
-
-def _format_of(ending: str) -> Diagram | None:
-    for form, endings in DIAGRAMS.items():
-        if ending in endings:
-            return form
-    return None
 
 
 def validate(args: argparse.Namespace, stdout: IO[str]) -> int:

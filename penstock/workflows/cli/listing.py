@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
 
-    from penstock.engine.workflow import Workflow
-
 
 @dataclass(frozen=True, slots=True)
 class ListEntry:
@@ -52,7 +50,11 @@ class ListEntry:
 
 def list_all(args: argparse.Namespace, stdout: IO[str]) -> int:
     """List everything, or one entry, and return the exit code."""
-    chosen = _chosen([*_presets(), *_processors(), *_stages()], args.name)
+    stages = [
+        ListEntry("stage", name, (stage.context.__doc__ or "").partition(": ")[2].strip(), {}, (), stage.returns)
+        for name, stage in STAGES.items()
+    ]
+    chosen = _chosen([*_presets(), *_processors(), *stages], args.name)
     if args.format == "json":
         stdout.write(json.dumps([asdict(one) for one in chosen], indent=2, ensure_ascii=False) + "\n")
     elif args.name is not None:
@@ -78,12 +80,8 @@ def _chosen(found: list[ListEntry], name: str | None) -> list[ListEntry]:
 
 def _presets() -> Iterator[ListEntry]:
     for name, make in sorted(PRESETS.items()):
-        yield _described("preset", name, make, _stages_of(make()))
-
-
-def _stages_of(workflow: Workflow) -> tuple[str, ...]:
-    found = {stage for step in steps_of(workflow.root) for stage in step.claims.hooks}
-    return tuple(stage for stage in STAGES if stage in found)
+        found = {stage for step in steps_of(make().root) for stage in step.claims.hooks}
+        yield _described("preset", name, make, tuple(stage for stage in STAGES if stage in found))
 
 
 def _processors() -> Iterator[ListEntry]:
@@ -98,39 +96,23 @@ def _classes() -> dict[str, type[Processor[Any]]]:
     for module in pkgutil.iter_modules(penstock.processors.__path__, "penstock.processors."):
         family = importlib.import_module(module.name)
         members = {name: getattr(family, name) for name in dir(family)}
-        found |= {name: value for name, value in members.items() if _is_processor(value)}
+        found |= {
+            name: value for name, value in members.items() if isinstance(value, type) and issubclass(value, Processor)
+        }
     return found
-
-
-def _is_processor(value: object) -> bool:
-    return isinstance(value, type) and issubclass(value, Processor)
-
-
-def _stages() -> Iterator[ListEntry]:
-    for name, stage in STAGES.items():
-        yield ListEntry("stage", name, (stage.context.__doc__ or "").partition(": ")[2].strip(), {}, (), stage.returns)
 
 
 def _described(kind: str, name: str, thing: Callable[..., Any], stages: tuple[str, ...]) -> ListEntry:
     text = inspect.getdoc(thing) or ""
     line = " ".join(text.partition("\n\n")[0].split())
-    return ListEntry(kind, name, line, _options(thing), stages, text, _shared(thing))
-
-
-def _shared(thing: object) -> tuple[str, ...]:
-    if not isinstance(thing, type):
-        return ()
-    collected = inspect.get_annotations(inspect.getattr_static(thing, "__init__")).get("options")
-    return tuple(sorted(GUARD_OPTIONS)) if collected == "Unpack[GuardOptions]" else ()
-
-
-def _options(thing: Callable[..., Any]) -> dict[str, str | None]:
-    parameters = inspect.signature(thing).parameters.values()
-    return {
+    options = {
         parameter.name: None if parameter.default is parameter.empty else _default(parameter.default)
-        for parameter in parameters
+        for parameter in inspect.signature(thing).parameters.values()
         if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     }
+    hints = inspect.get_annotations(inspect.getattr_static(thing, "__init__")) if isinstance(thing, type) else {}
+    shared = tuple(sorted(GUARD_OPTIONS)) if hints.get("options") == "Unpack[GuardOptions]" else ()
+    return ListEntry(kind, name, line, options, stages, text, shared)
 
 
 def _default(value: object) -> str:
@@ -162,14 +144,11 @@ def _row(one: ListEntry, names: int, width: int | None) -> str:
     return f"{row[: width - 1].rpartition(' ')[0].rstrip(' ,;:')} …"
 
 
-def _option(name: str, default: str | None) -> str:
-    return name if default is None else f"{name}={default}"
-
-
 def _in_full(one: ListEntry) -> str:
     lines = [f"{one.name} ({one.kind})", "", *one.text.splitlines()]
     if one.options:
-        lines += ["", "options:", *(f"  {_option(*option)}" for option in one.options.items())]
+        options = (f"  {name}" if default is None else f"  {name}={default}" for name, default in one.options.items())
+        lines += ["", "options:", *options]
     if one.shared:
         lines += ["", "options of all guards:", *(f"  {name}" for name in one.shared)]
     if one.stages:

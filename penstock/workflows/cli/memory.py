@@ -6,7 +6,6 @@ import json
 import sys
 from contextlib import aclosing
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -31,15 +30,12 @@ from penstock.workflows.rows.reading import is_object
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
-    from typing import IO, TypeAlias
+    from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.messages import Message, Part
     from penstock.engine.values.protocols import Storage
     from penstock.engine.values.stored import MemoryRecord, MemoryScope, StoredMessage
-
-    Action: TypeAlias = Callable[[Storage, argparse.Namespace, IO[str]], Awaitable[Exit]]
 
 _ROLES = {"user": "bold cyan", "assistant": "bold green", "tool": "magenta", "system": "dim"}
 _LONGEST_JSON = 2_000
@@ -53,11 +49,12 @@ def show_threads(out: IO[str], threads: Sequence[Thread], *, more: bool) -> None
     for name in ("thread", "resource", "title", "changed", "created"):
         table.add_column(name, overflow="fold", no_wrap=name in ("changed", "created"))
     for thread in threads:
-        cells = (thread.id, thread.resource_id, thread.title, _minute(thread.updated_at), _minute(thread.created_at))
+        times = (_shown(time, "minutes") for time in (thread.updated_at, thread.created_at))
+        cells = (thread.id, thread.resource_id, thread.title, *times)
         table.add_row(*(Text(plain(cell)) for cell in cells))
     if threads:
         console.print(table, "")
-    console.print(f"{len(threads):,} thread{'' if len(threads) == 1 else 's'}{', and more' if more else ''}")
+    console.print(f"{_counted(len(threads), 'thread')}{', and more' if more else ''}")
 
 
 class ThreadPrinter:
@@ -69,7 +66,7 @@ class ThreadPrinter:
     def head(self, thread: Thread) -> None:
         """Print the owner, the title and the times."""
         fields = [("thread", thread.id), ("resource", thread.resource_id), ("title", thread.title)]
-        fields += [("created", _second(thread.created_at)), ("changed", _second(thread.updated_at))]
+        fields += [("created", _shown(thread.created_at)), ("changed", _shown(thread.updated_at))]
         fields += [("metadata", _json(thread.metadata))] if thread.metadata else []
         for label, text in fields:
             if text:
@@ -78,7 +75,7 @@ class ThreadPrinter:
     def memory(self, whose: str, record: MemoryRecord) -> None:
         """Print a working memory."""
         by = f", by {plain(record.author)}" if record.author else ""
-        about = f"working memory of the {whose} (version {record.version}, {_second(record.updated_at)}{by})"
+        about = f"working memory of the {whose} (version {record.version}, {_shown(record.updated_at)}{by})"
         self._console.print()
         self._console.print(Text(about, "bold yellow"))
         self._print_lines(record.text)
@@ -90,7 +87,7 @@ class ThreadPrinter:
 
     def message(self, message: Message) -> None:
         """Print a message."""
-        head = Text.assemble((message.role, _ROLES.get(message.role, "")), (f"  {_second(message.created_at)}", "dim"))
+        head = Text.assemble((message.role, _ROLES.get(message.role, "")), (f"  {_shown(message.created_at)}", "dim"))
         self._console.print()
         self._console.print(head)
         for text in _texts(message.parts):
@@ -109,18 +106,14 @@ def _texts(parts: Iterable[Part]) -> Iterator[str]:
         elif isinstance(part, ReasoningPart):
             yield f"(reasoning) {part.text}"
         elif isinstance(part, ToolPart):
-            yield from _call(part)
+            if part.arguments is not None:
+                yield f"→ {part.name} {_cut(_json(part.arguments))}"
+            if part.state == "result":
+                yield f"← {part.name} {_cut(_json(part.result))}"
+            elif part.state == "error":
+                yield f"✗ {part.name} {_cut(str(part.error))}"
         else:
             yield f"[{part.type}]"
-
-
-def _call(part: ToolPart) -> Iterator[str]:
-    if part.arguments is not None:
-        yield f"→ {part.name} {_cut(_json(part.arguments))}"
-    if part.state == "result":
-        yield f"← {part.name} {_cut(_json(part.result))}"
-    elif part.state == "error":
-        yield f"✗ {part.name} {_cut(str(part.error))}"
 
 
 def _json(value: Value) -> str:
@@ -131,12 +124,8 @@ def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST_JSON else f"{text[:_LONGEST_JSON]}… ({len(text):,} characters)"
 
 
-def _minute(time: datetime | None) -> str:
-    return "" if time is None else time.isoformat(" ", "minutes")
-
-
-def _second(time: datetime | None) -> str:
-    return "" if time is None else time.isoformat(" ", "seconds")
+def _shown(time: datetime | None, unit: str = "seconds") -> str:
+    return "" if time is None else time.isoformat(" ", unit)
 
 
 PAGE = 500
@@ -303,7 +292,12 @@ def _values(lines: Iterable[bytes]) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        value = _value(number, line)
+        try:
+            value: Any = json.loads(line)
+        except (ValueError, RecursionError):
+            value = None
+        if not is_object(value):
+            raise BadLineError(f"line {number}: it is not a JSON object")
         if not begun and value != _HEAD:
             raise BadLineError(
                 f"line {number}: this is not the header of `penstock memory export`, or of a newer version"
@@ -315,16 +309,6 @@ def _values(lines: Iterable[bytes]) -> Iterator[tuple[int, dict[str, Any]]]:
         begun = True
     if not begun:
         raise BadLineError("line 1: the file is empty")
-
-
-def _value(number: int, line: bytes) -> dict[str, Any]:
-    try:
-        value: Any = json.loads(line)
-    except (ValueError, RecursionError):
-        value = None
-    if not is_object(value):
-        raise BadLineError(f"line {number}: it is not a JSON object")
-    return value
 
 
 def _message(number: int, value: Any) -> Message:
@@ -360,15 +344,15 @@ def memory(args: argparse.Namespace, stdout: IO[str]) -> int:
     """Run the action, and return the exit code."""
     actions = {"list": _list, "show": _show, "export": _export, "import": _import, "delete": _delete, "forget": _forget}
     storage = _open_store(args.store, creates=args.action == "import")
-    return anyio.run(partial(_run_action, storage, actions[args.action], args, stdout))
 
+    async def run_action() -> Exit:
+        try:
+            return await actions[args.action](storage, args, stdout)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await storage.close()
 
-async def _run_action(storage: Storage, action: Action, args: argparse.Namespace, stdout: IO[str]) -> Exit:
-    try:
-        return await action(storage, args, stdout)
-    finally:
-        with anyio.CancelScope(shield=True):
-            await storage.close()
+    return anyio.run(run_action)
 
 
 def _open_store(store: str | None, *, creates: bool) -> Storage:
@@ -410,7 +394,8 @@ async def _show(storage: Storage, args: argparse.Namespace, stdout: IO[str]) -> 
     known = [item async for item in _memories_of(storage, thread)]
     if args.format == "jsonl":
         stdout.write(line_of({"thread": thread_as_json(thread)}))
-        stdout.writelines(line_of({"working_memory": _memory(scope, record)}) for scope, record in known)
+        memories = ({"scope": scope, **memory_as_json(record)} for scope, record in known)
+        stdout.writelines(line_of({"working_memory": each}) for each in memories)
         stdout.writelines(line_of({"message": message_as_json(one.message)}) for one in stored)
         return Exit.OK
     shown = ThreadPrinter(stdout)
@@ -481,7 +466,11 @@ async def _delete(storage: Storage, args: argparse.Namespace, stdout: IO[str]) -
 
 async def _forget(storage: Storage, args: argparse.Namespace, stdout: IO[str]) -> Exit:
     resources = tuple(dict.fromkeys(args.resources))
-    missing = [name for name in resources if not await _is_known(storage, name)]
+    missing: list[str] = []
+    for name in resources:
+        page = await storage.threads(resource_id=name, limit=1)
+        if not page.items and await storage.working_memory("resource", name) is None:
+            missing.append(name)
     if missing:
         raise CommandError(f"the store has no thread and no working memory of {', '.join(map(repr, missing))}")
     counted = _counted(len(resources), "resource")
@@ -490,11 +479,6 @@ async def _forget(storage: Storage, args: argparse.Namespace, stdout: IO[str]) -
     threads = [await storage.delete_resource(name) for name in resources]
     stdout.write(f"forgot {counted} with {_counted(sum(threads), 'thread')}\n")
     return Exit.OK
-
-
-async def _is_known(storage: Storage, resource_id: str) -> bool:
-    page = await storage.threads(resource_id=resource_id, limit=1)
-    return bool(page.items) or await storage.working_memory("resource", resource_id) is not None
 
 
 def _counted(count: int, name: str) -> str:
@@ -534,7 +518,3 @@ async def _memories_of(storage: Storage, thread: Thread) -> AsyncGenerator[tuple
         record = await storage.working_memory(scope, key)
         if record is not None and record.text:
             yield scope, record
-
-
-def _memory(scope: MemoryScope, record: MemoryRecord) -> dict[str, Any]:
-    return {"scope": scope, **memory_as_json(record)}

@@ -25,13 +25,13 @@ from penstock.workflows.rows.dead_letters import DeadLetters, DeadLettersWriter
 from penstock.workflows.rows.files import is_url, matched
 from penstock.workflows.rows.job import ROW_SECONDS, RowsJob
 from penstock.workflows.rows.reading import Columns, InputRow, RawRow, is_object, parse_row
-from penstock.workflows.rows.results import ResultFields, RunCounts
+from penstock.workflows.rows.results import ResultFields, RowForm, RunCounts
 from penstock.workflows.rows.resuming import keep_letters
 from penstock.workflows.rows.sources import RowFiles
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
     from types import TracebackType
 
     from rich.progress import Progress, TaskID
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from penstock.engine.workflow import Workflow
     from penstock.workflows.report.short_report import Report
     from penstock.workflows.rows.reading import Source
-    from penstock.workflows.rows.results import RowChecked, RowForm, RowResult
+    from penstock.workflows.rows.results import RowChecked, RowResult
     from penstock.workflows.rows.resuming import Earlier
 
 
@@ -87,21 +87,16 @@ class ProgressBar:
             return
         self._next = monotonic() + REDRAW_SECONDS
         if self._progress is None or self._task is None:
-            self._progress, self._task = _started(self._stream, self._total)
+            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+            from penstock.workflows.cli.formatting import console_for
+
+            known = (BarColumn(), TaskProgressColumn(), TimeRemainingColumn()) if self._total else ()
+            rows_done, console = TextColumn("{task.fields[rows]} rows"), console_for(self._stream)
+            self._progress = Progress(*known, rows_done, console=console, transient=True, redirect_stdout=False)
+            self._task = self._progress.add_task("", total=self._total, rows="0")
+            self._progress.start()
         self._progress.update(self._task, completed=taken, rows=f"{rows:,}")
-
-
-def _started(stream: IO[str], total: int | None) -> tuple[Progress, TaskID]:
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    from penstock.workflows.cli.formatting import console_for
-
-    known = (BarColumn(), TaskProgressColumn(), TimeRemainingColumn()) if total else ()
-    rows = TextColumn("{task.fields[rows]} rows")
-    progress = Progress(*known, rows, console=console_for(stream), transient=True, redirect_stdout=False)
-    task = progress.add_task("", total=total, rows="0")
-    progress.start()
-    return progress, task
 
 
 def step_traceback(checked: RowChecked) -> str:
@@ -118,17 +113,17 @@ def step_traceback(checked: RowChecked) -> str:
     return f"{head}\n{frames}{type(cause).__name__}"
 
 
-class Tracebacks:
+class Tracebacks(RowForm):
     """Makes the traceback of the step that failed on a row, and writes it to stderr."""
-
-    def maker(self, workflow: Workflow) -> Callable[[RowChecked], str]:  # noqa: ARG002 - as every form
-        """Return what makes it."""
-        return step_traceback
 
     @property
     def form(self) -> Self:
         """The form of each result."""
         return self
+
+    def make(self, checked: RowChecked) -> str:
+        """Return the traceback."""
+        return step_traceback(checked)
 
     def add(self, made: str) -> None:
         """Write it, if there is one."""
@@ -136,7 +131,7 @@ class Tracebacks:
             write_line(made)
 
 
-class UnseenColumns:
+class UnseenColumns(RowForm):
     """Notes which of some columns no row has had yet.
 
     Attributes:
@@ -146,11 +141,8 @@ class UnseenColumns:
     def __init__(self, names: Sequence[str]) -> None:
         self.names = list(dict.fromkeys(names))
 
-    def maker(self, workflow: Workflow) -> Callable[[RowChecked], tuple[str, ...]]:  # noqa: ARG002 - as every form
-        """Return what finds those that a row has."""
-        return self._in
-
-    def _in(self, checked: RowChecked) -> tuple[str, ...]:
+    def make(self, checked: RowChecked) -> tuple[str, ...]:
+        """Return those that a row has."""
         value = checked.item.value
         return tuple([name for name in self.names if name in value]) if is_object(value) else ()
 
@@ -244,24 +236,19 @@ def _check_rows(
             if args.engine == "ray" and isinstance(source, RowFiles):
                 _check_on_ray(replace(job, workflow=from_anywhere(args.workflow)), args, workflow, source, progress)
             elif processes > 1:
-                _check_in_processes(replace(job, workflow=args.workflow), args, source, progress, processes)
+                # it needs sockets, and most runs need no process
+                from penstock.workflows.rows.processes import checked_in_processes
+
+                of_name, rows = replace(job, workflow=args.workflow), islice(source.raw_rows(), args.limit)
+                seconds = args.row_timeout or ROW_SECONDS
+                with closing(checked_in_processes(of_name, rows, processes=processes, row_seconds=seconds)) as results:
+                    for result in results:
+                        progress.add(result)
             else:
                 job.started().check_all(islice(source.rows(), args.limit), progress.add, jobs=args.jobs or JOBS)
         except KeyboardInterrupt:
             return True
     return False
-
-
-def _check_in_processes(
-    job: RowsJob, args: argparse.Namespace, source: Source, progress: _Progress, processes: int
-) -> None:
-    from penstock.workflows.rows.processes import checked_in_processes  # needs sockets; most runs need no process
-
-    rows = islice(source.raw_rows(), args.limit)
-    results = checked_in_processes(job, rows, processes=processes, row_seconds=args.row_timeout or ROW_SECONDS)
-    with closing(results):
-        for result in results:
-            progress.add(result)
 
 
 def _check_on_ray(
@@ -295,11 +282,8 @@ def _processes(args: argparse.Namespace, workflow: Workflow, source: Source) -> 
         return 1
     if args.jobs is not None:
         return int(args.jobs)
-    return _cores() if (source.size or 0) >= SMALL else 1
-
-
-def _cores() -> int:
-    """Return how many cores this process may use."""
+    if (source.size or 0) < SMALL:
+        return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -309,16 +293,15 @@ def _check_arguments(args: argparse.Namespace, names: tuple[str, ...] | None) ->
     if args.engine != "ray" and args.address is not None:
         raise CommandError("--address is that of a Ray cluster; add --engine ray")
     for name in names or ():
-        refuse_same(name, args.output)
-        refuse_same(name, args.report)
-        refuse_same(name, args.dead_letters)
+        for written in (args.output, args.report, args.dead_letters):
+            refuse_same(name, written)
     if args.texts and not args.trace and args.report is None:
         raise CommandError("--texts says what a trace or a report holds; add --trace or --report FILE")
     check_report(args.report, args.output)
     if args.dead_letters == "-":
         raise CommandError("--dead-letters takes the name of a file; stdout is for the results")
-    written = {"--output": args.output, "--report": args.report, "--dead-letters": args.dead_letters}
-    for (one, first), (other, second) in combinations(written.items(), 2):
+    outputs = {"--output": args.output, "--report": args.report, "--dead-letters": args.dead_letters}
+    for (one, first), (other, second) in combinations(outputs.items(), 2):
         if first is not None and second is not None and _same(first, second):
             raise CommandError(f"{second} is given twice, by {one} and {other}; give two files")
 

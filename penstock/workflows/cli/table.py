@@ -12,22 +12,22 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.engine.tracing.display import visible
+from penstock.pictures.timeline import timeline
 from penstock.workflows.cli.formatting import console_for, plain, why
 from penstock.workflows.cli.terminal import readable
-from penstock.workflows.cli.timeline import print_timeline
 from penstock.workflows.rows.reading import COLUMNS, Columns
-from penstock.workflows.rows.results import error_text
+from penstock.workflows.rows.results import RowForm, error_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from typing import IO
 
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
 
     from penstock.engine.tracing.trace import Trace
     from penstock.engine.values.tripwire import Record, Status
-    from penstock.engine.workflow import Workflow
-    from penstock.workflows.rows.results import RowChecked, RunCounts, StepCounts
+    from penstock.pictures.timeline import Style
+    from penstock.workflows.rows.results import RowChecked, RunCounts
 
 COLOURS = {
     "passed": "green",
@@ -40,6 +40,17 @@ COLOURS = {
     "skipped": "dim",
 }
 
+_STYLES: dict[Style, str] = {
+    "": "",
+    "dim": "dim",
+    "bold": "bold",
+    "passed": "green",
+    "edited": "yellow",
+    "tripped": "bold red",
+    "failed": "magenta",
+    "skipped": "dim",
+}
+
 RECORDED: tuple[Status, ...] = ("passed", "edited", "tripped", "failed", "skipped")
 """The statuses of a record, in the order of their columns."""
 
@@ -49,6 +60,17 @@ NOTABLE: tuple[Status, ...] = ("edited", "tripped", "failed")
 
 NARROW = 72
 """Below this width, in columns, a table would break its words; lines are printed instead."""
+
+
+def print_timeline(console: Console, trace: Trace) -> None:
+    """Print the timeline of a trace in colours, with each line in the width of the console.
+
+    Signs and words say the same without colours.
+    """
+    for line in timeline(trace, console.width):
+        text = Text.assemble(*((piece, _STYLES[style]) for piece, style in line))
+        text.rstrip()
+        console.print(text, no_wrap=True, overflow="ignore", crop=False)
 
 
 class ShownRow(NamedTuple):
@@ -68,7 +90,7 @@ class ShownRow(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class TableRows:
+class TableRows(RowForm):
     """Makes the rows of the table; None of a row that passed and is only counted."""
 
     columns: Columns = COLUMNS
@@ -76,11 +98,8 @@ class TableRows:
     show_input: bool = False
     traced: bool = False
 
-    def maker(self, workflow: Workflow) -> Callable[[RowChecked], ShownRow | None]:  # noqa: ARG002 - as every form
-        """Return what makes a row of the table."""
-        return self._row
-
-    def _row(self, checked: RowChecked) -> ShownRow | None:
+    def make(self, checked: RowChecked) -> ShownRow | None:
+        """Return what is made of a result."""
         shown = self.show_text or self.show_input or any(map(_is_notable, checked.records))
         if checked.status == "passed" and not shown:
             return None
@@ -138,7 +157,11 @@ class RowsTable:
         narrow = console.width < NARROW
         if self._shown:
             console.print(self._row_lines() if narrow else self._rows(), "")
-        self._timelines()
+        for row in self._shown:
+            if row.trace is not None:
+                console.print(Text(f"line {row.line}", "bold"))
+                print_timeline(console, row.trace)
+                console.print()
         if self._omitted:
             console.print(
                 f"… and {self._omitted:,} more: --rows {self._omitted + len(self._shown)}, or --format jsonl\n"
@@ -146,14 +169,6 @@ class RowsTable:
         if counts.steps:
             console.print(step_lines(counts) if narrow else steps_table(counts), "")
         console.print(counts.sentence(seconds))
-
-    def _timelines(self) -> None:
-        """Print the timeline of each row that is shown and has one."""
-        for row in self._shown:
-            if row.trace is not None:
-                self._console.print(Text(f"line {row.line}", "bold"))
-                print_timeline(self._console, row.trace)
-                self._console.print()
 
     def _row_lines(self) -> Group:
         """Return what `_rows` shows, for a narrow terminal: a line for each row, and indented ones for its steps."""
@@ -181,22 +196,18 @@ class RowsTable:
         return table
 
 
-class Whole:
-    """Passes a result on as it is; for a row that is checked in this process."""
-
-    def maker(self, workflow: Workflow) -> Callable[[RowChecked], RowChecked]:  # noqa: ARG002 - as every form
-        """Return the identity."""
-        return lambda checked: checked
-
-
-class SingleText:
+class SingleText(RowForm):
     """Prints the result of one text: the effect of each step, how it ended, and the resulting text."""
 
     def __init__(self, out: IO[str], *, show_input: bool = False, traced: bool = False) -> None:
-        self.form = Whole()
+        self.form = self  # the text is checked in this process
         self._console = console_for(out)
         self._show_input = show_input
         self._traced = traced
+
+    def make(self, checked: RowChecked) -> RowChecked:
+        """Return the result itself."""
+        return checked
 
     def add(self, made: RowChecked) -> None:
         """Print the result."""
@@ -299,7 +310,9 @@ def steps_table(counts: RunCounts) -> Table:
     for path, step in counts.steps.items():
         label = Text(plain(path) + (" (shadow)" if step.shadow else ""))
         found = [_count(step.flagged, "flagged")] if flagged else []
-        table.add_row(label, *(_count(step.statuses[status], status) for status in statuses), *found, *_figures(step))
+        times = [Text(_milliseconds(step.seconds / step.ran)), Text(_milliseconds(step.slowest))] if step.ran else []
+        figures = [_count(step.edits), *(times or [_count(0), _count(0)])]
+        table.add_row(label, *(_count(step.statuses[status], status) for status in statuses), *found, *figures)
     return table
 
 
@@ -312,13 +325,6 @@ def step_lines(counts: RunCounts) -> Group:
         slow = f"; {_milliseconds(step.seconds / step.ran)} ms, max {_milliseconds(step.slowest)}" if step.ran else ""
         lines += [Text(plain(path) + (" (shadow)" if step.shadow else "")), _indented([Text(", ".join(found) + slow)])]
     return Group(*lines)
-
-
-def _figures(step: StepCounts) -> tuple[Text, Text, Text]:
-    edits = _count(step.edits)
-    if not step.ran:
-        return (edits, _count(0), _count(0))
-    return (edits, Text(_milliseconds(step.seconds / step.ran)), Text(_milliseconds(step.slowest)))
 
 
 def _count(count: int, status: str = "passed") -> Text:

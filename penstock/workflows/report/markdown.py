@@ -49,20 +49,12 @@ def said_of(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "flagged", ", ".join(row["flagged"])
     if "edits" in row:
         more = row["edit_count"] - len(row["edits"])
-        yield "edits", "; ".join([*map(_edit, row["edits"]), *([f"{more} more"] if more else [])])
+        edits = [f"{edit['kind']} {edit['start']}–{edit['end']} of {edit['field']}" for edit in row["edits"]]
+        yield "edits", "; ".join([*edits, *([f"{more} more"] if more else [])])
     if "result" in row:
         yield "result", row["result"]
     if "text" in row:
         yield "text before", row["text"]
-
-
-def _edit(edit: Mapping[str, Any]) -> str:
-    return f"{edit['kind']} {edit['start']}–{edit['end']} of {edit['field']}"
-
-
-def kind_name(kind: Mapping[str, Any]) -> str:
-    """Return the heading of a group of samples."""
-    return f"{kind['verdict']} by {kind['step']}" if kind["step"] else str(kind["verdict"])
 
 
 def _lines(report: Mapping[str, Any]) -> Iterator[str]:
@@ -107,7 +99,8 @@ def _steps(steps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         ("step", "ran", "edited", "stopped", "failed", "flagged", "edits", "mean", "slowest"),
         [
             (
-                _in_cell(step["path"]) + (" (shadow)" if step["shadow"] else ""),
+                code(step["path"].replace("|", "⟨U+007C⟩"))  # a cell ends at one, also within code
+                + (" (shadow)" if step["shadow"] else ""),
                 f"{step['ran']:,}",
                 *(f"{step['statuses'].get(status, 0):,}" for status in _STEP_COLUMNS),
                 f"{step['flagged']:,}",
@@ -126,10 +119,6 @@ def _steps(steps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     for cells in (names, ["---", *["---:"] * (len(names) - 1)], *rows):
         yield f"| {' | '.join(cells)} |"
-
-
-def _in_cell(text: str) -> str:
-    return code(text.replace("|", "⟨U+007C⟩"))  # a cell ends at one, also within code
 
 
 def _named(row: Mapping[str, Any]) -> str:

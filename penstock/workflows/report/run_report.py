@@ -14,12 +14,12 @@ from penstock.pictures.scene import scene_of
 from penstock.pictures.self_contained import PageFile, data_block, json_block, modules_in, shared_modules
 from penstock.workflows.report.kept_rows import KeptRows, Limits, SlowestRows, packed_json
 from penstock.workflows.report.summaries import ReportSource, run_facts
+from penstock.workflows.rows.results import RowForm
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from penstock.engine.tracing.trace import Trace
     from penstock.engine.workflow import Workflow
     from penstock.workflows.rows.results import RowChecked, RunCounts
 
@@ -39,7 +39,7 @@ class ReportedRow(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ReportRows:
+class ReportRows(RowForm):
     """Makes the part of each row that the report shows.
 
     Attributes:
@@ -65,7 +65,9 @@ class ReportRows:
             kept = room[quiet] > 0 or slowest.keeps(round(checked.seconds, 6), checked.item.line)
             room[quiet] -= 1
             slowest.add(summary, None)
-            return ReportedRow(summary, _ran(checked.trace, marks) if kept else None, quiet)
+            trace = checked.trace if kept else None
+            ran = None if trace is None else json_block({"trace": trace.to_json(), "marks": marks.of(trace)})
+            return ReportedRow(summary, ran, quiet)
 
         return make
 
@@ -118,13 +120,7 @@ class RunReport:
         scene = scene_of(name, self._workflow.root, self._source.stage)
         modules = shared_modules() | modules_in("penstock.workflows.report", "report")
         # Nobody whose text is in the file could know the nonce, for it is made afterwards.
-        page = PageFile(
-            f"Report: {name}",
-            modules,
-            "report/report.js",
-            as_svg(scene),
-            secrets.token_hex(16),
-        )
+        page = PageFile(f"Report: {name}", modules, "report/report.js", as_svg(scene), secrets.token_hex(16))
         out = self._out
         out.write(page.start())
         rows, slowest, extra = self._rows()
@@ -154,8 +150,3 @@ class RunReport:
         at = {id(row): number for number, row in enumerate(rows)}
         shown = [{name: value for name, value in row.items() if name != "listed"} for row in rows]
         return shown, [at[id(summary)] for summary, _ in slowest], packed_json(f"[{','.join(traces)}]")
-
-
-def _ran(trace: Trace | None, marks: PageMarks) -> str | None:
-    """Return the trace of a run and its marks for the page, as JSON."""
-    return None if trace is None else json_block({"trace": trace.to_json(), "marks": marks.of(trace)})

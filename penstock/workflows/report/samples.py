@@ -87,12 +87,8 @@ class Samples:
         """Return each kind with its rows, in the order of the input."""
         return [
             {**kind._asdict(), "rows": [one.row for one in sorted(self._kinds[kind], key=lambda one: one.rank[1:])]}
-            for kind in sorted(self._kinds, key=_order)
+            for kind in sorted(self._kinds, key=lambda kind: ((*VERDICTS, kind.verdict).index(kind.verdict), kind))
         ]
-
-
-def _order(kind: Kind) -> tuple[int, Kind]:
-    return VERDICTS.index(kind.verdict) if kind.verdict in VERDICTS else len(VERDICTS), kind
 
 
 def rank_of(file: str | None, line: int) -> Rank:
@@ -133,7 +129,9 @@ def sample_of(checked: RowChecked, record: Record | None, kind: Kind, source: Re
         return row
     edits = [edit_fields(place, edit) for place, edit in record.edits[:MOST_EDITS]]
     found: dict[str, object] = {"edits": edits, "edit_count": len(record.edits) or None, "result": None}
-    if not record.shadow and record.edits and (source.texts or not _let_pass(checked)):
+    # A report shows no text in which something that a step found is still there.
+    let_pass = any(each.flagged or (each.shadow and each.status in _FOUND) for each in checked.records)
+    if not record.shadow and record.edits and (source.texts or not let_pass):
         found["result"] = _around(outcome, *record.edits[0])
     return without_empty({**row, **found})
 
@@ -141,11 +139,6 @@ def sample_of(checked: RowChecked, record: Record | None, kind: Kind, source: Re
 def _result(checked: RowChecked) -> Outcome | None:
     """Return the outcome if the row has a result."""
     return None if checked.outcome is None or checked.outcome.blocked else checked.outcome
-
-
-def _let_pass(checked: RowChecked) -> bool:
-    """Return whether a step found something that is still in the text: a report shows no such text."""
-    return any(record.flagged or (record.shadow and record.status in _FOUND) for record in checked.records)
 
 
 def _around(outcome: Outcome, place: TextPlace, edit: Edit) -> str:

@@ -10,12 +10,13 @@ from penstock.workflows.report import SAMPLES
 from penstock.workflows.report.kept_rows import SlowestRows
 from penstock.workflows.report.samples import ReportSample, Samples, kinds_of, rank_of, sample_of
 from penstock.workflows.report.summaries import ReportSource, run_facts
+from penstock.workflows.rows.results import RowForm
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.engine.workflow import Workflow
-    from penstock.workflows.rows.results import RowChecked, RowForm, RunCounts
+    from penstock.workflows.rows.results import RowChecked, RunCounts
 
 
 class ShortRow(NamedTuple):
@@ -31,7 +32,7 @@ class ShortRow(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ShortRows:
+class ShortRows(RowForm):
     """Makes the part of each row that a short report needs.
 
     Attributes:
@@ -55,14 +56,12 @@ class ShortRows:
             slow = self.source.summary(checked) if found.slowest.keeps(seconds, line) else None
             kinds = list(kinds_of(checked))
             rank = rank_of(file, line) if kinds else (b"", "", 0)
-            made = ShortRow(
-                slow,
-                tuple(
-                    ReportSample(kind, rank, sample_of(checked, record, kind, self.source))
-                    for kind, record in kinds
-                    if found.samples.keeps(kind, rank)
-                ),
+            samples = (
+                ReportSample(kind, rank, sample_of(checked, record, kind, self.source))
+                for kind, record in kinds
+                if found.samples.keeps(kind, rank)
             )
+            made = ShortRow(slow, tuple(samples))
             found.add(made)
             return made
 

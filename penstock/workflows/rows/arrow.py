@@ -114,7 +114,10 @@ class ResultTables:
     @cached_property
     def own_schema(self) -> Schema:
         """The columns of a result itself, without those that are kept."""
-        return pa.schema([(name, self._type(name)) for name in self._names])
+        record = pa.struct({key: kind for key, kind in _RECORD.items() if key != "ms" or self.fields.times})
+        types = {**_TYPES, "records": pa.list_(record)}
+        names = self.fields.names(self.stage, several=True)
+        return pa.schema([(name, types[name]) for name in names if name not in self.omitted])
 
     @cached_property
     def schema(self) -> Schema:
@@ -151,15 +154,6 @@ class ResultTables:
             name = kept_name(field.name)
             columns[name] = _kept_array(field.name, [each.get(name) for each in plain], field.type)
         return pa.table(columns, schema=self.schema)
-
-    @property
-    def _names(self) -> list[str]:
-        return [name for name in self.fields.names(self.stage, several=True) if name not in self.omitted]
-
-    def _type(self, name: str) -> DataType:
-        if name != "records":
-            return _TYPES[name]
-        return pa.list_(pa.struct({key: kind for key, kind in _RECORD.items() if key != "ms" or self.fields.times}))
 
 
 def _with_json(value: Mapping[str, object], name: str) -> dict[str, object]:

@@ -20,11 +20,11 @@ from penstock.workflows.rows.reading import (
     Unreadable,
     is_too_deep,
 )
-from penstock.workflows.rows.results import ResultFields, kept_name
+from penstock.workflows.rows.results import ResultFields, RowForm, kept_name
 from penstock.workflows.rows.warm import WarmJob
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from penstock.engine.workflow import Workflow
     from penstock.workflows.rows.arrow import ResultTables
@@ -176,11 +176,10 @@ def _is_longer(value: object, most: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Plain:
+class _Plain(RowForm):
     """Makes plain data of each result, for a table."""
 
     tables: ResultTables
 
-    def maker(self, workflow: Workflow) -> Callable[[RowChecked], dict[str, object]]:  # noqa: ARG002 - as every form
-        """Return what makes it."""
-        return lambda checked: self.tables.plain(self.tables.fields.of(checked))
+    def make(self, checked: RowChecked) -> dict[str, object]:
+        return self.tables.plain(self.tables.fields.of(checked))

@@ -6,18 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.workflows.rows.reading import COLUMNS, Columns
-from penstock.workflows.rows.results import as_line, error_fields
+from penstock.workflows.rows.results import RowForm, as_line, error_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import IO
 
-    from penstock.engine.workflow import Workflow
     from penstock.workflows.rows.results import RowChecked
 
 
 @dataclass(frozen=True, slots=True)
-class DeadLetters:
+class DeadLetters(RowForm):
     """Makes a line of JSON of each row that is failed or invalid; None of all others.
 
     It holds the row as ``input``, or if it could not be parsed, its line as ``raw`` (without either: it was too long
@@ -26,11 +24,8 @@ class DeadLetters:
 
     columns: Columns = COLUMNS
 
-    def maker(self, workflow: Workflow) -> Callable[[RowChecked], str | None]:  # noqa: ARG002 - as every form
-        """Return what makes it."""
-        return self._line
-
-    def _line(self, checked: RowChecked) -> str | None:
+    def make(self, checked: RowChecked) -> str | None:
+        """Return what is made of a result."""
         row, error = checked.item, checked.error
         if error is None:
             return None

@@ -261,7 +261,7 @@ def opened(name: str) -> Generator[OpenedFile]:
     if name == "-":
         yield _opened(name, _stdin())
         return
-    with closing(_open_remote(name, "rb") if is_url(name) else _open_local(name)) as stream:
+    with closing(_open_remote(name, "rb") if is_url(name) else open_local(name)) as stream:
         yield _opened(name, stream)
 
 
@@ -318,7 +318,12 @@ def _stdin() -> IO[bytes]:
         return sys.stdin.buffer
 
 
-def _open_local(name: str) -> IO[bytes]:
+def open_local(name: str) -> IO[bytes]:
+    """Open a plain file of this machine for reading.
+
+    Raises:
+        RowsError: it cannot be read.
+    """
     try:
         return Path(name).open("rb")
     except IsADirectoryError as error:

@@ -111,16 +111,15 @@ _UNREADABLE = (ValueError, OverflowError, KeyError, TypeError)
 
 def _each_read(reads: Iterable[Callable[[], object]]) -> list[object]:
     """Return values that are read one by one, because they cannot be read together."""
-    return [_read_one(read) for read in reads]
-
-
-def _read_one(read: Callable[[], object]) -> object:
-    try:
-        return read()
-    except UnicodeDecodeError:
-        return Unreadable("it is not valid UTF-8")
-    except _UNREADABLE as error:
-        return Unreadable(f"it cannot be read as a value of Python ({type(error).__name__})")
+    values: list[object] = []
+    for read in reads:
+        try:
+            values.append(read())
+        except UnicodeDecodeError:
+            values.append(Unreadable("it is not valid UTF-8"))
+        except _UNREADABLE as error:
+            values.append(Unreadable(f"it cannot be read as a value of Python ({type(error).__name__})"))
+    return values
 
 
 class _PandasFrame:

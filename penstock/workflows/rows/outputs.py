@@ -7,7 +7,7 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from penstock.workflows.rows.results import UNFIT, as_json, error_text, kept_name, value_as_json
+from penstock.workflows.rows.results import UNFIT, RowForm, as_json, error_text, kept_name, value_as_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -36,16 +36,13 @@ def written_of(checked: RowChecked, made: object) -> Written:
 
 
 @dataclass(frozen=True, slots=True)
-class JsonLines:
+class JsonLines(RowForm):
     """Makes a line of JSON of each result."""
 
     fields: ResultFields
 
-    def maker(self, workflow: Workflow) -> Callable[[RowChecked], Written]:  # noqa: ARG002 - as every form
-        """Return what makes it."""
-        return self._line
-
-    def _line(self, checked: RowChecked) -> Written:
+    def make(self, checked: RowChecked) -> Written:
+        """Return what is made of a result."""
         return written_of(checked, f"{as_json(checked, self.fields)}\n")
 
 
@@ -79,7 +76,7 @@ def kept_columns(source: RowFiles, columns: Columns) -> KeptColumns:
 
 
 @dataclass(frozen=True, slots=True)
-class CsvLines:
+class CsvLines(RowForm):
     """Makes a line of CSV from each result. Nested values are JSON, and null is an empty field.
 
     Attributes:

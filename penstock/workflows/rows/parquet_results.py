@@ -11,7 +11,7 @@ from penstock.workflows.rows.arrow import TEXT, ResultTables, Schema, encodable,
 from penstock.workflows.rows.files import extra_module, is_url, written_bytes
 from penstock.workflows.rows.outputs import KeptColumns, kept_columns, written_of
 from penstock.workflows.rows.reading import RowsError, is_object
-from penstock.workflows.rows.results import UNFIT, kept_name, value_as_json
+from penstock.workflows.rows.results import UNFIT, RowForm, kept_name, value_as_json
 from penstock.workflows.rows.resuming import Earlier, other_columns, skip_done
 from penstock.workflows.rows.sources import RowFiles
 
@@ -45,7 +45,7 @@ _ARROW: dict[JsonKind, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class ParquetResults:
+class ParquetResults(RowForm):
     """Makes a row of a Parquet file of each result: plain data, which the writer makes tables of.
 
     Attributes:
@@ -211,16 +211,19 @@ def written_parquet(
     """
     form = _form(source, fields, stage)
     earlier = None
-    there = resume and isinstance(source, RowFiles) and not is_url(name) and Path(name).exists()
     if resume and is_url(name):
         raise RowsError(f"{name} cannot be resumed; --resume needs a file on this machine")
+    there = resume and isinstance(source, RowFiles) and Path(name).exists()
     target = f"{name}.resumed" if there else name
     with ExitStack() as stack:
         old = None
         if there and isinstance(source, RowFiles):
             old = _opened_results(name, form.schema)
             stack.callback(old.close)
-            earlier = _earlier(name, old)
+            earlier = Earlier(name)
+            for batch in old.iter_batches(TABLE_ROWS):
+                for each in batch.to_pylist():
+                    earlier.add(each)
             skip_done(source, earlier, fields.columns)
         elif resume:
             earlier = Earlier(name)
@@ -248,11 +251,3 @@ def _opened_results(name: str, schema: Schema) -> Any:
     if not old.schema_arrow.remove_metadata().equals(schema):
         raise other_columns(name, sorted({*old.schema_arrow.names} ^ {*schema.names}))
     return old
-
-
-def _earlier(name: str, old: Any) -> Earlier:
-    earlier = Earlier(name)
-    for batch in old.iter_batches(TABLE_ROWS):
-        for fields in batch.to_pylist():
-            earlier.add(fields)
-    return earlier

@@ -15,14 +15,14 @@ import multiprocessing
 import signal
 import sys
 from collections import deque
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from logging.handlers import QueueHandler
 from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from threading import RLock
 from time import monotonic
-from typing import TYPE_CHECKING, Literal, Self, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from penstock.engine.values.errors import PenstockError
 from penstock.workflows.rows.job import ROW_SECONDS
@@ -104,7 +104,7 @@ def checked_in_processes(
         LoadingError: the workflow cannot be loaded.
         RowsError: the worker processes end before they have checked anything.
     """
-    with RowProcesses(job, processes=processes, row_seconds=row_seconds) as pool:
+    with closing(RowProcesses(job, processes=processes, row_seconds=row_seconds)) as pool:
         yield from pool.checked(rows)
 
 
@@ -168,14 +168,6 @@ class RowProcesses:
         self._error: Exception | None = None
         self._looked = monotonic()
 
-    def __enter__(self) -> Self:
-        """Start nothing: workers are started when there are rows."""
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """End the workers."""
-        self.close()
-
     def close(self) -> None:
         """Let the workers end."""
         for worker in self._workers:
@@ -190,32 +182,25 @@ class RowProcesses:
         self._rows, self._error, self._early_ends = iter(rows), None, 0
         self._looked = monotonic()
         try:
-            yield from self._results()
-        finally:
-            if self._blocks:
-                self._stop()
-
-    def _results(self) -> Iterator[RowResult]:
-        self._hand_out()
-        while self._blocks:
-            block = self._blocks[0]
-            results, block.results = block.results, []
-            yield from results
-            if not block.rows:
-                self._blocks.popleft()
-            first = self._blocks[0] if self._blocks else None
             self._hand_out()
-            self._listen(0 if first is not None and (first.results or not first.rows) else _WATCH)
-        if self._error is not None:
-            raise self._error
-
-    def _stop(self) -> None:
-        """End all workers at once, and forget their tasks."""
-        for worker in self._workers:
-            worker.kill()
-        self._workers.clear()
-        self._blocks.clear()
-        self._waiting.clear()
+            while self._blocks:
+                block = self._blocks[0]
+                results, block.results = block.results, []
+                yield from results
+                if not block.rows:
+                    self._blocks.popleft()
+                first = self._blocks[0] if self._blocks else None
+                self._hand_out()
+                self._listen(0 if first is not None and (first.results or not first.rows) else _WATCH)
+            if self._error is not None:
+                raise self._error
+        finally:
+            if self._blocks:  # end all workers at once, and forget their tasks
+                for worker in self._workers:
+                    worker.kill()
+                self._workers.clear()
+                self._blocks.clear()
+                self._waiting.clear()
 
     # Blocks
 
@@ -264,10 +249,10 @@ class RowProcesses:
         for connection in wait(list(by_connection), seconds):
             worker = by_connection[connection]  # type: ignore[index]
             if not self._take(worker):
-                self._has_ended(worker)
+                self._lost(worker, worker.how_it_ended())
         for worker in [each for each in self._workers if not each.is_alive()]:
             if not worker.connection.poll():  # a process that a step has forked keeps the connection open
-                self._has_ended(worker)
+                self._lost(worker, worker.how_it_ended())
         now = monotonic()
         paused, self._looked = now - self._looked - _WATCH, now
         if paused > _WATCH:  # this process was stopped, perhaps with all others (Ctrl-Z), or its reader was slow
@@ -298,11 +283,7 @@ class RowProcesses:
             raise RowsError(f"a worker process cannot load the workflow: {content}")
         return True
 
-    def _has_ended(self, worker: _Worker) -> None:
-        reason, killed = worker.how_it_ended()
-        self._lost(worker, reason, killed=killed)
-
-    def _lost(self, worker: _Worker, reason: str, *, killed: bool) -> None:
+    def _lost(self, worker: _Worker, reason: str, *, killed: bool = True) -> None:
         """Go on without a worker: the row that it was at is tried again by itself, or has failed."""
         at, block = worker.row_at_work, worker.block
         self._workers.remove(worker)
@@ -321,18 +302,14 @@ class RowProcesses:
         self._blocks.insert(place, suspect)
         self._blocks.insert(place + 1, after)
         if tries >= TRIES:
-            suspect.results.append(self._given_up(suspect.rows.pop(), reason))
+            self._checker = self._checker or self._job.started()
+            suspect.results.append(given_up(self._checker, suspect.rows.pop(), reason))
         self._waiting.extendleft(each for each in (after, suspect, block) if each.rows)
 
     def _count_early_end(self, reason: str) -> None:
         self._early_ends += 1
         if self._early_ends >= MOST_EARLY_ENDS:
             raise RowsError(f"the worker processes end before they have checked a row; the last one {reason}")
-
-    def _given_up(self, raw: RawRow, reason: str) -> RowResult:
-        if self._checker is None:
-            self._checker = self._job.started()
-        return given_up(self._checker, raw, reason)
 
 
 def given_up(checker: RowChecker, raw: RawRow, reason: str) -> RowResult:
@@ -363,7 +340,9 @@ class _Worker:
         self._at = context.RawValue("q", -1)
         self._seen = -1
         self.deadline = float("inf")
-        start = _Start(job, row_seconds, self._at, _levels())
+        loggers = logging.root.manager.loggerDict.items()
+        levels = {name: one.level for name, one in loggers if isinstance(one, logging.Logger) and one.level}
+        start = _Start(job, row_seconds, self._at, levels)
         self._process = context.Process(target=_work, args=(theirs, start), daemon=True, name="penstock rows")
         with _interrupts_blocked(), _main_module_hidden(hidden=isinstance(job.workflow, str)):
             self._process.start()
@@ -416,15 +395,13 @@ class _Worker:
         """Return whether its process has not ended."""
         return self._process.is_alive()
 
-    def how_it_ended(self) -> tuple[str, bool]:
-        """Return how it ended, in words, and whether its row may be tried again: it is not said to take too long."""
+    def how_it_ended(self) -> str:
+        """Return how it ended, in words."""
         self._process.join()
         code = self._process.exitcode or 0
         if code == -_ALARM:
-            return "took too long", True  # this process would have ended it earlier, had it not been stopped, too
-        if code < 0:
-            return f"was killed by signal {-code}", True
-        return f"ended with exit code {code}", True
+            return "took too long"  # this process would have ended it earlier, had it not been stopped, too
+        return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
 
     def end(self) -> None:
         """Let it end by itself."""
@@ -467,12 +444,6 @@ def _main_module_hidden(*, hidden: bool) -> Generator[None]:
         main.update(before)
 
 
-def _levels() -> Mapping[str, int]:
-    """Return the levels of the loggers that have one of their own."""
-    loggers = logging.root.manager.loggerDict.items()
-    return {name: logger.level for name, logger in loggers if isinstance(logger, logging.Logger) and logger.level}
-
-
 # The worker process
 
 
@@ -482,7 +453,10 @@ _LONGEST_ALARM = 1e9  # in seconds: about what 32 bits hold
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """The arguments of a worker process. ``at`` is where it stores the number of its current row."""
+    """The arguments of a worker process.
+
+    ``at`` is where it stores the number of its current row; ``levels`` are those of the loggers that have one.
+    """
 
     job: RowsJob
     row_seconds: float
@@ -501,11 +475,6 @@ class _Parent:
         """Send a message."""
         with self._lock:
             self._connection.send((kind, content))
-
-    def rows(self) -> list[RawRow]:
-        """Return the next block."""
-        rows: list[RawRow] = self._connection.recv()
-        return rows
 
 
 _LOG_FIELDS = vars(logging.makeLogRecord({})).keys() | {"message"}
@@ -545,7 +514,7 @@ def _work(connection: Connection, start: _Start) -> None:
             return
         parent.say("ready", None)
         while True:
-            _check_block(checker, parent.rows(), parent, start)
+            _check_block(checker, connection.recv(), parent, start)
 
 
 def _check_block(checker: RowChecker, rows: list[RawRow], parent: _Parent, start: _Start) -> None:

@@ -10,7 +10,7 @@ import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.values.frozen import thaw
 from penstock.workflows.batch import STATUSES, Checked
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.values.edits import Edit
-    from penstock.engine.values.messages import Message
     from penstock.engine.values.texts import TextPlace
-    from penstock.engine.values.tripwire import Record, Status, Tripwire
+    from penstock.engine.values.tripwire import Record, Status
     from penstock.engine.workflow import Workflow
     from penstock.formats import Format
     from penstock.workflows.batch import CheckStatus
@@ -58,7 +57,8 @@ class ResultFields:
         if outcome is not None and not outcome.blocked:
             fields.update(self._payload(row, outcome))
         fields["flagged"] = checked.flagged
-        fields["tripwire"] = None if outcome is None or outcome.tripwire is None else _tripwire(outcome.tripwire)
+        tripwire = None if outcome is None else outcome.tripwire
+        fields["tripwire"] = None if tripwire is None else {name: getattr(tripwire, name) for name in _TRIPWIRE}
         fields["error"] = None if checked.error is None else error_fields(checked.error)
         if self.times:
             fields["ms"] = _milliseconds(checked.seconds)
@@ -81,7 +81,9 @@ class ResultFields:
         body = self.columns.body_of(row.value)
         if isinstance(body, str) or (is_object(body) and isinstance(body.get("text"), str)):
             return {}
-        return {"messages": _dumped(outcome.messages, self.messages_format)}
+        from penstock.formats import dump_messages  # not needed for plain texts
+
+        return {"messages": dump_messages(outcome.messages, self.messages_format)}
 
     def names(self, stage: str, *, several: bool) -> tuple[str, ...]:
         """Return the names of the fields that a table of results has, without those that are kept.
@@ -169,25 +171,12 @@ def error_text(error: Exception) -> str:
     return str(error) if isinstance(error, PenstockError) else f"{type(error).__name__} was raised"
 
 
-def _dumped(messages: tuple[Message, ...], messages_format: Format) -> object:
-    from penstock.formats import dump_messages
-
-    return dump_messages(messages, messages_format)
-
-
-def _tripwire(tripwire: Tripwire) -> dict[str, object]:
-    return {
-        "reason": tripwire.reason,
-        "processor_id": tripwire.processor_id,
-        "stage": tripwire.stage,
-        "retry": tripwire.retry,
-        "metadata": tripwire.metadata,
-    }
-
-
 def error_fields(error: Exception) -> dict[str, str]:
     """Return an error as it stands in a result."""
     return {"type": type(error).__name__, "message": error_text(error)}
+
+
+_TRIPWIRE = ("reason", "processor_id", "stage", "retry", "metadata")
 
 
 def _record(record: Record, named: dict[str, str] | None, *, times: bool) -> dict[str, object]:
@@ -264,15 +253,21 @@ class RowResult(NamedTuple):
     made: tuple[object, ...] = ()
 
 
-class RowForm(Protocol):
+class RowForm:
     """Something made of each result where its row is checked: a line of JSON, a row of a table, a part of a report.
 
     It can be pickled, and so can its outputs.
     """
 
-    def maker(self, workflow: Workflow) -> Callable[[RowChecked], object]:
+    __slots__ = ()
+
+    def maker(self, workflow: Workflow) -> Callable[[RowChecked], object]:  # noqa: ARG002 - most need only the result
         """Return what makes it, for one process. It is called once for each row that was checked there, in order."""
-        ...
+        return self.make
+
+    def make(self, checked: RowChecked) -> object:
+        """Return what is made of a result."""
+        raise NotImplementedError
 
 
 def result_of(checked: RowChecked, made: tuple[object, ...] = ()) -> RowResult:

@@ -171,16 +171,17 @@ def _read_csv(stream: IO[bytes], earlier: Earlier, columns: tuple[str, ...], del
         elif len(cells) != len(columns):
             raise earlier.no_result()
         else:
-            earlier.add(_fields_of(dict(zip(columns, cells, strict=True)), earlier))
+            fields = dict(zip(columns, cells, strict=True))
+            try:
+                nested = {name: json.loads(fields[name] or "null") for name in _NESTED}
+            except (ValueError, RecursionError) as error:
+                raise earlier.no_result() from error
+            earlier.add({**fields, **nested})
         earlier.end = text.taken
 
 
-def _fields_of(cells: dict[str, str], earlier: Earlier) -> dict[str, object]:
-    try:
-        nested = {name: json.loads(cells[name] or "null") for name in ("line", "flagged", "tripwire", "records")}
-    except (ValueError, RecursionError) as error:
-        raise earlier.no_result() from error
-    return {**cells, **nested}
+_NESTED = ("line", "flagged", "tripwire", "records")
+"""The fields of a result that stand as JSON in CSV."""
 
 
 def result_from(fields: Mapping[str, Any]) -> RowResult:

@@ -305,7 +305,8 @@ def looks_like(start: bytes) -> Literal["jsonl", "document", "csv", "text", "par
     if not line:
         return "nothing"
     if is_json(line):
-        return "document" if line.startswith(b"[{") and not rest.strip() and not _is_messages(line) else "jsonl"
+        messages = b'"role"' in line
+        return "document" if line.startswith(b"[{") and not rest.strip() and not messages else "jsonl"
     if line[:1] in b"[{":
         return "document" if ended and line in (b"[", b"{", b"[{") else "jsonl"
     if line[:1] == b'"' and not ended:
@@ -313,7 +314,3 @@ def looks_like(start: bytes) -> Literal["jsonl", "document", "csv", "text", "par
     second = rest.partition(b"\n")[0].rstrip()
     counts = [(line.count(each), second.count(each)) for each in (b",", b"\t", b";")]
     return "csv" if any(one and one == other for one, other in counts) else "text"
-
-
-def _is_messages(line: bytes) -> bool:
-    return b'"role"' in line

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol, cast
+from typing import IO, TYPE_CHECKING, TypeAlias, cast
 
-from penstock.workflows.rows.files import is_url
+from penstock.workflows.rows.files import is_url, open_local
 from penstock.workflows.rows.reading import RowsError, RowSource
 from penstock.workflows.rows.sources import RowFiles
 
@@ -23,23 +22,6 @@ MOST_SPLITS = 10_000
 """Larger inputs have larger splits."""
 
 _PIECE = 1024 * 1024  # bytes that are read at once
-
-
-class Split(Protocol):
-    """A part of the input. It can be pickled, and read wherever its file can be opened."""
-
-    @property
-    def size(self) -> int:
-        """How many bytes it has, as they are stored."""
-        ...
-
-    def raw_rows(self) -> Iterator[RawRow]:
-        """Yield its rows.
-
-        Raises:
-            RowsError: the file cannot be read.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +48,16 @@ class LineSplit:
 
     @property
     def size(self) -> int:
+        """How many bytes it has."""
         return self.end - self.start
 
     def raw_rows(self) -> Iterator[RawRow]:
-        with _opened(self.name) as stream:
+        """Yield its rows.
+
+        Raises:
+            RowsError: the file cannot be read.
+        """
+        with open_local(self.name) as stream:
             lines = _Lines(stream, self.start, self.end)
             source = RowSource(cast("IO[bytes]", lines), self.form, self.file, before=self.before + lines.skipped)
             yield from _behind(source.raw_rows(), self.after)
@@ -94,7 +82,12 @@ class FileSplit:
     after: int = 0
 
     def raw_rows(self) -> Iterator[RawRow]:
+        """Yield its rows. See `LineSplit.raw_rows`."""
         return _behind(self.files.rows_of(self.name, self.groups), self.after)
+
+
+Split: TypeAlias = LineSplit | FileSplit
+"""A part of the input. It can be pickled, and read wherever its file can be opened."""
 
 
 def _behind(rows: Iterator[RawRow], after: int) -> Iterator[RawRow]:
@@ -153,7 +146,7 @@ def splits_of(files: RowFiles, size: int = SPLIT_BYTES) -> list[Split]:
     return made
 
 
-def _behind_line(splits: Sequence[LineSplit | FileSplit], line: int) -> list[Split]:
+def _behind_line(splits: Sequence[Split], line: int) -> list[Split]:
     """Return the splits of a file without the rows up to a line."""
     ends = [split.before + 1 if isinstance(split, LineSplit) else line + 1 for split in splits[1:]]
     return [replace(split, after=line) for split, last in zip(splits, [*ends, line + 1], strict=True) if last > line]
@@ -163,9 +156,7 @@ def _nothing(sentence: str) -> None:
     """Say nothing: notes about a file were given when it was divided."""
 
 
-def _file_splits(
-    files: RowFiles, unopened: RowFiles, name: str, size: int, *, quiet: bool
-) -> Sequence[LineSplit | FileSplit]:
+def _file_splits(files: RowFiles, unopened: RowFiles, name: str, size: int, *, quiet: bool) -> Sequence[Split]:
     try:
         with files.reading(name, quiet=quiet) as one:
             if isinstance(one.rows, RowSource) and not one.opened.compressed and not is_url(name):
@@ -195,7 +186,7 @@ def line_splits(name: str, form: LineFormat, file: str | None, size: int) -> lis
     Raises:
         RowsError: the file cannot be read.
     """
-    with _opened(name) as stream:
+    with open_local(name) as stream:
         total = stream.seek(0, 2)
         starts = [*range(0, total, size), total]
         stream.seek(0)
@@ -211,10 +202,3 @@ def _pieces(stream: IO[bytes], size: int) -> Iterator[bytes]:
     while size > 0 and (piece := stream.read(min(size, _PIECE))):
         size -= len(piece)
         yield piece
-
-
-def _opened(name: str) -> IO[bytes]:
-    try:
-        return Path(name).open("rb")
-    except OSError as error:
-        raise RowsError(f"cannot read {name}: {error.strerror or type(error).__name__}") from error

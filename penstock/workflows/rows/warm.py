@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from os import getpid
 from threading import Event, Lock, RLock, Thread
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from weakref import finalize
 
 import anyio
@@ -59,25 +59,12 @@ class WarmJob:
         return given_up(self.job.started(), row, reason)
 
 
-class _Checks(Protocol):
-    """Checks rows in this process."""
-
-    @property
-    def ended(self) -> bool:
-        """Whether it cannot check rows any more."""
-        ...
-
-    def checked(self, rows: Iterable[RawRow]) -> list[RowResult]:
-        """Return the results of rows, in order."""
-        ...
-
-
-_loaded: deque[tuple[int, WarmJob, _Checks]] = deque(maxlen=LOADED)
+_loaded: deque[tuple[int, WarmJob, _InTurn | _InChild | _AtOnce]] = deque(maxlen=LOADED)
 _now_loading: list[WarmJob] = []
 _loading = RLock()  # loading runs the module of a workflow, which may check rows with another one
 
 
-def _checks_of(warm: WarmJob) -> _Checks:
+def _checks_of(warm: WarmJob) -> _InTurn | _InChild | _AtOnce:
     """Return what checks rows in this process. A forked process has none of its parent, whose threads it lacks."""
     with _loading:
         for process, known, checks in _loaded:
@@ -88,26 +75,25 @@ def _checks_of(warm: WarmJob) -> _Checks:
             raise LoadingError(str(warm.job.workflow), problem)
         _now_loading.append(warm)
         try:
-            made = _started(warm)
+            checker = warm.job.started()
         finally:
             _now_loading.pop()
+        made: _InTurn | _InChild | _AtOnce
+        if warm.row_seconds is None:
+            made = _InTurn(checker) if checker.is_sync else _AtOnce(checker, warm)
+        elif checker.is_sync:
+            made = _InChild(warm, warm.row_seconds)
+        else:
+            raise OptionError("WorkflowBatches", "isolate", given=True, allowed="False: the stage has async steps")
         _loaded.append((getpid(), warm, made))
         return made
-
-
-def _started(warm: WarmJob) -> _Checks:
-    checker = warm.job.started()
-    if warm.row_seconds is None:
-        return _InTurn(checker) if checker.is_sync else _AtOnce(checker, warm)
-    if not checker.is_sync:
-        raise OptionError("WorkflowBatches", "isolate", given=True, allowed="False: the stage has async steps")
-    return _InChild(warm, warm.row_seconds)
 
 
 class _InTurn:
     """Checks one row after another, for a stage without async steps."""
 
     ended = False
+    """Whether it cannot check rows any more."""
 
     def __init__(self, checker: RowChecker) -> None:
         self._checker = checker

@@ -13,7 +13,7 @@ from rich.text import Text
 from penstock import Trace, Tripwire
 from penstock.engine import Span
 from penstock.pictures.timeline import as_text
-from penstock.workflows.cli.timeline import print_timeline
+from penstock.workflows.cli.table import print_timeline
 
 ADDRESS = "ann@example.com"
 GUARD = "guards.py:guard"

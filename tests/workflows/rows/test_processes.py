@@ -74,7 +74,7 @@ def test_a_row_that_kills_its_worker_costs_that_row() -> None:
 @pytest.mark.rest
 def test_workers_are_kept_for_the_next_rows() -> None:
     """Also if one was killed meanwhile, by a row or while it waited, and if the rows were left early."""
-    with RowProcesses(JOB, processes=1) as pool:
+    with closing(RowProcesses(JOB, processes=1)) as pool:
 
         def statuses(*texts: str) -> list[str]:
             rows = enumerate(lines_of(*texts), 1)
