@@ -99,7 +99,7 @@ class TableRows(RowForm):
     traced: bool = False
 
     def make(self, checked: RowChecked) -> ShownRow | None:
-        """Return what is made of a result."""
+        """Return the output for a result."""
         shown = self.show_text or self.show_input or any(map(_is_notable, checked.records))
         if checked.status == "passed" and not shown:
             return None

@@ -25,7 +25,7 @@ class DeadLetters(RowForm):
     columns: Columns = COLUMNS
 
     def make(self, checked: RowChecked) -> str | None:
-        """Return what is made of a result."""
+        """Return the output for a result."""
         row, error = checked.item, checked.error
         if error is None:
             return None

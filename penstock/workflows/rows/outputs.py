@@ -42,7 +42,7 @@ class JsonLines(RowForm):
     fields: ResultFields
 
     def make(self, checked: RowChecked) -> Written:
-        """Return what is made of a result."""
+        """Return the output for a result."""
         return written_of(checked, f"{as_json(checked, self.fields)}\n")
 
 

@@ -266,7 +266,7 @@ class RowForm:
         return self.make
 
     def make(self, checked: RowChecked) -> object:
-        """Return what is made of a result."""
+        """Return the output for a result."""
         raise NotImplementedError
 
 

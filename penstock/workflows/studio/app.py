@@ -99,7 +99,7 @@ class Studio:
 
 
 def _routes(studio: Studio) -> list[Route]:
-    api = _Api(studio)
+    api = _Endpoints(studio)
     return [
         Route("/", api.page),
         Route("/page/{path:path}", api.asset),
@@ -126,7 +126,7 @@ def _routes(studio: Studio) -> list[Route]:
     ]
 
 
-class _Api:
+class _Endpoints:
     """The endpoints: the page and the events of the whole studio, workflows, runs, comparisons and uploaded files."""
 
     def __init__(self, studio: Studio) -> None:
