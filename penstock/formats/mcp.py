@@ -234,7 +234,9 @@ def _write_message(message: Message) -> Iterator[Json]:
         yield with_unknown_keys({"role": role, **body}, notes, _KEYS)
         return
     for said_by, block in found:
-        yield block if "type" not in block else with_unknown_keys({"role": said_by, "content": block}, notes, _KEYS)
+        made: Value = block  # an unknown part may hold any JSON value
+        is_result = wire.is_object(made) and "type" not in made  # by itself, as it was read
+        yield block if is_result else with_unknown_keys({"role": said_by, "content": block}, notes, _KEYS)
         notes = {}
 
 

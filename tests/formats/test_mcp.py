@@ -75,3 +75,10 @@ def test_messages_of_other_formats_are_written():
             },
         },
     ]
+
+
+@pytest.mark.parametrize("raw", [None, 3, True, "a", ["a"]])
+def test_an_unknown_part_that_is_no_object_is_content(raw: Any):
+    """Penstock's own format allows such a part; it is no result by itself, and no message."""
+    messages = parse_messages([{"role": "user", "parts": [{"type": "unknown", "raw": raw}]}], "penstock")
+    assert mcp.write(messages) == [{"role": "user", "content": raw}]
