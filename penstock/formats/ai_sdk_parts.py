@@ -472,17 +472,16 @@ def _read_copies(body: Json, parts: Sequence[Part], place: str, fmt: str) -> tup
             if isinstance(part, ToolPart):
                 known.setdefault(part.call_id, []).append(part)
         notes[_CALLS] = []
-        read_call = partial(_read_copied_call, fmt=fmt)
+
+        def read_call(value: Value, where: str) -> ToolPart:
+            return _read_invocation(wire.expect_object(value, where), where, fmt)
+
         for read in blocks.read_list(calls, f"{place}.{_CALLS}", read_call):
             if any(_same_call(part, read) for part in known.get(read.call_id, ())):
                 notes[_CALLS].append(read.call_id)
             else:
                 made.append(_with_notes(read, with_notes(fmt, {"copy_in": _CALLS}), fmt))
     return made, notes
-
-
-def _read_copied_call(value: Value, place: str, fmt: str) -> ToolPart:
-    return _read_invocation(wire.expect_object(value, place), place, fmt)
 
 
 def _copy_of(part: Part, fmt: str) -> str | None:

@@ -85,6 +85,10 @@ class WireBlock:
         """The keys that are there in each such block."""
         return frozenset((*self.head, *self.needed, *([self.arguments] if self.arguments else [])))
 
+    def maybe_read(self, item: Json, place: str) -> Part | None:
+        """Return the part; None if a text that it needs is missing, or no text."""
+        return self.read(item, place) if all(isinstance(item.get(key), str) for key in self.needed) else None
+
     def read(self, item: Json, place: str, notes: Mapping[str, Value] = EMPTY) -> Part:
         """Return the part, with further notes in its metadata.
 

@@ -15,7 +15,7 @@ from penstock.engine.values.messages import Message
 from penstock.formats.wire import Json, Value, is_array, is_object
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
 _CHAT, _RESPONSES, _MODEL, _ANTHROPIC = "openai-chat", "openai-responses", "ai-sdk-model", "anthropic"
 _GOOGLE, _LANGCHAIN, _PYDANTIC, _MCP = "google", "langchain", "pydantic-ai", "mcp"
@@ -66,15 +66,11 @@ def formats_of(items: Sequence[Value], place: str) -> list[str]:
     texts = next((fmt for fmt in (_MODEL, _ANTHROPIC) if fmt in there and _CHAT not in there), _CHAT)
     sure = {texts if fmt == _TEXTS else fmt for fmt in found} & {_CHAT, _RESPONSES, _MODEL, _ANTHROPIC}
     meant = {_TEXTS: texts, _PLAIN: sure.pop() if len(sure) == 1 else _CHAT}
-    return [_meant(item, fmt, meant) for item, fmt in zip(items, found, strict=True)]
-
-
-def _meant(item: Value, found: str, meant: dict[str, str]) -> str:
-    """Return the format of a message that may fit several, given what they mean among the others."""
-    fmt = meant.get(found, found)
-    if found in meant and fmt in (_ANTHROPIC, _MODEL) and item["role"] not in _ANTHROPIC_ROLES:
-        return _CHAT
-    return fmt
+    for index, fmt in enumerate(found):
+        if fmt in meant:
+            is_chat = meant[fmt] in (_ANTHROPIC, _MODEL) and items[index]["role"] not in _ANTHROPIC_ROLES
+            found[index] = _CHAT if is_chat else meant[fmt]
+    return found
 
 
 def _format_of(item: Value, place: str) -> str:
@@ -94,7 +90,9 @@ def _format_of(item: Value, place: str) -> str:
         return _format_without_role(item, place)
     kind = item.get("type")
     if kind == "message":
-        return _ANTHROPIC if _is_anthropic_answer(item) else _RESPONSES
+        # Responses call their messages so too.
+        is_answer = "stop_reason" in item or any(_is_of_anthropic(part) for part in _parts_of(item))
+        return _ANTHROPIC if is_answer else _RESPONSES
     if isinstance(kind, str) and "content" not in item:
         return _RESPONSES
     return _format_of_content(item)
@@ -125,14 +123,9 @@ def _format_of_parts(item: Json) -> str:
     parts = [part for part in item["parts"] if is_object(part)]
     if item.get("role") in ("model", "function"):
         return _GOOGLE
-    if parts and all("type" not in part for part in parts) and _one_of(parts, _GOOGLE_PARTS):
+    if all("type" not in part for part in parts) and any(not _GOOGLE_PARTS.isdisjoint(part) for part in parts):
         return _GOOGLE
     return "penstock" if _is_own(item) else "ai-sdk-ui"
-
-
-def _one_of(parts: Sequence[Json], keys: Collection[str]) -> bool:
-    """Return whether one of the parts has one of the keys."""
-    return any(key in part for part in parts for key in keys)
 
 
 def _format_without_role(item: Json, place: str) -> str:
@@ -167,11 +160,6 @@ def _is_own_part(part: Value) -> bool:
     if isinstance(kind, str) and kind in ("image", "source"):
         return kind not in part
     return (isinstance(kind, str) and kind in _OWN_PARTS) or not _OWN_KEYS.isdisjoint(part)
-
-
-def _is_anthropic_answer(item: Json) -> bool:
-    """Return whether it is an answer of Anthropic's; responses call their messages ``message`` too."""
-    return "stop_reason" in item or any(_is_of_anthropic(part) for part in _parts_of(item))
 
 
 def _parts_of(item: Json) -> list[Json]:

@@ -110,15 +110,6 @@ def _provider_of(item: Json, kind: str) -> str | None:
     return None
 
 
-def _read_plain(item: Json, place: str) -> Part | None:
-    """Read a document of plain text. One that has only a URL or data stays as it is."""
-    return _PLAIN.read(item, place) if isinstance(item.get("text"), str) else None
-
-
-def _read_reasoning(item: Json, place: str) -> Part | None:
-    return _REASONING.read(item, place) if isinstance(item.get("reasoning"), str) else None
-
-
 def _read_media(item: Json, place: str) -> Part | None:
     """Read an image, a sound, a video or a file, in the current shape or in the older one with a ``source_type``."""
     old, kind = item.get("source_type") is not None, item["type"]
@@ -138,10 +129,6 @@ def _media_keys(*, old: bool) -> dict[str, str]:
 _DATA_TYPE = {"image": "image/png", "audio": "audio/wav", "video": "video/mp4", "file": "application/octet-stream"}
 
 
-def _read_server_call(item: Json, place: str) -> Part | None:
-    return _read_call(item, place, {"server": True})
-
-
 def _read_server_result(item: Json, place: str) -> Part | None:
     call_id, status = wire.expect_text(item, "tool_call_id", place), wire.maybe_text(item, "status", place)
     state, result, error = shared.read_outcome(item.get("output"), failed=status == "error")
@@ -157,10 +144,10 @@ def _read_server_result(item: Json, place: str) -> Part | None:
 
 _READERS: dict[str, Reader] = {
     "text": _TEXT.read,
-    "text-plain": _read_plain,
-    "reasoning": _read_reasoning,
+    "text-plain": _PLAIN.maybe_read,  # a document that has only a URL or data stays as it is
+    "reasoning": _REASONING.maybe_read,
     **dict.fromkeys(_DATA_TYPE, _read_media),
-    "server_tool_call": _read_server_call,
+    "server_tool_call": lambda item, place: _read_call(item, place, {"server": True}),
     "server_tool_result": _read_server_result,
 }
 

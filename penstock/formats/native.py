@@ -24,14 +24,15 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.messages import Part
 
-__all__ = ["FORMAT", "LEAVES_OUT", "adapter", "json_schema", "read", "write"]
+__all__ = ["FORMAT", "LEAVES_OUT", "PART_CLASSES", "adapter", "json_schema", "read", "write"]
 
 FORMAT = "penstock"
 LEAVES_OUT: frozenset[str] = frozenset()
 
-_CLASSES: dict[str, type[Part]] = {
+PART_CLASSES: dict[str, type[Part]] = {
     str(next(field.default for field in fields(kind) if field.name == "type")): kind for kind in PART_TYPES
 }
+"""The class of each type of part."""
 
 
 def _read_message(value: Value, place: str) -> Iterable[Message]:
@@ -54,7 +55,7 @@ read = reader(_read_message, names=False)
 
 def _read_part(found: BaseModel) -> Part:
     said = _said(found)
-    return _CLASSES[said.pop("type")](**said)
+    return PART_CLASSES[said.pop("type")](**said)
 
 
 def _said(found: BaseModel) -> Json:
@@ -133,7 +134,9 @@ def _explained(error: ValidationError, place: str) -> MessageError:
         case "model_type" | "model_attributes_type":
             problem = f"expected an object, not {found}"
         case "union_tag_not_found" | "union_tag_invalid":
-            problem = f"expected a type that is one of {', '.join(_CLASSES)}; other parts go into an unknown part's raw"
+            problem = (
+                f"expected a type that is one of {', '.join(PART_CLASSES)}; other parts go into an unknown part's raw"
+            )
         case _:
             problem = f"expected {first['msg'].removeprefix('Input should be ')}, not {found}"
     return MessageError(f"{place}{where}", problem)

@@ -9,7 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.engine.values.frozen import thaw
-from penstock.engine.values.messages import AudioPart, FilePart, Message, ReasoningPart, TextPart, ToolPart, UnknownPart
+from penstock.engine.values.messages import (
+    AudioPart,
+    FilePart,
+    ImagePart,
+    Message,
+    ReasoningPart,
+    TextPart,
+    ToolPart,
+    UnknownPart,
+)
 from penstock.formats import blocks, parts as shared, wire
 from penstock.formats.blocks import WireBlock, with_unknown_keys
 from penstock.formats.shape import notes_of, result_notes, with_result_notes
@@ -121,7 +130,7 @@ def _write_media(part: Media, notes: WireShape) -> Json:
         return _written("file", inner, notes)
     if shown == "audio":
         return _written("input_audio", shared.write_audio(part, notes), notes)
-    url = shared.image_url(part)
+    url = shared.as_url(part, shared.USUAL_TYPE[ImagePart])
     if notes.get("bare"):
         return _written("image_url", url, notes)
     given = {} if url is None else {"url": url, **shared.detail_elsewhere(part, FORMAT)}

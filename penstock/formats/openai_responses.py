@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import thaw
-from penstock.engine.values.messages import FilePart, Message, ReasoningPart, TextPart, ToolPart, UnknownPart
+from penstock.engine.values.messages import FilePart, ImagePart, Message, ReasoningPart, TextPart, ToolPart, UnknownPart
 from penstock.formats import blocks, parts as shared, wire
 from penstock.formats.blocks import WireBlock, was_empty, with_unknown_keys
 from penstock.formats.shape import notes_of, result_notes, with_result_notes
@@ -100,7 +100,7 @@ def _write_media(part: Media, notes: WireShape) -> Json:
         return with_unknown_keys({"type": "input_file", **shared.write_file(part, notes, "file_url")}, notes, _FILE)
     if shown == "audio":
         return with_unknown_keys({"type": "input_audio", "input_audio": shared.write_audio(part, notes)}, notes, _AUDIO)
-    url = shared.image_url(part)
+    url = shared.as_url(part, shared.USUAL_TYPE[ImagePart])
     given = {} if url is None else {"image_url": url, **shared.detail_elsewhere(part, FORMAT)}
     return with_unknown_keys({"type": "input_image", **given}, notes, _IMAGE)
 

@@ -110,8 +110,6 @@ def content_of(part: Media, *, own: bool) -> tuple[str | None, str | None]:
 
 AUDIO_KEYS = frozenset({"data", "format", "url"})
 FILE_KEYS = frozenset({"file_id", "file_data", "file_url", "filename"})
-_ANY_IMAGE = "image/png"
-_ANY_FILE = "application/octet-stream"
 
 
 def read_image(url: str | None, metadata: Json) -> ImagePart:
@@ -178,15 +176,10 @@ def write_file(part: FilePart, notes: WireShape, url_key: str) -> Json:
     if part.data is not None:
         # Data without a type was no ``data:`` URL when it was read here, and must become one if it came from elsewhere.
         own = part.media_type is None and notes.get("type") == "file"
-        body["file_data"] = part.data if own else f"data:{part.media_type or _ANY_FILE};base64,{part.data}"
+        body["file_data"] = part.data if own else f"data:{part.media_type or USUAL_TYPE[FilePart]};base64,{part.data}"
     if part.url is not None:
         body["file_url" if notes.get("file_url") or part.data is not None else url_key] = part.url
     return without_none(body)
-
-
-def image_url(part: Media) -> str | None:
-    """Return an image as a URL."""
-    return as_url(part, _ANY_IMAGE)
 
 
 def shown_as(part: Media, notes: WireShape) -> str:

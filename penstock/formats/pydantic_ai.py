@@ -90,9 +90,8 @@ def _read_item_of_content(value: Value, place: str) -> Part:
         return TextPart(value)
     item = wire.expect_object(value, place, "a str, or an object with a kind")
     block = _CONTENTS.get(wire.maybe_text(item, "kind", place) or "")
-    if block is None or not all(isinstance(item.get(key), str) for key in block.needed):
-        return UnknownPart(item)
-    return block.read(item, place)
+    part = None if block is None else block.maybe_read(item, place)
+    return UnknownPart(item) if part is None else part
 
 
 def _write_item_of_content(part: Part) -> Value:

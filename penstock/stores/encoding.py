@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import fields
 from datetime import UTC, datetime
 from functools import lru_cache
 from math import isfinite
@@ -16,18 +15,11 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.values.errors import MessageError, StorageError
 from penstock.engine.values.frozen import Value, Values, freeze, thaw
-from penstock.engine.values.messages import PART_TYPES, Message
+from penstock.engine.values.messages import Message
 from penstock.formats import native
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from penstock.engine.values.messages import Part
-
-
-_KINDS: dict[str, type[Part]] = {
-    str(next(field.default for field in fields(kind) if field.name == "type")): kind for kind in PART_TYPES
-}
 
 
 def write_message(message: Message, place: str = "message") -> str:
@@ -66,17 +58,11 @@ def _written(item: Value, place: str) -> str:
         text = json.dumps(item, ensure_ascii=False, separators=(",", ":"))
     except (TypeError, ValueError) as error:
         raise MessageError(place, "it holds a value that cannot be written as JSON; convert it first") from error
-    if text.isascii() or _encodes(text):
-        return text
-    return json.dumps(item, separators=(",", ":"))
-
-
-def _encodes(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return False
-    return True
+        return json.dumps(item, separators=(",", ":"))
+    return text
 
 
 LONGEST_HELD = 2_000
@@ -100,7 +86,12 @@ def _read(text: str) -> Message:
     try:
         return _built(json.loads(text))
     except _DOES_NOT_FIT:
-        return _explained(text)
+        pass
+    try:
+        item = json.loads(text)
+    except (ValueError, RecursionError):
+        raise MessageError("message", "it is not JSON, or nested too deeply") from None
+    return native.read([item])[0]  # names the fault
 
 
 held = lru_cache(MOST_HELD)(_read)
@@ -110,22 +101,10 @@ _DOES_NOT_FIT = (TypeError, ValueError, KeyError, AttributeError, RecursionError
 
 
 def _built(item: dict[str, Value]) -> Message:
-    item["parts"] = tuple([_part(part) for part in item["parts"]])
+    item["parts"] = tuple([native.PART_CLASSES[part.pop("type")](**part) for part in item["parts"]])
     if "created_at" in item:
         item["created_at"] = datetime.fromisoformat(item["created_at"])
     return Message(**item)
-
-
-def _part(item: dict[str, Value]) -> Part:
-    return _KINDS[item.pop("type")](**item)
-
-
-def _explained(text: str) -> Message:
-    try:
-        item = json.loads(text)
-    except (ValueError, RecursionError):
-        raise MessageError("message", "it is not JSON, or nested too deeply") from None
-    return native.read([item])[0]
 
 
 def read_values(text: str) -> Values:
