@@ -16,7 +16,6 @@ from typing import (
     TYPE_CHECKING,
     Annotated,
     NamedTuple,
-    Protocol,
     Union,
     cast,
     get_args,
@@ -55,13 +54,9 @@ def described(docstring: str) -> Described:
     gap = "\n\n" if read.blank_after_short_description else "\n"
     text = gap.join(part.strip() for part in (read.short_description, read.long_description) if part)
     said = {param.arg_name: " ".join((param.description or "").split()) for param in read.params}
-    texts = {name: description for names, description in said.items() for name in _names(names)}
+    # Parameters can share a description, as in NumPy's style: ``x, y``.
+    texts = {name.strip(): description for names, description in said.items() for name in names.split(",")}
     return Described(text, texts)
-
-
-def _names(given: str) -> list[str]:
-    """Return the names of parameters that share a description, as in NumPy's style: ``x, y``."""
-    return [name.strip() for name in given.split(",")]
 
 
 NO_DEFAULT = Given.empty
@@ -327,20 +322,6 @@ MOST_TOLD = 8
 
 class ArgumentsError(Exception):
     """Arguments that do not fit. The text tells the model the fault, and may quote the arguments."""
-
-
-class Arguments(Protocol):
-    """The parameters of a tool. Lives as long as the tool."""
-
-    schema: Values
-
-    def read(self, given: Value) -> dict[str, Value]:
-        """Return the arguments in the types that the function takes.
-
-        Raises:
-            ArgumentsError: they do not fit.
-        """
-        ...
 
 
 class RawArguments:

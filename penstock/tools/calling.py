@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeAlias, Type
 
 import anyio
 from anyio import from_thread, to_thread
-from anyio.lowlevel import RunVar
 
 from penstock.engine.processor.processor import is_async
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import json_value
+from penstock.models.single_flight import PerEventLoop
 from penstock.tools.context import ToolError, ToolFailed
 
 if TYPE_CHECKING:
@@ -76,16 +76,24 @@ class ToolCallOptions:
 
     def __post_init__(self) -> None:
         """Check the options."""
+        asks, seconds, most = self.approval, self.timeout, self.max_result_characters
+        is_duration = isinstance(seconds, (int, float)) and not _is_bool(seconds) and 0 < seconds < math.inf
         allowed = {
-            "approval": (_is_approval(self.approval), "True, False, or a sync function (def, not async def)"),
+            "approval": (
+                _is_bool(asks) or (callable(asks) and not is_async(asks)),
+                "True, False, or a sync function (def, not async def)",
+            ),
             "concurrent": (_is_bool(self.concurrent), "True or False"),
             "timeout": (
-                self.timeout in (None, "default") or _is_duration(self.timeout),
+                seconds in (None, "default") or is_duration,
                 "a number of seconds above 0, 'default', or None for no limit",
             ),
             "offload": (self.offload is None or _is_bool(self.offload), "True, False, or None"),
             "errors": (self.errors in ("message", "type"), "'message' or 'type'"),
-            "max_result_characters": (_is_limit(self.max_result_characters), "an int, 1 or more, or None"),
+            "max_result_characters": (
+                most is None or (isinstance(cast("object", most), int) and not _is_bool(most) and most > 0),
+                "an int, 1 or more, or None",
+            ),
         }
         for option, (fits, expected) in allowed.items():
             if not fits:
@@ -94,18 +102,6 @@ class ToolCallOptions:
 
 def _is_bool(value: Value) -> bool:
     return isinstance(value, bool)
-
-
-def _is_approval(value: Value) -> bool:
-    return _is_bool(value) or (callable(value) and not is_async(value))
-
-
-def _is_duration(value: Value) -> bool:
-    return not _is_bool(value) and isinstance(value, (int, float)) and 0 < value < math.inf
-
-
-def _is_limit(value: Value) -> bool:
-    return value is None or (not _is_bool(value) and isinstance(value, int) and value > 0)
 
 
 class NotJSONError(Exception):
@@ -156,7 +152,7 @@ def text_of(result: Value) -> str:
     return text
 
 
-_THREADS: RunVar[dict[str, anyio.CapacityLimiter]] = RunVar("penstock-tools")
+_THREADS = PerEventLoop(dict[str, anyio.CapacityLimiter])
 
 MOST_LEFT = 400
 """How many threads of the process may be abandoned: tools that hang and are called again would otherwise use more and
@@ -310,12 +306,9 @@ def _failure(work: BoundCall, raised: Exception) -> ToolError:
 
 
 def _alone(raised: Exception) -> Exception:
-    inside = cast("tuple[Exception, ...]", getattr(raised, "exceptions", ())) if _is_group(raised) else ()
+    is_group = isinstance(cast("object", raised), ExceptionGroup)
+    inside = cast("tuple[Exception, ...]", getattr(raised, "exceptions", ())) if is_group else ()
     return _alone(inside[0]) if len(inside) == 1 else raised
-
-
-def _is_group(raised: Exception) -> bool:
-    return isinstance(raised, ExceptionGroup)
 
 
 def _threads(tool: str) -> anyio.CapacityLimiter:
@@ -323,11 +316,7 @@ def _threads(tool: str) -> anyio.CapacityLimiter:
 
     It is separate, so that a tool that hangs keeps no other tool waiting, and no guard.
     """
-    try:
-        limiters = _THREADS.get()
-    except LookupError:
-        limiters = dict[str, anyio.CapacityLimiter]()
-        _THREADS.set(limiters)
+    limiters = _THREADS.get()
     found = limiters.get(tool)
     if found is None:
         if len(limiters) >= MOST_LEFT:

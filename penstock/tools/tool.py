@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from penstock.engine.values.frozen import Value, Values
-    from penstock.tools.arguments import Arguments
     from penstock.tools.calling import Approval, ErrorDetail, Timeout
+    from penstock.tools.hinted import HintedArguments
 
     AnyTool: TypeAlias = "Tool | ToolSpec | Callable[..., object]"
     Tools: TypeAlias = "Mapping[str, AnyTool] | Iterable[AnyTool]"
@@ -89,7 +89,7 @@ class Tool:
     """The specification for the model: name, parameters, description."""
     function: Callable[..., object] | None
     """The function; None if the caller runs the tool."""
-    _arguments: Arguments
+    _arguments: HintedArguments | RawArguments
     _contexts: tuple[str, ...]
     _options: ToolCallOptions
 
@@ -191,7 +191,7 @@ class Tool:
         self,
         spec: ToolSpec,
         function: Callable[..., object] | None,
-        arguments: Arguments,
+        arguments: HintedArguments | RawArguments,
         contexts: tuple[str, ...],
         options: ToolCallOptions,
     ) -> None:

@@ -10,9 +10,10 @@ import json
 import random
 import re
 from collections.abc import Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import anyio
 
@@ -27,14 +28,14 @@ from penstock.models.openai.failures import refused_field
 from penstock.models.tokens.rough_usage import rough_usage
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 
     from penstock.engine.values.chunks import Chunk
-    from penstock.engine.values.frozen import Values
+    from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.model import ModelAnswer
     from penstock.engine.values.protocols import Ids, Model
     from penstock.models.judges.schemas import Schema
-    from penstock.models.judges.verdict_forms import VerdictData
+    from penstock.models.judges.verdict_forms import SharedForm, VerdictData, VerdictForm
 
 
 _DRAWS = 100
@@ -257,34 +258,12 @@ class AttemptError(Exception):
         self.hopeless = hopeless
 
 
-class AnswerForm(Protocol):
-    """How an answer is to be written, and how it is read: that to one question, or to several."""
-
-    @property
-    def schema(self) -> Schema:
-        """The JSON Schema of the answer."""
-        ...
-
-    @property
-    def strict(self) -> bool:
-        """Whether a provider can enforce the schema."""
-        ...
-
-    def read(self, text: str, count: int) -> VerdictData:
-        """Return the verdicts of an answer about so many contents.
-
-        Raises:
-            UnreadableError: it cannot be read. Its text tells the model the fault.
-        """
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Inquiry:
     """A question to a model: the instructions, the form of the answer, and the contents that it is about."""
 
     instructions: str
-    form: AnswerForm
+    form: VerdictForm[Value] | SharedForm
     contents: Sequence[str]
 
 
@@ -333,48 +312,40 @@ class Caller:
         return await _Attempts(self, inquiry, costs, left).answered(limiter)
 
 
+@dataclass(slots=True)
 class _Attempts:
     """The attempts at one verdict."""
 
-    def __init__(self, caller: Caller, inquiry: Inquiry, costs: JudgeCosts, retries: int) -> None:
-        self._caller = caller
-        self._model = caller.model
-        self._options = caller.options
-        self._instructions = inquiry.instructions
-        self._form = inquiry.form
-        self._contents = inquiry.contents
-        self._retries = retries
-        self._problem = ""
-        self._costs = costs
+    _caller: Caller
+    _inquiry: Inquiry
+    _costs: JudgeCosts
+    _retries: int
+    _problem: str = ""
 
     async def answered(self, limiter: anyio.CapacityLimiter) -> JudgeReply:
+        costs = self._costs
         while True:
             way = self._caller.way
             try:
                 async with _slot(limiter):
                     reading = await self._attempt()
-                costs = self._costs
                 return JudgeReply(reading, costs.attempts, costs.usage, self._retries)
             except AttemptError as failed:
                 if self._caller.way != way:
                     continue  # something in the request was refused: that does not count as an attempt
                 if failed.hopeless or self._retries == 0:
-                    raise self._given_up(failed) from self._shown(failed)
+                    name, why = self._caller.model.name, failed.reason
+                    given_up = JudgeError(name, why, failed.problem, attempts=costs.attempts, usage=costs.usage)
+                    raise given_up from self._shown(failed)
                 self._retries -= 1
-                await anyio.sleep(
-                    self._options.backoff(self._costs.attempts + 1) if failed.wait is None else failed.wait
-                )
-
-    def _given_up(self, failed: AttemptError) -> JudgeError:
-        return JudgeError(
-            self._model.name, failed.reason, failed.problem, attempts=self._costs.attempts, usage=self._costs.usage
-        )
+                backoff = self._caller.options.backoff
+                await anyio.sleep(backoff(costs.attempts + 1) if failed.wait is None else failed.wait)
 
     def _shown(self, failed: AttemptError) -> BaseException | None:
         """Return the model's exception as a cause; None if it quotes the content, as some servers do."""
         links = [*_links(failed.__cause__)]
         said = "\n".join(f"{link} {getattr(link, 'body', '')}" for link in links)
-        if not any(quotes(said, content) for content in self._contents):
+        if not any(quotes(said, content) for content in self._inquiry.contents):
             return failed.__cause__
         failed.__cause__ = failed.__context__ = None
         return None
@@ -392,15 +363,15 @@ class _Attempts:
     async def _answer(self) -> ModelAnswer:
         """Return the answer to one request, and add its cost, also if it fails or is cancelled."""
         request = self._request()
-        scope = anyio.CancelScope(deadline=anyio.current_time() + self._options.timeout)
+        scope = anyio.CancelScope(deadline=anyio.current_time() + self._caller.options.timeout)
         answer: ModelAnswer | None = None
         failure: str | None = None
         unbilled = False
         started = perf_counter()
         try:
-            with model_call(self._model.name) as told:
+            with model_call(self._caller.model.name) as told:
                 with scope:
-                    answer = await whole_answer(self._model.stream(request), LONGEST_ANSWER, _too_long)
+                    answer = await whole_answer(self._caller.model.stream(request), LONGEST_ANSWER, _too_long)
                 if answer is None:
                     raise TimeoutError  # noqa: TRY301 - observers of the call are told of it
                 told["usage"] = answer.usage
@@ -409,38 +380,35 @@ class _Attempts:
             failure, unbilled = type(error).__name__, is_unbilled(error)
             if not scope.cancelled_caught:
                 raise
-            seconds = self._options.timeout
+            seconds = self._caller.options.timeout
             raise AttemptError("timeout", f"the model did not answer within {seconds:g} seconds") from None
         finally:
             usage = None if answer is None else answer.usage
             unreported = Usage(0, 0, requests=0) if unbilled else rough_usage(request.messages)
             known = unreported if usage is None else None
             now = perf_counter()
-            self._costs.add(UsageEntry(self._model.name, usage, "", 1, known, now - started, now, failure))
+            self._costs.add(UsageEntry(self._caller.model.name, usage, "", 1, known, now - started, now, failure))
 
     def _request(self) -> ModelRequest:
-        options = self._options
-        fence = delimiter([*self._contents, self._instructions], options.ids)
-        messages = prompt(self._instructions, self._form.schema, self._contents, fence, self._problem)
+        caller, form = self._caller, self._inquiry.form
+        instructions, contents = self._inquiry.instructions, self._inquiry.contents
+        fence = delimiter([*contents, instructions], caller.options.ids)
+        schema = form.schema if caller.structured == "schema" else None
         return ModelRequest(
-            messages,
-            settings=self._caller.settings,
-            response_format=self._format(),
-            provider_options=options.provider_options,
+            prompt(instructions, form.schema, contents, fence, self._problem),
+            settings=caller.settings,
+            response_format=None
+            if caller.structured == "prompt"
+            else ResponseFormat(schema, "verdict", strict=form.strict),
+            provider_options=caller.options.provider_options,
         )
-
-    def _format(self) -> ResponseFormat | None:
-        if self._caller.structured == "prompt":
-            return None
-        schema = self._form.schema if self._caller.structured == "schema" else None
-        return ResponseFormat(schema, "verdict", strict=self._form.strict)
 
     def _read(self, answer: ModelAnswer) -> VerdictData:
         _refuse_unfinished(answer)
         if not _ended(answer):
             raise self._unread(_CUT.get(answer.finish_reason, "it did not end by itself"))
         try:
-            return self._form.read(answer.text, len(self._contents))
+            return self._inquiry.form.read(answer.text, len(self._inquiry.contents))
         except UnreadableError as error:
             raise self._unread(str(error)) from error
 
@@ -460,7 +428,7 @@ class _Attempts:
     def _told(self, error: ModelError) -> str:
         """Return the message of an error in words of which none can be quoted from the content."""
         code = error.code if error.code is not None and _CODE.fullmatch(error.code) else None
-        if code is not None and any(quotes(code, content) for content in self._contents):
+        if code is not None and any(quotes(code, content) for content in self._inquiry.contents):
             code = None
         refused = refused_field(error, self._caller.settings)
         facts = [f"HTTP {error.status}" if error.status else "", code or ""]
@@ -508,19 +476,15 @@ def _links(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-class _slot:  # noqa: N801 - used like a function
+@asynccontextmanager
+async def _slot(limiter: anyio.CapacityLimiter) -> AsyncGenerator[None]:
     """Take one of the calls that may run at the same time, first come, first served."""
-
-    __slots__ = ("_limiter",)
-
-    def __init__(self, limiter: anyio.CapacityLimiter) -> None:
-        self._limiter = limiter
-
-    async def __aenter__(self) -> None:
-        await self._limiter.acquire_on_behalf_of(self)
-
-    async def __aexit__(self, *_: object) -> None:
-        self._limiter.release_on_behalf_of(self)
+    call = object()
+    await limiter.acquire_on_behalf_of(call)
+    try:
+        yield
+    finally:
+        limiter.release_on_behalf_of(call)
 
 
 def _too_long() -> AttemptError:

@@ -171,7 +171,9 @@ class Http:
             OptionError: a header of this request cannot be sent.
         """
         client = self._ready()
-        own = request_headers(headers or {})
+        if not is_mapping(headers or {}):
+            raise OptionError("a request", "extra_headers", _HIDDEN, "a mapping of names to texts")
+        own = _headers("a request", "extra_headers", headers or {})
         self.failures.hide(_secrets(None, own, {}, None))
         key = {} if self._key is None else await deadline.keep(self._key.header(self.failures))
         request = self._written(client, path, body, {"Accept-Encoding": ACCEPTED, **self.place.headers, **key, **own})
@@ -241,11 +243,7 @@ class Http:
 
 def raw_pieces(answer: httpx.Response) -> AsyncIterator[bytes]:
     """Return the body of an answer as it comes over the wire; unpacked, if a hook of the user's client has read it."""
-    return _read_before(answer) if answer.is_stream_consumed else answer.aiter_raw()
-
-
-async def _read_before(answer: httpx.Response) -> AsyncIterator[bytes]:
-    yield answer.content
+    return answer.aiter_bytes() if answer.is_stream_consumed else answer.aiter_raw()
 
 
 async def close_pieces(answer: httpx.Response, pieces: AsyncIterator[bytes]) -> None:
@@ -348,52 +346,6 @@ class EndpointOptions:
     client: httpx.AsyncClient | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FoundEndpoint:
-    """A model, and how it is reached.
-
-    Attributes:
-        name: the provider and the model, for people.
-        model: the provider's name of the model.
-        provider: the provider.
-        http: sends the requests.
-    """
-
-    name: str
-    model: str
-    provider: Provider
-    http: Http
-
-
-def find_endpoint(what: str, name: str, reach: EndpointOptions) -> FoundEndpoint:
-    """Return how a model is reached. With a base URL and no provider, the name is the server's own.
-
-    Args:
-        what: the class whose options these are, for errors.
-        name: the model's name.
-        reach: the options.
-
-    Raises:
-        OptionError: the provider is unknown, the key is missing, or an option has a value that is not allowed.
-        MissingExtraError: httpx is not installed.
-    """
-    provider, model = _provider(what, name, reach)
-    url = _url(what, filled(reach.base_url or provider.url, what))
-    key = reach.api_key if isinstance(reach.api_key, str) else None
-    function = reach.api_key if callable(reach.api_key) else None
-    if reach.api_key is None and (reach.base_url is None or reach.provider is not None):
-        key = key_for(provider if reach.base_url is None else replace(provider, keyless=True), what)
-    headers = {**_key_header(what, provider, key), **_headers(what, "headers", reach.headers or {})}
-    query = {name: filled(value, what) for name, value in provider.query} | dict(reach.query or {})
-    shown = name if reach.provider is None and provider is not ANY else f"{provider.name}/{model}"
-    if reach.proxy is not None:
-        _check_proxy(what, reach.proxy)
-    failures = Failures(shown, _secrets(key, headers, query, reach.proxy))
-    place = Endpoint(url, headers, query, reach.limits, reach.proxy, reach.verify)
-    made = None if function is None else KeyHeader(what, provider, function)
-    return FoundEndpoint(shown, model, provider, Http(place, failures, reach.client, made))
-
-
 def _provider(what: str, name: str, reach: EndpointOptions) -> tuple[Provider, str]:
     """Return the provider of a model, and its name of the model."""
     first, slash, rest = name.partition("/")
@@ -430,17 +382,6 @@ def _key_header(what: str, provider: Provider, key: str | None) -> dict[str, str
     if not _KEY.fullmatch(key):
         raise OptionError(what, "api_key", _HIDDEN, "visible ASCII characters without blanks")
     return {provider.header: f"Bearer {key}" if provider.header == "Authorization" else key}
-
-
-def request_headers(given: object) -> dict[str, str]:
-    """Return the headers of one request, from its setting ``extra_headers``.
-
-    Raises:
-        OptionError: they are no mapping, or cannot be sent.
-    """
-    if not is_mapping(given):
-        raise OptionError("a request", "extra_headers", _HIDDEN, "a mapping of names to texts")
-    return _headers("a request", "extra_headers", given)
 
 
 def _headers(what: str, option: str, given: Mapping[str, str]) -> dict[str, str]:
@@ -482,17 +423,29 @@ class EndpointClient:
     __slots__ = ("_http", "model", "name", "provider")
 
     def __init__(self, name: str, reach: EndpointOptions) -> None:
-        """Find the endpoint.
+        """Find the endpoint. With a base URL and no provider, the name is the server's own.
 
         Raises:
             OptionError: the provider is unknown, the key is missing, or an option has a value that is not allowed.
             MissingExtraError: the extra ``openai`` is not installed.
         """
-        found = find_endpoint(type(self).__name__, name, reach)
-        self.name = found.name
-        self.model = found.model
-        self.provider = found.provider
-        self._http = found.http
+        what = type(self).__name__
+        provider, self.model = _provider(what, name, reach)
+        self.provider = provider
+        url = _url(what, filled(reach.base_url or provider.url, what))
+        key = reach.api_key if isinstance(reach.api_key, str) else None
+        function = reach.api_key if callable(reach.api_key) else None
+        if reach.api_key is None and (reach.base_url is None or reach.provider is not None):
+            key = key_for(provider if reach.base_url is None else replace(provider, keyless=True), what)
+        headers = {**_key_header(what, provider, key), **_headers(what, "headers", reach.headers or {})}
+        query = {name: filled(value, what) for name, value in provider.query} | dict(reach.query or {})
+        self.name = name if reach.provider is None and provider is not ANY else f"{provider.name}/{self.model}"
+        if reach.proxy is not None:
+            _check_proxy(what, reach.proxy)
+        failures = Failures(self.name, _secrets(key, headers, query, reach.proxy))
+        place = Endpoint(url, headers, query, reach.limits, reach.proxy, reach.verify)
+        made = None if function is None else KeyHeader(what, provider, function)
+        self._http = Http(place, failures, reach.client, made)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, base_url={self._http.place.url!r})"

@@ -20,9 +20,9 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
 from anyio import CapacityLimiter, to_thread
-from anyio.lowlevel import RunVar
 
 from penstock.engine.values.errors import OptionError, UsageError
+from penstock.models.single_flight import PerEventLoop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -143,7 +143,7 @@ class BPECounter:
             UsageError: the vocabulary is missing and cannot be downloaded.
         """
         if self._encode is None and self.name not in _loaded:
-            await to_thread.run_sync(load, self.name, abandon_on_cancel=True, limiter=_turns())
+            await to_thread.run_sync(load, self.name, abandon_on_cancel=True, limiter=_TURNS.get())
 
     def prepare(self) -> None:
         """Begin to load the shipped vocabulary in a thread, so that the first count waits less."""
@@ -188,17 +188,8 @@ def load(name: str) -> tiktoken.Encoding:
     return found
 
 
-_TURNS: RunVar[CapacityLimiter] = RunVar("penstock-vocabulary")
-
-
-def _turns() -> CapacityLimiter:
-    """Return the limiter by which one task of an event loop waits in a thread: waiters must not use up all threads."""
-    try:
-        return _TURNS.get()
-    except LookupError:
-        made = CapacityLimiter(1)
-        _TURNS.set(made)
-        return made
+_TURNS = PerEventLoop(lambda: CapacityLimiter(1))
+"""One task of an event loop waits in a thread: waiters must not use up all threads."""
 
 
 def _try() -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from math import ceil, isfinite
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import is_items, is_mapping, thaw
@@ -69,28 +69,13 @@ FRAME = 4
 """The tokens of a message besides its content."""
 
 
-class Costs(Protocol):
-    """A way to count messages.
+class ChatCosts:
+    """Counts messages by the chat format of models.
 
     Attributes:
         conversation: the cost of a prompt besides its messages.
         least: the lowest cost that a message can have.
     """
-
-    conversation: float
-    least: float
-
-    def of(self, message: Message, *, prompt: bool = False) -> float:
-        """Return the cost of a message as it is stored, or (``prompt``) as it is sent to the model."""
-        ...
-
-    def system(self, message: Message) -> float:
-        """Return the cost of a system message."""
-        ...
-
-
-class ChatCosts:
-    """Counts messages by the chat format of models."""
 
     conversation: float = 3
     least: float = FRAME
@@ -99,7 +84,7 @@ class ChatCosts:
         self.counting = counting
 
     def of(self, message: Message, *, prompt: bool = False) -> float:
-        """Return the cost of a message; stored or sent, it is the same."""
+        """Return the cost of a message as it is stored, or (``prompt``) as it is sent to the model: here, the same."""
         del prompt
         parts = message.parts
         if len(parts) == 1 and type(parts[0]) is TextPart:
@@ -288,7 +273,7 @@ class Prices:
     It keeps no message alive. Of a message that is read again, only the texts' counts are remembered.
     """
 
-    def __init__(self, costs: Costs) -> None:
+    def __init__(self, costs: ChatCosts | ReferenceCosts | OwnCosts) -> None:
         self.costs = costs
         self._kept: LiveMemo[Message, float] = LiveMemo()
         self._sent: LiveMemo[Message, float] = LiveMemo()

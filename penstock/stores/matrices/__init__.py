@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from penstock.stores.matrices.fast import FastMatrix
+    from penstock.stores.matrices.plain import PlainMatrix
 
 DIGITS = 6
 """To how many decimals scores are rounded: 32-bit floats have seven digits. Scores that are then equal count as
@@ -32,28 +33,8 @@ class MatrixQuery(NamedTuple):
     threshold: float | None = None
 
 
-class Matrix(Protocol):
-    """The vectors of one index. Vectors of zeros have no direction and are never found."""
-
-    def append(self, rows: Sequence[VectorRow]) -> None:
-        """Add vectors."""
-        ...
-
-    def keep(self, seqs: Sequence[int]) -> None:
-        """Drop all vectors except those with these numbers, which are sorted."""
-        ...
-
-    def nearest(self, search: MatrixQuery) -> list[tuple[int, float]]:
-        """Return the numbers and scores of the nearest vectors, in no order.
-
-        All vectors with the same score as the last one are returned, so there may be more than the limit: the caller
-        decides which of equal ones come first.
-        """
-        ...
-
-
-def matrix(length: int) -> Matrix:
-    """Return an empty matrix for vectors of a length."""
+def matrix(length: int) -> PlainMatrix | FastMatrix:
+    """Return an empty matrix for vectors of a length. Vectors of zeros have no direction and are never found."""
     if find_spec("numpy") is None:
         from penstock.stores.matrices.plain import PlainMatrix
 

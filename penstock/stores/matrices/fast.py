@@ -65,7 +65,7 @@ class FastMatrix:
         self._count = end
 
     def keep(self, seqs: Sequence[int]) -> None:
-        """Drop all vectors except these. Dropped rows stay in the matrix until there are many."""
+        """Drop all vectors except these, which are sorted. Dropped rows stay in the matrix until there are many."""
         stay = np.asarray(seqs, np.int64)
         own = self._seqs[: self._count]
         at = np.minimum(np.searchsorted(stay, own), max(len(stay) - 1, 0))
@@ -81,7 +81,7 @@ class FastMatrix:
         self._count = len(live)
 
     def nearest(self, search: MatrixQuery) -> list[tuple[int, float]]:
-        """Return the numbers and scores of the nearest vectors; see `Matrix`."""
+        """Return the numbers and scores of the nearest vectors; see `PlainMatrix.nearest`."""
         given: Exact = np.frombuffer(search.vector, "<f4").astype(np.float64)
         length = float(np.sqrt((given * given).sum()))
         if not length:

@@ -41,7 +41,11 @@ class PlainMatrix:
         self._kept = {seq: kept for seq, kept in self._kept.items() if seq in stay}
 
     def nearest(self, search: MatrixQuery) -> list[tuple[int, float]]:
-        """Return the numbers and scores of the nearest vectors; see `Matrix`."""
+        """Return the numbers and scores of the nearest vectors, in no order.
+
+        All vectors with the same score as the last one are returned, so there may be more than the limit: the caller
+        decides which of equal ones come first.
+        """
         direction = _direction(search.vector)
         scores = [
             (seq, max(-1.0, min(1.0, round(sum(map(mul, direction, kept.direction)), DIGITS))))

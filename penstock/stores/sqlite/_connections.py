@@ -11,7 +11,7 @@ import sqlite3
 from contextlib import contextmanager, suppress
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakKeyDictionary, WeakSet, finalize
 
 import anyio
@@ -217,22 +217,6 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
 """Seconds between two tries for a file that another process writes to."""
 
 
-class SQLiteDatabase(Protocol):
-    """Runs work in transactions."""
-
-    async def write(self, work: Callable[[Connection], T]) -> T:
-        """Return the result of the work, once its changes are on the disk."""
-        ...
-
-    async def read(self, work: Callable[[Connection], T]) -> T:
-        """Return the result of the work; it reads from one snapshot."""
-        ...
-
-    async def close(self) -> None:
-        """Close all connections; the next work opens new ones."""
-        ...
-
-
 class FileDatabase:
     """A file that processes, event loops and threads can use at the same time.
 
@@ -248,17 +232,17 @@ class FileDatabase:
         self._store = store
 
     async def write(self, work: Callable[[Connection], T]) -> T:
-        """Run work alone; see `SQLiteDatabase`."""
+        """Return the result of the work, which runs alone, once its changes are on the disk."""
         lock = _loop_locks(self)
         async with lock.turn:
             return await self._patiently(partial(self._connections.write, work), lock.writer)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        """Run work beside other reads; see `SQLiteDatabase`."""
+        """Return the result of the work, which runs beside other reads, and reads from one snapshot."""
         return await self._patiently(partial(self._connections.read, work), _loop_locks(self).readers)
 
     async def close(self) -> None:
-        """Close all connections, after the work that is running."""
+        """Close all connections, after the work that is running; the next work opens new ones."""
         lock = _loop_locks(self)
         async with lock.turn:
             await to_thread.run_sync(self._connections.close, limiter=lock.writer)
@@ -290,12 +274,12 @@ class MemoryDatabase:
         self._connections = FileConnections(IN_MEMORY, "OFF", store, lambda: None)
 
     async def write(self, work: Callable[[Connection], T]) -> T:
-        """Run the work; see `SQLiteDatabase`. Other tasks run first, as they do when a file is written."""
+        """Return the result of the work. Other tasks run first, as they do when a file is written."""
         await checkpoint()
         return self._connections.write(work)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        """Run the work; see `SQLiteDatabase`."""
+        """Return the result of the work."""
         return await self.write(work)
 
     async def close(self) -> None:

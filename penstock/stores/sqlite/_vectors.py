@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
     from penstock.engine.values.stored import VectorEntry
-    from penstock.stores.matrices import Matrix
+    from penstock.stores.matrices.fast import FastMatrix
+    from penstock.stores.matrices.plain import PlainMatrix
 
 
 _BLOCK = 4096
@@ -180,10 +181,10 @@ class _Held:
 
     def __init__(self) -> None:
         self.lock = Lock()
-        self._matrix: Matrix | None = None
+        self._matrix: PlainMatrix | FastMatrix | None = None
         self._changes = self._removals = self._last = 0
 
-    def current(self, connection: Connection, index: IndexState) -> Matrix:
+    def current(self, connection: Connection, index: IndexState) -> PlainMatrix | FastMatrix:
         """Return the matrix, brought up to date. The lock must be taken before the transaction reads anything."""
         if self._matrix is None:
             self._matrix = matrix(index.length)

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
         VectorEntry,
         VectorHit,
     )
-    from penstock.stores.sqlite._connections import SQLiteDatabase
 
 Synchronous = Literal["full", "normal"]
 
@@ -90,9 +89,9 @@ class SQLiteStorage:
         self._versions = memory_versions
         self._clock = clock
         self._searches = Searches()
-        self._database: SQLiteDatabase = self._file(synchronous, busy_timeout)
+        self._database = self._file(synchronous, busy_timeout)
 
-    def _file(self, synchronous: str, patience: float) -> SQLiteDatabase:
+    def _file(self, synchronous: str, patience: float) -> FileDatabase | MemoryDatabase:
         if self.path == IN_MEMORY:
             return MemoryDatabase(self._name)
         connections = FileConnections(self.path, synchronous.upper(), self._name, self._searches.forget)
