@@ -7,7 +7,7 @@ from collections import OrderedDict
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
-from penstock.engine.values.errors import OptionError
+from penstock.engine.processor.option_checks import check_count
 from penstock.processors.budgets.prices import NOTHING
 
 if TYPE_CHECKING:
@@ -102,9 +102,7 @@ class InMemoryLedger:
     """
 
     def __init__(self, *, most_keys: int = 100_000) -> None:
-        if type(most_keys) is not int or most_keys < 1:
-            raise OptionError("InMemoryLedger", "most_keys", most_keys, "an int of 1 or more")
-        self.most_keys = most_keys
+        self.most_keys = check_count("InMemoryLedger", "most_keys", most_keys, least=1)
         self._keys: OrderedDict[str, _KeyCosts] = OrderedDict()
         self._lock = Lock()
         self._warned_full = False

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias, cast, get_args
 from urllib.parse import quote
 
+from penstock.engine.processor.option_checks import check_callback, check_count, check_number
 from penstock.engine.processor.payload import Overrides
 from penstock.engine.processor.processor import ErrorPolicy, Processor, flag, is_async, one_of
 from penstock.engine.tasks import run_without_loop
@@ -140,18 +141,23 @@ class TokenCostControl(Processor[RequestCost]):
         self.include_breakdown = flag(name, "include_breakdown", include_breakdown)
         self.downgrade_to = checked_downgrade(name, strategy, downgrade_to)
         self.ask = checked_ask(name, strategy, ask)
-        self.on_violation = checked_callback(name, on_violation)
+        self.on_violation = check_callback(name, "on_violation", on_violation)
         one_of(name, "on_unknown_price", on_unknown_price, get_args(OnUnknownPrice))
         self._pricing = pricing(name, prices, on_unknown_price, assumed_price)
         self._ledger = checked_ledger(name, ledger)
-        self.unscoped: Unscoped = checked_unscoped(name, unscoped)
+        self.unscoped: Unscoped = cast("Unscoped", one_of(name, "unscoped", unscoped, get_args(Unscoped)))
         self.reserve = flag(name, "reserve", reserve)
-        self._reserved_for = timedelta(seconds=checked_seconds(name, reserved_for))
+        seconds = "a number of seconds above 0, at most 366 days"
+        self._reserved_for = timedelta(
+            seconds=check_number(name, "reserved_for", reserved_for, seconds, most=_LONGEST_RESERVATION, above=True)
+        )
         self.cost_unit = checked_text(name, "cost_unit", cost_unit) or ""
         self._clock = SYSTEM_CLOCK if clock is None else clock
         self._claim(name, on_error)
         counting = as_counting(name, token_counter, "o200k_base")
-        self._estimator = CallEstimator(counting, in_tokens(counting, "chat"), checked_tokens(name, output_tokens))
+        self._estimator = CallEstimator(
+            counting, in_tokens(counting, "chat"), check_count(name, "output_tokens", output_tokens)
+        )
         self._pricing.prepare()
         if reserve:
             counting.prepare()
@@ -462,13 +468,6 @@ def checked_ask(owner: str, strategy: str, given: object) -> Callable[[CostRepor
     return cast("Callable[[CostReport], object] | None", given)
 
 
-def checked_callback(owner: str, given: object) -> Callable[[CostReport], object] | None:
-    """Check ``on_violation``, and return it."""
-    if given is not None and (not callable(given) or is_async(given)):
-        raise OptionError(owner, "on_violation", given, "a plain function (def, not async def): it is not awaited")
-    return cast("Callable[[CostReport], object] | None", given)
-
-
 def checked_ledger(owner: str, given: object) -> CostLedger:
     """Check ``ledger``, and return it, or a new one for None."""
     if given is None:
@@ -478,30 +477,11 @@ def checked_ledger(owner: str, given: object) -> CostLedger:
     return given
 
 
-def checked_unscoped(owner: str, given: object) -> Unscoped:
-    """Check ``unscoped``, and return it."""
-    return cast("Unscoped", one_of(owner, "unscoped", given, get_args(Unscoped)))
-
-
 def checked_policy(owner: str, given: object, otherwise: ErrorPolicy) -> ErrorPolicy:
     """Check ``on_error``, and return it, or the default for None."""
     if given is None:
         return otherwise
     return cast("ErrorPolicy", one_of(owner, "on_error", given, get_args(ErrorPolicy)))
-
-
-def checked_seconds(owner: str, given: object) -> float:
-    """Check ``reserved_for``, and return it, in seconds."""
-    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 < given <= _LONGEST_RESERVATION:
-        raise OptionError(owner, "reserved_for", given, "a number of seconds above 0, at most 366 days")
-    return given
-
-
-def checked_tokens(owner: str, given: object) -> int:
-    """Check ``output_tokens``, and return it."""
-    if type(given) is not int or given < 0:
-        raise OptionError(owner, "output_tokens", given, "an int of 0 or more")
-    return given
 
 
 ScopeName = Literal["run", "resource", "thread", "user", "organization", "session", "everybody"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable
-from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
+from penstock.engine.processor.option_checks import check_count, check_number
 from penstock.engine.processor.processor import Processor, flag, one_of
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.facts import Key
@@ -127,7 +127,7 @@ class TokenLimiterProcessor(Processor[AnswerUsage]):
         name = type(self).__name__
         if id is not None:
             self.id = id
-        self.limit = _limit(name, limit)
+        self.limit = check_count(name, "limit", limit)
         self.strategy: str = one_of(name, "strategy", strategy, get_args(Strategy))
         self.count_mode: str = one_of(name, "count_mode", count_mode, get_args(CountMode))
         self.trim_mode: str = one_of(name, "trim_mode", trim_mode, get_args(TrimMode))
@@ -279,18 +279,10 @@ def _to_summarize(state: AnswerUsage, fresh: tuple[Message, ...]) -> tuple[Messa
     return fresh if state.summary is None else (Message.system(state.summary), *fresh)
 
 
-def _limit(name: str, given: object) -> int:
-    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
-        raise OptionError(name, "limit", given, "an int of 0 or more")
-    return given
-
-
 def _remove(name: str, given: object, limit: int) -> float:
     if given is None:
         return limit / 4
-    if isinstance(given, bool) or not isinstance(given, (int, float)) or not isfinite(given) or not 0 <= given <= limit:
-        raise OptionError(name, "at_max_remove_tokens", given, f"a number from 0 to the limit, {limit}")
-    return given
+    return check_number(name, "at_max_remove_tokens", given, f"a number from 0 to the limit, {limit}", most=limit)
 
 
 def _text(name: str, option: str, given: object) -> str:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import math
 import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, get_args
 
+from penstock.engine.processor.option_checks import check_count, check_number
 from penstock.engine.processor.processor import one_of
-from penstock.engine.values.errors import OptionError
 from penstock.engine.values.expiry import ExpiryTimer
 from penstock.engine.values.frozen import is_items, is_mapping
 from penstock.engine.values.messages import ToolPart
 from penstock.engine.values.protocols import SYSTEM_CLOCK
-from penstock.processors.discovery.option_checks import checked_clock, checked_count
+from penstock.processors.discovery.option_checks import checked_clock
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -63,8 +62,9 @@ class LoadedNames:
             OptionError: an option has a value that is not allowed.
         """
         self.storage = one_of(owner, "storage", storage, get_args(Storage))
-        self.ttl = _seconds(owner, ttl)
-        self.max_threads = checked_count(owner, "max_threads", max_threads)
+        allowed = "a number of seconds above 0, or None for no limit"
+        self.ttl = None if ttl is None else check_number(owner, "ttl", ttl, allowed, above=True)
+        self.max_threads = check_count(owner, "max_threads", max_threads, least=1)
         self._timer = ExpiryTimer(checked_clock(owner, clock).now)
         self._threads: OrderedDict[ThreadKey, tuple[Expiry | None, NameSet]] = (
             OrderedDict()
@@ -117,14 +117,6 @@ class LoadedNames:
     def __repr__(self) -> str:
         """Show the options, but no thread."""
         return f"LoadedNames(storage={self.storage!r}, ttl={self.ttl!r}, max_threads={self.max_threads!r})"
-
-
-def _seconds(owner: str, given: object) -> float | None:
-    if given is None:
-        return None
-    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 < given < math.inf:
-        raise OptionError(owner, "ttl", given, "a number of seconds above 0, or None for no limit")
-    return given
 
 
 def loaded_in(messages: Iterable[Message], tools: Collection[str]) -> Iterator[str]:

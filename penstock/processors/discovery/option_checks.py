@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from typing import TYPE_CHECKING, TypeVar
 
 from penstock.engine.tracing.display import visible
@@ -59,28 +58,6 @@ class NameConflicts:
 
 SHOWN = 150
 """The most characters of a description in a list (as in Mastra, builtins.md §13)."""
-
-
-def checked_count(owner: str, option: str, given: object) -> int:
-    """Check an option that must be an int of 1 or more, and return it.
-
-    Raises:
-        OptionError: it is not.
-    """
-    if type(given) is not int or given < 1:
-        raise OptionError(owner, option, given, "an int of 1 or more")
-    return given
-
-
-def checked_score(owner: str, option: str, given: object) -> float:
-    """Check an option that must be a number of 0 or more, and return it.
-
-    Raises:
-        OptionError: it is not.
-    """
-    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given < math.inf:
-        raise OptionError(owner, option, given, "a number of 0 or more; scores have no upper limit")
-    return float(given)
 
 
 def checked_function(owner: str, option: str, given: Value) -> Value:

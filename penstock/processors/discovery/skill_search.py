@@ -6,6 +6,7 @@ import inspect
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from penstock.engine.processor.option_checks import check_count, check_number
 from penstock.engine.processor.payload import Overrides
 from penstock.engine.processor.processor import Processor, flag
 from penstock.engine.values.frozen import EMPTY
@@ -13,9 +14,7 @@ from penstock.engine.values.protocols import SYSTEM_CLOCK
 from penstock.processors.discovery.loaded_names import LOADED, LoadedNames
 from penstock.processors.discovery.option_checks import (
     NameConflicts,
-    checked_count,
     checked_function,
-    checked_score,
     one_line,
     with_notices,
 )
@@ -180,8 +179,10 @@ class SkillSearchProcessor(Processor[SkillSearchState]):
         owner = type(self).__name__
         if id is not None:
             self.id = id
-        self.top_k = checked_count(owner, "top_k", top_k)
-        self.min_score = checked_score(owner, "min_score", min_score)
+        self.top_k = check_count(owner, "top_k", top_k, least=1)
+        self.min_score = float(
+            check_number(owner, "min_score", min_score, "a number of 0 or more; scores have no upper limit")
+        )
         self.search: SkillFinder | None = checked_function(owner, "search", search)
         self.blocking_refresh = flag(owner, "blocking_refresh", blocking_refresh)
         loaded_names = LoadedNames(owner, storage=storage, ttl=ttl, max_threads=max_threads, clock=clock)

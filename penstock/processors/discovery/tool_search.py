@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from penstock.engine.processor.option_checks import check_count, check_number
 from penstock.engine.processor.payload import Overrides
 from penstock.engine.processor.processor import Processor, flag
 from penstock.engine.values.errors import OptionError
@@ -17,9 +18,7 @@ from penstock.engine.values.protocols import SYSTEM_CLOCK
 from penstock.processors.discovery.loaded_names import LOADED, LoadedNames
 from penstock.processors.discovery.option_checks import (
     NameConflicts,
-    checked_count,
     checked_function,
-    checked_score,
     one_line,
     with_notices,
 )
@@ -352,8 +351,10 @@ class ToolSearchProcessor(Processor[ToolSearchState]):
         self._tools = as_tools(tools, owner)
         _check_names(owner, self._tools)
         self.inject_catalog = flag(owner, "inject_catalog", inject_catalog)
-        self.top_k = checked_count(owner, "top_k", top_k)
-        self.min_score = checked_score(owner, "min_score", min_score)
+        self.top_k = check_count(owner, "top_k", top_k, least=1)
+        self.min_score = float(
+            check_number(owner, "min_score", min_score, "a number of 0 or more; scores have no upper limit")
+        )
         self.auto_load = flag(owner, "auto_load", auto_load)
         self.filter: ToolFilter | None = checked_function(owner, "filter", filter)
         loaded_names = LoadedNames(owner, storage=storage, ttl=ttl, max_threads=max_threads, clock=clock)

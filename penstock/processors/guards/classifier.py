@@ -27,12 +27,12 @@ from typing import (
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from penstock.detection.windows import Windows, unfinished
+from penstock.engine.processor.option_checks import check_count, check_optional_count
 from penstock.engine.processor.processor import is_async
 from penstock.engine.processor.stages import STAGES, WrongReturnError
 from penstock.engine.tasks import gather
 from penstock.engine.text_guards.components import Search
 from penstock.engine.text_guards.grouping import by_message
-from penstock.engine.text_guards.option_checks import check_count
 from penstock.engine.text_guards.reporting import cannot_edit, field_of
 from penstock.engine.text_guards.text_guard import TextGuard, in_places, window_of
 from penstock.engine.text_guards.window import Hit
@@ -434,11 +434,7 @@ class ClassifierProcessor(TextGuard, Generic[A]):
         self.classifier = classifier
         chosen = use_score_detector(self, detector, "max", embedded=False)
         self.chunk_window = check_count(name, "chunk_window", chunk_window, "an int, 0 or more")
-        self.max_input_length = (
-            None
-            if max_input_length is None
-            else check_count(name, "max_input_length", max_input_length, "an int, 0 or more")
-        )
+        self.max_input_length = check_optional_count(name, "max_input_length", max_input_length, "an int, 0 or more")
         if on_result is None or not callable(cast("object", on_result)):
             raise OptionError(name, "on_result", on_result, "a function of the answers and a Classification")
         self.on_result: Callable[[A, Classification[A]], object] = on_result

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args
 
+from penstock.engine.processor.option_checks import check_names, check_scores
 from penstock.engine.processor.processor import one_of
-from penstock.engine.text_guards.option_checks import check_names, check_scores
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import is_mapping
 from penstock.engine.values.protocols import ScoreDetector, SpanDetector

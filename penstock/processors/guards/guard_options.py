@@ -12,9 +12,9 @@ import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar, cast
 
+from penstock.engine.processor.option_checks import check_callback
 from penstock.engine.processor.processor import flag, one_of
 from penstock.engine.text_guards.fixed import fix_options
-from penstock.engine.text_guards.option_checks import check_callback
 from penstock.engine.text_guards.reporting import GuardReporter
 from penstock.engine.text_guards.scope import choose_texts
 from penstock.engine.text_guards.text_guard import MAX_HOLD, TextGuard

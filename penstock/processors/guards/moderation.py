@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Literal, Unpack, get_args
 from penstock.detection.embedded import EmbeddedScores
 from penstock.detection.moderation import ModerationScorer
 from penstock.detection.windows import Windows
-from penstock.engine.processor.processor import flag
-from penstock.engine.text_guards.option_checks import (
+from penstock.engine.processor.option_checks import (
     check_count,
     check_names,
     check_scores,
     check_strategies,
     widest_strategy,
 )
+from penstock.engine.processor.processor import flag
 from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.engine.values.errors import OptionError
 from penstock.processors.guards.detector_options import check_shared, known_names, use_score_detector

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, Unpack, get_args
 
+from penstock.engine.processor.option_checks import check_count, check_score, check_strategies, widest_strategy
 from penstock.engine.processor.processor import flag
-from penstock.engine.text_guards.option_checks import check_count, check_score, check_strategies, widest_strategy
 from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.processors.guards.detector_options import use_span_detector
 from penstock.processors.guards.guard_options import set_up

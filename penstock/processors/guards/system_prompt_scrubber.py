@@ -11,8 +11,8 @@ from penstock.detection.leaks.prompt_index import CANARY, PROMPT, PromptIndex, i
 from penstock.detection.patterns.matching import Finder, FinderState
 from penstock.detection.patterns.rules import RegexRule, checked, seconds
 from penstock.detection.spans import Span
+from penstock.engine.processor.option_checks import check_count, check_score
 from penstock.engine.processor.processor import flag, one_of
-from penstock.engine.text_guards.option_checks import check_count, check_score
 from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import is_mapping

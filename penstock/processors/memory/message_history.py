@@ -6,9 +6,9 @@ import copy
 import inspect
 import logging
 from dataclasses import dataclass, field, replace
-from math import isfinite
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast, get_args
 
+from penstock.engine.processor.option_checks import check_count, check_number
 from penstock.engine.processor.processor import Processor, one_of
 from penstock.engine.values.errors import NotStoredError, OptionError, StorageConflictError, UsageError
 from penstock.engine.values.message_list import Entry
@@ -101,8 +101,11 @@ class HistoryWindow:
         encoding: str,
         counting: Way,
     ) -> None:
-        _check_count(owner, "last_messages", last_messages, "a number of messages, None for all, or 'auto'")
-        _check_count(owner, "max_tokens", max_tokens, "a number of tokens, or None")
+        if last_messages is not None and last_messages != "auto":
+            allowed = "a number of messages, None for all, or 'auto'; 0 or more"
+            check_count(owner, "last_messages", last_messages, allowed)
+        if max_tokens is not None:
+            check_count(owner, "max_tokens", max_tokens, "a number of tokens, or None; 0 or more")
         if last_messages == "auto":
             self.last: int | None = LAST_MESSAGES if max_tokens is None else None
         else:
@@ -189,25 +192,12 @@ def _stored_start(thread: Thread) -> int:
     return found if isinstance(found, int) else 0
 
 
-def _check_count(owner: str, option: str, given: object, allowed: str) -> None:
-    fine = given is None or (option == "last_messages" and given == "auto")
-    if not fine and (isinstance(given, bool) or not isinstance(given, int) or given < 0):
-        raise OptionError(owner, option, given, f"{allowed}; 0 or more")
-
-
 def _tokens_to_free(owner: str, budget: int | None, given: float | None) -> float:
     """Return how many tokens are freed beyond the need."""
     if given is None:
         return 0 if budget is None else budget * _FREED_SHARE
     allowed = "a number of tokens from 0 to max_tokens, which must be given too"
-    if not _is_number(given) or budget is None or not 0 <= given <= budget:
-        raise OptionError(owner, "at_max_remove_tokens", given, allowed)
-    return given
-
-
-def _is_number(given: object) -> bool:
-    """Return whether an option is a finite number."""
-    return isinstance(given, (int, float)) and not isinstance(given, bool) and isfinite(given)
+    return check_number(owner, "at_max_remove_tokens", given, allowed, most=-1 if budget is None else budget)
 
 
 # How the history enters the conversation

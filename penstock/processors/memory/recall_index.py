@@ -12,6 +12,7 @@ from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from penstock.engine.processor.option_checks import check_count, check_number
 from penstock.engine.values.errors import NotStoredError, OptionError
 from penstock.engine.values.stored import VectorEntry
 from penstock.models.embedders.texts import memory_text, pieces
@@ -88,16 +89,14 @@ class RecallRanking:
     def __post_init__(self) -> None:
         """Check the values."""
         for option in ("recency", "lexical"):
-            given: object = getattr(self, option)
-            if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given <= 1:
-                raise OptionError("RecallRanking", option, given, "a weight from 0 to 1")
+            check_number("RecallRanking", option, getattr(self, option), "a weight from 0 to 1", most=1)
         if self.recency + self.lexical > 1:
             raise OptionError("RecallRanking", "lexical", self.lexical, "a weight that makes 1 at most with recency")
         half_life = cast("object", self.half_life)
         if not isinstance(half_life, timedelta) or half_life <= timedelta(0):
             raise OptionError("RecallRanking", "half_life", self.half_life, "a timedelta of more than 0")
-        if type(self.candidates) is not int or not 1 <= self.candidates <= _MOST_CANDIDATES:
-            raise OptionError("RecallRanking", "candidates", self.candidates, f"a number from 1 to {_MOST_CANDIDATES}")
+        allowed = f"a number from 1 to {_MOST_CANDIDATES}"
+        check_count("RecallRanking", "candidates", self.candidates, allowed, 1, _MOST_CANDIDATES)
 
     def scores(self, query: str, texts: Sequence[str], likeness: Sequence[float], ages: Sequence[float]) -> list[float]:
         """Return the scores of messages, in their order.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 import logging
-import math
 import re
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeAlias, cast, get_args
 
+from penstock.engine.processor.option_checks import check_count, check_number
 from penstock.engine.processor.processor import Processor, one_of
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import Value, is_items, is_mapping
@@ -92,28 +93,13 @@ def _checked_range(given: object) -> Neighbours:
     return Neighbours(*found)
 
 
-def _checked_count(option: str, given: object, most: int = _MOST_HITS) -> int:
-    """Return an option that is a whole number from 1 to ``most``.
-
-    Raises:
-        OptionError: it is not.
-    """
-    if type(given) is not int or not 1 <= given <= most:
-        raise OptionError(_OWNER, option, given, f"a number from 1 to {most:,}")
-    return given
-
-
-def _checked_share(option: str, given: object, allowed: str, most: float = math.inf) -> float | None:
+def _checked_share(option: str, given: object, allowed: str, most: float = sys.float_info.max) -> float | None:
     """Return an option that is a finite number, at most ``most``, or None.
 
     Raises:
         OptionError: it is not.
     """
-    if given is None:
-        return None
-    if isinstance(given, bool) or not isinstance(given, (int, float)) or not math.isfinite(given) or given > most:
-        raise OptionError(_OWNER, option, given, allowed)
-    return float(given)
+    return None if given is None else float(check_number(_OWNER, option, given, allowed, -sys.float_info.max, most))
 
 
 def _checked_threshold(given: object, embedder: Embedder) -> float | None:
@@ -293,12 +279,14 @@ class SemanticRecall(Processor[RecallState]):
         if id is not None:
             self.id = id
         self.storage = checked_storage(name, storage)
-        self.top_k = _checked_count("top_k", top_k)
+        self.top_k = check_count(_OWNER, "top_k", top_k, f"a number from 1 to {_MOST_HITS:,}", 1, _MOST_HITS)
         self.message_range = _checked_range(message_range)
         self.scope: MemoryScope = cast("MemoryScope", one_of(name, "scope", scope, get_args(MemoryScope)))
         duplicates = _checked_share("near_duplicates", near_duplicates, "a share of words up to 1, or None", 1)
         self.ranking = _checked_ranking(ranking)
-        self.max_characters = _checked_count("max_characters", max_characters, 1_000_000)
+        self.max_characters = check_count(
+            _OWNER, "max_characters", max_characters, "a number from 1 to 1,000,000", 1, 1_000_000
+        )
         self.query: str = one_of(name, "query", query, get_args(Query))
         self.keep_input: str = one_of(name, "keep_input", keep_input, get_args(KeepInput))
         self.indexing: str = one_of(name, "indexing", indexing, get_args(Indexing))

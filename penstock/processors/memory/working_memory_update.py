@@ -13,9 +13,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, cast, get_args
 
+from penstock.engine.processor.option_checks import check_count
 from penstock.engine.processor.processor import one_of
 from penstock.engine.tracing.display import visible
-from penstock.engine.values.errors import OptionError, PenstockError
+from penstock.engine.values.errors import PenstockError
 from penstock.engine.values.frozen import is_items, is_mapping
 from penstock.engine.values.stored import MemoryScope
 from penstock.processors.memory._options import checked_storage
@@ -428,10 +429,9 @@ def records_of(owner: str, storage: object, scope: object, max_characters: objec
     Raises:
         OptionError: a value is not allowed.
     """
-    if type(max_characters) is not int or max_characters < 1:
-        raise OptionError(owner, "max_characters", max_characters, "a number of characters, 1 or more")
+    most = check_count(owner, "max_characters", max_characters, "a number of characters, 1 or more", 1)
     chosen = cast("MemoryScope", one_of(owner, "scope", scope, get_args(MemoryScope)))
-    return WorkingMemoryRecords(checked_storage(owner, storage), chosen, max_characters)
+    return WorkingMemoryRecords(checked_storage(owner, storage), chosen, most)
 
 
 def make_tool(

@@ -6,8 +6,9 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
+from penstock.engine.processor.option_checks import check_optional_count
 from penstock.engine.processor.payload import Answer
-from penstock.engine.processor.processor import Processor, one_of
+from penstock.engine.processor.processor import Processor, flag, one_of
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import Layer, is_items, is_mapping, thaw
 from penstock.engine.values.messages import DataPart, Message, StepStartPart, TextPart, ToolPart
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 # Calls paired with results
 
+_WHOLE = "a whole number from 0 on"
 _NO_CONTENT = (StepStartPart, DataPart)
 """Parts that have no content for a model."""
 
@@ -349,15 +351,18 @@ class ToolCallFilter(Processor):
         if id is not None:
             self.id = id
         self.exclude = None if exclude is None else names_of(type(self).__name__, "exclude", exclude)
-        self.filter_after_tool_steps = self._count("filter_after_tool_steps", filter_after_tool_steps)
+        name = type(self).__name__
+        self.filter_after_tool_steps = check_optional_count(
+            name, "filter_after_tool_steps", filter_after_tool_steps, _WHOLE
+        )
         self.preserve_model_output = (
             preserve_model_output
             if isinstance(preserve_model_output, bool)
             else names_of(type(self).__name__, "preserve_model_output", preserve_model_output)
         )
-        self.keep_errors = self._flag("keep_errors", keep_errors)
+        self.keep_errors = flag(type(self).__name__, "keep_errors", keep_errors)
         self.keep_last = self._counts(keep_last)
-        self.max_result_size = self._count("max_result_size", max_result_size)
+        self.max_result_size = check_optional_count(name, "max_result_size", max_result_size, _WHOLE)
         self.token_counter = self._counting(token_counter)
         self.scope = one_of(type(self).__name__, "scope", scope, get_args(FilterScope))
         self.recall = self._recall(recall)
@@ -369,16 +374,6 @@ class ToolCallFilter(Processor):
 
     # Options
 
-    def _flag(self, option: str, given: object) -> bool:
-        if not isinstance(given, bool):
-            raise OptionError(type(self).__name__, option, given, "True or False")
-        return given
-
-    def _count(self, option: str, given: object) -> int | None:
-        if given is not None and (not isinstance(given, int) or isinstance(given, bool) or given < 0):
-            raise OptionError(type(self).__name__, option, given, "a whole number from 0 on")
-        return given
-
     def _counting(self, given: TokenCounter | Callable[[str], int] | str | None) -> Counting | None:
         if given is None:
             return None
@@ -388,8 +383,11 @@ class ToolCallFilter(Processor):
 
     def _counts(self, given: int | Mapping[str, int]) -> Mapping[str, int] | int:
         if not is_mapping(given):
-            return self._count("keep_last", given) or 0
-        return {name: self._count("keep_last", count) or 0 for name, count in given.items()}
+            return check_optional_count(type(self).__name__, "keep_last", given, _WHOLE) or 0
+        return {
+            name: check_optional_count(type(self).__name__, "keep_last", count, _WHOLE) or 0
+            for name, count in given.items()
+        }
 
     def _recall(self, given: object) -> str | None:
         if given is None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import sys
 import threading
 from collections import deque
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from penstock.engine.values.errors import OptionError
+from penstock.engine.processor.option_checks import check_count, check_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,31 +23,10 @@ def is_number(given: object) -> TypeGuard[float]:
     return isinstance(given, (int, float)) and not isinstance(given, bool) and math.isfinite(given)
 
 
-def check_retries(owner: str, option: str, given: object, least: int = 0) -> int:
-    """Return an option that is a whole number of retries or failures.
-
-    Raises:
-        OptionError: it is not a whole number, or less than ``least``.
-    """
-    if not isinstance(given, int) or isinstance(given, bool) or given < least:
-        raise OptionError(owner, option, given, f"a whole number from {least} on")
-    return given
-
-
-def check_seconds(owner: str, option: str, given: float) -> float:
-    """Return an option that is a number of seconds.
-
-    Raises:
-        OptionError: it is not a finite number, or less than 0.
-    """
-    if not is_number(given) or given < 0:
-        raise OptionError(owner, option, given, "a number of seconds from 0 on")
-    return given
-
-
 # Backoff
 
-_BOUNDS = {"first": (0.0, math.inf), "factor": (1.0, math.inf), "most": (0.0, math.inf), "jitter": (0.0, 1.0)}
+_FINITE = sys.float_info.max
+_BOUNDS = {"first": (0.0, _FINITE), "factor": (1.0, _FINITE), "most": (0.0, _FINITE), "jitter": (0.0, 1.0)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +56,8 @@ class Backoff:
         """Check the values."""
         for each in fields(self):
             least, most = _BOUNDS[each.name]
-            given = getattr(self, each.name)
-            if not is_number(given) or not least <= given <= most:
-                allowed = f"a number from {least:g} on" if most == math.inf else f"a number from {least:g} to {most:g}"
-                raise OptionError("Backoff", each.name, given, allowed)
+            allowed = f"a number from {least:g} on" if most == _FINITE else f"a number from {least:g} to {most:g}"
+            check_number("Backoff", each.name, getattr(self, each.name), allowed, least, most)
 
     def seconds(self, retry: int, random: Callable[[], float]) -> float:
         """Return the wait before a retry, in seconds.
@@ -143,10 +121,10 @@ class CircuitBreaker:
 
     def __init__(self, *, failures: int = 5, within: float = 60.0, pause: float = 30.0) -> None:
         name = type(self).__name__
-        self.failures = check_retries(name, "failures", failures, least=1)
+        self.failures = check_count(name, "failures", failures, "a whole number from 1 on", 1)
         for option, given in (("within", within), ("pause", pause)):
-            if not 0 < check_seconds(name, option, given) <= _LONGEST:
-                raise OptionError(name, option, given, "a number of seconds above 0, at most 366 days")
+            allowed = "a number of seconds above 0, at most 366 days"
+            check_number(name, option, given, allowed, most=_LONGEST, above=True)
         self.within = within
         self.pause = pause
         self._circuits: dict[str, _Circuit] = {}

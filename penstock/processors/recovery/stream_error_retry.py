@@ -9,13 +9,14 @@ from dataclasses import dataclass, field, replace
 from inspect import isawaitable
 from typing import TYPE_CHECKING, TypeAlias, cast
 
+from penstock.engine.processor.option_checks import check_count, check_function, check_number
 from penstock.engine.processor.payload import Retry
 from penstock.engine.processor.processor import Processor, flag, is_async
 from penstock.engine.tasks import run_without_loop
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import is_mapping
 from penstock.engine.values.protocols import SYSTEM_CLOCK, Clock
-from penstock.processors.recovery.pacing import Backoff, CircuitBreaker, check_retries, check_seconds, is_number
+from penstock.processors.recovery.pacing import Backoff, CircuitBreaker, is_number
 from penstock.processors.recovery.provider_errors import (
     KINDS,
     LASTING,
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
     from penstock.processors.recovery.provider_errors import ErrorFacts, ErrorKind
 
+_WHOLE = "a whole number from 0 on"
+_SECONDS = "a number of seconds from 0 on"
 _LOG = logging.getLogger("penstock")
 _SHARED = ""  # the budget of all errors that have none of their own
 _WITH_CALLS = ("process_llm_request", "process_api_error", "process_llm_response")
@@ -109,10 +112,10 @@ class RetryMatcher:
         if not callable(cast("object", self.match)):
             raise OptionError(owner, "match", self.match, "a function from an error to True or False")
         if self.max_retries is not None:
-            check_retries(owner, "max_retries", self.max_retries)
+            check_count(owner, "max_retries", self.max_retries, _WHOLE)
         if self.delay is not None:
             _check_delay(owner, self.delay)
-        _check_callback(owner, "on_retry", self.on_retry)
+        check_function(owner, "on_retry", self.on_retry)
 
 
 # Which errors are worth a retry
@@ -263,23 +266,23 @@ class StreamErrorRetryProcessor(Processor[RetryState]):
         if id is not None:
             self.id = id
         name = type(self).__name__
-        self.max_retries = check_retries(name, "max_retries", max_retries)
+        self.max_retries = check_count(name, "max_retries", max_retries, _WHOLE)
         self.matchers = _checked_matchers(name, matchers)
         self.budgets = _checked_budgets(name, budgets)
         self.retry_unknown_errors = flag(name, "retry_unknown_errors", retry_unknown_errors)
         self.delay: Delay = Backoff() if delay is None else delay
         _check_delay(name, self.delay)
-        self.max_retry_after = check_seconds(name, "max_retry_after", max_retry_after)
-        self.deadline = None if deadline is None else check_seconds(name, "deadline", deadline)
+        self.max_retry_after = check_number(name, "max_retry_after", max_retry_after, _SECONDS)
+        self.deadline = None if deadline is None else check_number(name, "deadline", deadline, _SECONDS)
         if breaker is not None and not isinstance(cast("object", breaker), CircuitBreaker):
             raise OptionError(name, "breaker", breaker, "a CircuitBreaker, or None")
         self.breaker = breaker
-        _check_callback(name, "on_retry", on_retry)
+        check_function(name, "on_retry", on_retry)
         self.on_retry = on_retry
         if not isinstance(cast("object", clock), Clock):
             raise OptionError(name, "clock", clock, "a Clock: an object with now()")
         self._clock = clock
-        _check_callback(name, "random", random)
+        check_function(name, "random", random)
         self._random = random or chance.random
         self._select_stages()
 
@@ -434,16 +437,9 @@ def _checked_budgets(owner: str, given: Mapping[ErrorKind, int] | None) -> dict[
     for kind in given:
         if kind not in KINDS:
             raise OptionError(owner, "budgets", kind, f"of the kinds {', '.join(map(repr, KINDS))}")
-    return {str(kind): check_retries(owner, f"budgets[{kind!r}]", most) for kind, most in given.items()}
+    return {str(kind): check_count(owner, f"budgets[{kind!r}]", most, _WHOLE) for kind, most in given.items()}
 
 
 def _check_delay(owner: str, given: object) -> None:
-    if isinstance(given, Backoff) or callable(given):
-        return
-    if not is_number(given) or given < 0:
-        raise OptionError(owner, "delay", given, "a number of seconds from 0 on, a Backoff, or a function")
-
-
-def _check_callback(owner: str, option: str, given: object) -> None:
-    if given is not None and not callable(given):
-        raise OptionError(owner, option, given, "a function, or None")
+    if not isinstance(given, Backoff) and not callable(given):
+        check_number(owner, "delay", given, f"{_SECONDS}, a Backoff, or a function")

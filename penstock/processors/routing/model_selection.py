@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Generic, Literal, Protocol, TypeAlias, TypeVar, cast, get_args
 
+from penstock.engine.processor.option_checks import check_count, check_number, check_optional_count, check_score
 from penstock.engine.processor.payload import Overrides
 from penstock.engine.processor.processor import Processor, flag, one_of
 from penstock.engine.values import protocols as ports
@@ -300,17 +301,20 @@ class ModelSelectionProcessor(Processor[SelectionState], Generic[A]):
         self.classifier = classifier
         self.select = select
         self.instructions = instructions
-        self.min_probability = _checked_probability(name, min_probability)
+        self.min_probability = (
+            None if min_probability is None else check_score(name, "min_probability", min_probability)
+        )
         self.scope = one_of(name, "scope", scope, get_args(ChoiceScope))
         self.apply = flag(name, "apply", apply)
         self.on_decision = on_decision
         self.provider_options = provider_options
-        self.max_input_length = _checked_length(name, max_input_length)
+        characters = "a number of characters, 1 or more, or None"
+        self.max_input_length = check_optional_count(name, "max_input_length", max_input_length, characters, 1)
         for option, given in (("select", select), ("on_decision", on_decision)):
             if given is not None and not callable(cast("object", given)):
                 raise OptionError(name, option, given, "a function")
-        self.timeout = _checked_timeout(name, timeout)
-        self.retries = _checked_retries(name, retries)
+        self.timeout = check_number(name, "timeout", timeout, "a number of seconds above 0", most=math.inf, above=True)
+        self.retries = check_count(name, "retries", retries, "a whole number from 0 on")
         self._judge: ports.Judge[ChoiceAnswer] | None = None
         if classifier is None and select is None:
             self.choices = _checked_choices(name, choices)
@@ -474,29 +478,3 @@ def _latest_user_text(messages: Iterable[Message], most: int | None) -> str:
 
 def _is_same(one: Value, other: Value) -> bool:
     return one is other or bool(one == other)
-
-
-def _checked_probability(name: str, given: object) -> float | None:
-    if given is None:
-        return None
-    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given <= 1:
-        raise OptionError(name, "min_probability", given, "a number from 0 to 1")
-    return float(given)
-
-
-def _checked_length(name: str, given: object) -> int | None:
-    if given is not None and (type(given) is not int or given < 1):
-        raise OptionError(name, "max_input_length", given, "a number of characters, 1 or more, or None")
-    return given
-
-
-def _checked_timeout(name: str, given: object) -> float:
-    if isinstance(given, bool) or not isinstance(given, (int, float)) or math.isnan(given) or given <= 0:
-        raise OptionError(name, "timeout", given, "a number of seconds above 0")
-    return given
-
-
-def _checked_retries(name: str, given: object) -> int:
-    if type(given) is not int or given < 0:
-        raise OptionError(name, "retries", given, "a whole number from 0 on")
-    return given

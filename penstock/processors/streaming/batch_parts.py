@@ -5,12 +5,11 @@ It holds the buffer of one text (`TextBatch`) and the search for the ends of sen
 
 from __future__ import annotations
 
-import math
 import re
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from penstock.engine.processor.option_checks import check_number, check_optional_count
 from penstock.engine.processor.processor import EditsClaim, ErrorPolicy, Processor, ProcessorRole, flag
-from penstock.engine.values.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,8 +64,11 @@ class BatchPartsProcessor(Processor[Batches]):
         name = type(self).__name__
         if id is not None:
             self.id = id
-        self.batch_size = _positive(name, "batch_size", batch_size)
-        self.batch_characters = _positive(name, "batch_characters", batch_characters)
+        allowed = "an int of 1 or more, or None"
+        self.batch_size = check_optional_count(name, "batch_size", batch_size, allowed, 1)
+        self.batch_characters = check_optional_count(
+            name, "batch_characters", batch_characters, "an int of 1 or more, or None", 1
+        )
         self.batch_sentences = flag(name, "batch_sentences", batch_sentences)
         self.max_wait_time = _seconds(name, max_wait_time)
         self.emit_on_non_text = flag(name, "emit_on_non_text", emit_on_non_text)
@@ -116,19 +118,12 @@ class BatchPartsProcessor(Processor[Batches]):
         return (size is not None and batch.count >= size) or (characters is not None and batch.length >= characters)
 
 
-def _positive(processor: str, option: str, given: int | None) -> int | None:
-    if given is not None and (type(given) is not int or given < 1):
-        raise OptionError(processor, option, given, "an int of 1 or more, or None")
-    return given
-
-
 def _seconds(processor: str, given: float | None) -> float | None:
     """Return ``max_wait_time`` in seconds; None for no limit."""
     if given is None:
         return None
-    if type(given) not in (int, float) or not math.isfinite(given) or given < 0:  # a bool is not a duration
-        raise OptionError(processor, "max_wait_time", given, "a number of seconds above 0; or None or 0 for no limit")
-    return float(given) or None
+    allowed = "a number of seconds above 0; or None or 0 for no limit"
+    return float(check_number(processor, "max_wait_time", given, allowed)) or None
 
 
 class TextBatch:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import copy
 import logging
-import math
 from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 
+from penstock.engine.processor.option_checks import check_count, check_number
 from penstock.engine.processor.payload import Overrides
 from penstock.engine.processor.processor import Processor, flag, one_of
 from penstock.engine.tasks import run_without_loop
@@ -160,14 +160,14 @@ class StructuredOutputProcessor(Processor):
         self.repair = flag(OWNER, "repair", repair)
         if repair:
             check_repair()
-        self._max_characters = a_count("max_characters", max_characters, 1)
+        self._max_characters = check_count(OWNER, "max_characters", max_characters, least=1)
         options = SecondModelOptions(
             INSTRUCTIONS if instructions is None else a_text("instructions", instructions),
             json_prompt_injection,
             a_mapping("settings", settings),
             a_mapping("provider_options", provider_options),
-            a_duration("timeout", timeout),
-            a_count("retries", retries, 0),
+            float(check_number(OWNER, "timeout", timeout, "a number of seconds above 0", above=True)),
+            check_count(OWNER, "retries", retries, least=0),
             repair,
         )
         self._second_model = None if model is None else SecondModel(model, self._schema, options)
@@ -381,20 +381,6 @@ def a_mapping(option: str, given: object) -> Values:
         raise OptionError(OWNER, option, "…", "a mapping")
     frozen: Values = freeze({**given})
     return frozen
-
-
-def a_count(option: str, given: object, least: int) -> int:
-    """Check an option that must be an int, and return it."""
-    if type(given) is not int or given < least:
-        raise OptionError(OWNER, option, given, f"an int of {least} or more")
-    return given
-
-
-def a_duration(option: str, given: object) -> float:
-    """Check an option that must be a number of seconds, and return it."""
-    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 < given < math.inf:
-        raise OptionError(OWNER, option, given, "a number of seconds above 0")
-    return float(given)
 
 
 def schema_of(schema: Value) -> ObjectSchema:

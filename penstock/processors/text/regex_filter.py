@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 from penstock.detection.patterns.matching import Finder, FinderState, UnitedMatches
 from penstock.detection.patterns.rules import checked, seconds
 from penstock.detection.unicode.disguises import read
+from penstock.engine.processor.option_checks import check_callback, check_count
 from penstock.engine.processor.processor import flag, one_of
 from penstock.engine.text_guards.components import Action, Search
-from penstock.engine.text_guards.option_checks import check_callback, check_count
 from penstock.engine.text_guards.reading import is_random
 from penstock.engine.text_guards.reporting import MOST_LISTED, GuardReporter, by_place, cannot_edit, field_of
 from penstock.engine.text_guards.scope import choose_texts

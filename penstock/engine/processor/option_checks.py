@@ -1,7 +1,8 @@
-"""Checks of options that several guards have: scores, names, numbers, callbacks, strategies."""
+"""Checks of options that several processors have: numbers, names, functions; scores and strategies of guards."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,6 +13,39 @@ from penstock.engine.values.frozen import EMPTY
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock.engine.values.frozen import Value
+
+
+def check_number(
+    owner: str,
+    option: str,
+    given: object,
+    allowed: str,
+    least: float = 0.0,
+    most: float = sys.float_info.max,
+    *,
+    above: bool = False,
+) -> float:
+    """Return the option if it is a number in a range, by default a finite one of 0 or more.
+
+    Args:
+        owner: the name of the class that has the option.
+        option: the name of the option.
+        given: its value.
+        allowed: the values that it may have, for the error.
+        least: the least number.
+        most: the greatest number.
+        above: whether it must be more than ``least``.
+
+    Raises:
+        OptionError: it is not. True and False are no numbers.
+    """
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not least <= given <= most:
+        raise OptionError(owner, option, given, allowed)
+    if above and given == least:
+        raise OptionError(owner, option, given, allowed)
+    return given
+
 
 def check_score(guard: str, option: str, given: object) -> float:
     """Return the option if it is a number from 0 to 1.
@@ -19,9 +53,7 @@ def check_score(guard: str, option: str, given: object) -> float:
     Raises:
         OptionError: it is not.
     """
-    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given <= 1:
-        raise OptionError(guard, option, given, "a number from 0 to 1")
-    return float(given)
+    return float(check_number(guard, option, given, "a number from 0 to 1", most=1))
 
 
 def check_scores(guard: str, option: str, given: object, names: Iterable[str]) -> float | Mapping[str, float] | None:
@@ -53,14 +85,36 @@ def check_names(guard: str, option: str, given: object) -> tuple[str, ...]:
     return cast("tuple[str, ...]", found)
 
 
-def check_count(guard: str, option: str, given: object, allowed: str, least: int = 0, most: int | None = None) -> int:
+def check_count(
+    guard: str, option: str, given: object, allowed: str = "", least: int = 0, most: int | None = None
+) -> int:
     """Return the option if it is an int from ``least`` on, at most ``most``.
+
+    Raises:
+        OptionError: it is not; ``allowed`` says what it may be, by default an int of ``least`` or more.
+    """
+    if isinstance(given, bool) or not isinstance(given, int) or given < least or (most is not None and given > most):
+        raise OptionError(guard, option, given, allowed or f"an int of {least} or more")
+    return given
+
+
+def check_optional_count(guard: str, option: str, given: object, allowed: str, least: int = 0) -> int | None:
+    """Return the option if it is None, or an int from ``least`` on.
 
     Raises:
         OptionError: it is not; ``allowed`` says what it may be.
     """
-    if type(given) is not int or given < least or (most is not None and given > most):
-        raise OptionError(guard, option, given, allowed)
+    return None if given is None else check_count(guard, option, given, allowed, least)
+
+
+def check_function(owner: str, option: str, given: Value, allowed: str = "a function, or None") -> Value:
+    """Return the option if it is a function or None.
+
+    Raises:
+        OptionError: it is neither.
+    """
+    if given is not None and not callable(given):
+        raise OptionError(owner, option, given, allowed)
     return given
 
 
