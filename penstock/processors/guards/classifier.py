@@ -30,10 +30,10 @@ from penstock.detection.windows import Windows, unfinished
 from penstock.engine.processor.option_checks import check_count, check_optional_count
 from penstock.engine.processor.processor import is_async
 from penstock.engine.processor.stages import STAGES, WrongReturnError
-from penstock.engine.tasks import gather
+from penstock.engine.tasks import gather, run_without_loop
 from penstock.engine.text_guards.components import Search
 from penstock.engine.text_guards.grouping import by_message
-from penstock.engine.text_guards.reporting import cannot_edit, field_of
+from penstock.engine.text_guards.reporting import cannot_edit
 from penstock.engine.text_guards.text_guard import TextGuard, in_places, window_of
 from penstock.engine.text_guards.window import Hit
 from penstock.engine.values import protocols as ports
@@ -42,7 +42,6 @@ from penstock.engine.values.errors import OptionError
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import EMPTY, freeze, is_mapping
 from penstock.models.judges.scores import Score
-from penstock.processors.guards.detection import Detection
 from penstock.processors.guards.detector_options import use_score_detector
 from penstock.processors.guards.guard_options import set_up
 from penstock.processors.guards.judged_action import JudgedAction
@@ -58,6 +57,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.protocols import JudgeSource, Model, ScoreDetector
     from penstock.engine.values.texts import TextPlace
+    from penstock.processors.guards.detection import Detection
     from penstock.processors.guards.guard_options import GuardOptions, GuardSetup
 
 
@@ -265,15 +265,10 @@ class AnswerSearch(Search, Generic[A]):
         ]
         hold = cuts[-1] if cuts else window.start
         views = [_view(window, max(low - windows.overlap, 0), high)[: self._most_shown] for low, high in places]
-        if self._awaits:
-            return self._waited(window, places, views, hold, ctx)
-        asked = [WindowAnswers(*place, self._own(view, ctx)) for place, view in zip(places, views, strict=True)]
-        asked = [one for one in asked if one.answers is not _NONE]
-        if STAGES[ctx.stage].streams:
-            asked = [self._decided(window, one, ctx) for one in asked]
-        return asked, hold
+        found = self._found(window, places, views, hold, ctx)
+        return found if self._awaits else run_without_loop(found, "classifier")
 
-    async def _waited(
+    async def _found(
         self, window: TextWindow, places: Sequence[tuple[int, int]], views: Sequence[str], hold: int, ctx: AnyContext
     ) -> tuple[Sequence[WindowAnswers], int]:
         answers = await gather([partial(self._answers, view, ctx) for view in views])
@@ -306,8 +301,7 @@ class AnswerSearch(Search, Generic[A]):
             scores: Value = freeze((await self._calls.ask([text]))[0])
             return scores
         if self._judge is None:
-            answers: Value = cast("Callable[[str], Value]", self._classifier)(text)
-            return await answers if inspect.isawaitable(answers) else answers
+            return await self._returned("classifier", cast("Callable[[str], Value]", self._classifier)(text))
         judged = await self._judge.ask(text, ctx=ctx)
         require_complete(judged, flagged=False, model=judged.model)
         verdict: Value = judged.verdict
@@ -317,41 +311,29 @@ class AnswerSearch(Search, Generic[A]):
             else verdict
         )
 
-    def _own(self, text: str, ctx: AnyContext) -> Value:
-        known = _left(ctx)
-        if text in known:
-            return known[text]
-        try:
-            return _kept(ctx, text, _at_once("classifier", cast("Callable[[str], Value]", self._classifier)(text)))
-        except Exception as error:  # noqa: BLE001 - as above
-            ctx.let_pass(error)
-            return _NONE
+    async def _returned(self, option: str, answer: Value) -> Value:
+        """Return the result of a function of the user.
+
+        Raises:
+            WrongReturnError: it is an awaitable, and no function of the guard is async.
+        """
+        if not inspect.isawaitable(answer) or self._awaits:
+            return await answer if inspect.isawaitable(answer) else answer
+        if inspect.iscoroutine(answer):
+            answer.close()
+        raise WrongReturnError(f"{option} returned an awaitable; define it with async def")
 
     async def decide(self, window: TextWindow, asked: WindowAnswers, ctx: AnyContext) -> WindowAnswers:
         """Return the answers with the decision of ``on_result``, which is awaited if it is async."""
-        if not self._awaits:
-            return self._decided(window, asked, ctx)
-        classification = self._classification(window, asked, ctx)
-        try:
-            answer: Value = self._on_result(asked.answers, classification)
-            if inspect.isawaitable(answer):
-                await answer
-        except Exception as error:  # noqa: BLE001 - as above
-            ctx.let_pass(error)
-        return asked._replace(filtered=classification.filtered)
-
-    def _decided(self, window: TextWindow, asked: WindowAnswers, ctx: AnyContext) -> WindowAnswers:
-        classification = self._classification(window, asked, ctx)
-        try:
-            _at_once("on_result", self._on_result(asked.answers, classification))
-        except Exception as error:  # noqa: BLE001 - as above
-            ctx.let_pass(error)
-        return asked._replace(filtered=classification.filtered)
-
-    def _classification(self, window: TextWindow, asked: WindowAnswers, ctx: AnyContext) -> Classification[A]:
         ctx.put(self.answers, asked.answers)
         place, _ = window.locate(asked.start)
-        return Classification(_phase(ctx), asked.answers, _view(window, asked.start, asked.end), place.message_id, ctx)
+        text = _view(window, asked.start, asked.end)
+        classification = Classification(_phase(ctx), asked.answers, text, place.message_id, ctx)
+        try:
+            await self._returned("on_result", self._on_result(asked.answers, classification))
+        except Exception as error:  # noqa: BLE001 - as above
+            ctx.let_pass(error)
+        return asked._replace(filtered=classification.filtered)
 
 
 class AnswerAction(JudgedAction):
@@ -377,18 +359,8 @@ class AnswerAction(JudgedAction):
     def _detection(self, ctx: AnyContext, window: TextWindow, asked: WindowAnswers) -> Detection:
         place, _ = window.locate(asked.start)
         done = "filter" if asked.filtered else "none"
-        text = window.text[asked.start : asked.end] if self.reporter.shows_text else None
-        return Detection(
-            self.guard_id,
-            ctx.stage,
-            place.message_id,
-            place.part,
-            field_of(place),
-            asked.filtered,
-            done,
-            judge=self._model,
-            text=text,
-        )
+        text = window.text[asked.start : asked.end]
+        return self.detection(ctx, place, text)(asked.filtered, done, judge=self._model)
 
 
 class ClassifierProcessor(TextGuard, Generic[A]):
@@ -540,16 +512,3 @@ def _view(window: TextWindow, start: int, end: int) -> str:
     borders = window.borders(start, end)
     pieces = (window.text[low:high] for low, high in itertools.pairwise([start, *borders, end]))
     return " ".join(filter(None, pieces)).strip()
-
-
-def _at_once(option: str, answer: Value) -> Value:
-    """Return the result of a function that must not be awaited.
-
-    Raises:
-        WrongReturnError: the function returned an awaitable.
-    """
-    if not inspect.isawaitable(answer):
-        return answer
-    if inspect.iscoroutine(answer):
-        answer.close()
-    raise WrongReturnError(f"{option} returned an awaitable; define it with async def")

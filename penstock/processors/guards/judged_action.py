@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from penstock.engine.text_guards.components import Action
+from penstock.engine.text_guards.reporting import field_of
+from penstock.processors.guards.detection import Detection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -58,6 +61,12 @@ class JudgedAction(Action):
             self.reporter.stop(ctx, reason, {"removed": len(gone)})
         ctx.note(removed=len(gone))
         return ctx.message_list.remove(*gone)
+
+    def detection(self, ctx: AnyContext, place: TextPlace, text: str) -> partial[Detection]:
+        """Return what makes the `Detection` for a text, given the rest; the text is in it only if callbacks get it."""
+        shown = text if self.reporter.shows_text else None
+        at = (place.message_id, place.part, field_of(place))
+        return partial(Detection, self.guard_id, ctx.stage, *at, text=shown)
 
     def warn(self, ctx: AnyContext, names: Sequence[str]) -> None:
         """Log findings that are let through."""

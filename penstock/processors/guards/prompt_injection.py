@@ -156,7 +156,8 @@ class PromptInjectionDetector(TextGuard):
         if model is None:
             check_shared(name, known, own, theirs)
             _check_known(name, wanted, known, own=detector is None)
-            _check_rewriting(name, strategy)
+            if strategy == "rewrite":
+                raise OptionError(name, "model", None, "a Model, which strategy='rewrite' needs")
         self.threshold = check_scores(name, "threshold", threshold, wanted)
         self.include_scores = flag(name, "include_scores", include_scores)
         rewrites = strategy == "rewrite"
@@ -212,11 +213,6 @@ def _check_known(name: str, types: Iterable[str], known: Sequence[str], *, own: 
         raise OptionError(name, "detection_types", tuple(types), allowed)
     if not set(types) <= set(known):
         raise OptionError(name, "detection_types", tuple(types), f"some of {', '.join(map(repr, known))}, {others}")
-
-
-def _check_rewriting(name: str, strategy: str) -> None:
-    if strategy == "rewrite":
-        raise OptionError(name, "model", None, "a Model, which strategy='rewrite' needs")
 
 
 def _verdict(types: tuple[str, ...], *, rewrites: bool) -> type[InjectionVerdict]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
-from penstock.engine.text_guards.reporting import MOST_LISTED, cannot_edit, field_of, listed_place
+from penstock.engine.text_guards.reporting import MOST_LISTED, cannot_edit, listed_place
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.frozen import EMPTY, freeze
-from penstock.processors.guards.detection import Detection
 from penstock.processors.guards.judged_action import JudgedAction
 from penstock.processors.guards.score_search import report_scores, view
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.text_guards.window import Hit, TextWindow
     from penstock.engine.values.frozen import Value
+    from penstock.processors.guards.detection import Detection
     from penstock.processors.guards.score_search import ScoreSearch, WindowVerdict
 
 V = TypeVar("V")
@@ -120,21 +120,9 @@ class ScoreAction(JudgedAction):
     def _detection(self, ctx: AnyContext, window: TextWindow, verdict: WindowVerdict) -> Detection:
         place, _ = window.locate(verdict.start)
         scored = verdict.scored
-        return Detection(
-            self.guard_id,
-            ctx.stage,
-            place.message_id,
-            place.part,
-            field_of(place),
-            bool(scored.flagged),
-            self.action(verdict),
-            scored.flagged,
-            freeze(dict(scored.scores)),
-            (),
-            scored.reason,
-            scored.judge,
-            view(window, 0, verdict.start, verdict.end) if self.reporter.shows_text else None,
-        )
+        text = view(window, 0, verdict.start, verdict.end)
+        done = (bool(scored.flagged), self.action(verdict), scored.flagged, freeze(dict(scored.scores)))
+        return self.detection(ctx, place, text)(*done, reason=scored.reason, judge=scored.judge)
 
 
 def _listed_window(window: TextWindow, verdict: WindowVerdict) -> dict[str, Value]:

@@ -8,10 +8,9 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
 from penstock.detection.spans import Span
-from penstock.engine.text_guards.reporting import MOST_LISTED, by_place, cannot_edit, field_of, listed_place
+from penstock.engine.text_guards.reporting import MOST_LISTED, by_place, cannot_edit, listed_place
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.frozen import EMPTY, freeze
-from penstock.processors.guards.detection import Detection
 from penstock.processors.guards.judged_action import JudgedAction
 from penstock.processors.guards.span_findings import NOTHING, FindingGroup, SpanFinding, group_findings
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from penstock.engine.text_guards.window import Hit, TextWindow
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.texts import TextPlace
+    from penstock.processors.guards.detection import Detection
     from penstock.processors.guards.span_search import SpanSearch
 
 V = TypeVar("V")
@@ -152,21 +152,9 @@ class SpanAction(JudgedAction):
             scores[group.owner.type] = max(group.owner.score, scores.get(group.owner.type, 0.0))
         at = [(window.locate(group.start)[1], group) for group in here]
         spans = tuple(Span(low, low + item.end - item.start, item.owner.type, item.owner.score) for low, item in at)
-        return Detection(
-            self.guard_id,
-            ctx.stage,
-            place.message_id,
-            place.part,
-            field_of(place),
-            bool(here),
-            self.strategy if here else "none",
-            tuple(scores),
-            freeze(scores),
-            spans,
-            None,
-            next((group.owner.judge for group in here if group.owner.judge), ""),
-            window.text if self.reporter.shows_text else None,
-        )
+        judge = next((group.owner.judge for group in here if group.owner.judge), "")
+        done = (bool(here), self.strategy if here else "none", tuple(scores), freeze(scores), spans)
+        return self.detection(ctx, place, window.text)(*done, judge=judge)
 
 
 def _listed_span(window: TextWindow, group: FindingGroup) -> dict[str, Value]:
