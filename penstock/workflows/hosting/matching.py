@@ -86,12 +86,7 @@ def _said(message: Message) -> Hashable:
 
 def _other(part: Part) -> Hashable:
     if not isinstance(part, ToolPart):
-        return _without_metadata(part)
+        return tuple([(name, getattr(part, name)) for name in part.__slots__ if name != "metadata"])
     if is_finished(part):
         return ("result", part.call_id, part.error if part.state == "error" else part.result)
     return ("call", part.call_id, part.name)
-
-
-def _without_metadata(part: Part) -> Hashable:
-    names = (name for name in part.__slots__ if name != "metadata")
-    return tuple([(name, getattr(part, name)) for name in names])

@@ -195,7 +195,10 @@ class HostRequest:
         if not brings_results(message):
             return None
         finished = {part.call_id: part for part in self._calls() if is_finished(part)}
-        return message.with_parts([_with_result(part, finished.get(part.call_id)) for part in calls_of(message)])
+        checked = [(part, finished.get(part.call_id, part)) for part in calls_of(message)]
+        return message.with_parts(
+            [replace(part, state=now.state, result=now.result, error=now.error) for part, now in checked]
+        )
 
     # Model calls
 
@@ -298,6 +301,25 @@ class HostRequest:
             async for _ in self._end():
                 pass
         return self.run.tripwire is None
+
+    async def end_made(self, framework: str) -> None:
+        """Judge the last answer, of which the framework has made an object already; see `end`.
+
+        Args:
+            framework: the name of the framework, for the error.
+
+        Raises:
+            BlockedError: a verdict ended the request.
+            UsageError: a processor changed the answer.
+        """
+        before = self.answer
+        await self.end()
+        self.check()
+        if (before and as_asked(before)) != (self.answer and as_asked(self.answer)):  # results were checked as such
+            raise UsageError(
+                f"a processor changed the answer in process_output_result, after {framework} had made its object; let "
+                "it change the answer in process_output_step or process_tool_call"
+            )
 
     async def _end(self) -> AsyncGenerator[Chunk]:
         self._judged = self._progress.last_answer
@@ -553,13 +575,6 @@ def _settings(call: ModelCall) -> Values:
         "provider_options": call.provider_options,
         "response_format": call.response_format,
     }
-
-
-def _with_result(part: ToolPart, checked: ToolPart | None) -> ToolPart:
-    """Return the framework's part with a result as the guards left it; unchanged if they have not seen its call."""
-    if checked is None:
-        return part
-    return replace(part, state=checked.state, result=checked.result, error=checked.error)
 
 
 def _say_the_same(one: Sequence[Message], other: Sequence[Message]) -> bool:

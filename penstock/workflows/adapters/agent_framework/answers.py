@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from penstock.engine.values.frozen import Values
-    from penstock.engine.values.messages import Message, Part
+    from penstock.engine.values.messages import Message
     from penstock.formats.wire import Json
     from penstock.workflows.adapters.agent_framework.values import Beside
     from penstock.workflows.hosting import HostRequest
@@ -217,7 +217,8 @@ class AgentFrameworkAnswerWriter:
         """Return the answer as a response."""
         parts = as_asked(answer).parts
         left = left_beside(parts)
-        same = _said(parts) == "".join(self.reader.texts.values())
+        said = "".join([part.text for part in parts if isinstance(part, (TextPart, ReasoningPart))])
+        same = said == "".join(self.reader.texts.values())
         made = [content for part in parts for content in self._contents.contents_of(part, left)]
         message = theirs.Message("assistant", made, message_id=self.message_id)
         properties = _properties(left, same=same)
@@ -321,10 +322,6 @@ class AgentFrameworkAnswerWriter:
         if used.total_tokens is not None:
             made["total_token_count"] = used.total_tokens
         return made
-
-
-def _said(parts: Iterable[Part]) -> str:
-    return "".join([part.text for part in parts if isinstance(part, (TextPart, ReasoningPart))])
 
 
 def _properties(left: Beside, *, same: bool) -> dict[str, Json]:

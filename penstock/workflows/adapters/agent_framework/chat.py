@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias, cast
 
@@ -12,10 +12,11 @@ from agent_framework import ChatMiddleware, ResponseStream
 from penstock.engine.values.frozen import freeze, thaw
 from penstock.engine.values.messages import Message, ToolPart
 from penstock.engine.values.model import ToolSpec
+from penstock.formats.wire import is_array
 from penstock.workflows.adapters.agent_framework.answers import AgentFrameworkAnswerWriter
 from penstock.workflows.adapters.agent_framework.messages import Contents
-from penstock.workflows.adapters.agent_framework.running import Bound, Closing, GuardBlockedError, Instructions
-from penstock.workflows.adapters.agent_framework.values import is_single, jsonable
+from penstock.workflows.adapters.agent_framework.running import Bound, GuardBlockedError, Instructions
+from penstock.workflows.adapters.agent_framework.values import jsonable
 from penstock.workflows.hosting import PLAIN_SETTINGS, Host, HostRequest, ModelCall, as_asked, raised_as
 
 if TYPE_CHECKING:
@@ -80,8 +81,16 @@ class GuardChatMiddleware(Bound, ChatMiddleware):
             asked = as_asked(answer)
             self._before.append(replace(asked, metadata={**asked.metadata, ANSWER: True}))
 
-    def _closing(self, request: HostRequest) -> Closing:
-        return Closing(request, owns=self.request is None)
+    @asynccontextmanager
+    async def _closing(self, request: HostRequest) -> AsyncGenerator[None]:
+        """Close the request after an error, and the call's own one in any case."""
+        try:
+            yield
+        except BaseException as error:
+            await request.close(error)
+            raise
+        if self.request is None:
+            await request.close()
 
 
 Result: TypeAlias = "theirs.ChatResponse | theirs.ResponseStream[theirs.ChatResponseUpdate, theirs.ChatResponse] | None"
@@ -117,7 +126,7 @@ class InnerChatClient:
         self.writer = AgentFrameworkAnswerWriter(self._contents, request, self._options.get("response_format"))
         self._settings = {name: self._options[name] for name in PLAIN_SETTINGS & self._options.keys()}
         given = self._options.get("tools") or ()
-        self._tools: list[object] = [given] if is_single(given) else list(given)
+        self._tools: list[object] = list(given) if is_array(given) else [given]
 
     def call(self, before: Sequence[Message]) -> ModelCall:
         """Return the call that the framework is about to make.
@@ -180,7 +189,10 @@ class InnerChatClient:
             kept = [tool for tool in self._tools if (spec := _spec(tool)) is None or spec.name in names]
             options["tools"] = [*kept, *(_tool(tool) for tool in request.tools if tool.name not in known)]
         if request.tool_choice != "auto":
-            options["tool_choice"] = _choice(request.tool_choice)
+            choice = request.tool_choice
+            options["tool_choice"] = (
+                choice if isinstance(choice, str) else {"mode": "required", "required_function_name": choice[0]}
+            )
         self._context.options = options
         self._context.messages = self._contents.written(said, after=self._after)
 
@@ -250,12 +262,6 @@ def _has_calls_of(answer: Message, said: Iterable[Message]) -> bool:
         for part in message.parts
         if isinstance(part, ToolPart)
     )
-
-
-def _choice(choice: str | tuple[str, ...]) -> str | Json:
-    if isinstance(choice, str):
-        return choice
-    return {"mode": "required", "required_function_name": choice[0]}
 
 
 def _spec(tool: object) -> ToolSpec | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from copy import copy
+from operator import is_
 from typing import TYPE_CHECKING, cast
 
 import agent_framework as theirs
@@ -32,7 +33,6 @@ from penstock.workflows.adapters.agent_framework.values import (
     as_result,
     beside_content,
     beside_message,
-    content_from,
     is_same,
     left_beside,
     own_properties,
@@ -175,17 +175,15 @@ class Contents:
             return [
                 theirs.Message("tool", [self._result(part) for part in message.parts if isinstance(part, ToolPart)])
             ]
-        return [self._message(message)]
-
-    def _message(self, message: Message) -> theirs.Message:
         left = left_beside(message.parts)
-        return theirs.Message(
+        made = theirs.Message(
             message.role,
             [content for part in message.parts for content in self.contents_of(part, left)],
             author_name=message.name,
             message_id=notes_of(message, FORMAT).get("id"),
             additional_properties=left.get("message", {}).get("additional_properties"),
         )
+        return [made]
 
     def contents_of(self, part: Part, left: Beside) -> Iterator[theirs.Content]:
         """Yield the content of a part.
@@ -205,9 +203,9 @@ class Contents:
         elif isinstance(part, (ImagePart, AudioPart, FilePart)):
             yield put_beside(_media_content(part), place_of(part), left)
         elif isinstance(part, UnknownPart):
-            yield content_from(thaw(part.raw))
+            yield theirs.Content.from_dict(thaw(part.raw))
         elif isinstance(part, DataPart) and part.name == CONTENT:
-            yield content_from(thaw(part.data))
+            yield theirs.Content.from_dict(thaw(part.data))
 
     def call(self, part: ToolPart, left: Beside) -> theirs.Content:
         """Return a call: the one that was read, with the arguments that the guards left."""
@@ -262,7 +260,7 @@ def bare(message: theirs.Message) -> theirs.Message:
     contents = [bare_result(content) if content.type == "function_result" else content for content in message.contents]
     only_results = bool(contents) and all(content.type == "function_result" for content in contents)
     unread = bool(only_results and beside_message(message))
-    if not unread and all(map(_is, contents, message.contents)):
+    if not unread and all(map(is_, contents, message.contents)):
         return message
     made = copy(message)
     made.contents = contents
@@ -271,24 +269,16 @@ def bare(message: theirs.Message) -> theirs.Message:
     return made
 
 
-def _is(one: object, other: object) -> bool:
-    return one is other
-
-
 def bare_result(result: theirs.Content) -> theirs.Content:
     """Return a result of a tool without the data beside it."""
     items = getattr(result, "items", None) or ()
     texts = items if are_texts(items) else ()
-    if not any(map(_has_beside, (result, *texts))):
+    if not any(one.annotations or one.additional_properties or one.raw_representation for one in (result, *texts)):
         return result
     made = _without_beside(result)
     if texts:
         made.items = [_without_beside(text) for text in texts]
     return made
-
-
-def _has_beside(content: theirs.Content) -> bool:
-    return bool(content.annotations or content.additional_properties or content.raw_representation)
 
 
 def _without_beside(content: theirs.Content) -> theirs.Content:

@@ -68,18 +68,3 @@ class Instructions:
             yield text[start:end], False
         if end < len(text):
             yield last, True
-
-
-class Closing:
-    """Closes a request after an error, and its own one in any case."""
-
-    def __init__(self, request: HostRequest, *, owns: bool) -> None:
-        self._request = request
-        self._owns = owns
-
-    async def __aenter__(self) -> None:
-        pass
-
-    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is not None or self._owns:
-            await self._request.close(error)

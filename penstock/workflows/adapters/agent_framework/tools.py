@@ -99,7 +99,9 @@ class _GuardedCall:
             await call_next()
         except theirs.MiddlewareTermination as ended:  # the loop ends with what the middleware behind us has set
             if context.result is None:
-                context.result = _unpacked(ended.result)
+                said = ended.result
+                packed = isinstance(said, theirs.Content) and said.type == "function_result"
+                context.result = (said.items or said.result) if packed else said
             if context.result is not None:
                 await self._check_result()
             raise
@@ -171,9 +173,3 @@ class _GuardedCall:
 
 _CARRIER = "_function_result_carrier"
 """The key under which the framework's MCP tools leave what is added to a result behind all middleware."""
-
-
-def _unpacked(result: object) -> object:
-    if isinstance(result, theirs.Content) and result.type == "function_result":
-        return result.items or result.result
-    return result

@@ -39,11 +39,6 @@ def plain_content(content: theirs.Content) -> Value:
     return jsonable(content.to_dict())
 
 
-def content_from(raw: Value) -> theirs.Content:
-    """Return the content of a JSON object."""
-    return theirs.Content.from_dict(raw)
-
-
 def without_raw(content: theirs.Content) -> theirs.Content:
     """Return a copy of a content without the client's raw form, which may hold text that guards have not read."""
     made = copy(content)
@@ -91,15 +86,10 @@ def as_result(value: Value) -> list[theirs.Content]:
     said: Value = thaw(value)
     if isinstance(said, str):
         return [theirs.Content.from_text(said)]
-    items: list[Value] = [] if is_single(said) else said
+    items: Sequence[Value] = said if is_array(said) else []
     if items and all(isinstance(item, dict) and "type" in item for item in items):
-        return [content_from(item) for item in items]
+        return [theirs.Content.from_dict(item) for item in items]
     return [theirs.Content.from_text(json.dumps(said, ensure_ascii=False))]
-
-
-def is_single(value: object) -> bool:
-    """Return whether a value is no list."""
-    return not is_array(value)
 
 
 FORMAT = "agent-framework"
@@ -181,14 +171,14 @@ def as_beside(data: Value) -> Beside:
     if not is_object(held):
         return {}
     return {
-        place: {name: item for name, item in one.items() if _has_form(name, item)}
+        place: {
+            name: item
+            for name, item in one.items()
+            if (is_array(item) if name == "annotations" else name != "additional_properties" or is_object(item))
+        }
         for place, one in held.items()
         if is_object(one)
     }
-
-
-def _has_form(name: str, item: Value) -> bool:
-    return is_array(item) if name == "annotations" else name != "additional_properties" or is_object(item)
 
 
 def is_same(content: theirs.Content, place: str, left: Beside) -> bool:

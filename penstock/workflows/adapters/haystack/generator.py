@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from functools import partial
 from inspect import isawaitable, signature
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -169,11 +169,13 @@ class GuardedChatGenerator:
         running = running_now.get()
         within = running if running is not None and running.host is self.host else None
         request = self.host.open() if within is None else within.request
+        own = request if within is None else nullcontext()
         inner.forms = forms = HaystackMessages(request) if within is None else within.forms
+        kind = type(self.generator)
         written = HaystackStreamWriter(
-            ComponentInfo(_type_name(self.generator), getattr(self, "__component_name__", None))
+            ComponentInfo(f"{kind.__module__}.{kind.__name__}", getattr(self, "__component_name__", None))
         )
-        try:
+        async with own:
             async with aclosing(request.answers(inner.call(messages))) as chunks:
                 async for chunk in chunks:
                     for piece in written.pieces(chunk) if inner.streams else ():
@@ -182,11 +184,6 @@ class GuardedChatGenerator:
             output = inner.output(request)
             if within is None:
                 refuse_answered(request.answer, inner.tools, _CURE)
-                await request.close()
-        except BaseException as failure:
-            if within is None:
-                await request.close(failure)
-            raise
         if request.answer is not None:
             forms.note_answer(request.answer, output["replies"][0])
         if within is not None:
@@ -254,10 +251,6 @@ def own_callback(generator: object) -> StreamingCallbackT | None:
     return next((one for one in found if one is not None), None)
 
 
-def _type_name(value: object) -> str:
-    return f"{type(value).__module__}.{type(value).__name__}"
-
-
 def _call(target: object, name: str) -> None:
     found = getattr(target, name, None)
     if found is not None:
@@ -311,14 +304,15 @@ class _InnerGenerator:
         model = getattr(self._generator, "model", None)
         return model if isinstance(model, str) else type(self._generator).__name__
 
-    def call(self, messages: Sequence[ChatMessage]) -> ModelCall:
+    def call(self, messages: Sequence[ChatMessage] | str) -> ModelCall:
         """Return the call that Haystack is about to make."""
         running = running_now.get()
         trusted = None if running is None else running.trusted
         specs = [ToolSpec(tool.name, freeze(tool.parameters), tool.description or "") for tool in self.tools.values()]
         given = self._settings or {}
         settings = {name: item for name, item in given.items() if name in PLAIN_SETTINGS}
-        said = self.forms.read_call(_as_messages(messages), trusted)
+        listed = [ChatMessage.from_user(messages)] if isinstance(messages, str) else messages
+        said = self.forms.read_call(listed, trusted)
         return ModelCall(self, said, specs, settings=freeze(settings), live=self.streams)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk]:
@@ -400,7 +394,3 @@ class _InnerGenerator:
 
 
 _REPLIES = frozenset({"replies"})
-
-
-def _as_messages(messages: Sequence[ChatMessage] | str) -> Sequence[ChatMessage]:
-    return [ChatMessage.from_user(messages)] if isinstance(messages, str) else messages

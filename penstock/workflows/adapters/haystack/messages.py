@@ -50,11 +50,11 @@ if TYPE_CHECKING:
     from penstock.workflows.hosting import HostRequest
 
 
-class HaystackMessages:
+class HaystackMessages(Originals[ChatMessage]):
     """The messages of one request, both ways."""
 
     def __init__(self, request: HostRequest) -> None:
-        self._originals = Originals[ChatMessage](request, self._write)
+        super().__init__(request, self._forms_of)
         self._results: dict[str, ChatMessage] = {}
 
     def read(self, messages: Iterable[ChatMessage], trusted: str | None = None) -> list[Message]:
@@ -65,7 +65,7 @@ class HaystackMessages:
     def read_call(self, messages: Sequence[ChatMessage], trusted: str | None) -> list[Message]:
         """Return the messages of a model call; `written` gives back those that are unchanged."""
         said = self.read(messages, trusted)
-        self._originals.note(messages, said)
+        self.note(messages, said)
         return said
 
     def _read(self, message: ChatMessage, ids: HaystackCallIds, trusted: str | None) -> Message:
@@ -77,19 +77,7 @@ class HaystackMessages:
         parts = tuple(parts_of(message, ids))
         return Message(role, parts, name=message.name or None, from_client=role == "system" and not own)
 
-    def note_answer(self, answer: Message, reply: ChatMessage) -> None:
-        """Note the reply that was made of an answer."""
-        self._originals.note_answer(answer, reply)
-
-    def written(self, messages: Iterable[Message]) -> list[ChatMessage]:
-        """Return messages of the run as Haystack's."""
-        return self._originals.written(messages)
-
-    def left(self, given: Sequence[ChatMessage], said: Sequence[Message]) -> list[ChatMessage]:
-        """Return messages as the guards left them."""
-        return self._originals.left(given, said)
-
-    def _write(self, message: Message, original: Original[ChatMessage] | None) -> Iterator[ChatMessage]:
+    def _forms_of(self, message: Message, original: Original[ChatMessage] | None) -> Iterator[ChatMessage]:
         if original is not None and message.role != "assistant":
             yield _changed(original, message.parts)
         elif message.role == "assistant":

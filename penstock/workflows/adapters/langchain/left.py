@@ -89,7 +89,7 @@ class Left:
         made: list[Value] = []
         for number, block in enumerate(self._whole.content):
             made.extend(self._block(block, number, texts, shown=shown))
-        rest = [part for kind in ("reasoning", "text") for part in self._unplaced(kind, texts[kind])]
+        rest = [part for kind in ("reasoning", "text") if texts[kind] is None for part in self._placed(kind)]
         return made if shown else [*made, *map(wire.write_part, rest)]
 
     def _texts(self, kind: str) -> list[str] | None:
@@ -104,10 +104,6 @@ class Left:
         """Return the parts that stand in the content."""
         parts = [part for part in self._parts if isinstance(part, (TextPart, ReasoningPart)) and part.type == kind]
         return parts[1:] if kind == "reasoning" and self._whole.additional_kwargs.get(REASONING_FIELD) else parts
-
-    def _unplaced(self, kind: str, texts: list[str] | None) -> list[TextPart | ReasoningPart]:
-        """Return the parts of a kind that no block has taken."""
-        return [] if texts is not None else self._placed(kind)
 
     def _block(
         self, block: Value, number: int, texts: Mapping[str, list[str] | None], *, shown: bool
@@ -144,14 +140,12 @@ class Left:
         if made.get("audio") != plain.get("audio") or not self.same:  # the sound says what was changed
             made.pop("audio", None)
         has_field = isinstance(self._whole.content, str) or REASONING_FIELD in plain
-        reasoning = self._reasoning if isinstance(self._whole.content, str) else self._field_text()
+        reasoning = self._reasoning
+        if not isinstance(self._whole.content, str):  # the first one stands in a field, beside a content of blocks
+            reasoning = next((part.text for part in self._parts if isinstance(part, ReasoningPart)), "")
         if has_field and reasoning and not shown:
             made[REASONING_FIELD] = reasoning
         return {name: item for name, item in made.items() if name != CALLS_FIELD}
-
-    def _field_text(self) -> str:
-        """Return the reasoning that stands in a field, beside a content of blocks."""
-        return next((part.text for part in self._parts if isinstance(part, ReasoningPart)), "")
 
     def reports(self) -> Json:
         """Return the provider's report; ``logprobs`` repeat the answer, so they stay with one that is as it was."""

@@ -18,7 +18,7 @@ from penstock.workflows.adapters.langchain.messages import changes, last_turn, r
 from penstock.workflows.adapters.langchain.model import GuardedChatModel, guarded
 from penstock.workflows.adapters.langchain.reading import in_order
 from penstock.workflows.adapters.langchain.tools import GuardedToolCall
-from penstock.workflows.hosting import Host, HostSupport, as_asked
+from penstock.workflows.hosting import Host, HostSupport
 from penstock.workflows.hosting.without_await import wait_for
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from langgraph.runtime import Runtime
     from typing_extensions import Unpack
 
-    from penstock.engine.values.messages import Message
     from penstock.engine.workflow import Item
     from penstock.workflows.hosting import HostOptions, HostRequest
 
@@ -244,33 +243,14 @@ class GuardMiddleware(AgentMiddleware[Any, Any, Any]):
         if not isinstance(opened, OpenRequest):
             return None
         async with opened.request as request:
-            await _end(request)
+            if not request.closed:
+                await request.end_made("LangChain")
+            request.check()
         return None
 
     def after_agent(self, state: Mapping[str, Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Do the same without ``await``."""
         return wait_for(self.aafter_agent(state, runtime))
-
-
-async def _end(request: HostRequest) -> None:
-    """Judge an answer that was not judged as a text.
-
-    Raises:
-        BlockedError: a guard stopped the run.
-        UsageError: a processor changed the answer, of which the object was made already.
-    """
-    before = request.answer
-    if not request.closed and await request.end() and _asked(request.answer) != _asked(before):
-        raise UsageError(
-            "a processor changed the answer in process_output_result, after LangChain had made its object; let it "
-            "change the answer in process_output_step or process_tool_call"
-        )
-    request.check()
-
-
-def _asked(answer: Message | None) -> Message | None:
-    """Return an answer without the results of its calls, which were checked as such."""
-    return None if answer is None else as_asked(answer)
 
 
 def _completed(

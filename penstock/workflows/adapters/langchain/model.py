@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import functools
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio.to_thread
@@ -190,19 +190,13 @@ class GuardedChatModel(BaseChatModel):
         self.calls.append(True)
         request: HostRequest = self.request or self.host.open()
         written = LangChainAnswerWriter(lambda: inner.reader)
-        try:
+        async with request if self.request is None else nullcontext():
             async with aclosing(request.answers(inner.call(messages, request))) as chunks:
                 async for chunk in chunks:
                     piece = written.piece(chunk) if inner.streams else None
                     if piece is not None:
                         yield ChatGenerationChunk(message=piece)
             request.check()
-            if self.request is None:
-                await request.close()
-        except BaseException as failure:
-            if self.request is None:
-                await request.close(failure)
-            raise
         yield ChatGenerationChunk(message=written.rest(request))
 
 
@@ -314,9 +308,11 @@ class InnerChatModel:
             options["tool_choice"] = {"required": "any"}.get(
                 str(choice), choice if isinstance(choice, str) else choice[0]
             )
-        tools = [
-            self._tools[tool.name][0] if tool.name in self._tools else _written_tool(tool) for tool in request.tools
-        ]
+        tools: list[Any] = []
+        for tool in request.tools:
+            told = {"name": tool.name, "description": tool.description, "parameters": thaw(dict(tool.parameters))}
+            known = self._tools.get(tool.name)
+            tools.append(known[0] if known is not None else {"type": "function", "function": told})
         bound: Any = self._model
         if tools or self._binds:
             bound = bound.bind_tools(tools, **options)
@@ -348,8 +344,3 @@ def _spec(tool: Any) -> ToolSpec:
         return ToolSpec(str(named.get("name") or named.get("type")), freeze(named.get("input_schema") or {}))
     told = convert_to_openai_tool(cast("Any", tool))["function"]
     return ToolSpec(told["name"], freeze(told.get("parameters") or {}), told.get("description") or "")
-
-
-def _written_tool(tool: ToolSpec) -> dict[str, Any]:
-    told = {"name": tool.name, "description": tool.description, "parameters": thaw(dict(tool.parameters))}
-    return {"type": "function", "function": told}

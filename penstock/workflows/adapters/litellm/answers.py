@@ -28,7 +28,7 @@ from penstock.workflows.hosting.answers import data_left
 from penstock.workflows.web.chat_completions import FINISH_REASONS, write_usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from penstock.engine.values.messages import Message
     from penstock.formats.wire import Json, Value
@@ -127,14 +127,13 @@ class LiteLLMAnswerReader:
             self._note(chunk)
             if chunk.type == "finish":
                 self._said = {kind: "".join(pieces) for kind, pieces in self._pieces.items()}
-                self._beside, self._apart = beside_of({**self._without_repeats(), **self._as_read()})
+                self._beside, self._apart = beside_of(
+                    {**self._without_repeats(), "reasoning_content": self._said["reasoning"]}
+                )
                 for name, data in ((BESIDE, readable(self._beside)), (REPORT, readable(self._report))):
                     if has_text(data):
                         yield Chunk(f"data-{name}", payload={"data": data})
             yield chunk
-
-    def _as_read(self) -> Json:
-        return {"reasoning_content": self._said["reasoning"]}
 
     def _without_repeats(self) -> Json:
         """Return the data beside the message's own fields, without copies of these; the copies are noted."""
@@ -218,17 +217,13 @@ def _joined(before: Value, value: Value) -> Value:
         gather(before, value)
         return before
     if is_array(before) and is_array(value):
-        return _with_each(before, value)
+        for item in value:
+            _add(before, item)
+        return before
     return before + value if isinstance(before, str) and isinstance(value, str) and before != value else value
 
 
-def _with_each(items: Value, more: Iterable[Value]) -> Value:
-    for item in more:
-        _add(items, item)
-    return items
-
-
-def _add(items: list[Value], item: Value) -> None:
+def _add(items: Value, item: Value) -> None:
     """Add an item to a list; a piece of thinking continues the block before it."""
     last: Value = items[-1] if items else None
     thinks = is_object(last) and is_object(item) and last.get("type") == item.get("type") == "thinking"

@@ -145,12 +145,11 @@ def written(message: Message) -> list[Json]:
     return openai_chat.write([message.with_parts(parts)])
 
 
-class LiteLLMMessages:
+class LiteLLMMessages(Originals["Json"]):
     """The messages of one request, both ways."""
 
     def __init__(self, request: HostRequest) -> None:
-        self._request = request
-        self._originals = Originals[Json](request, _write)
+        super().__init__(request, _write)
 
     def read_call(self, given: Value, *, from_client: bool) -> list[Message]:
         """Return the messages of a model call; `written` gives back those that are unchanged.
@@ -165,16 +164,12 @@ class LiteLLMMessages:
         items, said = read(given)
         if from_client:
             said = [message.as_from_client() for message in said]
-        self._originals.note(items, said)
+        self.note(items, said)
         return said
 
     def written(self, messages: Iterable[Message]) -> list[Json]:
         """Return messages as LiteLLM gets them, without the one of parameters."""
-        return self._originals.written(message for message in messages if PARAMETERS not in message.metadata)
-
-    def note_answer(self, answer: Message, item: Json) -> None:
-        """Note the form in which LiteLLM's user got an answer."""
-        self._originals.note_answer(answer, item)
+        return super().written(message for message in messages if PARAMETERS not in message.metadata)
 
     def current(self, given: Sequence[Value]) -> list[Value]:
         """Return messages as the guards left them; unchanged ones are the objects that were given."""
@@ -183,7 +178,7 @@ class LiteLLMMessages:
         for one, before, left in zip(given, said, self._request.current(said), strict=True):
             if left is None:
                 continue
-            written = [one] if before.parts == left.parts else self._originals.written([left])
+            written = [one] if before.parts == left.parts else super().written([left])
             made += [one] if len(written) == 1 and said_of(written[0]) == said_of(plain(one)) else written
         return made
 

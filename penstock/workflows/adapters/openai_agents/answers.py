@@ -186,17 +186,12 @@ def items_of(said: Sequence[Json], answer: Message) -> list[Json]:
             if call is not None:
                 made.append(_called(item, call, rest))
         elif kind not in _READ:
-            if is_object(rest) and _is_item(rest, item):
+            if is_object(rest) and all(rest.get(key) == item.get(key) for key in ("type", "id")):  # still of its kind
                 made.append(rest)
         else:
             made.append(_told(item, left, rest))
     fresh: list[Part] = [*([] if in_place else texts), *calls.values()]
     return [*made, *map(_complete, wire.write([Message("assistant", tuple(fresh))] if fresh else []))]
-
-
-def _is_item(rest: Json, item: Json) -> bool:
-    """Return whether guards have left the kind of an item as it was."""
-    return rest.get("type") == item.get("type") and rest.get("id") == item.get("id")
 
 
 def _told(item: Json, left: dict[str, Iterator[str]], rest: Value) -> Json:

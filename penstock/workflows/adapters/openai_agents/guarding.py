@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, cast
 
-from agents import Agent, GuardrailFunctionOutput, Handoff, Model, OutputGuardrail
+from agents import Agent, GuardrailFunctionOutput, Model, OutputGuardrail
 from agents.run_config import ModelInputData
 
 from penstock.engine.values.errors import UsageError
@@ -93,8 +93,8 @@ def guard_parts(agent: Agent, tools: list[Tool]) -> None:
     for other in agent.handoffs:
         if isinstance(other, Agent):
             guard(other)
-        else:
-            _guard_handoff(other)
+        elif not isinstance(other.on_invoke_handoff, _Handing):
+            other.on_invoke_handoff = _Handing(other.on_invoke_handoff)
 
 
 def guard_config(config: RunConfig) -> None:
@@ -138,11 +138,6 @@ class _Handing:
         if running_now.get() is not None:
             guard(agent)
         return agent
-
-
-def _guard_handoff(handoff: Handoff) -> None:
-    if not isinstance(handoff.on_invoke_handoff, _Handing):
-        handoff.on_invoke_handoff = _Handing(handoff.on_invoke_handoff)
 
 
 async def _judge(context: RunContextWrapper, _agent: Agent, _output: object) -> GuardrailFunctionOutput:

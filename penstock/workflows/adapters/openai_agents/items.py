@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, cast
@@ -12,14 +11,14 @@ from pydantic_core import to_jsonable_python
 
 from penstock.engine.values.messages import Message
 from penstock.formats import openai_responses as wire
-from penstock.formats.wire import Json
 from penstock.workflows.hosting import Originals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from agents import TResponseInputItem
 
+    from penstock.formats.wire import Json
     from penstock.workflows.hosting import HostRequest
 
 
@@ -30,15 +29,11 @@ def plain(item: object) -> Json:
     return cast("Json", to_jsonable_python(item, fallback=str))
 
 
-class Items:
+class Items(Originals["Sequence[Json]"]):
     """The items of one request, both ways. Items of one answer, which follow each other, are one message."""
 
     def __init__(self, request: HostRequest) -> None:
-        self._originals = Originals[Sequence[Json]](request, lambda message, _: [wire.write([message])])
-
-    def note_answer(self, answer: Message, items: Sequence[Json]) -> None:
-        """Note the items of an answer, for as long as no guard changes it."""
-        self._originals.note_answer(answer, items)
+        super().__init__(request, lambda message, _: [wire.write([message])])
 
     def read(self, given: str | Sequence[TResponseInputItem]) -> list[Message]:
         """Return the messages of an input."""
@@ -47,17 +42,17 @@ class Items:
     def read_call(self, given: str | Sequence[TResponseInputItem]) -> list[Message]:
         """Return the messages of the input of a model call; `written` gives back its unchanged items."""
         groups = _groups(given)
-        self._originals.note([items for _, items in groups], [message for message, _ in groups])
+        self.note([items for _, items in groups], [message for message, _ in groups])
         return [message for message, _ in groups]
 
-    def written(self, messages: Iterable[Message]) -> list[Json]:
+    def as_items(self, messages: Iterable[Message]) -> list[Json]:
         """Return messages of the run as items."""
-        return list(chain.from_iterable(self._originals.written(messages)))
+        return list(chain.from_iterable(self.written(messages)))
 
-    def left(self, given: str | Sequence[TResponseInputItem]) -> list[TResponseInputItem]:
+    def items_left(self, given: str | Sequence[TResponseInputItem]) -> list[TResponseInputItem]:
         """Return the items of an input as the guards left them."""
         groups = _groups(given)
-        left = self._originals.left([items for _, items in groups], [message for message, _ in groups])
+        left = self.left([items for _, items in groups], [message for message, _ in groups])
         return cast("list[TResponseInputItem]", list(chain.from_iterable(left)))
 
 

@@ -313,7 +313,7 @@ class _Called:
             **given,
             **self.variables.asked(request.messages),
             "system_instructions": "\n\n".join(own) or None,
-            "input": self.guarding.items.written(said),
+            "input": self.guarding.items.as_items(said),
             "model_settings": replace(given["model_settings"], **changed) if changed else given["model_settings"],
             "tools": [tool for tool in given["tools"] if tool.name in names],
             "handoffs": [handoff for handoff in given["handoffs"] if handoff.tool_name in names],

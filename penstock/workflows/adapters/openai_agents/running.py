@@ -152,7 +152,7 @@ class Guarding:
             return given
         if isinstance(given, str) and len(now) == 1 and now[0] is not None:
             return now[0].text
-        return self.items.left(given)
+        return self.items.items_left(given)
 
     async def asked(self, instructions: str | None, items: Sequence[TResponseInputItem]) -> list[TResponseInputItem]:
         """Check the input of a model call that is about to be made, and return it as the guards left it.
@@ -166,7 +166,7 @@ class Guarding:
         with raised_here():
             await self.request.begin([*own, *said])
             self.check()
-        return self.items.left(items)
+        return self.items.items_left(items)
 
     async def left(self, items: Sequence[TResponseInputItem]) -> list[TResponseInputItem]:
         """Return items that a session is about to keep as the guards left them.
@@ -179,7 +179,7 @@ class Guarding:
             self._begun = True
             await self.request.begin(said, whole=False)
             self.request.check()  # later, the SDK stores what stands in the place of a blocked result
-        return self.items.left(items)
+        return self.items.items_left(items)
 
 
 class Running:

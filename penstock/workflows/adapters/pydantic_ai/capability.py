@@ -20,7 +20,7 @@ from penstock.workflows.adapters.pydantic_ai.messages import (
 )
 from penstock.workflows.adapters.pydantic_ai.model import GivenAnswer, GuardedModel, parts_of
 from penstock.workflows.adapters.pydantic_ai.results import CheckedResults, GuardedToolset
-from penstock.workflows.hosting import Host, HostSupport, as_asked, raised_as
+from penstock.workflows.hosting import Host, HostSupport, raised_as
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -134,15 +134,6 @@ class _Half(AbstractCapability[object]):
             )
         return type(self)(self._runs, self._runs.of(ctx))
 
-    def _refuse(self) -> None:
-        """Raise the verdict as pydantic-ai's error.
-
-        Raises:
-            GuardBlockedError: a guard stopped the run.
-        """
-        with raised_as(GuardBlockedError):
-            self._open.request.check()
-
 
 class OuterGuard(_Half):
     """Reads the answers of other capabilities in the model's place, and their changes to its answers."""
@@ -201,13 +192,8 @@ class InnerGuard(_Half):
         self, ctx: RunContext[object], *, handler: Callable[[], Awaitable[AgentRunResult[Any]]]
     ) -> AgentRunResult[Any]:
         """Close the request when the run ends."""
-        try:
-            result = await handler()
-        except BaseException as failure:
-            await self._open.request.close(failure)
-            raise
-        await self._open.request.close()
-        return result
+        async with self._open.request:
+            return await handler()
 
     async def after_run(self, ctx: RunContext[object], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
         """Judge an answer that is no text, such as an object.
@@ -216,15 +202,8 @@ class InnerGuard(_Half):
             GuardBlockedError: a guard stopped the run.
             UsageError: a processor changed the answer, of which the object was made already.
         """
-        request = self._open.request
-        before = _said(request.answer)
-        if not await request.end():
-            self._refuse()
-        if _said(request.answer) != before:
-            raise UsageError(
-                "a processor changed the answer in process_output_result, after pydantic-ai had made its object; let "
-                "it change the answer in process_output_step or process_tool_call"
-            )
+        with raised_as(GuardBlockedError):
+            await self._open.request.end_made("pydantic-ai")
         self._open.output = result.output
         return result
 
@@ -247,7 +226,8 @@ class InnerGuard(_Half):
         if not await self._open.request.begin([*instructions, *(one for group in said for one in group)]):
             newest = request_context.messages[-1]
             newest.parts = cast("Any", [_emptied(part) for part in newest.parts])  # nothing else will be said with it
-            self._refuse()
+            with raised_as(GuardBlockedError):
+                self._open.request.check()
         self._rewrite(ctx.messages, request_context.messages, said)
         return request_context
 
@@ -343,8 +323,3 @@ def _emptied(part: Any) -> Any:
     if isinstance(part, theirs.ToolReturnPart):
         return replace(cast("Any", part), content="The request was stopped.", metadata=None)
     return replace(part, content="")
-
-
-def _said(answer: Message | None) -> Message | None:
-    """Return the model's words: `wrap_tool_execute` stores the results of tools in the answer that called them."""
-    return None if answer is None else as_asked(answer)
