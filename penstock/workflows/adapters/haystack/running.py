@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 class HaystackRun:
     """One run of a guarded agent.
 
+    Its methods raise a `BlockedError` if a guard stopped the run.
+
     Attributes:
         request: the request of the run.
         forms: its messages, both ways.
@@ -52,11 +54,7 @@ class HaystackRun:
         self._answers: dict[str, ChatMessage] = {}
 
     async def read_input(self, state: State) -> None:
-        """Check the messages in the state, and replace them by the guarded version.
-
-        Raises:
-            BlockedError: a guard stopped the run.
-        """
+        """Check the messages in the state, and replace them by the guarded version."""
         await self.check_results(state)
         given: Sequence[ChatMessage] = state.data["messages"]
         said = self.forms.read(given, self.trusted)
@@ -69,11 +67,7 @@ class HaystackRun:
         replace_messages(state, given, self.forms.left(given, said))
 
     async def check_calls(self, state: State) -> None:
-        """Check the calls that are about to run; take out those that a processor has answered.
-
-        Raises:
-            BlockedError: a guard stopped the run.
-        """
+        """Check the calls that are about to run; take out those that a processor has answered."""
         self._values = {key: plain(state.data.get(key)) for key in self._keys}
         messages: Sequence[ChatMessage] = state.data["messages"]
         calls = messages[-1].tool_calls if messages else []
@@ -110,11 +104,7 @@ class HaystackRun:
         return replace(call, arguments=cast("Json", thaw(checked.arguments)))
 
     async def check_results(self, state: State) -> None:
-        """Check results of this run's tools that were not yet, or that another hook has changed; and what tools stored.
-
-        Raises:
-            BlockedError: a guard stopped the run.
-        """
+        """Check results of this run's tools that are new or that another hook has changed; and what tools stored."""
         self._put_back(state)
         messages: Sequence[ChatMessage] = state.data["messages"]
         left = [await self._checked_results(one) if one.is_from(ChatRole.TOOL) else one for one in messages]
@@ -144,11 +134,7 @@ class HaystackRun:
         return message if content == list(message._content) else replace(message, _content=content)
 
     async def checked_result(self, result: ToolCallResult) -> ToolCallResult:
-        """Return a result as the guards left it; each is checked once, unless another hook has changed it.
-
-        Raises:
-            BlockedError: a guard stopped the run.
-        """
+        """Return a result as the guards left it; each is checked once, unless another hook has changed it."""
         call, given = result.origin, plain(result.result)
         id = call.id or ""
         before, left = self._results.get(id, (None, None))
@@ -174,11 +160,7 @@ class HaystackRun:
         self._values[key] = left
 
     async def end(self, state: State) -> None:
-        """Judge an answer behind which a tool ended the run.
-
-        Raises:
-            BlockedError: a guard stopped the run.
-        """
+        """Judge an answer behind which a tool ended the run."""
         said = self.forms.read(state.data["messages"], self.trusted)
         if not await self.request.end():
             self.request.check()

@@ -38,6 +38,8 @@ STOPPED = "The request was stopped."
 class GuardedToolCall:
     """One call of a tool, before and after it runs.
 
+    Its methods raise a `BlockedError` if a guard stopped the run.
+
     Attributes:
         opened: the request that it belongs to.
         request: the call as LangChain makes it. Its tool checks results itself, before callbacks and streams see them.
@@ -54,11 +56,7 @@ class GuardedToolCall:
         )
 
     async def before(self) -> ToolMessage | None:
-        """Check the call; return the answer of a processor in the tool's place.
-
-        Raises:
-            BlockedError: a guard stopped the run.
-        """
+        """Check the call; return the answer of a processor in the tool's place."""
         given = as_json(self._call["args"])
         asked = next((call for call in calls_of(self.opened.answer) if call.call_id == self._id), None)
         same = asked is None or asked.arguments == freeze(given)  # else other middleware has changed them
@@ -71,11 +69,7 @@ class GuardedToolCall:
         return None
 
     async def after(self, result: Any) -> Any:
-        """Return the result, or the list of them, as the guards left it.
-
-        Raises:
-            BlockedError: a guard stopped the run.
-        """
+        """Return the result, or the list of them, as the guards left it."""
         self.opened.check()
         if is_array(result):
             return [await self.after(one) for one in cast("Sequence[Any]", result)]

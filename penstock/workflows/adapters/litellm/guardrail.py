@@ -273,6 +273,8 @@ async def _given(items: AsyncIterable[object]) -> AsyncGenerator[object]:
 class ProxyExchange:
     """One chat completion of the proxy: a request, and its answer.
 
+    Its methods raise a `RefusalError` if a guard stopped the request.
+
     Raises:
         RefusalError: the request asks for what guards cannot read.
     """
@@ -320,11 +322,7 @@ class ProxyExchange:
         return asked
 
     async def whole(self, response: object) -> object:
-        """Return a response as the guards left it.
-
-        Raises:
-            RefusalError: a guard stopped the request.
-        """
+        """Return a response as the guards left it."""
         with self._refusals():
             try:
                 async with aclosing(self._answers(_one(response))) as chunks:
@@ -340,11 +338,7 @@ class ProxyExchange:
         return made
 
     async def pieces(self, response: AsyncIterable[object]) -> AsyncGenerator[object]:
-        """Yield the pieces of an answer as the guards release them.
-
-        Raises:
-            RefusalError: a guard stopped the request.
-        """
+        """Yield the pieces of an answer as the guards release them."""
         writer = LiteLLMStreamWriter(self._called.model)
         with self._refusals():
             try:

@@ -98,6 +98,8 @@ class GuardedCall:
 class MessageGuard:
     """The guards of one session.
 
+    Its methods raise a `RefusedError` if a message must not pass.
+
     Args:
         host: the processors.
         descriptions: what reads the server's descriptions.
@@ -138,9 +140,6 @@ class MessageGuard:
         """Return the parameters of a request for the server, after the guards.
 
         If a processor has answered in the server's place, that is in ``call.answer``.
-
-        Raises:
-            RefusedError: it must not reach the server.
         """
         self._check(call.method)
         call.name = call.method
@@ -187,9 +186,6 @@ class MessageGuard:
             method: the method of a notification, or of the server's request that is answered.
             value: its parameters, or the result.
             id: the id of the request.
-
-        Raises:
-            RefusedError: it must not reach the server.
         """
         self._check(method)
         shown = shown_of(value or {}, is_clients_own)
@@ -211,11 +207,7 @@ class MessageGuard:
     # From the server
 
     async def answered(self, call: GuardedCall, result: Json) -> Json:
-        """Return a result for the client, after the guards.
-
-        Raises:
-            RefusedError: it must not reach the client.
-        """
+        """Return a result for the client, after the guards."""
         self._check()
         if call.method in LISTS:
             return await self._listed(call, result, LISTS[call.method])
@@ -227,11 +219,7 @@ class MessageGuard:
             return await self._received(request, call, result)
 
     async def failed(self, call: GuardedCall, error: Json) -> Json:
-        """Return an error (``code``, ``message``, ``data``) for the client, after the guards.
-
-        Raises:
-            RefusedError: it must not reach the client.
-        """
+        """Return an error (``code``, ``message``, ``data``) for the client, after the guards."""
         self._check()
         async with self._stages(call.method, call) as request:
             told = str(error.get("message", ""))
@@ -247,11 +235,7 @@ class MessageGuard:
         return left if isinstance(left, str) else json.dumps(thaw(left))
 
     async def told_client(self, method: str, params: Json | None, id: str = "") -> Json | None:
-        """Return a notification or request of the server, after the guards.
-
-        Raises:
-            RefusedError: it must not reach the client.
-        """
+        """Return a notification or request of the server, after the guards."""
         self._check(method)
         shown = shown_of(params or {}, is_servers_own)
         if not shown or params is None:

@@ -97,6 +97,8 @@ def blocked_error(tripwire: Tripwire) -> InputBlockedError | OutputBlockedError:
 class Guarding:
     """The request of one run of the SDK, and its items.
 
+    Its methods raise a `BlockedError` if a guard stopped the run.
+
     Attributes:
         request: the request.
         items: its items, both ways.
@@ -113,11 +115,7 @@ class Guarding:
 
     @contextmanager
     def noted(self) -> Generator[None]:
-        """Raise a verdict as one of the SDK's errors, and note it.
-
-        Raises:
-            BlockedError: a guard stopped the run.
-        """
+        """Raise a verdict as one of the SDK's errors, and note it."""
         try:
             with raised_here():
                 yield
@@ -132,11 +130,7 @@ class Guarding:
         return self.failure
 
     def check(self) -> None:
-        """Raise the error with which a guard has ended the run, if the SDK has not: it calls no model after some tools.
-
-        Raises:
-            BlockedError: a guard stopped the run.
-        """
+        """Raise the error with which a guard ended the run, if the SDK has not: it calls no model after some tools."""
         verdict = self.verdict()
         if verdict is not None:
             raise verdict
@@ -155,11 +149,7 @@ class Guarding:
         return self.items.items_left(given)
 
     async def asked(self, instructions: str | None, items: Sequence[TResponseInputItem]) -> list[TResponseInputItem]:
-        """Check the input of a model call that is about to be made, and return it as the guards left it.
-
-        Raises:
-            BlockedError: a guard stopped the run.
-        """
+        """Check the input of a model call that is about to be made, and return it as the guards left it."""
         said = self.items.read(items)
         own = [Message.system(instructions)] if instructions else []
         self._begun = True
@@ -169,11 +159,7 @@ class Guarding:
         return self.items.items_left(items)
 
     async def left(self, items: Sequence[TResponseInputItem]) -> list[TResponseInputItem]:
-        """Return items that a session is about to keep as the guards left them.
-
-        Raises:
-            BlockedError: a guard stopped the run.
-        """
+        """Return items that a session is about to keep as the guards left them."""
         said = self.items.read(items)
         if not self._begun:
             self._begun = True

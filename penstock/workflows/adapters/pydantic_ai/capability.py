@@ -136,7 +136,10 @@ class _Half(AbstractCapability[object]):
 
 
 class OuterGuard(_Half):
-    """Reads the answers of other capabilities in the model's place, and their changes to its answers."""
+    """Reads the answers of other capabilities in the model's place, and their changes to its answers.
+
+    Its hooks raise a `GuardBlockedError` if a guard stopped the run.
+    """
 
     def get_ordering(self) -> CapabilityOrdering | None:
         """Stand around all other capabilities, but within traces, which so get the guarded version."""
@@ -149,11 +152,7 @@ class OuterGuard(_Half):
         request_context: ModelRequestContext,
         handler: Callable[[ModelRequestContext], Awaitable[theirs.ModelResponse]],
     ) -> theirs.ModelResponse:
-        """Judge an answer that is not the one that the guards have released.
-
-        Raises:
-            GuardBlockedError: a guard stopped the run.
-        """
+        """Judge an answer that is not the one that the guards have released."""
         run = self._open
         run.released = None
         try:
@@ -168,11 +167,7 @@ class OuterGuard(_Half):
         return replace(answer, parts=parts_of(left))
 
     async def after_run(self, ctx: RunContext[object], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
-        """Judge the output as other capabilities have changed it.
-
-        Raises:
-            GuardBlockedError: a guard stopped the run.
-        """
+        """Judge the output as other capabilities have changed it."""
         run = self._open
         if result.output is run.output or result.output == run.output:
             return result
@@ -182,7 +177,10 @@ class OuterGuard(_Half):
 
 
 class InnerGuard(_Half):
-    """Runs the stages around the model, the tools and the output functions."""
+    """Runs the stages around the model, the tools and the output functions.
+
+    Its hooks raise a `GuardBlockedError` if a guard stopped the run.
+    """
 
     def get_ordering(self) -> CapabilityOrdering | None:
         """Stand next to the model, inside all other capabilities, so that nothing they add is unread."""
@@ -208,11 +206,7 @@ class InnerGuard(_Half):
         return result
 
     async def on_node_run_error(self, ctx: RunContext[object], *, node: Any, error: Exception) -> Any:
-        """Raise a verdict on the output, which pydantic-ai takes for an output that is not valid.
-
-        Raises:
-            GuardBlockedError: a guard stopped the run.
-        """
+        """Raise a verdict on the output, which pydantic-ai takes for an output that is not valid."""
         if isinstance(error.__cause__, GuardBlockedError):
             raise GuardBlockedError(error.__cause__.tripwire) from None  # a new one: errors may not lead to themselves
         raise error
@@ -276,11 +270,7 @@ class InnerGuard(_Half):
         output: Any,
         handler: Callable[[Any], Awaitable[Any]],
     ) -> Any:
-        """Check what output functions and validators make of an answer, which the guards have read before.
-
-        Raises:
-            GuardBlockedError: a guard stopped the run.
-        """
+        """Check what output functions and validators make of an answer, which the guards have read before."""
         call = output_context.tool_call
         name = output_context.function_name or (call.tool_name if call is not None else "output")
         results = CheckedResults(self._open.request, name, call.tool_call_id if call is not None else name)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 class CheckedResults:
     """Checks the results of one function.
 
+    Its methods raise a `BlockedError` if a guard stopped the run.
+
     Args:
         request: the request of the run.
         name: the name of the function.
@@ -47,9 +49,6 @@ class CheckedResults:
 
         What a `ToolReturn` says beside its value is checked, too: the model reads its content, and the history and
         frontends get its metadata.
-
-        Raises:
-            BlockedError: a guard stopped the run.
         """
         if not isinstance(made, theirs.ToolReturn):
             return await self.value(made)
@@ -68,9 +67,6 @@ class CheckedResults:
         Args:
             made: the value.
             beside: its name, if it is not the result of the call itself.
-
-        Raises:
-            BlockedError: a guard stopped the run.
         """
         said = to_jsonable_python(made, fallback=str, bytes_mode="base64")
         return _with_changes(made, said, await self._left(said, beside))
