@@ -147,18 +147,30 @@ class TokenLimiterProcessor(Processor[AnswerUsage]):
             raise OptionError(
                 name, "on_memory_trim", on_memory_trim, "None, unless trim_mode='memory-only'; see on_trim"
             )
-        remove = _remove(name, at_max_remove_tokens, self.limit)
-        self._prompt = self._prompt_budget(prices(self._counting, counting, token_counter), remove, pinned)
+        self._prompt = self._prompt_budget(
+            prices(self._counting, counting, token_counter), _remove(name, at_max_remove_tokens, self.limit), pinned
+        )
         tail, each = _text(name, "ellipsis", ellipsis), count_mode == "part"
-        self.ends = flag(name, "end_stream", end_stream)
+        self.end_stream = flag(name, "end_stream", end_stream)
         self._answer = AnswerBudget(
-            self.limit, self._counting, cut_at, tail, each=each, stop=strategy == "abort", ends=self.ends
+            self.limit, self._counting, cut_at, tail, each=each, stop=strategy == "abort", ends=end_stream
         )
         self.trimmed: Key[Mapping[str, Value]] = Key(f"{self.id}.trimmed[{self.limit}]")
         self.provides = (self.trimmed,)
         self.offloadable = not callable(token_counter) and pinned is None and not self._on_trim and summarize is None
+        self._given: dict[str, object] = {
+            "token_counter": token_counter,
+            "pinned": pinned,
+            "on_memory_trim": on_memory_trim,
+            "on_trim": on_trim,
+            "summarize": summarize,
+        }
         self._wait_for_callbacks()
         self._counting.prepare()
+
+    def option(self, name: str) -> object:
+        """Return an option as it was given, callbacks too."""
+        return self._given.get(name, super().option(name))
 
     def new_state(self) -> AnswerUsage:
         """Return the state of a request."""

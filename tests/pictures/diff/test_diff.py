@@ -13,7 +13,16 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, example as tried, given, settings, strategies as st
 
-from penstock import ModerationProcessor, OpenAICompatibleModel, OptionError, Processor, Workflow, member, processor
+from penstock import (
+    ModerationProcessor,
+    OpenAICompatibleModel,
+    OptionError,
+    Processor,
+    TokenLimiterProcessor,
+    Workflow,
+    member,
+    processor,
+)
 from penstock.engine import DagEdge, pick
 from penstock.engine.graph.nodes import Arm, Branch, Dag, DagMember, Parallel, Policy, Sequence, Step, steps_of
 from penstock.engine.values.errors import UsageError
@@ -622,6 +631,22 @@ def test_an_added_step_shows_the_options_that_were_given() -> None:
     assert "+ pii  guard, edits spans · timeout=2 s" in text.replace("undeclared", "guard")
     assert "+     strategy: 'block'" in text
     assert "api_key" not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("end_stream", True),
+        ("pinned", is_short),
+        ("on_trim", print),
+        ("summarize", str),
+        ("token_counter", len),
+    ],
+)
+def test_another_option_of_a_built_in_step_is_a_difference(name: str, value: Any) -> None:
+    """Also if it is only called."""
+    plain, other = (Workflow("guard").then(TokenLimiterProcessor(100, **given)) for given in ({}, {name: value}))
+    assert f"options.{name}" in fields(plain.diff(other))
 
 
 def test_another_model_is_a_difference_and_its_key_is_no_secret_told() -> None:
