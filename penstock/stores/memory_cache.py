@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections import OrderedDict
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from penstock.engine.values.errors import OptionError
-from penstock.engine.values.expiry import Expiry, ExpiryTimer
-from penstock.engine.values.protocols import SYSTEM_CLOCK
+from penstock.engine.values.protocols import SYSTEM_CLOCK, LRUCache
 
 if TYPE_CHECKING:
     from penstock.engine.values.protocols import Clock
 
-_ENTRY = 500
-"""Approximate bytes of an entry besides its texts: the tuple, the time, its place in the mapping."""
 
-
-class _CacheItem(NamedTuple):
-    value: str
-    expiry: Expiry | None
-    size: int
-
-
-class MemoryCache:
+class MemoryCache(LRUCache):
     """Stores texts within a number of bytes; the least recently used are dropped. Threads and event loops can share it.
 
     A time to live is measured within the process: setting the machine's clock back does not lengthen it.
@@ -38,61 +27,41 @@ class MemoryCache:
         OptionError: ``max_bytes`` is not an int of 1 or more.
     """
 
-    __slots__ = ("_kept", "_lock", "_max_bytes", "_size", "_timer")
+    __slots__ = ("_lock",)
+
+    entry_bytes = 500
 
     def __init__(self, max_bytes: int = 64 * 1024 * 1024, *, clock: Clock = SYSTEM_CLOCK) -> None:
         if type(max_bytes) is not int or max_bytes < 1:
             raise OptionError("MemoryCache", "max_bytes", max_bytes, "a number of bytes, 1 or more")
-        self._max_bytes = max_bytes
-        self._timer = ExpiryTimer(clock.now)
-        self._kept: OrderedDict[str, _CacheItem] = OrderedDict()
+        super().__init__(sys.maxsize, max_bytes=max_bytes, clock=clock)
         self._lock = Lock()
-        self._size = 0
 
     @property
     def size(self) -> int:
         """Approximate memory in use, in bytes; never more than ``max_bytes``."""
-        return self._size
+        return self._bytes
 
     async def get(self, key: str) -> str | None:
         """Return the value of a key; None if there is none, or it has expired."""
         with self._lock:
-            kept = self._kept.get(key)
-            if kept is None:
-                return None
-            if kept.expiry is not None and self._timer.is_over(kept.expiry):
-                self._drop(key)
-                return None
-            self._kept.move_to_end(key)
-            return kept.value
+            return self._get(key)
 
     async def set(self, key: str, value: str, *, ttl: float | None = None) -> None:
         """Store a value, for ``ttl`` seconds if given. The least recently used entries may be dropped."""
-        size = sys.getsizeof(key) + sys.getsizeof(value) + _ENTRY
         with self._lock:
-            self._drop(key)
-            if size > self._max_bytes:
-                return
-            self._kept[key] = _CacheItem(value, None if ttl is None else self._timer.after(ttl), size)
-            self._size += size
-            while self._size > self._max_bytes:
-                self._drop(next(iter(self._kept)))
+            self._set(key, value, ttl)
 
     def clear(self) -> None:
         """Drop all entries."""
         with self._lock:
             self._kept.clear()
-            self._size = 0
-
-    def _drop(self, key: str) -> None:
-        kept = self._kept.pop(key, None)
-        if kept is not None:
-            self._size -= kept.size
+            self._bytes = 0
 
     def __getstate__(self) -> dict[str, object]:
         """Copy and pickle the entries, without the lock."""
         with self._lock:
-            held = {name: getattr(self, name) for name in self.__slots__ if name != "_lock"}
+            held = {name: getattr(self, name) for name in LRUCache.__slots__}
             return {**held, "_kept": self._kept.copy()}
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -101,10 +70,6 @@ class MemoryCache:
             setattr(self, name, value)
         self._lock = Lock()
 
-    def __len__(self) -> int:
-        """Return how many entries it holds, including those that have expired."""
-        return len(self._kept)
-
     def __repr__(self) -> str:
         """Show how much it holds, and no content."""
-        return f"MemoryCache({self._size:,} of {self._max_bytes:,} bytes)"
+        return f"MemoryCache({self._bytes:,} of {self._max_bytes:,} bytes)"

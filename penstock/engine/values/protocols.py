@@ -472,6 +472,9 @@ class LRUCache:
 
     __slots__ = ("_bytes", "_kept", "_max_bytes", "_size", "_timer")
 
+    entry_bytes = 0
+    """Bytes that an entry counts besides its texts: for the tuple, the time, its place in the mapping."""
+
     def __init__(self, size: int = 1024, *, max_bytes: int = 16 * 1024 * 1024, clock: Clock = SYSTEM_CLOCK) -> None:
         for option, given in (("size", size), ("max_bytes", max_bytes)):
             if type(given) is not int or given < 1:
@@ -484,6 +487,13 @@ class LRUCache:
 
     async def get(self, key: str) -> str | None:
         """Return the value stored under the key, or None if there is none or it has expired."""
+        return self._get(key)
+
+    async def set(self, key: str, value: str, *, ttl: float | None = None) -> None:
+        """Store the value. If the cache is full, the least recently used entries are dropped."""
+        self._set(key, value, ttl)
+
+    def _get(self, key: str) -> str | None:
         value, expiry = self._kept.get(key, (None, None))
         if expiry is not None and self._timer.is_over(expiry):
             self._drop(key)
@@ -492,10 +502,9 @@ class LRUCache:
             self._kept.move_to_end(key)
         return value
 
-    async def set(self, key: str, value: str, *, ttl: float | None = None) -> None:
-        """Store the value. If the cache is full, the least recently used entries are dropped."""
+    def _set(self, key: str, value: str, ttl: float | None) -> None:
         self._drop(key)
-        size = getsizeof(key) + getsizeof(value)
+        size = self._size_of(key, value)
         if size > self._max_bytes:
             return
         self._kept[key] = (value, None if ttl is None else self._timer.after(ttl))
@@ -506,7 +515,10 @@ class LRUCache:
     def _drop(self, key: str) -> None:
         kept = self._kept.pop(key, None)
         if kept is not None:
-            self._bytes -= getsizeof(key) + getsizeof(kept[0])
+            self._bytes -= self._size_of(key, kept[0])
+
+    def _size_of(self, key: str, value: str) -> int:
+        return getsizeof(key) + getsizeof(value) + self.entry_bytes
 
     def __len__(self) -> int:
         """Return the number of entries, expired ones included."""
