@@ -67,19 +67,16 @@ def noted(ctx: AnyContext, model: str, costs: JudgeCosts, dropped: int = 0) -> N
     effects = ctx.effects
     notes: Values = (effects.notes or {}) if effects is not None else {}
     models: Values = notes.get("judge", {})
-    made = _figures(costs.attempts, costs.usage, dropped)
-    before: Values = models.get(model, {})
-    ctx.note(judge={**models, model: {name: before.get(name, 0) + count for name, count in made.items()}})
-
-
-def _figures(attempts: int, usage: Usage | None, dropped: int) -> dict[str, Value]:
-    return {
+    usage = costs.usage or Usage(0, 0)
+    made: dict[str, Value] = {
         "verdicts": 1,
-        "calls": attempts,
-        "input_tokens": (usage.input_tokens or 0) if usage is not None else 0,
-        "output_tokens": (usage.output_tokens or 0) if usage is not None else 0,
+        "calls": costs.attempts,
+        "input_tokens": usage.input_tokens or 0,
+        "output_tokens": usage.output_tokens or 0,
         "dropped": dropped,
     }
+    before: Values = models.get(model, {})
+    ctx.note(judge={**models, model: {name: before.get(name, 0) + count for name, count in made.items()}})
 
 
 V = TypeVar("V")
@@ -234,7 +231,7 @@ class Judge(Generic[V]):
         try:
             found = await self._reply(form, contents, costs)
         finally:
-            self._count(costs.usage, costs.attempts)
+            self._count(costs)
         await self._remember(key, found.reading)
         return found
 
@@ -242,9 +239,8 @@ class Judge(Generic[V]):
         inquiry = Inquiry(self.instructions, form, contents)
         return await self._access.caller.ask(inquiry, self._access.limiter.get(), costs)
 
-    def _count(self, usage: Usage | None, attempts: int) -> None:
-        told = usage.requests if usage is not None else 0
-        self.usage += Usage(requests=attempts - told) + (usage or Usage(requests=0))
+    def _count(self, costs: JudgeCosts) -> None:
+        self.usage += costs.total
 
     async def _remembered(self, key: str, form: VerdictForm[V], contents: tuple[str, ...]) -> JudgeReply | None:
         cache = self._access.cache

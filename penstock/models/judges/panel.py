@@ -116,9 +116,9 @@ class _Member(Judge[V]):
         question = _Question(self._name, self.instructions, form)
         return await self._gathering.ask(question, contents, costs)
 
-    def _count(self, usage: Usage | None, attempts: int) -> None:
-        super()._count(usage, attempts)
-        self._gathering.count(usage, attempts)
+    def _count(self, costs: JudgeCosts) -> None:
+        super()._count(costs)
+        self._gathering.usage += costs.total
 
 
 class _Table:
@@ -165,11 +165,6 @@ class _Gathering:
         self._tables: PerEventLoop[dict[tuple[str, ...], _Table]] = PerEventLoop(dict[tuple[str, ...], _Table])
         self._calls = SingleFlight[_Table, _Reply]()
         self._form = lru_cache(_KEPT_FORMS)(_shared_form)
-
-    def count(self, usage: Usage | None, attempts: int) -> None:
-        """Add the tokens of calls."""
-        told = usage.requests if usage is not None else 0
-        self.usage += Usage(requests=attempts - told) + (usage or Usage(requests=0))
 
     @contextmanager
     def arriving(self, contents: tuple[str, ...]) -> Generator[None]:

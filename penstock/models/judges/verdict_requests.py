@@ -246,6 +246,12 @@ class JudgeCosts:
         told = [request.usage for request in self.requests if request.usage is not None]
         return total_usage(told) if told else None
 
+    @property
+    def total(self) -> Usage:
+        """These tokens, with every attempt counted as a request."""
+        usage = self.usage or Usage(requests=0)
+        return Usage(requests=self.attempts - usage.requests) + usage
+
 
 class AttemptError(Exception):
     """An attempt that gave no verdict."""

@@ -100,7 +100,8 @@ class Blocks:
         if not text:
             return
         if not block.pieces:
-            self._made.append(Chunk(f"{block.kind}-start", id=block.delta.id, payload=_start(block.place)))
+            refused = {"refusal": True} if block.place[0] == "refusal" else {}
+            self._made.append(Chunk(f"{block.kind}-start", id=block.delta.id, payload=refused))
         block.pieces.append(text)
         self._made.append(block.delta.with_text(text))
 
@@ -137,10 +138,6 @@ def _part_metadata(part: Part) -> Values:
     if isinstance(part, ReasoningPart) and notes.get("field") == "reasoning_details":
         return {**part.metadata, FORMAT: {**notes, "of": checksum(part.text)}}
     return part.metadata
-
-
-def _start(place: BlockKey) -> Json:
-    return {"refusal": True} if place[0] == "refusal" else {}
 
 
 def _text_part(block: _OpenBlock) -> Part | None:

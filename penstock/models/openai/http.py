@@ -152,7 +152,12 @@ class Http:
             return self._given
         client = self._client.get()
         if client is None:
-            client = _client(self.place)
+            import httpx
+
+            place, limits = self.place, self.place.limits
+            timeout = httpx.Timeout(limits.between, connect=limits.connect, pool=None)
+            pool = httpx.Limits(max_connections=None, max_keepalive_connections=_KEPT_ALIVE)
+            client = httpx.AsyncClient(timeout=timeout, limits=pool, proxy=place.proxy, verify=place.verify)
             self._client.set(client)
         return client
 
@@ -252,15 +257,6 @@ async def close_pieces(answer: httpx.Response, pieces: AsyncIterator[bytes]) -> 
         await answer.aclose()
         async for _ in pieces:
             pass
-
-
-def _client(place: Endpoint) -> httpx.AsyncClient:
-    import httpx
-
-    limits = place.limits
-    timeout = httpx.Timeout(limits.between, connect=limits.connect, pool=None)
-    pool = httpx.Limits(max_connections=None, max_keepalive_connections=_KEPT_ALIVE)
-    return httpx.AsyncClient(timeout=timeout, limits=pool, proxy=place.proxy, verify=place.verify)
 
 
 def _broken(error: httpx.HTTPError, failures: Failures) -> ModelError:

@@ -38,7 +38,7 @@ from penstock.models.openai.wire import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+    from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 
     import httpx
 
@@ -103,16 +103,12 @@ async def chunks_of(
                 yield chunk
         for chunk in reading.end():
             yield chunk
-        await _drained(pieces)
+        # The few bytes after the end: with them read, the connection can be used again.
+        with anyio.move_on_after(_LINGERING_SECONDS), suppress(Exception):
+            async for _ in pieces:
+                pass
     finally:
         await close_pieces(answer, pieces)
-
-
-async def _drained(pieces: AsyncIterator[bytes]) -> None:
-    """Read the few bytes after the end, so that the connection can be used again; stop after 0.25 seconds."""
-    with anyio.move_on_after(_LINGERING_SECONDS), suppress(Exception):
-        async for _ in pieces:
-            pass
 
 
 class _BodyReader:
@@ -195,15 +191,13 @@ class _BodyReader:
                     self.done = True
                     return
                 if data:
-                    yield from self._read(data, failed=event.event == "error")
+                    item = parsed(data)
+                    if not is_mapping(item):
+                        problem = "the stream holds something that is not a JSON object"
+                        raise self._failed(problem, data, retryable=True)
+                    yield from self._item(item, data, failed=event.event == "error")
         except EventTooLongError as error:
             raise self._failed(f"{error}; most_of_an_event= allows more") from error
-
-    def _read(self, data: str, *, failed: bool) -> list[Chunk]:
-        item = parsed(data)
-        if not is_mapping(item):
-            raise self._failed("the stream holds something that is not a JSON object", data, retryable=True)
-        return self._item(item, data, failed=failed)
 
     def _item(self, item: Json, data: str, *, failed: bool = False) -> list[Chunk]:
         found = _error_in(item)
@@ -213,14 +207,10 @@ class _BodyReader:
             answer = self._answer
             raise self._failures.of_error(answer.status_code, answer.headers, data, found)
         chunks = self._reader.read(item)
-        if chunks and chunks[0].type == "response-metadata":
-            chunks[0] = self._with_headers(chunks[0])
+        if chunks and chunks[0].type == "response-metadata":  # it gets request ids, and remaining rate limits
+            kept = {name: self._failures.hidden(value) for name, value in kept_headers(self._answer.headers).items()}
+            chunks[0] = chunks[0].with_payload(freeze({**chunks[0].payload, "provider_headers": kept}))
         return chunks
-
-    def _with_headers(self, chunk: Chunk) -> Chunk:
-        """Return the first chunk with the headers that are kept: request ids, remaining rate limits."""
-        kept = {name: self._failures.hidden(value) for name, value in kept_headers(self._answer.headers).items()}
-        return chunk.with_payload(freeze({**chunk.payload, "provider_headers": kept}))
 
     def end(self) -> Iterator[Chunk]:
         """Yield the remaining chunks when the body has ended.
@@ -425,7 +415,9 @@ class OpenAICompatibleModel(EndpointClient):
         deadline = http.deadline(settings.get("timeout"))
         body = self.body(request)
         async with http.answer("chat/completions", body, deadline, settings.get("extra_headers")) as answer:
-            chunks = chunks_of(answer, deadline, http, self._reader(body), self._limits)
+            sound = AUDIO_TYPES.get(text_of(object_of(body.get("audio")).get("format")), "audio/wav")
+            reader = AnswerReader(audio_type=sound, think_tags=self._think_tags)
+            chunks = chunks_of(answer, deadline, http, reader, self._limits)
             try:
                 async for chunk in chunks:
                     yield chunk
@@ -434,10 +426,6 @@ class OpenAICompatibleModel(EndpointClient):
                 raise http.failures.made(f"the answer is malformed: {told}", status=answer.status_code) from error
             finally:
                 await chunks.aclose()
-
-    def _reader(self, body: Json) -> AnswerReader:
-        audio = text_of(object_of(body.get("audio")).get("format"))
-        return AnswerReader(audio_type=AUDIO_TYPES.get(audio, "audio/wav"), think_tags=self._think_tags)
 
     async def ask(self, request: ModelRequest | str) -> ModelAnswer:
         """Return the whole answer to a request; a str is one user message.

@@ -405,6 +405,7 @@ class AnswerReader:
 
     @property
     def complete(self) -> bool:
+        """Whether a finish reason has come: after it, an answer can break off without a loss."""
         return bool(self._reason)
 
     def read(self, item: Json) -> list[Chunk]:
@@ -486,7 +487,8 @@ class AnswerReader:
         for detail in details:
             key = "summary" if isinstance(detail.get("summary"), str) else "text"
             rest = {name: value for name, value in detail.items() if name != key}
-            place = ("reasoning_details", key, text_of(detail.get("type")), _number(detail.get("index")))
+            index = detail.get("index")
+            place = ("reasoning_details", key, text_of(detail.get("type")), index if isinstance(index, int) else "")
             self._blocks.say(place, text_of(detail.get(key)), rest)
 
     def _content(self, content: Value) -> None:
@@ -556,20 +558,11 @@ class AnswerReader:
         named = {"message": more, "other_choices": others}
         payload["metadata"] = {**self._kept, **{key: value for key, value in named.items() if value}}
         payload |= {"provider_terms": self._terms} if self._terms else {}
-        notes = _notes({key: value for key, value in self._message.items() if key in _MESSAGE_FIELDS})
-        payload |= {"provider_metadata": notes} if notes else {}
+        own = {key: value for key, value in self._message.items() if key in _MESSAGE_FIELDS}
+        (message,) = openai_chat.read([{"role": "assistant", "content": "-", **own}])  # as it is written again
+        payload |= {"provider_metadata": message.metadata} if message.metadata else {}
         self._made.append(Chunk("finish", payload=freeze(payload)))
         return self._taken()
-
-
-def _notes(extra: Json) -> Value:
-    """Return the metadata from which these fields of a message are written again."""
-    (message,) = openai_chat.read([{"role": "assistant", "content": "-", **extra}])
-    return message.metadata
-
-
-def _number(value: Value) -> int | str:
-    return value if isinstance(value, int) else ""
 
 
 def is_answer(item: Json) -> bool:

@@ -25,11 +25,8 @@ FORMAT = "openai-chat"
 """The key under which parts keep what only this protocol has; `penstock.formats.openai_chat` reads it."""
 
 
-def _no_number(_: str) -> None:
-    """Read NaN and infinite numbers as null: JSON has no such numbers, and no reader expects one."""
-
-
-_DECODER = json.JSONDecoder(parse_constant=_no_number)
+_DECODER = json.JSONDecoder(parse_constant=lambda _: None)
+"""Reads NaN and infinite numbers as null: JSON has no such numbers, and no reader expects one."""
 
 
 def parsed(text: str) -> Value:

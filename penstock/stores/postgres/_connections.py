@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar, TypeVarTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import anyio
@@ -366,6 +366,7 @@ def _is_lost(connection: Connection) -> bool:
 
 
 T = TypeVar("T")
+Args = TypeVarTuple("Args")
 
 FIRST_WAIT = 0.02
 LONGEST_WAIT = 1.0
@@ -502,30 +503,30 @@ class PostgresDatabase:
         self._prepare = prepare
         self._writers = _Writers()
 
-    async def read(self, work: Callable[[Session], Awaitable[T]]) -> T:
+    async def read(self, work: Callable[[Session, *Args], Awaitable[T]], *args: *Args) -> T:
         """Return the result of the work; each of its statements is a transaction.
 
         Raises:
             StorageError: it failed, or could not be done in time.
         """
-        return await self._tried(partial(self._read, work))
+        return await self._tried(partial(self._read, lambda session: work(session, *args)))
 
-    async def read_in_transaction(self, work: Callable[[Session], Awaitable[T]]) -> T:
+    async def read_in_transaction(self, work: Callable[[Session, *Args], Awaitable[T]], *args: *Args) -> T:
         """Return the result of the work; its statements are one transaction, for which it may set options.
 
         Raises:
             StorageError: it failed, or could not be done in time.
         """
-        return await self._tried(partial(self._read_in_transaction, work))
+        return await self._tried(partial(self._read_in_transaction, lambda session: work(session, *args)))
 
-    async def write(self, work: Callable[[Session], Awaitable[T]]) -> T:
+    async def write(self, work: Callable[[Session, *Args], Awaitable[T]], *args: *Args) -> T:
         """Return the result of the work, once its one transaction is committed. It is committed once.
 
         Raises:
             StorageError: it failed, or could not be done in time; the message says if it may have been done.
         """
         with self._writers.change() as change:
-            return await self._tried(partial(self._write, change, work), change)
+            return await self._tried(partial(self._write, change, lambda session: work(session, *args)), change)
 
     async def close(self) -> None:
         """Close the connections of the running event loop."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from penstock.engine.values.errors import OwnershipError
 from penstock.engine.values.stored import Page, StoredMessage
@@ -77,29 +77,16 @@ _AROUND = """
 """
 
 
-class MessageBatch(NamedTuple):
-    """Messages to be stored, the resources that they name by thread, and the time."""
+async def save(
+    session: Session, messages: Sequence[Message], owners: Mapping[str, str | None], now: datetime, label: str
+) -> tuple[StoredMessage, ...]:
+    """Store messages, all or none, and return them as they are stored, in the given order.
 
-    messages: Sequence[Message]
-    owners: Mapping[str, str | None]
-    at: datetime
-
-
-class MessageQuery(NamedTuple):
-    """Which messages to return; see `Storage.messages`."""
-
-    thread_id: str
-    resource_id: str | None
-    limit: int
-    before: str | None
-    oldest_first: bool
-
-
-async def save(session: Session, saving: MessageBatch, label: str) -> tuple[StoredMessage, ...]:
-    """Store messages, all or none, and return them as they are stored, in the given order."""
-    final = {message.id: message for message in saving.messages}
+    ``owners``: the resources that they name, by thread.
+    """
+    final = {message.id: message for message in messages}
     written = [write_message(message, f"message {message.id!r}") for message in final.values()]
-    places = await _places(session, saving, label)
+    places = await _places(session, messages, owners, now, label)
     rows = await session.rows(
         _STORE,
         list(final),
@@ -107,7 +94,7 @@ async def save(session: Session, saving: MessageBatch, label: str) -> tuple[Stor
         [places[id] for id in final],
         [message.created_at for message in final.values()],
         written,
-        saving.at,
+        now,
         [message.id for message in final.values() if message.created_at is None],
     )
     if len(rows) < len(final):
@@ -115,17 +102,18 @@ async def save(session: Session, saving: MessageBatch, label: str) -> tuple[Stor
     kept: dict[str, StoredMessage] = {
         row["id"]: StoredMessage(_timed(final[row["id"]], row["created_at"]), row["order_key"]) for row in rows
     }
-    return tuple(kept[message.id] for message in saving.messages)
+    return tuple(kept[message.id] for message in messages)
 
 
-async def _places(session: Session, saving: MessageBatch, label: str) -> dict[str, int]:
+async def _places(
+    session: Session, messages: Sequence[Message], owners: Mapping[str, str | None], now: datetime, label: str
+) -> dict[str, int]:
     """Return a place for each message, the next of its thread in the given order. The threads are locked."""
-    owners = saving.owners
     ids: dict[str, dict[str, None]] = {thread: {} for thread in owners}
-    for message in saving.messages:
+    for message in messages:
         ids[str(message.thread_id)][message.id] = None
     counts = [len(ids[thread]) for thread in owners]
-    rows = await session.rows(_LOCK_THREADS, list(owners), list(owners.values()), saving.at, counts)
+    rows = await session.rows(_LOCK_THREADS, list(owners), list(owners.values()), now, counts)
     if any(owners[row["id"]] not in {None, row["resource_id"]} for row in rows):
         raise OwnershipError(label, "a thread belongs to another resource; nothing was stored")
     places: dict[str, int] = {}
@@ -144,21 +132,28 @@ def _stored(row: Mapping[str, Value]) -> StoredMessage:
     return StoredMessage(_timed(read_message(row["body"]), row["created_at"]), row["order_key"])
 
 
-async def page(session: Session, asked: MessageQuery) -> Page[StoredMessage]:
+async def page(
+    session: Session,
+    thread_id: str,
+    resource_id: str | None,
+    limit: int,
+    before: str | None,
+    oldest_first: bool,  # noqa: FBT001
+) -> Page[StoredMessage]:
     """Return messages of a thread, the newest or the oldest first."""
-    kind = "oldest" if asked.oldest_first else "newest"
-    values: list[Value] = [asked.thread_id, asked.limit + 1]
+    kind = "oldest" if oldest_first else "newest"
+    values: list[Value] = [thread_id, limit + 1]
     where = ["thread_id = $1"]
-    if asked.before is not None:
-        values += place(kind, asked.before, int)
-        where.append(f"order_key {'>' if asked.oldest_first else '<'} $3")
-    if asked.resource_id is not None:
-        values.append(asked.resource_id)
+    if before is not None:
+        values += place(kind, before, int)
+        where.append(f"order_key {'>' if oldest_first else '<'} $3")
+    if resource_id is not None:
+        values.append(resource_id)
         where.append(_OF_THE_RESOURCE.replace("{number}", str(len(values))))
     sql = _PAGE.replace("{condition}", " AND ".join(where))
-    rows = await session.rows(sql.replace("{direction}", "ASC" if asked.oldest_first else "DESC"), *values)
-    items = tuple(_stored(row) for row in rows[: asked.limit])
-    return Page(items, cursor(kind, items[-1].order) if len(rows) > asked.limit else None)
+    rows = await session.rows(sql.replace("{direction}", "ASC" if oldest_first else "DESC"), *values)
+    items = tuple(_stored(row) for row in rows[:limit])
+    return Page(items, cursor(kind, items[-1].order) if len(rows) > limit else None)
 
 
 async def by_id(session: Session, ids: Sequence[str]) -> tuple[StoredMessage, ...]:

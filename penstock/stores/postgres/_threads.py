@@ -44,15 +44,6 @@ _DELETE_OF = """
 _CURSOR = "threads"
 
 
-class ThreadChange(NamedTuple):
-    """A change of a thread: title and metadata (None: unchanged), the expected version, the time."""
-
-    title: str | None
-    metadata: Values | None
-    expected: int | None
-    at: datetime
-
-
 def _thread(row: Values) -> Thread:
     return Thread(
         row["id"],
@@ -84,18 +75,26 @@ async def create(session: Session, thread: Thread, now: datetime, label: str) ->
     return kept
 
 
-async def update(session: Session, thread_id: str, change: ThreadChange, label: str) -> Thread:
-    """Make a change."""
+async def update(
+    session: Session,
+    thread_id: str,
+    title: str | None,
+    metadata: Values | None,
+    expected: int | None,
+    now: datetime,
+    label: str,
+) -> Thread:
+    """Store a title and metadata (None: unchanged)."""
     row = await session.row(_LOCK, thread_id)
     if row is None:
         raise NotStoredError(label, "there is no thread with that id")
-    if change.expected not in {None, row["version"]}:
+    if expected not in {None, row["version"]}:
         raise StorageConflictError(label, "the thread has changed: read it again", row["version"])
-    if change.title is None and change.metadata is None:
+    if title is None and metadata is None:
         return _thread(row)
-    title = row["title"] if change.title is None else json.dumps(change.title)
-    metadata = row["metadata"] if change.metadata is None else write_values(change.metadata, "metadata")
-    (found,) = await session.rows(_UPDATE, thread_id, title, metadata, change.at)
+    said = row["title"] if title is None else json.dumps(title)
+    values = row["metadata"] if metadata is None else write_values(metadata, "metadata")
+    (found,) = await session.rows(_UPDATE, thread_id, said, values, now)
     return _thread(found)
 
 
@@ -186,7 +185,7 @@ async def memory_versions(session: Session, scope: MemoryScope, key: str, limit:
 
 
 async def put_memory(
-    session: Session, scope: MemoryScope, key: str, change: MemoryChange, *, kept: int, label: str
+    session: Session, scope: MemoryScope, key: str, change: MemoryChange, kept: int, label: str
 ) -> MemoryRecord:
     """Store a version; ``kept`` versions remain, including this one."""
     await _lock_memory(session, scope, key)

@@ -122,7 +122,7 @@ class PostgresStorage:
 
     async def thread(self, thread_id: str) -> Thread | None:
         """Return a thread, or None."""
-        return await self._database.read(partial(_threads.read, thread_id=thread_id))
+        return await self._database.read(_threads.read, thread_id)
 
     async def create_thread(self, thread: Thread) -> Thread:
         """Store the thread if there is none with its id; return the stored one.
@@ -132,8 +132,7 @@ class PostgresStorage:
         """
         checks.check_name(thread.id, "a thread's id")
         checks.check_name(thread.resource_id, "a thread's resource_id")
-        now = self._clock.now()
-        return await self._database.write(partial(_threads.create, thread=thread, now=now, label=self._label))
+        return await self._database.write(_threads.create, thread, self._clock.now(), self._label)
 
     async def update_thread(
         self, thread_id: str, *, title: str | None = None, metadata: Values | None = None, expected: int | None = None
@@ -145,19 +144,15 @@ class PostgresStorage:
             NotStoredError: there is no such thread.
         """
         checks.check_version(expected)
-        change = _threads.ThreadChange(title, metadata, expected, self._clock.now())
-        return await self._database.write(
-            partial(_threads.update, thread_id=thread_id, change=change, label=self._label)
-        )
+        now = self._clock.now()
+        return await self._database.write(_threads.update, thread_id, title, metadata, expected, now, self._label)
 
     async def threads(
         self, *, resource_id: str | None = None, limit: int = 50, after: str | None = None
     ) -> Page[Thread]:
         """Return threads, the last changed first; ``after``: the ``following`` of a page."""
         checks.check_limit(limit)
-        return await self._database.read(
-            partial(_threads.page, resource_id=resource_id, limit=limit, after=after),
-        )
+        return await self._database.read(_threads.page, resource_id, limit, after)
 
     async def delete_thread(self, thread_id: str) -> bool:
         """Delete a thread with its messages, their vectors, and its working memory; return whether there was one."""
@@ -190,8 +185,7 @@ class PostgresStorage:
         owners = checks.owners(messages, self._label)
         if not owners:
             return ()
-        saving = _messages.MessageBatch(messages, owners, self._clock.now())
-        return await self._database.write(partial(_messages.save, saving=saving, label=self._label))
+        return await self._database.write(_messages.save, messages, owners, self._clock.now(), self._label)
 
     async def messages(
         self,
@@ -204,22 +198,21 @@ class PostgresStorage:
     ) -> Page[StoredMessage]:
         """Return messages of a thread, the newest first; see `Storage.messages`."""
         checks.check_limit(limit)
-        asked = _messages.MessageQuery(thread_id, resource_id, limit, before, oldest_first)
-        return await self._database.read(partial(_messages.page, asked=asked))
+        return await self._database.read(_messages.page, thread_id, resource_id, limit, before, oldest_first)
 
     async def messages_by_id(self, ids: Sequence[str]) -> tuple[StoredMessage, ...]:
         """Return the messages that exist, each once, by thread and order."""
-        return await self._database.read(partial(_messages.by_id, ids=ids))
+        return await self._database.read(_messages.by_id, ids)
 
     async def messages_around(self, ids: Sequence[str], *, before: int, after: int) -> tuple[StoredMessage, ...]:
         """Return messages and their neighbours in their threads, each once, by thread and order."""
         checks.check_limit(before, "before", 0)
         checks.check_limit(after, "after", 0)
-        return await self._database.read(partial(_messages.around, ids=ids, before=before, after=after))
+        return await self._database.read(_messages.around, ids, before, after)
 
     async def delete_messages(self, ids: Sequence[str]) -> int:
         """Delete messages with their vectors; return how many there were."""
-        return len(await self._database.write(partial(_messages.delete, ids=ids)))
+        return len(await self._database.write(_messages.delete, ids))
 
     async def working_memory(self, scope: MemoryScope, key: str) -> MemoryRecord | None:
         """Return the current working memory of a thread or a resource, or None."""
@@ -237,9 +230,7 @@ class PostgresStorage:
         checks.check_name(key, "the key of a working memory")
         checks.check_version(expected)
         change = _threads.MemoryChange(text, author, expected, self._clock.now())
-        return await self._database.write(
-            partial(_threads.put_memory, scope=scope, key=key, change=change, kept=self._versions, label=self._label)
-        )
+        return await self._database.write(_threads.put_memory, scope, key, change, self._versions, self._label)
 
     async def working_memory_history(
         self, scope: MemoryScope, key: str, *, limit: int = 10
@@ -247,12 +238,12 @@ class PostgresStorage:
         """Return the last versions of a working memory, the newest first; ``memory_versions`` are kept."""
         checks.check_scope(scope)
         checks.check_limit(limit)
-        return await self._database.read(partial(_threads.memory_versions, scope=scope, key=key, limit=limit))
+        return await self._database.read(_threads.memory_versions, scope, key, limit)
 
     async def delete_working_memory(self, scope: MemoryScope, key: str) -> bool:
         """Delete a working memory with all its versions; return whether there was one."""
         checks.check_scope(scope)
-        return await self._database.write(partial(_threads.delete_memory, scope=scope, key=key))
+        return await self._database.write(_threads.delete_memory, scope, key)
 
     async def upsert_vectors(self, index: str, entries: Sequence[VectorEntry]) -> None:
         """Store vectors, all or none. An index is created at first use, for vectors of that length.
@@ -263,7 +254,7 @@ class PostgresStorage:
         """
         checks.check_name(index, "the name of an index")
         if entries:
-            await self._database.write(partial(self._vectors.upsert, index=index, entries=entries))
+            await self._database.write(self._vectors.upsert, index, entries)
 
     async def query_vectors(
         self,
@@ -282,13 +273,13 @@ class PostgresStorage:
         """
         checks.check_limit(limit)
         search = VectorQuery(vector, limit, thread_id, resource_id, threshold)
-        query = partial(self._vectors.query, index=index, search=search)
         database = self._database
-        return await (database.read_in_transaction if self._vectors.needs_settings else database.read)(query)
+        read = database.read_in_transaction if self._vectors.needs_settings else database.read
+        return await read(self._vectors.query, index, search)
 
     async def delete_vectors(self, index: str, message_ids: Sequence[str]) -> int:
         """Delete the vectors of messages from an index; return how many there were."""
-        return len(await self._database.write(partial(self._vectors.delete, index=index, message_ids=message_ids)))
+        return len(await self._database.write(self._vectors.delete, index, message_ids))
 
     async def build_hnsw(self, index: str) -> None:
         """Build the HNSW index over vectors that are stored already, while others read and write.
@@ -300,7 +291,7 @@ class PostgresStorage:
             NotStoredError: there is no index of that name.
             StorageError: it is being built, or an earlier build did not finish; or the vectors are too long.
         """
-        await self._database.read(partial(self._vectors.build, index=index))
+        await self._database.read(self._vectors.build, index)
 
     async def close(self) -> None:
         """Close the connections of the running event loop. The storage can be used again."""

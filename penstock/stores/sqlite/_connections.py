@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 import sqlite3
 from contextlib import contextmanager, suppress
-from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 from weakref import WeakKeyDictionary, WeakSet, finalize
 
 import anyio
@@ -69,6 +68,7 @@ def in_words(error: Exception, store: str) -> StorageError:
 
 
 T = TypeVar("T")
+Args = TypeVarTuple("Args")
 
 
 class FileConnections:
@@ -99,7 +99,7 @@ class FileConnections:
         self._writer: sqlite3.Connection | None = None
         self._idle: list[sqlite3.Connection] = []
 
-    def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def write(self, work: Callable[[Connection, *Args], T], *args: *Args) -> T:
         """Return the result of the work, once its changes are on the disk.
 
         Raises:
@@ -109,7 +109,7 @@ class FileConnections:
         with self._writing, self._explaining():
             connection = self._writer = self._writer or self._opened()
             try:
-                return _transaction(connection, "BEGIN IMMEDIATE", work)
+                return _transaction(connection, "BEGIN IMMEDIATE", work, *args)
             except sqlite3.Error as error:
                 if not is_busy(error):
                     self._writer = None
@@ -117,14 +117,14 @@ class FileConnections:
                     self._forget()
                 raise
 
-    def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def read(self, work: Callable[[Connection, *Args], T], *args: *Args) -> T:
         """Return the result of the work. It reads from one snapshot. See `write` for the exceptions."""
         with self._explaining():
             idle = self._idle
             connection = _popped(idle) or self._opened()
             healthy = True
             try:
-                return _transaction(connection, "BEGIN", work)
+                return _transaction(connection, "BEGIN", work, *args)
             except sqlite3.Error:
                 healthy = False
                 raise
@@ -178,11 +178,11 @@ def _popped(idle: list[sqlite3.Connection]) -> sqlite3.Connection | None:
         return None
 
 
-def _transaction(connection: sqlite3.Connection, begin: str, work: Callable[[sqlite3.Connection], T]) -> T:
+def _transaction(connection: Connection, begin: str, work: Callable[[Connection, *Args], T], *args: *Args) -> T:
     """Run work in a transaction."""
     connection.execute(begin)
     try:
-        done = work(connection)
+        done = work(connection, *args)
         connection.execute("COMMIT")
     except BaseException:
         with suppress(sqlite3.Error):
@@ -231,15 +231,15 @@ class FileDatabase:
         self._patience = patience
         self._store = store
 
-    async def write(self, work: Callable[[Connection], T]) -> T:
+    async def write(self, work: Callable[[Connection, *Args], T], *args: *Args) -> T:
         """Return the result of the work, which runs alone, once its changes are on the disk."""
         lock = _loop_locks(self)
         async with lock.turn:
-            return await self._patiently(partial(self._connections.write, work), lock.writer)
+            return await self._patiently(lambda: self._connections.write(work, *args), lock.writer)
 
-    async def read(self, work: Callable[[Connection], T]) -> T:
+    async def read(self, work: Callable[[Connection, *Args], T], *args: *Args) -> T:
         """Return the result of the work, which runs beside other reads, and reads from one snapshot."""
-        return await self._patiently(partial(self._connections.read, work), _loop_locks(self).readers)
+        return await self._patiently(lambda: self._connections.read(work, *args), _loop_locks(self).readers)
 
     async def close(self) -> None:
         """Close all connections, after the work that is running; the next work opens new ones."""
@@ -273,14 +273,12 @@ class MemoryDatabase:
         self._store = store
         self._connections = FileConnections(IN_MEMORY, "OFF", store, lambda: None)
 
-    async def write(self, work: Callable[[Connection], T]) -> T:
+    async def write(self, work: Callable[[Connection, *Args], T], *args: *Args) -> T:
         """Return the result of the work. Other tasks run first, as they do when a file is written."""
         await checkpoint()
-        return self._connections.write(work)
+        return self._connections.write(work, *args)
 
-    async def read(self, work: Callable[[Connection], T]) -> T:
-        """Return the result of the work."""
-        return await self.write(work)
+    read = write
 
     async def close(self) -> None:
         """Do nothing: closing would delete everything."""

@@ -99,15 +99,14 @@ class SQLiteStorage:
 
     async def thread(self, thread_id: str) -> Thread | None:
         """Return a thread; see `Storage.thread`."""
-        return await self._database.read(partial(_threads.found, thread_id=thread_id))
+        return await self._database.read(_threads.found, thread_id)
 
     async def create_thread(self, thread: Thread) -> Thread:
         """Store a thread if there is none with its id; see `Storage.create_thread`."""
         checks.check_name(thread.id, "the id of a thread")
         checks.check_name(thread.resource_id, "the resource of a thread")
         metadata = write_values(thread.metadata, "thread.metadata")
-        work = partial(_threads.created, thread=thread, metadata=metadata, now=self._clock.now(), store=self._name)
-        return await self._database.write(work)
+        return await self._database.write(_threads.created, thread, metadata, self._clock.now(), self._name)
 
     async def update_thread(
         self, thread_id: str, *, title: str | None = None, metadata: Values | None = None, expected: int | None = None
@@ -117,15 +116,8 @@ class SQLiteStorage:
         change = {} if title is None else {"title": title}
         if metadata is not None:
             change["metadata"] = write_values(metadata, "metadata")
-        work = partial(
-            _threads.updated,
-            thread_id=thread_id,
-            change=change,
-            expected=expected,
-            now=self._clock.now(),
-            store=self._name,
-        )
-        return await self._database.write(work)
+        now = self._clock.now()
+        return await self._database.write(_threads.updated, thread_id, change, expected, now, self._name)
 
     async def threads(
         self, *, resource_id: str | None = None, limit: int = 50, after: str | None = None
@@ -133,15 +125,15 @@ class SQLiteStorage:
         """Return threads, the last changed first; see `Storage.threads`."""
         checks.check_limit(limit)
         start = _threads.place_after(after)
-        return await self._database.read(partial(_threads.listed, resource_id=resource_id, limit=limit, after=start))
+        return await self._database.read(_threads.listed, resource_id, limit, start)
 
     async def delete_thread(self, thread_id: str) -> bool:
         """Delete a thread with everything in it; see `Storage.delete_thread`."""
-        return await self._database.write(partial(_delete_thread, thread_id=thread_id))
+        return await self._database.write(_delete_thread, thread_id)
 
     async def delete_resource(self, resource_id: str) -> int:
         """Delete everything of a resource; see `Storage.delete_resource`."""
-        return await self._database.write(partial(_delete_resource, resource_id=resource_id))
+        return await self._database.write(_delete_resource, resource_id)
 
     async def save_messages(self, messages: Sequence[Message]) -> tuple[StoredMessage, ...]:
         """Store messages, all or none; see `Storage.save_messages`."""
@@ -149,9 +141,7 @@ class SQLiteStorage:
         if not messages:
             return ()
         now = self._clock.now()
-        return await self._database.write(
-            partial(_messages.saved, messages=tuple(messages), owners=owners, now=now, store=self._name)
-        )
+        return await self._database.write(_messages.saved, tuple(messages), owners, now, self._name)
 
     async def messages(
         self,
@@ -164,31 +154,23 @@ class SQLiteStorage:
     ) -> Page[StoredMessage]:
         """Return messages of a thread; see `Storage.messages`."""
         checks.check_limit(limit)
-        work = partial(
-            _messages.page,
-            thread_id=thread_id,
-            resource_id=resource_id,
-            limit=limit,
-            start=_messages.place_beyond(before, oldest_first),
-            oldest_first=oldest_first,
-            store=self._name,
-        )
-        return await self._database.read(work)
+        start = _messages.place_beyond(before, oldest_first)
+        page = _messages.page
+        return await self._database.read(page, thread_id, resource_id, limit, start, oldest_first, self._name)
 
     async def messages_by_id(self, ids: Sequence[str]) -> tuple[StoredMessage, ...]:
         """Return the messages that exist; see `Storage.messages_by_id`."""
-        return await self._database.read(partial(_messages.by_id, ids=tuple(ids), store=self._name))
+        return await self._database.read(_messages.by_id, tuple(ids), self._name)
 
     async def messages_around(self, ids: Sequence[str], *, before: int, after: int) -> tuple[StoredMessage, ...]:
         """Return messages and their neighbours; see `Storage.messages_around`."""
         checks.check_limit(before, "before", 0)
         checks.check_limit(after, "after", 0)
-        work = partial(_messages.around, ids=tuple(ids), before=before, after=after, store=self._name)
-        return await self._database.read(work)
+        return await self._database.read(_messages.around, tuple(ids), before, after, self._name)
 
     async def delete_messages(self, ids: Sequence[str]) -> int:
         """Delete messages with their vectors; see `Storage.delete_messages`."""
-        return await self._database.write(partial(_delete_messages, ids=tuple(ids)))
+        return await self._database.write(_delete_messages, tuple(ids))
 
     async def working_memory(self, scope: MemoryScope, key: str) -> MemoryRecord | None:
         """Return the current working memory; see `Storage.working_memory`."""
@@ -204,7 +186,6 @@ class SQLiteStorage:
         checks.check_version(expected)
         work = partial(
             _threads.put_memory,
-            place=_threads.MemoryKey(scope, key),
             text=text,
             author=author,
             expected=expected,
@@ -212,7 +193,7 @@ class SQLiteStorage:
             now=self._clock.now(),
             store=self._name,
         )
-        return await self._database.write(work)
+        return await self._database.write(work, _threads.MemoryKey(scope, key))
 
     async def working_memory_history(
         self, scope: MemoryScope, key: str, *, limit: int = 10
@@ -220,21 +201,18 @@ class SQLiteStorage:
         """Return a working memory's last versions; see `Storage.working_memory_history`."""
         checks.check_scope(scope)
         checks.check_limit(limit)
-        return await self._database.read(
-            partial(_threads.memory_versions, place=_threads.MemoryKey(scope, key), limit=limit)
-        )
+        return await self._database.read(_threads.memory_versions, _threads.MemoryKey(scope, key), limit)
 
     async def delete_working_memory(self, scope: MemoryScope, key: str) -> bool:
         """Delete a working memory with all its versions; see `Storage.delete_working_memory`."""
         checks.check_scope(scope)
-        return await self._database.write(partial(_threads.delete_memory, place=_threads.MemoryKey(scope, key)))
+        return await self._database.write(_threads.delete_memory, _threads.MemoryKey(scope, key))
 
     async def upsert_vectors(self, index: str, entries: Sequence[VectorEntry]) -> None:
         """Store vectors, all or none; see `VectorStore.upsert_vectors`."""
         checks.check_name(index, "the name of an index")
         if entries:
-            work = partial(_vectors.upserted, name=index, entries=tuple(entries), store=self._name)
-            await self._database.write(work)
+            await self._database.write(_vectors.upserted, index, tuple(entries), self._name)
 
     async def query_vectors(
         self,
@@ -249,11 +227,11 @@ class SQLiteStorage:
         """Return the nearest vectors; see `VectorStore.query_vectors`."""
         checks.check_limit(limit)
         search = MatrixQuery(blob(vector, self._name), limit, thread_id, resource_id, threshold)
-        return await self._database.read(partial(self._searches.found, name=index, search=search, store=self._name))
+        return await self._database.read(self._searches.found, index, search, self._name)
 
     async def delete_vectors(self, index: str, message_ids: Sequence[str]) -> int:
         """Delete the vectors of messages from an index; see `VectorStore.delete_vectors`."""
-        return await self._database.write(partial(_vectors.deleted_from, name=index, messages=tuple(message_ids)))
+        return await self._database.write(_vectors.deleted_from, index, tuple(message_ids))
 
     async def close(self) -> None:
         """Close the file after the calls that are running; it can be used again. In memory, do nothing."""

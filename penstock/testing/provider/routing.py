@@ -197,20 +197,7 @@ def problem_with_chat(request: Received) -> Reply | None:
         return _refused("'messages' is missing or empty")
     if not all(isinstance(mapping(message).get("role"), str) for message in messages):
         return _refused("each message is an object with a role")
-    return _unanswered(messages)
-
-
-def problem_with_body(request: Received, *, needs_model: bool) -> Reply | None:
-    """Return the error 400 for a body that is not a JSON object, or names no model."""
-    if not isinstance(request.json, dict):
-        return _refused("the body is not a JSON object")
-    if needs_model and not isinstance(request.fields.get("model"), str):
-        return _refused("you must provide a model parameter")
-    return None
-
-
-def _unanswered(messages: Sequence[Values]) -> Reply | None:
-    """Refuse tool calls without results, and results without calls, as OpenAI does."""
+    # Tool calls without results, and results without calls, are refused as OpenAI does.
     open_calls: set[str] = set()
     for message in messages:
         if message["role"] == "tool":
@@ -322,9 +309,12 @@ class Routing:
             return Reply(error("Incorrect API key provided", code="invalid_api_key"), 401)
         if endpoint == "/models":
             return None
-        return problem_with_body(
-            request, needs_model=endpoint != "/moderations" and "/deployments/" not in request.path
-        )
+        if not isinstance(request.json, dict):
+            return _refused("the body is not a JSON object")
+        needs_model = endpoint != "/moderations" and "/deployments/" not in request.path
+        if needs_model and not isinstance(request.fields.get("model"), str):
+            return _refused("you must provide a model parameter")
+        return None
 
     def _item(self, request: Received, endpoint: str) -> Item:
         chat = endpoint == "/chat/completions"
