@@ -233,7 +233,9 @@ def strict_form(schema: Values, function: str) -> dict[str, Value]:
     fields: dict[str, Value] = dict(schema.get("properties", {}))
     for name, item in fields.items():
         if name not in required and not _takes_null(item):
-            fields[name] = _or_null(item)
+            rest = {key: given for key, given in item.items() if key not in ("description", "default")}
+            description = {"description": item["description"]} if "description" in item else {}
+            fields[name] = {"anyOf": [rest, _NULL], **description}
     made: dict[str, Value] = tightened({**schema, "properties": fields})
     made = _unreferenced(made, made.get("$defs", {}))
     for name, item in made["properties"].items():
@@ -260,12 +262,6 @@ def _takes_null(schema: Value) -> bool:
     listed = (kinds,) if isinstance(kinds, str) else tuple(kinds or ())
     either = [*schema.get("anyOf", ()), *schema.get("oneOf", ())]
     return "null" in listed or None in schema.get("enum", ()) or any(_takes_null(item) for item in either)
-
-
-def _or_null(schema: Value) -> Value:
-    description = {"description": schema["description"]} if "description" in schema else {}
-    rest = {name: item for name, item in schema.items() if name not in ("description", "default")}
-    return {"anyOf": [rest, _NULL], **description}
 
 
 def _unreferenced(schema: Value, definitions: Values, inside: tuple[str, ...] = ()) -> Value:

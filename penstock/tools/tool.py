@@ -275,9 +275,12 @@ class Tool:
         if self.function is None:
             raise UsageError(f"tool {self.name!r} has no function: the caller of the agent must run it")
         read = self.read(arguments)
-        given = (read,) if isinstance(self._arguments, RawArguments) else ()
-        named = {} if given else read
-        work = functools.partial(_called, self.function, given, named, self._contexts)
+        given, named = ((read,), {}) if isinstance(self._arguments, RawArguments) else ((), read)
+        function, contexts = self.function, self._contexts
+
+        def work(ctx: ToolContext) -> object:
+            return function(*given, **named, **dict.fromkeys(contexts, ctx))
+
         in_thread = not is_async(self.function) if self._options.offload is None else self._options.offload
         return await run(BoundCall(self.name, work, in_thread, self._options), ctx or ToolContext(tool_name=self.name))
 
@@ -296,16 +299,6 @@ def tool(
     if function is not None:
         return Tool(function, **options)
     return functools.partial(Tool, **options)
-
-
-def _called(
-    function: Callable[..., object],
-    given: tuple[Value, ...],
-    named: Values,
-    contexts: tuple[str, ...],
-    ctx: ToolContext,
-) -> object:
-    return function(*given, **named, **dict.fromkeys(contexts, ctx))
 
 
 def _spec(name: object, schema: Values, description: object, strict: object) -> ToolSpec:

@@ -111,7 +111,11 @@ async def page(session: Session, resource_id: str | None, limit: int, after: str
         time, name = f"${len(values) - 1}", f"${len(values)}"
         where.append(f"updated_at <= {time} AND (updated_at < {time} OR id > {name})")
     rows = await session.rows(_PAGE.replace("{condition}", " AND ".join(where)), *values)
-    return _page([_thread(row) for row in rows], limit)
+    threads = [_thread(row) for row in rows[:limit]]
+    if len(rows) <= limit:
+        return Page(tuple(threads))
+    last = threads[-1]
+    return Page(tuple(threads), cursor(_CURSOR, write_time(last.updated_at) if last.updated_at else "", last.id))
 
 
 def _time(text: str) -> datetime:
@@ -124,16 +128,6 @@ def _time(text: str) -> datetime:
         return read_time(text)
     except ValueError:
         raise UsageError("that is not a cursor of this list: pass the `following` of a page") from None
-
-
-def _page(threads: Sequence[Thread], limit: int) -> Page[Thread]:
-    """Return a page; there is one thread more than the limit if others follow."""
-    if len(threads) <= limit:
-        return Page(tuple(threads))
-    shown = threads[:limit]
-    last = shown[-1]
-    at = write_time(last.updated_at) if last.updated_at else ""
-    return Page(tuple(shown), cursor(_CURSOR, at, last.id))
 
 
 async def delete(session: Session, thread_id: str) -> bool:

@@ -11,7 +11,7 @@ from penstock.stores.checks import cursor, place
 from penstock.stores.encoding import read_time, read_values, write_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from datetime import datetime
     from sqlite3 import Connection
 
@@ -125,17 +125,14 @@ def owned(connection: Connection, owners: Mapping[str, str | None], now: datetim
     Raises:
         OwnershipError: a thread belongs to another resource than given.
     """
-    kept = {name: (resource, last) for name, resource, last in _kept(connection, owners)}
+    statement = "SELECT id, resource_id, last_place FROM penstock_threads WHERE id IN (SELECT value FROM json_each(?))"
+    rows = connection.execute(statement, (json.dumps(list(owners)),))
+    kept = {name: (resource, last) for name, resource, last in rows}
     if any(owner not in {None, kept[name][0]} for name, owner in owners.items() if name in kept):
         raise OwnershipError(store, "a thread belongs to another resource; nothing was stored")
     missing = [(name, owner or name, *[write_time(now)] * 2) for name, owner in owners.items() if name not in kept]
     connection.executemany("INSERT INTO penstock_threads VALUES (?, ?, '', '{}', ?, ?, 1, 0)", missing)
     return {name: kept[name][1] if name in kept else 0 for name in owners}
-
-
-def _kept(connection: Connection, names: Iterable[str]) -> list[tuple[str, str, int]]:
-    statement = "SELECT id, resource_id, last_place FROM penstock_threads WHERE id IN (SELECT value FROM json_each(?))"
-    return connection.execute(statement, (json.dumps(list(names)),)).fetchall()
 
 
 def touch(connection: Connection, places: Mapping[str, int], now: datetime) -> None:

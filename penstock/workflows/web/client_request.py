@@ -272,18 +272,14 @@ def read_tool_choice(value: Value, tools: Iterable[ToolSpec]) -> str | tuple[str
         return None
     if isinstance(value, str) and value in get_args(ToolChoice):
         return value
-    name = _function_name(value) if is_mapping(value) else None
-    if name is None:
+    choice: Json = value if is_mapping(value) else {}
+    inner = choice.get("function")
+    name = inner.get("name") if is_mapping(inner) else choice.get("name")
+    if choice.get("type") != "function" or not isinstance(name, str):
         raise RequestError("tool_choice", "expected auto, none, required, or an object that names a function")
     if name not in {tool.name for tool in tools}:
         raise RequestError("tool_choice", "names a tool that is not in tools; declare it there")
     return (name,)
-
-
-def _function_name(choice: Json) -> str | None:
-    inner = choice.get("function")
-    name = inner.get("name") if is_mapping(inner) else choice.get("name")
-    return name if choice.get("type") == "function" and isinstance(name, str) else None
 
 
 def read_response_format(form: Json | None, place: str, *, nested: bool) -> ResponseFormat | None:

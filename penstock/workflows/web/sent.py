@@ -129,7 +129,7 @@ class SentAnswer:
     def begin_call(self, chunk: Chunk) -> SentCall | None:
         """Return the call that a chunk begins; None if the client does not get it, or not yet."""
         name = named(chunk, "name")
-        if not isinstance(name, str) or not name or not self._is_for_client(name):
+        if not isinstance(name, str) or not name or not (self._client_tools is None or name in self._client_tools):
             return None
         call = SentCall(len(self._by_call_id), str(named(chunk, "call_id") or chunk.id), name)
         self._by_block[chunk.id] = self._by_call_id[call.call_id] = call
@@ -162,16 +162,15 @@ class SentAnswer:
             return None
         return call, ""
 
-    def _is_for_client(self, name: str) -> bool:
-        return self._client_tools is None or name in self._client_tools
-
     # What ends it
 
     def control(self, chunk: Chunk) -> None:
         """Note a chunk's facts about the answer as a whole."""
         kind = chunk.type
-        if kind == "step-start":
-            self._begin_step()
+        if kind == "step-start":  # the ids of blocks are unique within a step only
+            self._blocks.clear()
+            self._by_block.clear()
+            self._step_calls = len(self._by_call_id)
         elif kind in ("step-finish", "finish"):
             self._finish(chunk)
         elif kind in ("tool-result", "tool-error"):
@@ -191,14 +190,9 @@ class SentAnswer:
 
     def end(self) -> None:
         """Note that no chunk follows: a call that was begun and never completed was dropped by a guard."""
-        if self.ending == "open" and self._reason not in _CUT_OFF and self._has_incomplete_call():
+        is_dropped = any(not call.complete for call in self._by_call_id.values())
+        if self.ending == "open" and self._reason not in _CUT_OFF and is_dropped:
             self.ending = "filtered"
-
-    def _begin_step(self) -> None:
-        """Forget the ids of blocks: they are unique within a step only."""
-        self._blocks.clear()
-        self._by_block.clear()
-        self._step_calls = len(self._by_call_id)
 
     def _finish(self, chunk: Chunk) -> None:
         reason = chunk.payload.get("reason")
@@ -222,9 +216,6 @@ class SentAnswer:
             self.ending = "filtered"
         for call_id in rejected:
             del self._by_call_id[call_id]
-
-    def _has_incomplete_call(self) -> bool:
-        return any(not call.complete for call in self._by_call_id.values())
 
 
 _ENDINGS: dict[str, Ending] = {"tripwire": "filtered", "error": "failed", "abort": "cancelled"}
