@@ -143,10 +143,11 @@ class Finder:
         Raises:
             TimeoutError: a user's rule took longer than it may.
         """
-        if not key or self._scanner is None:
-            return self.finish(text, 0, FinderState())
         own, _ = self._by_own(text, 0, FinderState(), final=True)
-        return self._matches(own, self._scanner.search_value(text, key), len(text) + 1)
+        known: Sequence[IndexedTrace] = ()
+        if self._scanner is not None:
+            known = self._scanner.search_value(text, key) if key else self._scanner.finish(text, 0, BEGUN)
+        return self._matches(own, known, len(text) + 1)
 
     def scan(self, text: str, start: int, state: FinderState) -> tuple[list[Match], int]:
         """Return the matches in a text that goes on, and the place from which on more text could change them.

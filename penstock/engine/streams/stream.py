@@ -20,8 +20,8 @@ from penstock.engine.execution.offloading import is_long_value
 from penstock.engine.processor.payload import Payload
 from penstock.engine.processor.stages import STREAM
 from penstock.engine.streams.builder import Builder
-from penstock.engine.streams.hooks import STEP_ENDS, HookPipe, chunks_of
-from penstock.engine.streams.policy import end_all, feed_all, feed_through, first_deadline, unended, wake_all
+from penstock.engine.streams.hooks import NOTHING, STEP_ENDS, HookPipe, chunks_of
+from penstock.engine.streams.policy import end_all, feed_through, first_deadline, unended, wake_all
 from penstock.engine.streams.sources import (
     PATIENCE,
     WAKE,
@@ -189,6 +189,10 @@ class OutputStream:
 
     outcome: Outcome | None
     judged: Outcome | None
+    _before: Payload
+    """The payload as the stage began."""
+    _feed: Callable[[Chunk], Fed]
+    """Feeds a chunk to all pipes."""
 
     def __init__(self, host: StreamHost, plan: StreamPlan, source: Source, hold: Hold, *, sync: bool = False) -> None:
         self.outcome = self.judged = None
@@ -208,17 +212,17 @@ class OutputStream:
         self._source: AsyncIterator[Chunk | str] = iterator
         self._iterator = iterator  # the source as it is read
         self._normalizer = StreamNormalizer()
-        self._before: Payload  # as the stage began
         self._shared: StreamCall | None = None  # of the steps, if there are any
+        self._pipes: Sequence[Pipe] = ()
         self._call_ids: CallIds | None = None  # made with the first call
         self._reader: TaskReader | None = None
         self._chunks: AsyncGenerator[Chunk] | None = None
         self._scope: anyio.CancelScope | None = None
-        self._checks = host.run_checks if host.has_checks else None
+        self._checks = host.run_checks if host.has_checks and not sync else None  # a sync stream runs them first
         self._checked: Outcome | None = None
         self._hooks_at_work: anyio.CancelScope | None = None  # while overlapping checks may stop them
         self._unsent: Iterator[tuple[int, Chunk]] = iter(())  # what is left of the judged chunks, numbered from 0
-        self._held: list[Chunk] | None = None if hold == "live" and (self._checks is None or sync) else []
+        self._held: list[Chunk] | None = None if hold == "live" and self._checks is None else []
         self._check_error: Exception | None = None
         self._log = host.chunk_log()
 
@@ -281,7 +285,7 @@ class OutputStream:
         if not self._sync and not on_asyncio():
             self._scope = anyio.CancelScope()
             self._scope.__enter__()  # around any scope of the source's
-        if (self._plan.timed or self._plan.gathers or self._checks is not None) and not self._sync:
+        if self._checks is not None or ((self._plan.timed or self._plan.gathers) and not self._sync):
             self._check_done = anyio.Event()
             self._reader = TaskReader(
                 self._iterator if self._log is None else self._log.source(self._iterator, close_source)
@@ -340,33 +344,31 @@ class OutputStream:
         call, self._before = self._host.begin()
         failure: Exception | None = None
         try:
-            limited = None if self._checks is None or self._sync else self._unless_tripped
-            pipes = await (self._opened(call) if limited is None else limited(self._opened, call))
-            feed = pipes[0].feed if len(pipes) == 1 else functools.partial(feed_through, pipes)
-            quick = not self._plan.timed and limited is None
-            hooks_only = all(isinstance(pipe, HookPipe) for pipe in pipes)
+            await self._unless_tripped(self._open, call)
+            run, feed, timed = call.run, self._feed, self._plan.timed
+            hooks_only = all(isinstance(pipe, HookPipe) for pipe in self._pipes)
             often = _SELDOM if hooks_only else _OFTEN
-            run, normalize, leaving = call.run, self._normalizer.normalize, self._leaving
-            advance = self._iterator.__anext__ if self._reader is None else functools.partial(self._next, pipes)
+            plain = not timed and self._checks is None
+            leaving: Callable[[Chunk], Fed] = (
+                self._leaving if plain else lambda chunk: self._unless_tripped(self._woken, chunk)
+            )
+            advance = self._iterator.__anext__ if self._reader is None else functools.partial(self._next, self._reader)
             text, write = _NOTHING_TO_WRITE
             rest = Pace().rest
             made: Fed | Leaving
             for count in itertools.count(1):
-                if not count & often:
-                    await rest()
                 try:
                     item = await advance()
                 except BaseException as error:  # noqa: BLE001 - the source's: raised after the chunks that are left
                     failure = None if isinstance(error, StopAsyncIteration) else failure_of(error)
                     break
+                chunk = item if type(item) is Chunk else as_chunk(item)
+                quick = plain and chunk.type == "text-delta" and (hooks_only or len(chunk.text) <= _SHORT)
+                if not (quick and count & often):
+                    await rest()
                 if run.stopped is not None:
                     self._check_going(call)
-                chunk = item if type(item) is Chunk else as_chunk(item)
-                if quick and chunk.type == "text-delta" and (hooks_only or len(chunk.text) <= _SHORT):
-                    made = feed(chunk)
-                else:
-                    await rest()
-                    made = leaving(pipes, chunk) if limited is None else limited(leaving, pipes, chunk)
+                made = feed(chunk) if quick else leaving(chunk)
                 if type(made) is not Chunk:
                     if made is None:
                         continue
@@ -377,16 +379,14 @@ class OutputStream:
                         yield made
                         continue
                     made = (made,)
-                if limited is not None and self._checked is not None:  # they have passed, and stop no hook any more
-                    limited, quick = None, not self._plan.timed
-                for chunk in normalize(made) if self._held is None else self._let(normalize(made)):
+                for chunk in self._let(made):
                     yield chunk
                     self._check_going(call)
+                plain = not timed and self._check_passed()
                 text, write = _NOTHING_TO_WRITE if self._held is not None else self._normalizer.current
             self._check_going(call)
-            end = self._end_of(pipes)
-            last = await (end() if limited is None else limited(end))
-            for chunk in await self._rest(normalize(last), failure):
+            last = await self._unless_tripped(self._end)
+            for chunk in await self._rest(self._normalizer.normalize(last), failure):
                 yield chunk
                 self._check_going(call)
         except Stopped as verdict:
@@ -395,11 +395,6 @@ class OutputStream:
             return
         if failure is not None:
             raise failure
-
-    def _end_of(self, pipes: Sequence[Pipe]) -> Callable[[], Coroutine[object, None, Sequence[Chunk]]]:
-        """Return the function that ends the pipes; off the event loop if the end of their texts is long."""
-        end = functools.partial(end_all, pipes)
-        return functools.partial(self._off_loop, end) if unended(pipes) > LONG else end
 
     def _stopped(self, verdict: Stopped, call: StageCall) -> tuple[Chunk, ...]:
         """Return the chunks that report a verdict; texts that have left are retracted, in one chunk."""
@@ -415,17 +410,19 @@ class OutputStream:
         if call.run.stopped is not None:
             raise Stopped(call.run.stopped)
 
-    def _let(self, made: list[Chunk]) -> list[Chunk]:
-        """Hold chunks; return all of them once the overlapping checks have passed and nothing else holds them."""
-        held = [] if self._held is None else self._held
+    def _let(self, made: Sequence[Chunk]) -> list[Chunk]:
+        """Return the chunks that leave: none while they are held, all once the overlapping checks have passed."""
+        made, held = self._normalizer.normalize(made), self._held
+        if held is None:
+            return made
         held.extend(made)
         if self._hold != "live" or not self._check_passed():
             return []
         self._held = None
         return held
 
-    async def _opened(self, call: StageCall) -> Sequence[Pipe]:
-        """Return the pipes of the stream.
+    async def _open(self, call: StageCall) -> None:
+        """Make the pipes of the stream.
 
         Raises:
             Stopped: the run was stopped before, or a check or a condition stops it now.
@@ -433,51 +430,49 @@ class OutputStream:
         tripwire = self._host.tripwire
         if tripwire is not None:
             raise Stopped(tripwire)  # as if the verdict came now: one outcome for all
-        if self._sync and self._checks is not None:
-            self._checked = await self._checks()
+        if self._sync and self._host.has_checks:
+            self._checked = await self._host.run_checks()
             self._check_passed()
-        pipes: Sequence[Pipe] = ()
         if self._plan.block is not None:
             facts = dict(self._before.facts)
             self._shared = StreamCall(call, Payload(self._before.message_list, facts), facts)
             self._shared.reader = self._reader if self._plan.gathers else None
-            pipes = await Builder(self._shared, self._clock).pipes(self._plan.block)
+            self._pipes = await Builder(self._shared, self._clock).pipes(self._plan.block)
+        self._feed = self._pipes[0].feed if len(self._pipes) == 1 else functools.partial(feed_through, self._pipes)
         if self._log is not None:
-            self._log.pipes, self._log.waiting = pipes, lambda: self._held
-        return pipes
+            self._log.pipes, self._log.waiting = self._pipes, lambda: self._held
 
     def _taken_call_ids(self) -> Iterable[str]:
         """Return the ids of the tool calls in the conversation so far."""
         return call_ids_of(self._before.message_list.conversation)
 
-    async def _next(self, pipes: Sequence[Pipe]) -> Chunk | str:
+    async def _next(self, reader: TaskReader) -> Chunk | str:
         """Return the next item; `WAKE` if a timer has run out, or the overlapping checks are done."""
-        reader = self._reader
-        due = first_deadline(pipes)
-        return WAKE if reader is None else await reader.next(None if due is None else max(due - self._clock(), 0))
+        due = first_deadline(self._pipes)
+        return await reader.next(None if due is None else max(due - self._clock(), 0))
 
-    async def _leaving(self, pipes: Sequence[Pipe], chunk: Chunk) -> Sequence[Chunk]:
-        """Wake steps whose timers have run out, and feed the chunk; return the chunks that leave."""
-        made = await wake_all(pipes, self._clock()) if self._plan.timed else ()
-        if chunk is WAKE:
-            return made
+    def _leaving(self, chunk: Chunk) -> Fed:
+        """Feed a chunk, in a worker thread if it takes long: for its own text, or for the text held until now."""
         if chunk.type in OF_CALLS:
             self._call_ids = self._call_ids or CallIds(self._taken_call_ids)
             chunk = self._call_ids.own(chunk)
-        if self._plan.movable and self._is_long(chunk, pipes):
-            out = await self._off_loop(functools.partial(feed_all, pipes, (chunk,)))
-        else:
-            out = await chunks_of(feed_through(pipes, chunk))
-        return [*made, *out] if made else out
-
-    @staticmethod
-    def _is_long(chunk: Chunk, pipes: Sequence[Pipe]) -> bool:
-        """Return whether judging a chunk may take long: for its own text, or for the text held until now."""
-        return (
+        if self._plan.movable and (
             len(chunk.text) > LONG
-            or (chunk.type in _JUDGES_HELD and unended(pipes) > LONG)
-            or (bool(chunk.payload) and is_long_value(chunk.payload))
-        )
+            or (chunk.type in _JUDGES_HELD and unended(self._pipes) > LONG)
+            or (chunk.payload and is_long_value(chunk.payload))
+        ):
+            return self._off_loop(lambda: chunks_of(self._feed(chunk)))
+        return self._feed(chunk)
+
+    async def _woken(self, chunk: Chunk) -> Sequence[Chunk]:
+        """Wake steps whose timers have run out, and feed the chunk; return the chunks that leave."""
+        made = await wake_all(self._pipes, self._clock()) if self._plan.timed else NOTHING
+        return made if chunk is WAKE else [*made, *await chunks_of(self._leaving(chunk))]
+
+    async def _end(self) -> Sequence[Chunk]:
+        """End the pipes, off the event loop if the end of their texts is long; return the chunks that leave."""
+        end = functools.partial(end_all, self._pipes)
+        return await (self._off_loop(end) if unended(self._pipes) > LONG else end())
 
     async def _off_loop(self, feed: Callable[[], Coroutine[object, None, Sequence[Chunk]]]) -> Sequence[Chunk]:
         """Do the work of the pipes in a worker thread, if all of their steps may run there."""
@@ -492,7 +487,7 @@ class OutputStream:
             Stopped: chunks that were held for a verdict may not leave.
             UsageError: the checks were cancelled before their verdict.
         """
-        if self._held is not None and self._checks is not None and not self._sync:
+        if self._held is not None and self._checks is not None:
             await self._check_done.wait()
             if not self._check_passed():  # they were cancelled: so is the reader, unless it has a shield
                 await checkpoint_if_cancelled()
@@ -572,7 +567,7 @@ class OutputStream:
         return done[0]
 
     def _check_passed(self) -> bool:
-        """Tell whether the checks have passed; False while they run.
+        """Tell whether the checks have passed, if there are any; False while they run.
 
         Raises:
             Stopped: they gave a verdict.
@@ -580,7 +575,7 @@ class OutputStream:
         if self._check_error is not None:
             raise self._check_error
         if self._checked is None:
-            return False
+            return self._checks is None
         if self._checked.tripwire is not None:
             self.outcome = self._checked
             raise Stopped(self._checked.tripwire)

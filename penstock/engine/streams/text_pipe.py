@@ -26,7 +26,7 @@ from penstock.engine.values.frozen import freeze, thaw
 from penstock.engine.workers import moved_if_long
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Coroutine, Mapping, Sequence
 
     from penstock.engine.streams.decisions import Fed as Decision
     from penstock.engine.streams.hooks import Fed
@@ -414,9 +414,18 @@ class TextPipe:
         return self._released()
 
     async def _feed(self, chunk: Chunk) -> Sequence[Chunk]:
+        """Take a chunk, unless it has to wait for the end of a text, and then those that waited for an end."""
         if chunk.transient and chunk.is_data:
-            return [*await self._judged(chunk), *self._released()]
+            edits = await judge_chunk(self._lane, chunk, chunk_texts(chunk, self._lane.kinds))
+            return [rewritten(chunk, edits), *self._released()]
+        buffer = self._current
+        goes_on = buffer is None or _is_of(chunk, buffer.id) or chunk.type in STEP_ENDS
+        if not goes_on and (self._later or self._is_another(chunk)):
+            self._later.add(chunk)
+            return self._released()
         await self._take(chunk)
+        if self._later and self._current is None:
+            await self._take_waiting()
         return self._released()
 
     async def end(self) -> Sequence[Chunk]:
@@ -454,23 +463,9 @@ class TextPipe:
         buffers = [*self._open.values(), *([self._resting] if self._resting is not None else [])]
         return sum(buffer.fed for buffer in buffers) + self._inputs.held()
 
-    async def _take(self, chunk: Chunk) -> None:
-        """Take a chunk, and then those that waited for a text that has ended."""
-        buffer = self._current
-        goes_on = buffer is None or _is_of(chunk, buffer.id) or chunk.type in STEP_ENDS
-        if not goes_on and (self._later or self._is_another(chunk)):
-            self._later.add(chunk)
-            return
-        await self._take_now(chunk)
-        if self._later and self._current is None:
-            await self._take_waiting()
-
-    async def _take_now(self, chunk: Chunk) -> None:
+    def _take(self, chunk: Chunk) -> Coroutine[object, None, None]:
         kind, what = _KINDS.get(chunk.type, ("", ""))
-        if kind in self._lane.kinds:
-            await self._take_text(kind, what, chunk)
-        else:
-            await self._take_other(chunk)
+        return self._take_text(kind, what, chunk) if kind in self._lane.kinds else self._take_other(chunk)
 
     async def _take_waiting(self) -> None:
         """Take the chunks that need not wait any more: the first ones, and those of the current text."""
@@ -482,7 +477,7 @@ class TextPipe:
                     return
                 number, chunk = own
             self._later.remove(number)
-            await self._take_now(chunk)
+            await self._take(chunk)
 
     def _is_another(self, chunk: Chunk) -> bool:
         """Tell whether a chunk is a piece of another text, while the current one still waits for its end chunk."""
@@ -571,7 +566,10 @@ class TextPipe:
             return
         if chunk.type == "tool-call":
             self._queue.extend(await self._inputs.flush())
-        self._queue.extend(await self._judged(chunk))
+        if chunk.type == "raw" and self._lane.guards and not is_sealed(chunk):
+            return  # what no guard can read does not pass it
+        edits = await judge_chunk(self._lane, chunk, chunk_texts(chunk, self._lane.kinds))
+        self._queue.append(rewritten(chunk, edits))
 
     def _is_part(self, chunk: Chunk) -> bool:
         """Return whether a chunk begins a part of the message, so that texts before and after are not neighbours."""
@@ -588,13 +586,6 @@ class TextPipe:
         known = key in self._parts
         self._parts.add(key)
         return not known
-
-    async def _judged(self, chunk: Chunk) -> list[Chunk]:
-        """Return a chunk as judged by the lane. With guards, raw chunks that are not sealed are dropped."""
-        if chunk.type == "raw" and self._lane.guards and not is_sealed(chunk):
-            return []
-        edits = await judge_chunk(self._lane, chunk, chunk_texts(chunk, self._lane.kinds))
-        return [rewritten(chunk, edits)]
 
     def _released(self) -> list[Chunk]:
         """Return the chunks that may be released, in order, up to the first undecided text."""

@@ -438,40 +438,43 @@ class GuardChunkTrack:
         """Judge the texts; for a chunk that shows a growing value, the decided part of them."""
         del final
         texts = self._subject.texts_of(text, borders)
+        step, guard = self._step, self._guard
+        read = [item for item in texts if item.kind in guard.scope.kinds]
+        cuts: PlaceEdits = {}
         try:
-            edits = await self._judged([item for item in texts if item.kind in self._guard.scope.kinds])
+            self._check_unread()
+            if self._subject.chunk.type == SNAPSHOT:
+                made, cuts = await self._so_far(read)
+            else:
+                judged = step.enclosed(guard.judged, awaits=True)(step.ctx, read)
+                made = await (step.watched(judged) if guard.awaits else judged)
+            step.keep_written()
+            edits = self._edits(read, made, cuts) if made or cuts else {}
         except BaseException as error:  # noqa: BLE001 - `broke` sorts it and lets interrupts pass
-            self._step.broke(error)
+            step.broke(error)
             return Decided((), len(text))
         if not edits:
             return Decided((), len(text))
-        for place, made in edits.items():
-            self._step.note_edits(place, made)
-        starts = zip(texts, (0, *borders), strict=True) if texts else ()
+        for place, own in edits.items():
+            step.note_edits(place, own)
+        starts = zip(texts, (0, *borders), strict=True)
         return Decided(
             tuple([edit for item, start in starts for edit in shifted(edits.get(item.place, ()), start)]), len(text)
         )
 
-    async def _judged(self, texts: list[Text]) -> dict[TextPlace, Edits]:
+    def _check_unread(self) -> None:
+        """Report what the chunk holds that the guard cannot read, which may stop the run."""
+        scope = self._guard.scope
+        if scope.on_unread != "allow":
+            parts = [found for found in unread_in(self._subject.chunk) if found.kind in scope.unread_kinds]
+            scope.unread(self._step.ctx, type(self._guard).__name__, parts)
+
+    def _edits(self, texts: list[Text], made: PlaceEdits, cuts: PlaceEdits) -> dict[TextPlace, Edits]:
         """Return the edits to each text, in order and under the step's name.
 
         Raises:
             WrongReturnError: it edits the digits of a number.
         """
-        ctx, chunk_type = self._step.ctx, self._subject.chunk.type
-        scope = self._guard.scope
-        if scope.on_unread != "allow":
-            parts = [found for found in unread_in(self._subject.chunk) if found.kind in scope.unread_kinds]
-            scope.unread(ctx, type(self._guard).__name__, parts)
-        cuts: PlaceEdits = {}
-        if chunk_type == SNAPSHOT:
-            made, cuts = await self._so_far(texts)
-        else:
-            judged = self._step.enclosed(self._guard.judged, awaits=True)(ctx, texts)
-            made = await (self._step.watched(judged) if self._guard.awaits else judged)
-        self._step.keep_written()
-        if not made and not cuts:
-            return {}
         if any(text.fixed and text.place in made for text in texts):
             raise WrongReturnError("it edits a number, which cannot be edited as text; abort instead")
         return {

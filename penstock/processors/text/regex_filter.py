@@ -128,22 +128,20 @@ class PatternSearch(Search):
 
     def scan(self, window: TextWindow, ctx: AnyContext) -> tuple[Sequence[Match], int]:
         """Return the matches of the rules, and from where on more text could change them."""
+        finder, text, start = self.finder, window.text, window.start
         try:
-            return self._scanned(window)
+            if window.final and not window.base and not start:
+                return finder.find(text, window.key), len(text)
+            if window.key and not window.final:
+                return finder.scan_value(text, window.key)
+            state: FinderState = window.notes.pop(_STATE, None) or finder.begun(text, start)
+            if window.final:
+                return finder.finish(text, start, state), len(text)
+            found, hold = finder.scan(text, start, state)
         except TimeoutError as error:
             ctx.note(timeout=str(error))
             raise
-
-    def _scanned(self, window: TextWindow) -> tuple[Sequence[Match], int]:
-        if window.final and not window.base and not window.start:
-            return self.finder.find(window.text, window.key), len(window.text)
-        if window.key and not window.final:
-            return self.finder.scan_value(window.text, window.key)
-        state: FinderState = window.notes.pop(_STATE, None) or self.finder.begun(window.text, window.start)
-        if window.final:
-            return self.finder.finish(window.text, window.start, state), len(window.text)
-        found, hold = self.finder.scan(window.text, window.start, state)
-        if not self.finder.is_begun(window.text, hold, hold, state):  # else `quiet` can go on from there
+        if not finder.is_begun(text, hold, hold, state):  # else `quiet` can go on from there
             window.notes[_STATE] = state
         return found, hold
 

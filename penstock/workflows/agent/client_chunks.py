@@ -70,15 +70,17 @@ class SentChunks(NamedTuple):
 
 async def send_chunks(run: Run, chunks: Iterable[Chunk]) -> SentChunks:
     """Run `process_output_stream` on chunks that are not part of an answer."""
-    made = list(chunks)
-    if not made:
+    left = list(chunks)
+    if not left:
         return SentChunks(())
-    if not run.serves("process_output_stream"):
-        return SentChunks(run.releasable(made), made)
-    async with run.process_output_chunks(made) as stream:
-        left = [chunk async for chunk in stream]
-    blocked = stream.outcome is not None and stream.outcome.blocked
-    return SentChunks(left, (), stream.outcome) if blocked else SentChunks(run.releasable(left), left, stream.outcome)
+    outcome = None
+    if run.serves("process_output_stream"):
+        async with run.process_output_chunks(left) as stream:
+            left = [chunk async for chunk in stream]
+        outcome = stream.outcome
+    if outcome is not None and outcome.blocked:
+        return SentChunks(left, (), outcome)
+    return SentChunks(run.releasable(left), left, outcome)
 
 
 def keep_data(run: Run, answer: str, chunks: Iterable[Chunk], *, before: Iterable[Chunk] = ()) -> None:

@@ -85,47 +85,45 @@ class Loop:
 
         An error is not raised here: it is in ``progress``, for the stream to raise after the last chunk.
         """
+        run = self.run
         try:
-            await self._run(out)
+            await self._begin(out)
+            goes_on = self._started and run.tripwire is None
+            while goes_on:
+                step = ModelStep(run, self._task, self.progress, self._group)
+                with run.span("model_step", step.path) as span:
+                    await step.emit_chunks(out)
+                    if span is not None:
+                        span.note(finish_reason=self.progress.last_reason)
+                if step.accepted and not step.held:
+                    await self._report(len(self.progress.steps) - 1)
+                elif step.accepted:
+                    self._unreported.append(len(self.progress.steps) - 1)
+                goes_on = step.goes_on and await self._wants_more(accepted=step.accepted)
+            if run.tripwire is None:
+                await self._end(out)
+            else:
+                await self._emit_tripwire(run.tripwire, out)
         except BaseException as caught:
             if out.closed:
                 raise
-            error = _failure_of(caught)
-            if (
-                self.run.tripwire is not None
-            ):  # a concurrent check has ended the run: its verdict counts more than the error
-                _LOG.warning("%s was raised while a verdict ended the request", type(error).__name__)
-                await self._emit_tripwire(self.run.tripwire, out)
-                return
-            self.progress.error = error
-            self.run.abandon()
-            if self._started:
-                run_id = self.run.run_id
-                await out.emit(Chunk("error", payload=_described(error), run_id=run_id))
-                if self.progress.finish_reason == "error":  # the model failed, which ended its step
-                    ended = {"reason": "error", "is_continued": False}
-                    await out.emit(Chunk("step-finish", payload=ended, run_id=run_id))
-                    await out.emit(self._finish("error"))
+            await self._emit_error(_failure_of(caught), out)
 
-    async def _run(self, out: Emitter[Chunk]) -> None:
+    async def _emit_error(self, error: Exception, out: Emitter[Chunk]) -> None:
+        """Emit the last chunks of a request that failed."""
         run = self.run
-        await self._begin(out)
-        goes_on = self._started and run.tripwire is None
-        while goes_on:
-            step = ModelStep(run, self._task, self.progress, self._group)
-            with run.span("model_step", step.path) as span:
-                await step.emit_chunks(out)
-                if span is not None:
-                    span.note(finish_reason=self.progress.last_reason)
-            if step.accepted and not step.held:
-                await self._report(len(self.progress.steps) - 1)
-            elif step.accepted:
-                self._unreported.append(len(self.progress.steps) - 1)
-            goes_on = step.goes_on and await self._wants_more(accepted=step.accepted)
-        if run.tripwire is None:
-            await self._end(out)
-        else:
+        if run.tripwire is not None:  # a concurrent check has ended the run: its verdict counts more than the error
+            _LOG.warning("%s was raised while a verdict ended the request", type(error).__name__)
             await self._emit_tripwire(run.tripwire, out)
+            return
+        self.progress.error = error
+        run.abandon()
+        if self._started:
+            await out.emit(Chunk("error", payload=_described(error), run_id=run.run_id))
+            if self.progress.finish_reason == "error":  # the model failed, which ended its step
+                ended = {"reason": "error", "is_continued": False}
+                await out.emit(Chunk("step-finish", payload=ended, run_id=run.run_id))
+                await out.emit(self._finish("error"))
 
     async def _emit_tripwire(self, tripwire: Tripwire, out: Emitter[Chunk]) -> None:
         """Emit the last chunk of a request that a verdict ended, unless the stage that gave it has."""

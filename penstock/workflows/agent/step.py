@@ -239,7 +239,9 @@ class ModelStep:
         ask, attempt, steps = prepared
         before = self._run.message_list
         try:
-            await self._answer(ask, attempt, steps, out)
+            answered = await self._answer(ask, attempt, steps, out)
+            if answered is not None:
+                await self._accept(ask, attempt, *answered, out)
         except BaseException:
             if len(self._progress.steps) == len(steps):  # it ended before its answer was accepted
                 known = {message.id for message in before.response}
@@ -286,7 +288,12 @@ class ModelStep:
 
     async def _answer(
         self, ask: StepRequest, attempt: ModelAttempt, steps: Sequence[StepResult], out: Emitter[Chunk]
-    ) -> None:
+    ) -> tuple[Outcome, Message | None, str] | None:
+        """Emit the model's answer as it comes, and judge it.
+
+        Returns:
+            The verdict, the answer as it was stored, and why it ended; None if it was rejected, or the call failed.
+        """
         run = self._run
         info: dict[str, Value] = {
             "steps": steps,
@@ -305,7 +312,7 @@ class ModelStep:
             if error is not attempt.error:
                 raise
             await self._handle_error(attempt, error, stream.sent_ids, out)
-            return
+            return None
         finally:
             self._progress.answering = stream.tripwire is None
         judged, answer = stream.outcome, stream.message
@@ -317,10 +324,9 @@ class ModelStep:
         if judged is None or judged.blocked:
             self._reject(ask, attempt, judged)
             await out.emit_all(verdict)
-            return
-        message = run.message_list.get(answer.id)
+            return None
         reason = attempt.finish_reason if stream.judged is None else judged.details.get("finish_reason")
-        await self._accept(ask, attempt, judged, message, str(reason or "other"), out)
+        return judged, run.message_list.get(answer.id), str(reason or "other")
 
     async def _judge(self, message: Message, attempt: ModelAttempt, info: Values) -> Outcome:
         """Run the stages after the stream on an answer whose chunks have left already."""
