@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from penstock.engine.testing import CountingIds
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.errors import ModelError, UsageError
 from penstock.engine.values.frozen import Value, Values
@@ -47,7 +47,7 @@ class ScriptedModel:
         self.requests: list[ModelRequest] = []
         self.streaming = 0
         self._name = name
-        self._ids = CountingIds("answer-")
+        self._answers = itertools.count(1)
         self._script: Script[ModelRequest, Says | Awaitable[Says]] = Script(script, repeat_last=repeat_last)
 
     @property
@@ -85,7 +85,7 @@ class ScriptedModel:
         return turn(await given if isinstance(given, Awaitable) else given)
 
     def _chunks(self, said: Turn, request: ModelRequest) -> Iterator[Chunk]:
-        id = self._ids.next()
+        id = f"answer-{next(self._answers)}"
         yield Chunk("response-metadata", payload={"id": id, "model": self._name, "created": 0})
         yield from _block("reasoning", f"{id}-reasoning", said.reasoning_pieces)
         yield from _block("text", f"{id}-text", said.pieces)

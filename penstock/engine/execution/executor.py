@@ -246,10 +246,6 @@ async def _run_overlap(block: PlanOverlap, call: StageCall, payload: Payload) ->
 # Parallels
 
 
-async def _run_parallel(block: PlanParallel, call: StageCall, payload: Payload) -> Payload:
-    return await _run_arms(block.arms, block, call, payload)
-
-
 async def _run_arms(
     arms: Sequence[PlanArm], block: PlanParallel | PlanBranch, call: StageCall, payload: Payload
 ) -> Payload:
@@ -445,7 +441,7 @@ _RUNNERS: dict[type[object], Callable[[Any, StageCall, Payload], Coroutine[objec
     PlanShadow: _run_shadow,
     PlanOverlap: _run_overlap,
     PlanViews: _run_views,
-    PlanParallel: _run_parallel,
+    PlanParallel: lambda block, call, payload: _run_arms(block.arms, block, call, payload),
     PlanBranch: _run_branch,
     PlanDag: _run_dag,
 }

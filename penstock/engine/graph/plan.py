@@ -57,7 +57,9 @@ class PlanStep:
         self.processor = step.processor
         self.processor_id = step.path.rsplit("/", 1)[-1]
         self.provides: frozenset[AnyKey] = claims.provides
-        self.new_state: NewState = step.processor.new_state
+        new_state = step.processor.new_state
+        is_own = getattr(new_state, "__func__", None) is not Processor.new_state
+        self.new_state: NewState = new_state if is_own else dict
         self.on_error = on_error
         self.allows = allows  # under a timeout ``on_error`` stands with the policy around the step
         self.edits: EditsClaim = claims.edits

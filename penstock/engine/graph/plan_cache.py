@@ -12,7 +12,7 @@ from penstock.engine.processor.stages import STAGES, STREAM
 from penstock.engine.values.errors import WorkflowError
 
 if TYPE_CHECKING:
-    from penstock.engine.graph.nodes import Node
+    from penstock.engine.graph.nodes import Node, Policy
     from penstock.engine.graph.plan import Block, Orders
 
 Hold: TypeAlias = Literal["live", "step", "result"]
@@ -30,7 +30,7 @@ class Plans:
         self.root = root
         self.orders = orders
         self._compiled: dict[str, Block | None] = {}
-        self.shadowed = _in_shadow(root)
+        self.shadowed = any(policy.mode == "shadow" for policy in _policies(root))
         self.warned_live = False  # whether the log has warned that answers leave before all guards have judged them
 
     @cached_property
@@ -68,7 +68,8 @@ class Plans:
     @cached_property
     def runs_beside_model(self) -> bool:
         """Whether something may run beside the model: timers or async guards in the stream, or overlapping checks."""
-        return self.stream.timed or self.stream.gathers or _overlaps(self.root)
+        overlaps = any(policy.overlap is not None for policy in _policies(self.root))
+        return overlaps or self.stream.timed or self.stream.gathers
 
     @cached_property
     def judges_calls_late(self) -> bool:
@@ -93,9 +94,5 @@ class Plans:
             return self._compiled.setdefault(name, compile_plan(served, name))
 
 
-def _in_shadow(root: Node) -> bool:
-    return any(isinstance(node, (Step, Sequence)) and node.policy.mode == "shadow" for node in walk(root))
-
-
-def _overlaps(root: Node) -> bool:
-    return any(isinstance(node, (Step, Sequence)) and node.policy.overlap is not None for node in walk(root))
+def _policies(root: Node) -> list[Policy]:
+    return [node.policy for node in walk(root) if isinstance(node, (Step, Sequence))]

@@ -21,7 +21,7 @@ from penstock.engine.processor.stages import STAGES, STREAM, full_name
 from penstock.engine.processor.state import RunEnd, RunState, StageCall, States, call_on_end
 from penstock.engine.run.conversation import MAX_ERROR_RETRIES, NO_IDS, Conversation, add_input, check_settings
 from penstock.engine.run.held_answers import HeldAnswers, Release, edited_chunks, info_of, open_calls, texts_of
-from penstock.engine.run.tracing import LazyTrace, open_log
+from penstock.engine.run.tracing import NO_TRACE, LazyTrace, open_log
 from penstock.engine.tasks import BackgroundTasks, must_take_turn, runs_without_loop, take_turn
 from penstock.engine.tracing.observers import PublicObserver
 from penstock.engine.tracing.span_log import SpanObserver, known_log
@@ -167,7 +167,8 @@ class Run:
     @property
     def lazy_trace(self) -> LazyTrace:
         """The trace for a result that outlives the run, made on demand."""
-        return LazyTrace(self._state.spans, self.tripwire)
+        spans = self._state.spans
+        return NO_TRACE if spans is None else LazyTrace(spans, self.tripwire)
 
     @property
     def spent(self) -> tuple[UsageEntry, ...]:
@@ -425,7 +426,8 @@ class Run:
         self, tool_name: str, arguments: Value, *, call_id: str = "", steps: Iterable[object] | None = None
     ) -> Stepping:
         """Run `process_tool_call` before a tool runs; `Outcome.arguments`, or `Outcome.answer` in the tool's place."""
-        return self._tool(STAGES["process_tool_call"], arguments, tool_name, call_id, steps=steps)
+        stage = STAGES["process_tool_call"]
+        return self._tool(stage, arguments, tool_name=tool_name, call_id=call_id, steps=steps)
 
     def process_tool_result(
         self,
@@ -443,7 +445,7 @@ class Run:
         """
         stage = STAGES["process_tool_result"]
         info: dict[str, Value] = {"arguments": arguments, "is_error": is_error, "steps": steps}
-        return self._tool(stage, result, tool_name, call_id, **info)
+        return self._tool(stage, result, tool_name=tool_name, call_id=call_id, **info)
 
     def process_output_result(self, messages: Messages | MessageList | None = None, **info: Value) -> Stepping:
         """Run `process_output_result` once at the end; ``finish_reason``, ``usage``, ``steps``."""
@@ -539,10 +541,7 @@ class Run:
             spans.end(span)
         return outcome
 
-    def _tool(self, stage: Stage, value: Value, tool_name: str, call_id: str, **info: Value) -> Stepping:
-        return self._run_tool(stage, value, {"tool_name": tool_name, "call_id": call_id, **info})
-
-    async def _run_tool(self, stage: Stage, value: Value, info: dict[str, Value]) -> Outcome:
+    async def _tool(self, stage: Stage, value: Value, **info: Value) -> Outcome:
         def read() -> tuple[Value, Values]:
             return json_value(value, stage.value), freeze(info)
 

@@ -76,6 +76,58 @@ async def chunks_of(fed: Fed) -> Sequence[Chunk]:
     return NOTHING if made is None else (made,) if isinstance(made, Chunk) else made
 
 
+def feed_through(pipes: Sequence[Pipe], chunk: Chunk) -> Fed:
+    """Pass a chunk through pipes in sequence; return the chunks that leave, as `Pipe.feed` does."""
+    following = iter(pipes)
+    for pipe in following:
+        fed = pipe.feed(chunk)
+        if type(fed) is not Chunk:
+            rest = tuple(following)
+            return _feed_on(fed, rest) if rest and fed is not None else fed
+        chunk = fed
+    return chunk
+
+
+async def _feed_on(fed: Coroutine[object, None, Leaving], pipes: Sequence[Pipe]) -> Sequence[Chunk]:
+    """Pass the chunks that leave a pipe through those that follow."""
+    made = await fed
+    chunks = (made,) if isinstance(made, Chunk) else made
+    for pipe in pipes:
+        chunks = [out for chunk in chunks for out in await chunks_of(pipe.feed(chunk))]
+    return chunks
+
+
+async def end_all(pipes: Sequence[Pipe]) -> list[Chunk]:
+    """End pipes in sequence; return the chunks that leave."""
+    out: list[Chunk] = []
+    for index, pipe in enumerate(pipes):
+        out.extend(await feed_all(pipes[index + 1 :], await pipe.end()))
+    return out
+
+
+async def wake_all(pipes: Sequence[Pipe], now: float) -> list[Chunk]:
+    """Wake pipes in sequence whose timers have run out by ``now``; return the chunks that leave."""
+    out: list[Chunk] = []
+    for index, pipe in enumerate(pipes):
+        out.extend(await feed_all(pipes[index + 1 :], await pipe.wake(now)))
+    return out
+
+
+async def feed_all(pipes: Sequence[Pipe], chunks: Sequence[Chunk]) -> list[Chunk]:
+    """Pass chunks through pipes in sequence; return the chunks that leave."""
+    return [out for chunk in chunks for out in await chunks_of(feed_through(pipes, chunk))]
+
+
+def first_deadline(pipes: Sequence[Pipe]) -> float | None:
+    """Return when the first timer of the pipes runs out; None without a timer."""
+    return min((due for pipe in pipes if (due := pipe.deadline()) is not None), default=None)
+
+
+def unended(pipes: Sequence[Pipe]) -> int:
+    """Return how many characters of texts were read that have not ended."""
+    return sum([pipe.unended() for pipe in pipes])
+
+
 def _is_unseen(chunk: Chunk) -> bool:
     """Tell whether hooks do not see a chunk: a ``finish`` that only says that tools are to be called.
 
@@ -84,23 +136,10 @@ def _is_unseen(chunk: Chunk) -> bool:
     return chunk.type == "finish" and chunk.payload.get("reason") == "tool-calls"
 
 
-def _is_delta(chunk: Chunk, result: Value) -> bool:
-    return type(result) is Chunk and result.type == chunk.type
-
-
-def _differs_in_text(chunk: Chunk, result: Value) -> bool:
-    return type(result) is Chunk and result.differs_in_text(chunk)
-
-
-def _is_wrong(chunk: Chunk, result: Value) -> bool:
-    del chunk, result
-    return False
-
-
 _FITS: Mapping[str, Callable[[Chunk, Value], bool]] = {
-    "anything": _is_delta,
-    "spans": _differs_in_text,
-    "nothing": _is_wrong,
+    "anything": lambda chunk, result: type(result) is Chunk and result.type == chunk.type,
+    "spans": lambda chunk, result: type(result) is Chunk and result.differs_in_text(chunk),
+    "nothing": lambda _chunk, _result: False,
 }
 """By what a hook declares to edit: whether it may return that result for a piece of text."""
 

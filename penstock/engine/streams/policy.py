@@ -13,19 +13,29 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import anyio
 
 from penstock.engine.execution.boundary import after_failure, cut_off_verdict, failure_verdict, log, timed_out
-from penstock.engine.streams.hooks import BLOCK_ENDS, NOTHING, STEP_ENDS, chunks_of
+from penstock.engine.streams.hooks import (
+    BLOCK_ENDS,
+    NOTHING,
+    STEP_ENDS,
+    chunks_of,
+    end_all,
+    feed_all,
+    first_deadline,
+    unended,
+    wake_all,
+)
 from penstock.engine.streams.steps import Stopped
 from penstock.engine.tasks import new_task_group, runs_without_loop
-from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.errors import StepFailedError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from penstock.engine.graph.plan import PlanPolicy
-    from penstock.engine.streams.hooks import Fed, Leaving, Pipe
+    from penstock.engine.streams.hooks import Pipe
     from penstock.engine.streams.steps import StreamCall
     from penstock.engine.tasks import BackgroundTasks
+    from penstock.engine.values.chunks import Chunk
 
 
 T = TypeVar("T")
@@ -177,65 +187,9 @@ Todo: TypeAlias = "list[tuple[int, Chunk | None]]"
 """Pending work, last item first: a pipe's number, and a chunk to feed it; None to call `end` or `wake`."""
 
 
-def feed_through(pipes: Sequence[Pipe], chunk: Chunk) -> Fed:
-    """Pass a chunk through pipes in sequence; return the chunks that leave, as `Pipe.feed` does."""
-    following = iter(pipes)
-    for pipe in following:
-        fed = pipe.feed(chunk)
-        if type(fed) is not Chunk:
-            rest = tuple(following)
-            return _feed_on(fed, rest) if rest and fed is not None else fed
-        chunk = fed
-    return chunk
-
-
-async def _feed_on(fed: Coroutine[object, None, Leaving], pipes: Sequence[Pipe]) -> Sequence[Chunk]:
-    """Pass the chunks that leave a pipe through those that follow."""
-    made = await fed
-    chunks = (made,) if isinstance(made, Chunk) else made
-    for pipe in pipes:
-        chunks = [out for chunk in chunks for out in await chunks_of(pipe.feed(chunk))]
-    return chunks
-
-
-async def end_all(pipes: Sequence[Pipe]) -> list[Chunk]:
-    """End pipes in sequence; return the chunks that leave."""
-    out: list[Chunk] = []
-    for index, pipe in enumerate(pipes):
-        out.extend(await feed_all(pipes[index + 1 :], await pipe.end()))
-    return out
-
-
-async def wake_all(pipes: Sequence[Pipe], now: float) -> list[Chunk]:
-    """Wake pipes in sequence whose timers have run out by ``now``; return the chunks that leave."""
-    out: list[Chunk] = []
-    for index, pipe in enumerate(pipes):
-        out.extend(await feed_all(pipes[index + 1 :], await pipe.wake(now)))
-    return out
-
-
-async def feed_all(pipes: Sequence[Pipe], chunks: Sequence[Chunk]) -> list[Chunk]:
-    """Pass chunks through pipes in sequence; return the chunks that leave."""
-    return [out for chunk in chunks for out in await chunks_of(feed_through(pipes, chunk))]
-
-
-def first_deadline(pipes: Sequence[Pipe]) -> float | None:
-    """Return when the first timer of the pipes runs out; None without a timer."""
-    return min((due for pipe in pipes if (due := pipe.deadline()) is not None), default=None)
-
-
-def unended(pipes: Sequence[Pipe]) -> int:
-    """Return how many characters of texts were read that have not ended."""
-    return sum([pipe.unended() for pipe in pipes])
-
-
 def _is_due(pipe: Pipe, now: float) -> bool:
     due = pipe.deadline()
     return due is not None and due <= now
-
-
-def _end(pipe: Pipe) -> Awaitable[Sequence[Chunk]]:
-    return pipe.end()
 
 
 class PolicyPipe:
@@ -289,7 +243,7 @@ class PolicyPipe:
         """Return how many characters of texts were read inside that have not ended."""
         return unended((*self._pipes, *(self._fallback or ())))
 
-    async def _do(self, todo: Todo, ask: Ask = _end) -> Sequence[Chunk]:
+    async def _do(self, todo: Todo, ask: Ask = lambda pipe: pipe.end()) -> Sequence[Chunk]:
         """Do the pending work, or after a failure the rest of it; return the chunks that leave."""
         out: list[Chunk] = []
         left: Sequence[Chunk] = [chunk for _, chunk in todo if chunk is not None]

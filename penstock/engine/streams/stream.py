@@ -20,8 +20,17 @@ from penstock.engine.execution.offloading import is_long_value
 from penstock.engine.processor.payload import Payload
 from penstock.engine.processor.stages import STREAM
 from penstock.engine.streams.builder import Builder
-from penstock.engine.streams.hooks import NOTHING, STEP_ENDS, HookPipe, chunks_of
-from penstock.engine.streams.policy import end_all, feed_through, first_deadline, unended, wake_all
+from penstock.engine.streams.hooks import (
+    NOTHING,
+    STEP_ENDS,
+    HookPipe,
+    chunks_of,
+    end_all,
+    feed_through,
+    first_deadline,
+    unended,
+    wake_all,
+)
 from penstock.engine.streams.sources import (
     PATIENCE,
     WAKE,
@@ -442,10 +451,6 @@ class OutputStream:
         if self._log is not None:
             self._log.pipes, self._log.waiting = self._pipes, lambda: self._held
 
-    def _taken_call_ids(self) -> Iterable[str]:
-        """Return the ids of the tool calls in the conversation so far."""
-        return call_ids_of(self._before.message_list.conversation)
-
     async def _next(self, reader: TaskReader) -> Chunk | str:
         """Return the next item; `WAKE` if a timer has run out, or the overlapping checks are done."""
         due = first_deadline(self._pipes)
@@ -454,7 +459,8 @@ class OutputStream:
     def _leaving(self, chunk: Chunk) -> Fed:
         """Feed a chunk, in a worker thread if it takes long: for its own text, or for the text held until now."""
         if chunk.type in OF_CALLS:
-            self._call_ids = self._call_ids or CallIds(self._taken_call_ids)
+            if self._call_ids is None:
+                self._call_ids = CallIds(lambda: call_ids_of(self._before.message_list.conversation))
             chunk = self._call_ids.own(chunk)
         if self._plan.movable and (
             len(chunk.text) > LONG

@@ -31,8 +31,7 @@ from penstock.engine.processor.option_checks import check_count, check_optional_
 from penstock.engine.processor.processor import is_async
 from penstock.engine.processor.stages import STAGES, WrongReturnError
 from penstock.engine.tasks import gather, run_without_loop
-from penstock.engine.text_guards.components import Search
-from penstock.engine.text_guards.grouping import by_message
+from penstock.engine.text_guards.components import Search, by_message
 from penstock.engine.text_guards.reporting import cannot_edit
 from penstock.engine.text_guards.text_guard import TextGuard, in_places, window_of
 from penstock.engine.text_guards.window import Hit

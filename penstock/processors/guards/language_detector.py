@@ -22,7 +22,7 @@ from penstock.engine.processor.option_checks import check_count, check_score
 from penstock.engine.processor.processor import flag
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.tasks import gather, runs_without_loop
-from penstock.engine.text_guards.grouping import by_message
+from penstock.engine.text_guards.components import by_message
 from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError

@@ -42,11 +42,11 @@ class TrailingAssistantGuard(Processor):
 
     def process_input_step(self, ctx: InputStepContext) -> MessageList | None:
         """Add the message, if it is needed."""
-        structured = ctx.response_format is not None
-        if not any(refuses(name, structured=structured) for name in recipient_of(ctx.model).models):
-            return None
         messages = ctx.message_list  # only its end is read; `ctx.messages` would build all of it
         if not ends_with_answer(messages.entries):
+            return None
+        structured = ctx.response_format is not None
+        if not any(refuses(name, structured=structured) for name in recipient_of(ctx.model).models):
             return None
         last = next(message.created_at for message, source, _ in reversed(messages.entries) if source != "system")
         behind = None if last is None else last + timedelta(milliseconds=1)

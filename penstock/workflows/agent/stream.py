@@ -55,54 +55,38 @@ class StreamField(Generic[V]):
         return self._read().__await__()
 
 
-class ChunkReader:
-    """Iterates over the chunks of a stream.
+class StreamReader(Generic[V]):
+    """Iterates over the chunks of a stream, or over a part of each.
 
     It is not a generator, because a generator has to be closed by a caller who reads only a part.
 
     Args:
         buffer: the chunks that are read and not taken yet.
         read_more: adds at least one to them; raises StopAsyncIteration at the end.
+        pick: returns the item for a chunk; None for a chunk that is left out.
     """
 
-    __slots__ = ("_buffer", "_read_more")
+    __slots__ = ("_buffer", "_pick", "_read_more")
 
-    def __init__(self, buffer: list[Chunk], read_more: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self, buffer: list[Chunk], read_more: Callable[[], Awaitable[None]], pick: Callable[[Chunk], V | None]
+    ) -> None:
         self._buffer = buffer
         self._read_more = read_more
+        self._pick = pick
 
     def __aiter__(self) -> Self:
         """Return the iterator itself."""
         return self
 
-    async def __anext__(self) -> Chunk:
-        """Return the next chunk."""
-        while not self._buffer:
-            await self._read_more()
-        return self._buffer.pop(0)
-
-
-class StepReader:
-    """Iterates over the pieces of text of a stream; made from the same as a `ChunkReader`."""
-
-    __slots__ = ("_buffer", "_read_more")
-
-    def __init__(self, buffer: list[Chunk], read_more: Callable[[], Awaitable[None]]) -> None:
-        self._buffer = buffer
-        self._read_more = read_more
-
-    def __aiter__(self) -> Self:
-        """Return the iterator itself."""
-        return self
-
-    async def __anext__(self) -> str:
-        """Return the next piece of text."""
+    async def __anext__(self) -> V:
+        """Return the next item."""
         while True:
             while not self._buffer:
                 await self._read_more()
-            chunk = self._buffer.pop(0)
-            if chunk.type == "text-delta":
-                return chunk.text
+            item = self._pick(self._buffer.pop(0))
+            if item is not None:
+                return item
 
 
 _LOG = logging.getLogger("penstock.agent")
@@ -155,7 +139,7 @@ class AgentStream(Generic[T]):
             UsageError: the stream was not entered, or is read already.
             PenstockError: on iteration, the error that ended the request; see `Agent.generate`.
         """
-        return ChunkReader(*self._begun())
+        return self._reader(lambda chunk: chunk)
 
     @property
     def text_stream(self) -> AsyncIterator[str]:
@@ -167,20 +151,20 @@ class AgentStream(Generic[T]):
             UsageError: the stream was not entered, or is read already.
             PenstockError: on iteration, the error that ended the request; see `Agent.generate`.
         """
-        return StepReader(*self._begun())
+        return self._reader(lambda chunk: chunk.text if chunk.type == "text-delta" else None)
 
     def __aiter__(self) -> AsyncIterator[Chunk]:
         """Return `full_stream`."""
-        return ChunkReader(*self._begun())
+        return self._reader(lambda chunk: chunk)
 
-    def _begun(self) -> tuple[list[Chunk], Callable[[], Awaitable[None]]]:
-        """Begin to read; return the values that a reader needs."""
+    def _reader(self, pick: Callable[[Chunk], V | None]) -> StreamReader[V]:
+        """Begin to read."""
         if self._chunks is None:
             raise _not_entered()
         if self._started:
             raise UsageError("a stream can be read once only; keep its chunks if you need them again")
         self._started = True
-        return self._buffer, self._read_more
+        return StreamReader(self._buffer, self._read_more, pick)
 
     # The result
 

@@ -11,8 +11,7 @@ import pytest
 
 from penstock import Chunk, Edit, OutputStreamContext, Processor, TextGuard, Workflow
 from penstock.engine import StepFailedError, UsageError
-from penstock.engine.text_guards.components import Search
-from penstock.engine.text_guards.grouping import neighbours
+from penstock.engine.text_guards.components import Search, neighbours
 from penstock.engine.text_guards.window import TextWindow
 from penstock.engine.values.edits import unite_overlaps
 from penstock.engine.values.errors import EditError
