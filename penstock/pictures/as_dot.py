@@ -78,13 +78,10 @@ def _cluster(group: Group, chart: Chart, indent: str) -> Iterator[str]:
     style = "rounded,dashed" if group.shadow else "rounded,filled"
     yield f"{indent}subgraph cluster_{group.id} {{"
     look = f'style="{style}" color="#888888" fillcolor="#fafafa" peripheries=1 margin=8'
-    yield f"{indent}  label=<{_title(group)}> labeljust=l {look}"
+    title = " · ".join([f"<b>{_text(short(group.title))}</b>", *map(_text, group.notes)])
+    yield f"{indent}  label=<{title}> labeljust=l {look}"
     yield from _inside(group.id, chart, f"{indent}  ")
     yield f"{indent}}}"
-
-
-def _title(group: Group) -> str:
-    return " · ".join([f"<b>{_text(short(group.title))}</b>", *map(_text, group.notes)])
 
 
 def _box(box: Box) -> str:

@@ -15,7 +15,7 @@ from penstock.pictures.chart import chart_of
 from penstock.pictures.labels import merge_words, role_of
 
 if TYPE_CHECKING:
-    from penstock.engine.graph.nodes import Policy, Step
+    from penstock.engine.graph.nodes import Policy
     from penstock.engine.processor.processor import AnyProcessor
     from penstock.pictures.scene import Part, Scene
 
@@ -50,8 +50,22 @@ def _said(part: Part | None) -> dict[str, object]:
     """Return the properties of a part."""
     if part is None:
         return {}
-    if part.step:
-        return _step(part.step, part)
+    if step := part.step:
+        claims, kind = step.claims, type(step.processor)
+        return {
+            "path": part.path,
+            "processor": f"{kind.__module__}.{kind.__qualname__}",
+            "role": role_of(step),
+            "edits": claims.edits,
+            "on_error": claims.on_error,
+            "stages": list(part.stages),
+            "async_stages": [stage for stage in part.stages if claims.hooks[stage].awaits],
+            "provides": sorted(key.name for key in claims.provides),
+            "requires": sorted(key.name for key in claims.requires),
+            "stores": claims.stores,
+            "policy": _policy(step.policy),
+            "options": options_of(step.processor),
+        }
     if part.kind == "list":
         return {"list": part.serves, "stages": list(part.stages)}
     if part.kind in ("workflow", "steps"):
@@ -60,25 +74,6 @@ def _said(part: Part | None) -> dict[str, object]:
     if part.kind == "branch":
         return {"path": part.path, "match": part.match, "merge": merge, "on_error": part.on_error}
     return {"path": part.path, "merge": merge}
-
-
-def _step(step: Step, part: Part) -> dict[str, object]:
-    claims = step.claims
-    kind = type(step.processor)
-    return {
-        "path": part.path,
-        "processor": f"{kind.__module__}.{kind.__qualname__}",
-        "role": role_of(step),
-        "edits": claims.edits,
-        "on_error": claims.on_error,
-        "stages": list(part.stages),
-        "async_stages": [stage for stage in part.stages if claims.hooks[stage].awaits],
-        "provides": sorted(key.name for key in claims.provides),
-        "requires": sorted(key.name for key in claims.requires),
-        "stores": claims.stores,
-        "policy": _policy(step.policy),
-        "options": options_of(step.processor),
-    }
 
 
 def _policy(policy: Policy) -> dict[str, object]:

@@ -16,7 +16,7 @@ from penstock.pictures.wrapping import label_lines, note_lines, title_lines
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.pictures.chart import Arrow, Chart, Group
+    from penstock.pictures.chart import Arrow, Chart
     from penstock.pictures.scene import Scene
 
 _SHAPES = {
@@ -74,24 +74,16 @@ def _inside(group: str, chart: Chart, indent: str) -> Iterator[str]:
     """Yield the boxes and groups of a group in declared order, which Mermaid keeps for boxes side by side."""
     for _, one in chart.inside(group):
         if isinstance(one, Box):
-            yield f"{indent}{_box(one)}"
+            opening, closing = _SHAPES[one.tone]
+            title = _lines(title_lines(whole(one.title)))
+            title = f"<b>{title}</b>" if one.kind in ("step", "model") else title
+            label = "<br>".join([title, *map(escaped, note_lines(one.notes))])
+            yield f'{indent}{one.id}{opening}"{label}"{closing}'
         else:
-            yield f'{indent}subgraph {one.id}["{_title(one)}"]'
+            yield f'{indent}subgraph {one.id}["{escaped(" · ".join([short(one.title), *one.notes]))}"]'
             yield f"{indent}  direction TB"
             yield from _inside(one.id, chart, f"{indent}  ")
             yield f"{indent}end"
-
-
-def _box(box: Box) -> str:
-    opening, closing = _SHAPES[box.tone]
-    title = _lines(title_lines(whole(box.title)))
-    if box.kind in ("step", "model"):
-        title = f"<b>{title}</b>"
-    return f'{box.id}{opening}"{"<br>".join([title, *map(escaped, note_lines(box.notes))])}"{closing}'
-
-
-def _title(group: Group) -> str:
-    return escaped(" · ".join([short(group.title), *group.notes]))
 
 
 def _arrow(arrow: Arrow) -> str:

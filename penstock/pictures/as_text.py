@@ -36,7 +36,11 @@ def as_text(scene: Scene) -> str:
     """Return the tree."""
     title = short(scene.name) if scene.stage is None else f"{short(scene.name)} at {scene.stage}"
     below = _Tree(scene).lines(scene.root.inside) or (_Line("(nothing)"),)
-    return "\n".join(_in_columns([(title, ()), *_rows(below, "")]))
+    rows = [(title, ()), *_rows(below, "")]
+    width = max((columns(head) for head, notes in rows if notes), default=0)
+    return "\n".join(
+        f"{head}{' ' * (width - columns(head))}  {' · '.join(notes)}" if notes else head for head, notes in rows
+    )
 
 
 def _rows(lines: tuple[_Line, ...], indent: str) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -45,12 +49,6 @@ def _rows(lines: tuple[_Line, ...], indent: str) -> Iterator[tuple[str, tuple[st
         ends = number == len(lines)
         yield f"{indent}{end if ends else middle}{line.head}", line.notes
         yield from _rows(line.below, indent + ("   " if ends else trunk))
-
-
-def _in_columns(rows: list[tuple[str, tuple[str, ...]]]) -> Iterator[str]:
-    width = max((columns(head) for head, notes in rows if notes), default=0)
-    for head, notes in rows:
-        yield f"{head}{' ' * (width - columns(head))}  {' · '.join(notes)}" if notes else head
 
 
 _NOTHING = (_Line("(passes through)"),)

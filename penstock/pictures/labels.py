@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from penstock.engine.graph.nodes import Policy, Step
-    from penstock.engine.processor.processor import Claims
 
 
 Detail: TypeAlias = Literal["short", "full"]
@@ -57,21 +56,6 @@ def role_of(step: Step) -> str:
     return step.claims.role if said else "undeclared"
 
 
-def claim_words(step: Step) -> tuple[str, ...]:
-    """Return the role of a step, and its permitted effects."""
-    claims = step.claims
-    words = [role_of(step)]
-    if claims.role != "observer":
-        words.append(f"edits {claims.edits}")
-    return (*words, "stores") if claims.stores else tuple(words)
-
-
-def fact_words(claims: Claims) -> tuple[str, ...]:
-    """Return the facts that a processor requires and provides."""
-    said = (("needs", claims.requires), ("puts", claims.provides))
-    return tuple(f"{word} {', '.join(sorted(short(key.name) for key in keys))}" for word, keys in said if keys)
-
-
 def stage_words(stages: Iterable[str]) -> str:
     """Return the names of stages, without their common prefix."""
     return ", ".join(stage.removeprefix("process_") for stage in stages)
@@ -99,5 +83,13 @@ def step_words(step: Step, detail: Detail = "full") -> tuple[str, ...]:
     if detail == "short":
         lines: tuple[str, ...] = (role_of(step), policy_note(step))
     else:
-        lines = (", ".join(claim_words(step)), "; ".join(fact_words(step.claims)), policy_note(step))
+        claims = step.claims
+        words = [role_of(step), *([f"edits {claims.edits}"] if claims.role != "observer" else [])]
+        words += ["stores"] if claims.stores else []
+        facts = [
+            f"{word} {', '.join(sorted(short(key.name) for key in keys))}"
+            for word, keys in (("needs", claims.requires), ("puts", claims.provides))
+            if keys
+        ]
+        lines = (", ".join(words), "; ".join(facts), policy_note(step))
     return tuple(line for line in lines if line)

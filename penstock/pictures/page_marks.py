@@ -54,18 +54,14 @@ class MarkJson(TypedDict):
     """The mark of a box; empty fields are left out.
 
     ``kind`` is that of the mark, ``look`` its classes, ``words`` the lines of its badge, and ``tip`` the
-    tooltip.
+    tooltip. ``when`` is the moment from which the box has it: ``start ID`` or ``end ID`` of a span; without it, from
+    the start.
     """
 
     kind: NotRequired[str]
     look: NotRequired[str]
     words: NotRequired[list[str]]
     tip: NotRequired[str]
-
-
-class StateJson(MarkJson):
-    """The mark of a box from a moment on: ``start ID`` or ``end ID`` of a span. Without ``when``: from the start."""
-
     when: NotRequired[str]
 
 
@@ -76,7 +72,7 @@ class RunMarksJson(TypedDict):
     ``wires`` has each arrow that was taken: the ids of the boxes at its ends, and from when on, empty for always.
     """
 
-    shapes: dict[str, list[StateJson]]
+    shapes: dict[str, list[MarkJson]]
     wires: list[tuple[str, str, str]]
 
 
@@ -101,7 +97,7 @@ class PageMarks:
         ways = marked.ways
         if ways is None:
             return {"shapes": {}, "wires": []}
-        shapes: dict[str, list[StateJson]] = {}
+        shapes: dict[str, list[MarkJson]] = {}
         for shape in self._picture.shapes:
             states = [_state(when, self._shown(shape, mark, marked)) for when, mark in marked.history(shape)]
             if not states and shape.id in ways.shapes and shape.kind != "group":
@@ -142,11 +138,8 @@ def _room(shape: Shape, boxes: list[Shape], frame: Shape | None) -> Room:
     return Room(2 * half - 2, min(max(lines, 1), _MOST_LINES))
 
 
-def _state(when: Moment | None, mark: MarkJson) -> StateJson:
-    state: StateJson = {**mark}  # type: ignore[typeddict-item]  # mypy asks for the keys that may be missing, too
-    if when:
-        state["when"] = _key(when)
-    return state
+def _state(when: Moment | None, mark: MarkJson) -> MarkJson:
+    return {**mark, "when": _key(when)} if when else mark
 
 
 def _key(when: Moment) -> str:

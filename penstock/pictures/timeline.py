@@ -6,6 +6,7 @@ A line is a row of pieces, each with a style, so that one layout serves plain te
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import ceil
@@ -81,7 +82,9 @@ def timeline(trace: Trace, width: int = WIDTH) -> Iterator[Line]:
     if rows:
         yield ()
         end = max(trace.seconds, *(row.span.at + row.span.seconds for row in rows))
-        yield from _TimelineLayout(rows, width, end).lines()
+        layout = _TimelineLayout(rows, width, end)
+        for row in rows:
+            yield from layout.lines(row)
     ending = list(_ending(trace, width))
     if ending:
         yield ()
@@ -126,17 +129,10 @@ def _heading(trace: Trace, width: int) -> Iterator[Line]:
     yield (name, "bold"), (": ", ""), (trace.status, _STYLES.get(trace.status, "")), (took, "")
     about = [f"run {trace.run_id}"] if trace.run_id else []
     about += [f"thread {trace.thread_id}"] if trace.thread_id is not None else []
-    about += [when] if (when := _when(trace.started)) else []
+    if trace.started:
+        with suppress(OverflowError, ValueError, OSError):  # no time that a calendar has
+            about.append(f"{datetime.fromtimestamp(trace.started, UTC):%Y-%m-%d %H:%M:%S} UTC")
     yield from _paragraph(one_line(", ".join(about)), width, "dim")
-
-
-def _when(started: float) -> str:
-    if not started:
-        return ""
-    try:
-        return f"{datetime.fromtimestamp(started, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    except (OverflowError, ValueError, OSError):
-        return ""  # no time that a calendar has
 
 
 def _ending(trace: Trace, width: int) -> Iterator[Line]:
@@ -274,7 +270,6 @@ class _TimelineLayout:
     """Lays rows out in columns: the tree, the notes, the time, and the bar where there is room."""
 
     def __init__(self, rows: Sequence[_Row], width: int, end: float) -> None:
-        self._rows = rows
         self._width = width
         self._end = end
         self._bar = max(12, width // 5) if width >= WITH_BARS and end > 0 else 0
@@ -284,12 +279,8 @@ class _TimelineLayout:
         self._beside = self._left - self._head - _GAP >= _NOTE
         self._deepest = self._left // 3  # how far the tree may reach to the right
 
-    def lines(self) -> Iterator[Line]:
-        """Yield the lines of all rows."""
-        for row in self._rows:
-            yield from self._lines(row)
-
-    def _lines(self, row: _Row) -> Iterator[Line]:
+    def lines(self, row: _Row) -> Iterator[Line]:
+        """Yield the lines of a row."""
         lead, trunk = self._indent(row.lead), self._indent(row.trunk)
         faint = row.span.status == "skipped" or row.span.shadow
         style = row.style if row.span.status in ("tripped", "failed") else "dim" if faint else ""

@@ -116,8 +116,12 @@ class Matches:
                 if score > 0 and one not in self.new and other not in self.old:
                     self._pair(one, other)
             for one in self._free(before, kind):
-                for other in [other for other in self._free(after, kind) if self._in_place(one, other)][:1]:
-                    self._pair(one, other)
+                above = _holder(one)
+                for other in self._free(after, kind):
+                    over = _holder(other)
+                    if path_of(one) == path_of(other) and (not above or not over or self.new.get(above) is over):
+                        self._pair(one, other)
+                        break
 
     def _shared(self, one: Part, other: Part) -> float:
         """Return how much of two parts is matched, from 0 to 1; parts directly in them count most."""
@@ -125,10 +129,6 @@ class Matches:
         common = [part for part in mine if self.new.get(part) in theirs]
         near = sum(1 for part in common if _holder(part) is one and _holder(self.new[part]) is other)
         return (len(common) + 2 * near) / (3 * max(len(mine), len(theirs), 1))
-
-    def _in_place(self, one: Part, other: Part) -> bool:
-        above, over = _holder(one), _holder(other)
-        return path_of(one) == path_of(other) and (above is None or over is None or self.new.get(above) is over)
 
     def _arms(self, before: Part) -> None:
         """Match the arms of matched branches: by the parts in them, then by condition, then by place."""

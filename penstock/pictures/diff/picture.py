@@ -75,7 +75,9 @@ class _Drawn:
             if one.part.otherwise and not last:
                 last.append(self.part(one, f"{path}:otherwise"))
             else:
-                arms.append(replace(self.part(one, f"{path}:{len(arms)}"), condition=_condition(one)))
+                now, was = (part.label.removeprefix("if ") for part in (one.part, one.old or one.part))
+                says = Says(now if was == now else f"{was} → {now}")
+                arms.append(replace(self.part(one, f"{path}:{len(arms)}"), condition=says))
         return arms + last
 
     def _members(self, lines: list[DiffLine], path: str) -> list[Part]:
@@ -114,11 +116,6 @@ def _after(part: Part | None, ids: dict[str, str]) -> dict[str, str]:
         ids.get(edge.source, edge.source): "" if edge.when is None else condition_label(edge.when)
         for edge in (part.after if part else ())
     }
-
-
-def _condition(line: DiffLine) -> Says:
-    now, was = (one.label.removeprefix("if ") for one in (line.part, line.old or line.part))
-    return Says(now if was == now else f"{was} → {now}")
 
 
 def _badge(line: DiffLine) -> str:

@@ -116,18 +116,17 @@ def changed_words(line: DiffLine) -> list[str]:
         return [*(field_words(one) for one in line.fields if not one.only), *given]
     for change in line.fields:
         name = change.name.removeprefix("options.")
-        if name != change.name and name.partition(".")[0] not in parameters and ("." in name or _is_large(change)):
+        large = any(
+            isinstance(value, list) and any(isinstance(item, (list, dict)) for item in value)
+            for value in (change.before, change.after)
+        )
+        if name != change.name and name.partition(".")[0] not in parameters and ("." in name or large):
             follow.append(name)
         else:
             said.append(field_words(change))
     if not said:
         return [field_words(change) for change in line.fields]
     return [*said, f"and with them {', '.join(follow)}"] if follow else said
-
-
-def _is_large(change: FieldChange) -> bool:
-    values = (change.before, change.after)
-    return any(isinstance(one, list) and any(isinstance(item, (list, dict)) for item in one) for one in values)
 
 
 # Fields and values

@@ -139,14 +139,11 @@ def _place(part: Part) -> str:
     siblings = part.above.inside if part.above else [part]
     number = siblings.index(part)
     where = f"after {_name(siblings[number - 1])}" if number else "first"
-    around = _around(part.above) if part.above else ""
-    return f"{where} in {around}" if around else where
-
-
-def _around(part: Part) -> str:
-    if part.kind == "arm" and part.above is not None:
-        return f"{_name(part.above)}, {part.label}"
-    return "" if part.kind == "root" else _name(part)
+    above = part.above
+    if above is None or above.kind == "root":
+        return where
+    around = f"{_name(above.above)}, {above.label}" if above.kind == "arm" and above.above else _name(above)
+    return f"{where} in {around}"
 
 
 def _name(part: Part) -> str:
