@@ -12,8 +12,7 @@ from penstock.engine.values.errors import MissingExtraError, PenstockError
 from penstock.lazy import by_name
 from penstock.workflows.cli.arguments import command_parser, parse
 from penstock.workflows.cli.exit_codes import Exit
-from penstock.workflows.cli.inputs import discard, open_closed_streams, use_utf8
-from penstock.workflows.cli.terminal import log_messages_once, write_line
+from penstock.workflows.cli.terminal import discard, log_messages_once, open_closed_streams, use_utf8, write_line
 
 if TYPE_CHECKING:
     import argparse

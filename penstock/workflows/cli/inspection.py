@@ -13,15 +13,12 @@ from penstock.engine.tracing.trace import Trace
 from penstock.engine.values.errors import TraceError, UsageError, WorkflowError
 from penstock.workflows.cli.arguments import DIAGRAMS, DIFFS, PICTURES, Diagram, Diff
 from penstock.workflows.cli.exit_codes import CommandError, Exit
-from penstock.workflows.cli.inputs import writing
-from penstock.workflows.cli.terminal import write_line
+from penstock.workflows.cli.terminal import write_line, writing
 from penstock.workflows.loading import load_workflow, load_workflow_or_agent
 from penstock.workflows.rows.reading import is_object
 
 if TYPE_CHECKING:
     import argparse
-
-    from penstock.engine.workflow import Workflow
 
 
 def draw(args: argparse.Namespace, stdout: IO[str]) -> int:
@@ -106,15 +103,10 @@ def validate(args: argparse.Namespace, stdout: IO[str]) -> int:
     except WorkflowError as error:
         stdout.write(f"{error}\n")
         return Exit.FOUND
-    stdout.write(_summary(workflow))
-    return Exit.OK
-
-
-def _summary(workflow: Workflow) -> str:
     steps = list(steps_of(workflow.root))
-    if not steps:
-        return f"workflow {workflow.name!r} is valid, but empty: it changes nothing\n"
     stages = {name for step in steps for name in step.claims.hooks}
     count = "1 step" if len(steps) == 1 else f"{len(steps)} steps"
     served = ", ".join(name for name in STAGES if name in stages)
-    return f"workflow {workflow.name!r} is valid: {count}; stages: {served}\n"
+    summary = f"is valid: {count}; stages: {served}" if steps else "is valid, but empty: it changes nothing"
+    stdout.write(f"workflow {workflow.name!r} {summary}\n")
+    return Exit.OK

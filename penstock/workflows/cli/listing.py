@@ -50,11 +50,7 @@ class ListEntry:
 
 def list_all(args: argparse.Namespace, stdout: IO[str]) -> int:
     """List everything, or one entry, and return the exit code."""
-    stages = [
-        ListEntry("stage", name, (stage.context.__doc__ or "").partition(": ")[2].strip(), {}, (), stage.returns)
-        for name, stage in STAGES.items()
-    ]
-    chosen = _chosen([*_presets(), *_processors(), *stages], args.name)
+    chosen = _chosen(list(_entries()), args.name)
     if args.format == "json":
         stdout.write(json.dumps([asdict(one) for one in chosen], indent=2, ensure_ascii=False) + "\n")
     elif args.name is not None:
@@ -78,16 +74,15 @@ def _chosen(found: list[ListEntry], name: str | None) -> list[ListEntry]:
 # Entries
 
 
-def _presets() -> Iterator[ListEntry]:
+def _entries() -> Iterator[ListEntry]:
     for name, make in sorted(PRESETS.items()):
         found = {stage for step in steps_of(make().root) for stage in step.claims.hooks}
         yield _described("preset", name, make, tuple(stage for stage in STAGES if stage in found))
-
-
-def _processors() -> Iterator[ListEntry]:
     for name, kind in sorted(_classes().items()):
         stages = tuple(stage for stage in STAGES if getattr(kind, stage, None) is not None)
         yield _described("processor", name, kind, stages)
+    for name, stage in STAGES.items():
+        yield ListEntry("stage", name, (stage.context.__doc__ or "").partition(": ")[2].strip(), {}, (), stage.returns)
 
 
 def _classes() -> dict[str, type[Processor[Any]]]:

@@ -23,8 +23,7 @@ from penstock.formats import dump_messages, parse_messages
 from penstock.workflows.cli.arguments import STORE
 from penstock.workflows.cli.exit_codes import CommandError, Exit
 from penstock.workflows.cli.formatting import console_for, plain
-from penstock.workflows.cli.inputs import refuse_same, writing
-from penstock.workflows.cli.terminal import write_line
+from penstock.workflows.cli.terminal import refuse_same, write_line, writing
 from penstock.workflows.rows.files import opened
 from penstock.workflows.rows.reading import is_object
 
@@ -57,45 +56,42 @@ def show_threads(out: IO[str], threads: Sequence[Thread], *, more: bool) -> None
     console.print(f"{_counted(len(threads), 'thread')}{', and more' if more else ''}")
 
 
-class ThreadPrinter:
-    """Prints one thread, with control characters made visible. Lives as long as that takes."""
+def show_thread(
+    out: IO[str],
+    thread: Thread,
+    memories: Sequence[tuple[str, MemoryRecord]],
+    messages: Iterable[Message],
+    *,
+    earlier: bool,
+) -> None:
+    """Print one thread, with control characters made visible; ``earlier``: there are messages before these."""
+    console = console_for(out)
 
-    def __init__(self, out: IO[str]) -> None:
-        self._console = console_for(out)
+    def print_lines(text: str) -> None:
+        for line in text.split("\n"):
+            console.print(Text(f"  {visible(line)}"), soft_wrap=True)
 
-    def head(self, thread: Thread) -> None:
-        """Print the owner, the title and the times."""
-        fields = [("thread", thread.id), ("resource", thread.resource_id), ("title", thread.title)]
-        fields += [("created", _shown(thread.created_at)), ("changed", _shown(thread.updated_at))]
-        fields += [("metadata", _json(thread.metadata))] if thread.metadata else []
-        for label, text in fields:
-            if text:
-                self._console.print(Text.assemble((f"{label}: ", "dim"), plain(text)))
-
-    def memory(self, whose: str, record: MemoryRecord) -> None:
-        """Print a working memory."""
+    fields = [("thread", thread.id), ("resource", thread.resource_id), ("title", thread.title)]
+    fields += [("created", _shown(thread.created_at)), ("changed", _shown(thread.updated_at))]
+    fields += [("metadata", _json(thread.metadata))] if thread.metadata else []
+    for label, text in fields:
+        if text:
+            console.print(Text.assemble((f"{label}: ", "dim"), plain(text)))
+    for whose, record in memories:
         by = f", by {plain(record.author)}" if record.author else ""
         about = f"working memory of the {whose} (version {record.version}, {_shown(record.updated_at)}{by})"
-        self._console.print()
-        self._console.print(Text(about, "bold yellow"))
-        self._print_lines(record.text)
-
-    def earlier(self) -> None:
-        """Print that there are earlier messages."""
-        self._console.print()
-        self._console.print(Text("… (earlier messages: --all)", "dim"))
-
-    def message(self, message: Message) -> None:
-        """Print a message."""
+        console.print()
+        console.print(Text(about, "bold yellow"))
+        print_lines(record.text)
+    if earlier:
+        console.print()
+        console.print(Text("… (earlier messages: --all)", "dim"))
+    for message in messages:
         head = Text.assemble((message.role, _ROLES.get(message.role, "")), (f"  {_shown(message.created_at)}", "dim"))
-        self._console.print()
-        self._console.print(head)
+        console.print()
+        console.print(head)
         for text in _texts(message.parts):
-            self._print_lines(text)
-
-    def _print_lines(self, text: str) -> None:
-        for line in text.split("\n"):
-            self._console.print(Text(f"  {visible(line)}"), soft_wrap=True)
+            print_lines(text)
 
 
 def _texts(parts: Iterable[Part]) -> Iterator[str]:
@@ -391,21 +387,16 @@ async def _list(storage: Storage, args: argparse.Namespace, stdout: IO[str]) -> 
 async def _show(storage: Storage, args: argparse.Namespace, stdout: IO[str]) -> Exit:
     (thread,) = await _threads_by_id(storage, [args.thread])
     stored, earlier = await _last(storage, thread.id, None if args.all else args.last)
-    known = [item async for item in _memories_of(storage, thread)]
+    places: tuple[tuple[MemoryScope, str], ...] = (("resource", thread.resource_id), ("thread", thread.id))
+    found = [(scope, await storage.working_memory(scope, key)) for scope, key in places]
+    known = [(scope, record) for scope, record in found if record is not None and record.text]
     if args.format == "jsonl":
         stdout.write(line_of({"thread": thread_as_json(thread)}))
         memories = ({"scope": scope, **memory_as_json(record)} for scope, record in known)
         stdout.writelines(line_of({"working_memory": each}) for each in memories)
         stdout.writelines(line_of({"message": message_as_json(one.message)}) for one in stored)
         return Exit.OK
-    shown = ThreadPrinter(stdout)
-    shown.head(thread)
-    for scope, record in known:
-        shown.memory(scope, record)
-    if earlier:
-        shown.earlier()
-    for one in stored:
-        shown.message(one.message)
+    show_thread(stdout, thread, known, (one.message for one in stored), earlier=earlier)
     return Exit.OK
 
 
@@ -509,12 +500,3 @@ async def _threads_by_id(storage: Storage, ids: Sequence[str]) -> list[Thread]:
     if missing:
         raise CommandError(f"there is no thread {', '.join(map(repr, missing))} in the store")
     return [thread for thread in found.values() if thread is not None]
-
-
-async def _memories_of(storage: Storage, thread: Thread) -> AsyncGenerator[tuple[MemoryScope, MemoryRecord]]:
-    """Yield the working memories of a thread's resource and of the thread."""
-    places: tuple[tuple[MemoryScope, str], ...] = (("resource", thread.resource_id), ("thread", thread.id))
-    for scope, key in places:
-        record = await storage.working_memory(scope, key)
-        if record is not None and record.text:
-            yield scope, record

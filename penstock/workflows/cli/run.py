@@ -11,21 +11,20 @@ from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from pathlib import Path
 from time import monotonic, perf_counter
-from typing import IO, TYPE_CHECKING, Any, Protocol, Self
+from typing import IO, TYPE_CHECKING, Protocol, Self
 
 from penstock.engine.values.errors import StepFailedError
 from penstock.workflows.batch import JOBS, is_sync
 from penstock.workflows.cli.exit_codes import CommandError, Exit
-from penstock.workflows.cli.inputs import refuse_same, writing
 from penstock.workflows.cli.reports import check_report, opened
-from penstock.workflows.cli.terminal import write_line
+from penstock.workflows.cli.terminal import refuse_same, write_line, writing
 from penstock.workflows.cli.writers import output_format, written_results
 from penstock.workflows.loading import from_anywhere, load_workflow
-from penstock.workflows.rows.dead_letters import DeadLetters, DeadLettersWriter
 from penstock.workflows.rows.files import is_url, matched
 from penstock.workflows.rows.job import ROW_SECONDS, RowsJob
-from penstock.workflows.rows.reading import Columns, InputRow, RawRow, is_object, parse_row
-from penstock.workflows.rows.results import ResultFields, RowForm, RunCounts
+from penstock.workflows.rows.outputs import DeadLetters, DeadLettersWriter
+from penstock.workflows.rows.reading import Columns, RawRow, is_object, parse_row
+from penstock.workflows.rows.results import ResultFields, RowForm, RunCounts, Sink
 from penstock.workflows.rows.resuming import keep_letters
 from penstock.workflows.rows.sources import RowFiles
 
@@ -178,7 +177,7 @@ def run(args: argparse.Namespace, stdout: IO[str]) -> int:
             _keeping_dead_letters(args, earlier, stdout) as letters,
         ):
             # Letters come first, so that a run that is killed has those of all its results.
-            sinks: list[_Sink] = [*([letters] if letters else []), writer, *([report] if report else [])]
+            sinks: list[Sink] = [*([letters] if letters else []), writer, *([report] if report else [])]
             sinks += [Tracebacks()] if args.debug else []
             unseen = UnseenColumns(() if earlier is not None else args.keep or ())
             sinks += [unseen] if unseen.names else []
@@ -220,7 +219,7 @@ def _check_rows(
     args: argparse.Namespace,
     workflow: Workflow,
     source: Source,
-    sinks: Sequence[_Sink],
+    sinks: Sequence[Sink],
     progress: _Progress,
 ) -> bool:
     """Check all rows; return whether it was interrupted."""
@@ -245,7 +244,9 @@ def _check_rows(
                     for result in results:
                         progress.add(result)
             else:
-                job.started().check_all(islice(source.rows(), args.limit), progress.add, jobs=args.jobs or JOBS)
+                job.started().check_all(
+                    map(parse_row, islice(source.raw_rows(), args.limit)), progress.add, jobs=args.jobs or JOBS
+                )
         except KeyboardInterrupt:
             return True
     return False
@@ -379,28 +380,11 @@ class _OneText:
         """Yield the row."""
         yield RawRow(1, self.text)
 
-    def rows(self) -> Iterator[InputRow]:
-        """Yield the row."""
-        return map(parse_row, self.raw_rows())
-
 
 # Results
 
 
-class _Sink(Protocol):
-    """Takes what its form makes of each result, in order."""
-
-    @property
-    def form(self) -> RowForm:
-        """The form of each result."""
-        ...
-
-    def add(self, made: Any) -> None:
-        """Take the form of a result."""
-        ...
-
-
-class _ResultWriter(_Sink, Protocol):
+class _ResultWriter(Sink, Protocol):
     """Writes the results, and the counts at the end."""
 
     def end(self, counts: RunCounts, seconds: float) -> None:
@@ -470,7 +454,7 @@ def _keeping_dead_letters(
 class _Progress:
     """The progress of a run: it counts the results, and passes them on."""
 
-    def __init__(self, sinks: Sequence[_Sink], source: Source, bar: ProgressBar) -> None:
+    def __init__(self, sinks: Sequence[Sink], source: Source, bar: ProgressBar) -> None:
         self.counts = RunCounts()
         self.seconds = 0.0
         self._takers = [sink.add for sink in sinks]

@@ -108,10 +108,21 @@ class TableRows(RowForm):
         return ShownRow(checked.item.line, id is not None, self._lines(checked, id), trace)
 
     def _lines(self, checked: RowChecked, id: str | int | None) -> list[tuple[Text, ...]]:
-        found = [_record_cells(record) for record in checked.records if _is_notable(record)]
+        found = [
+            (
+                Text(plain(record.step)),
+                Text(f"{record.status_text}: {why(record)}" if record.shadow else why(record)),
+                Text(_milliseconds(record.seconds)),
+            )
+            for record in checked.records
+            if _is_notable(record)
+        ]
         if checked.error is not None and not found:
             found = [(Text(), Text(plain(error_text(checked.error))), Text(_milliseconds(checked.seconds)))]
-        found += [(Text(label, "dim"), Text(text), Text()) for label, text in self._texts(checked)]
+        shown = [("input", visible(str(checked.item.value)))] if self.show_input else []
+        if self.show_text and checked.outcome is not None and not checked.outcome.blocked:
+            shown.append(("text", visible(checked.outcome.text)))
+        found += [(Text(label, "dim"), Text(text), Text()) for label, text in shown]
         head = (
             Text(str(checked.item.line)),
             Text("" if id is None else plain(str(id))),
@@ -120,13 +131,6 @@ class TableRows(RowForm):
         rest = (Text(), Text(), Text())
         lines = found or [(Text(), Text(), Text(_milliseconds(checked.seconds)))]
         return [(*(head if number == 0 else rest), *cells) for number, cells in enumerate(lines)]
-
-    def _texts(self, checked: RowChecked) -> list[tuple[str, str]]:
-        """Return the texts to show, with their labels."""
-        shown = [("input", visible(str(checked.item.value)))] if self.show_input else []
-        if self.show_text and checked.outcome is not None and not checked.outcome.blocked:
-            shown.append(("text", visible(checked.outcome.text)))
-        return shown
 
 
 class RowsTable:
@@ -281,13 +285,6 @@ def _is_notable(record: Record) -> bool:
 def _row_status(checked: RowChecked) -> str:
     """Return the status of a row in words; that of one that passed says whether it is flagged."""
     return "flagged" if checked.status == "passed" and checked.flagged else checked.status
-
-
-def _record_cells(record: Record) -> tuple[Text, Text, Text]:
-    reason = why(record)
-    if record.shadow:
-        reason = f"{record.status_text}: {reason}"
-    return Text(plain(record.step)), Text(reason), Text(_milliseconds(record.seconds))
 
 
 def status_text(status: str, words: str | None = None) -> Text:

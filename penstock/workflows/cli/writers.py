@@ -6,8 +6,7 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
 from penstock.workflows.cli.exit_codes import CommandError
-from penstock.workflows.cli.inputs import writing
-from penstock.workflows.cli.terminal import write_line
+from penstock.workflows.cli.terminal import write_line, writing
 from penstock.workflows.rows.files import delimiter_of, format_of
 from penstock.workflows.rows.outputs import CsvLines, JsonLines, KeptColumns, kept_columns
 from penstock.workflows.rows.resuming import Earlier, check_fields, earlier_results, skip_done

@@ -6,7 +6,6 @@ Rows to which something happened and rows that passed have limits of their own, 
 from __future__ import annotations
 
 import gzip
-import heapq
 from base64 import b64encode
 from dataclasses import dataclass, field
 from tempfile import SpooledTemporaryFile
@@ -104,37 +103,24 @@ def packed_json(text: str) -> str:
     return b64encode(gzip.compress(text.encode("utf-8", "surrogatepass"), compresslevel=6, mtime=0)).decode("ascii")
 
 
-@dataclass(order=True, slots=True)
-class SlowRow:
-    """A row in the order of slowness: of two that took as long, the earlier one counts as slower."""
-
-    seconds: float
-    before: int
-    file: str
-    summary: dict[str, Any] = field(compare=False)
-    trace: str | None = field(compare=False)
-
-
 @dataclass(slots=True)
 class SlowestRows:
-    """The rows that took longest, with their traces."""
+    """The rows that took longest, with their traces; of two that took as long, the earlier one counts as slower."""
 
-    _heap: list[SlowRow] = field(default_factory=list[SlowRow])
+    _rows: list[tuple[tuple[float, int, str], dict[str, Any], str | None]] = field(default_factory=list[Any])
 
     def keeps(self, seconds: float, line: int) -> bool:
         """Return whether a row is one of the slowest so far."""
-        return len(self._heap) < _SLOWEST or (seconds, -line) >= (self._heap[0].seconds, self._heap[0].before)
+        return len(self._rows) < _SLOWEST or (seconds, -line) >= self._rows[-1][0][:2]
 
     def add(self, summary: dict[str, Any], trace: str | None) -> None:
         """Keep a row if it is one of the slowest so far."""
         if trace is not None and len(trace) > LONGEST_TRACE:
             trace = None
-        row = SlowRow(summary["seconds"], -summary["line"], summary.get("file", ""), summary, trace)
-        if len(self._heap) < _SLOWEST:
-            heapq.heappush(self._heap, row)
-        else:
-            heapq.heappushpop(self._heap, row)
+        self._rows.append(((summary["seconds"], -summary["line"], summary.get("file", "")), summary, trace))
+        self._rows.sort(key=lambda row: row[0], reverse=True)
+        del self._rows[_SLOWEST:]
 
     def rows(self) -> list[tuple[dict[str, Any], str | None]]:
         """Return their summaries and traces, the slowest first."""
-        return [(row.summary, row.trace) for row in sorted(self._heap, reverse=True)]
+        return [(summary, trace) for _, summary, trace in self._rows]

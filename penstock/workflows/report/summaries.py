@@ -45,6 +45,7 @@ class ReportSource:
         tripwire = None if outcome is None else outcome.tripwire
         reason = tripwire.reason if tripwire is not None else "" if checked.error is None else error_text(checked.error)
         acted = {record.step: record.status for record in checked.records if record.status not in ("passed", "skipped")}
+        text = row.value.get("text") if is_object(row.value) else row.value
         return without_empty(
             {
                 "file": row.file,
@@ -55,7 +56,9 @@ class ReportSource:
                 "reason": cut(reason),
                 "steps": acted,
                 "flagged": [cut(name) for name in checked.flagged],
-                "text": cut(_text(row.value)) if self.texts else None,
+                "text": cut(text if isinstance(text, str) else json.dumps(row.value, ensure_ascii=False))
+                if self.texts
+                else None,
             }
         )
 
@@ -68,13 +71,6 @@ def without_empty(fields: dict[str, object]) -> dict[str, object]:
 def cut(text: str) -> str:
     """Return a text, cut to the length that lists of rows show."""
     return text if len(text) <= TEXT_CHARS else f"{text[: TEXT_CHARS - 1]}…"
-
-
-def _text(value: object) -> str:
-    if isinstance(value, str):
-        return value
-    text: object = value.get("text") if is_object(value) else None
-    return text if isinstance(text, str) else json.dumps(value, ensure_ascii=False)
 
 
 def run_facts(source: ReportSource, counts: RunCounts, seconds: float, *, interrupted: bool) -> dict[str, object]:

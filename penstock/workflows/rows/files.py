@@ -120,7 +120,7 @@ def _matches(name: str) -> list[str]:
         return [name]
     if is_url(name):
         with _remote_errors(name, "read"):
-            system, path = _fsspec().core.url_to_fs(name)
+            system, path = extra_module("fsspec", "a URL as a file").core.url_to_fs(name)
             files = sorted(system.unstrip_protocol(each) for each in system.glob(path))
     else:
         files = sorted(each for each in glob.glob(name, recursive=True) if not Path(each).is_dir())  # noqa: PTH207
@@ -335,11 +335,6 @@ def open_local(name: str) -> IO[bytes]:
 # URLs
 
 
-def _fsspec() -> Any:
-    extra_module("fsspec", "a URL as a file")
-    return import_module("fsspec")
-
-
 @contextmanager
 def _remote_errors(name: str, verb: str) -> Generator[None]:
     try:
@@ -356,7 +351,7 @@ def _remote_errors(name: str, verb: str) -> Generator[None]:
 
 def _open_remote(name: str, mode: str) -> IO[bytes]:
     with _remote_errors(name, "read" if mode == "rb" else "write"):
-        return cast("IO[bytes]", _fsspec().open(name, mode).open())
+        return cast("IO[bytes]", extra_module("fsspec", "a URL as a file").open(name, mode).open())
 
 
 # Writing

@@ -1,23 +1,33 @@
-"""Outputs of a result, made where its row is checked: a line of JSON, a line of CSV, a row of Parquet."""
+"""Outputs of a result, made where its row is checked: a line of JSON or of CSV, and of rows that could not be checked.
+
+Dead letters are those rows as they came, so that they can be looked at and run again.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
-from penstock.workflows.rows.results import UNFIT, RowForm, as_json, error_text, kept_name, value_as_json
+from penstock.workflows.rows.reading import COLUMNS, Columns
+from penstock.workflows.rows.results import (
+    UNFIT,
+    RowForm,
+    as_json,
+    as_line,
+    error_fields,
+    error_text,
+    kept_name,
+    value_as_json,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from penstock.engine.workflow import Workflow
-    from penstock.workflows.rows.reading import Columns
     from penstock.workflows.rows.results import ResultFields, RowChecked
     from penstock.workflows.rows.sources import RowFiles
-
-OutputFormat = Literal["jsonl", "csv", "parquet"]
 
 
 class Written(NamedTuple):
@@ -131,3 +141,42 @@ def _csv_line(cells: Iterable[str], delimiter: str) -> str:
     # With CR and LF as line end, the writer quotes fields that hold either of them.
     csv.writer(out, delimiter=delimiter, lineterminator="\r\n").writerow(cells)
     return f"{out.getvalue()[:-2]}\n"
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters(RowForm):
+    """Makes a line of JSON of each row that is failed or invalid; None of all others.
+
+    It holds the row as ``input``, or if it could not be parsed, its line as ``raw`` (without either: it was too long
+    to be read). ``--text input`` runs the rows of such a file again.
+    """
+
+    columns: Columns = COLUMNS
+
+    def make(self, checked: RowChecked) -> str | None:
+        """Return the output for a result."""
+        row, error = checked.item, checked.error
+        if error is None:
+            return None
+        fields: dict[str, object] = {} if row.file is None else {"file": row.file}
+        fields |= {"line": row.line, "id": self.columns.id_of(row.value), "status": checked.status}
+        fields["error"] = error_fields(error)
+        if row.raw is not None:
+            fields["raw"] = row.raw.decode("utf-8", "backslashreplace")
+        elif row.value is not None:
+            fields["input"] = row.value
+        return as_line(fields)
+
+
+class DeadLettersWriter:
+    """Writes dead letters to a file."""
+
+    def __init__(self, out: IO[str], form: DeadLetters) -> None:
+        self.form = form
+        self._out = out
+
+    def add(self, made: str | None) -> None:
+        """Write a line, if there is one."""
+        if made is not None:
+            self._out.write(f"{made}\n")
+            self._out.flush()

@@ -70,10 +70,7 @@ class ParquetRows:
         self.schema = self._pa.schema([whole.field(each) for each in self._used if each not in self.doubled])
         self._nanoseconds = {field.name for field in self.schema if getattr(field.type, "unit", None) == "ns"}
         self._not_json = [field.name for field in self.schema if as_json and not _is_json_type(field.type)]
-        self._check_types(name, columns)
-
-    def _check_types(self, name: str, columns: Columns) -> None:
-        """Check that a column read as text holds text: a JSON form of bytes, such as base64, is none."""
+        # A column read as text holds text: a JSON form of bytes, such as base64, is none.
         body = (columns.text,) if columns.text is not None else BODIES
         for field in self.schema:
             kind = field.type.value_type if self._pa.types.is_dictionary(field.type) else field.type

@@ -20,9 +20,8 @@ from penstock.workflows.rows.processes import TRIES
 from penstock.workflows.rows.reading import RowsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
-    from penstock.workflows.rows.reading import RawRow
     from penstock.workflows.rows.results import RowResult
     from penstock.workflows.rows.splits import Split
     from penstock.workflows.rows.warm import WarmJob
@@ -116,16 +115,14 @@ class _SplitChecker:
                 results = self._warm.checked(split.raw_rows())
             else:
                 for raw in split.raw_rows():
-                    results += self._one_by_one(number, raw, lost)
+                    if raw.line in lost:
+                        results.append(self._warm.lost(raw, "was killed"))
+                    else:
+                        self._get(self._losses.at.remote(number, raw.line))
+                        results += self._warm.checked([raw])
         except PenstockError as raised:
             error = str(raised)
         return {"split": number, "results": pickle.dumps(results), "error": error}
-
-    def _one_by_one(self, split: int, raw: RawRow, lost: Collection[int]) -> list[RowResult]:
-        if raw.line in lost:
-            return [self._warm.lost(raw, "was killed")]
-        self._get(self._losses.at.remote(split, raw.line))
-        return self._warm.checked([raw])
 
 
 class _Losses:

@@ -255,7 +255,11 @@ def parse_json(raw: RawRow) -> InputRow:
     """Return a line of JSON as a row."""
     line, data, file = raw
     try:
-        return InputRow(line, _json_value(data.decode("utf-8")), file=file)
+        text = data.decode("utf-8")
+        value = _DECODE(text)
+        if not (text.count("[") + text.count("{") > DEEPEST and is_too_deep(value)):
+            return InputRow(line, value, file=file)
+        problem = TOO_DEEP
     except UnicodeDecodeError as error:
         problem = not_utf8(error)
     except json.JSONDecodeError as error:
@@ -267,21 +271,11 @@ def parse_json(raw: RawRow) -> InputRow:
     return InputRow(line, problem=problem, file=file, raw=data)
 
 
-def _finite(number: str) -> float | None:
-    """Return a number, or None for one beyond all that a float can hold."""
-    value = float(number)
-    return value if math.isfinite(value) else None
-
-
-# ``NaN`` and ``Infinity`` are no JSON, but Python writes them: they are null, as those of a table are.
-_DECODE = json.JSONDecoder(parse_float=_finite, parse_constant=lambda _: None).decode
-
-
-def _json_value(text: str) -> object:
-    value = _DECODE(text)
-    if text.count("[") + text.count("{") > DEEPEST and is_too_deep(value):
-        raise RecursionError
-    return value
+# ``NaN`` and ``Infinity`` are no JSON, but Python writes them: they are null, as those of a table are, and so is a
+# number beyond all that a float can hold.
+_DECODE = json.JSONDecoder(
+    parse_float=lambda number: value if math.isfinite(value := float(number)) else None, parse_constant=lambda _: None
+).decode
 
 
 def is_too_deep(value: Any) -> bool:
@@ -318,8 +312,13 @@ def reason_of(error: Exception) -> str:
 # Lines
 
 
-class Rows(Protocol):
-    """The rows of one input. Lives as long as it is read."""
+class Source(Protocol):
+    """Where the rows of a run come from. Lives as long as they are read."""
+
+    @property
+    def size(self) -> int | None:
+        """How many bytes it has; None if that is not known."""
+        ...
 
     @property
     def taken(self) -> int:
@@ -328,19 +327,6 @@ class Rows(Protocol):
 
     def raw_rows(self) -> Iterator[RawRow]:
         """Yield the rows as they are read. See `parse_row`."""
-        ...
-
-
-class Source(Rows, Protocol):
-    """Where the rows of a run come from."""
-
-    @property
-    def size(self) -> int | None:
-        """How many bytes it has; None if that is not known."""
-        ...
-
-    def rows(self) -> Iterator[InputRow]:
-        """Yield the rows."""
         ...
 
 
@@ -362,16 +348,12 @@ class RowSource:
     taken: int = 0
     before: int = 0
 
-    def rows(self) -> Iterator[InputRow]:
-        """Yield the rows. Empty lines are skipped, but counted.
+    def raw_rows(self) -> Iterator[RawRow]:
+        """Yield the lines as rows. Empty ones are skipped, but counted.
 
         Raises:
             RowsError: the input is UTF-16 or UTF-32.
         """
-        return map(parse_row, self.raw_rows())
-
-    def raw_rows(self) -> Iterator[RawRow]:
-        """Yield the lines that are not empty. See `rows`."""
         lines = self._lines()
         if self.form == "auto":
             first = next(lines, None)

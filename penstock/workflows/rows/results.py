@@ -10,7 +10,7 @@ import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from penstock.engine.values.frozen import thaw
 from penstock.workflows.batch import STATUSES, Checked
@@ -268,6 +268,19 @@ class RowForm:
     def make(self, checked: RowChecked) -> object:
         """Return the output for a result."""
         raise NotImplementedError
+
+
+class Sink(Protocol):
+    """Takes the output of its form for each result, in order."""
+
+    @property
+    def form(self) -> RowForm:
+        """The form of each result."""
+        ...
+
+    def add(self, made: Any) -> None:
+        """Take the output for a result."""
+        ...
 
 
 def result_of(checked: RowChecked, made: tuple[object, ...] = ()) -> RowResult:

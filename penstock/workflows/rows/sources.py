@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from penstock.workflows.rows.csv_rows import CsvRows
 from penstock.workflows.rows.files import delimiter_of, extra_module, format_of, opened
@@ -13,7 +13,6 @@ from penstock.workflows.rows.reading import (
     BODIES,
     TOOL_VALUES,
     RawRow,
-    Rows,
     RowsError,
     RowSource,
     Unreadable,
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
     from penstock.workflows.rows.files import FileFormat, OpenedFile
+    from penstock.workflows.rows.parquet_rows import ParquetRows
     from penstock.workflows.rows.reading import Columns, InputRow
 
 InputFormat = Literal["auto", "jsonl", "text", "csv", "parquet"]
@@ -33,23 +33,6 @@ InputFormat = Literal["auto", "jsonl", "text", "csv", "parquet"]
 FIRST_ROWS = 1000
 FIRST_BYTES = 16 * 1024 * 1024
 """How many rows are read ahead where the columns of an output are chosen by them: so many, or fewer long ones."""
-
-
-class Table(Rows, Protocol):
-    """The rows of a table, whose columns are known before the first row.
-
-    Attributes:
-        columns: the names of the columns.
-        doubled: the names that several columns had.
-        unexpected: a sentence about anything unexpected; or None.
-    """
-
-    @property
-    def columns(self) -> tuple[str, ...]: ...
-    @property
-    def doubled(self) -> frozenset[str]: ...
-    @property
-    def unexpected(self) -> str | None: ...
 
 
 @dataclass(slots=True)
@@ -120,10 +103,6 @@ class RowFiles:
         """Count bytes that were read elsewhere."""
         self._before += size
 
-    def rows(self) -> Iterator[InputRow]:
-        """Yield the rows. See `raw_rows`."""
-        return map(parse_row, self.raw_rows())
-
     def raw_rows(self) -> Iterator[RawRow]:
         """Yield the rows as they were read. See `parse_row`.
 
@@ -189,8 +168,8 @@ class RowFiles:
             if form is None and name != "-":
                 form = "jsonl"
             seen = _mismatch(one, form, name)
-            table: Table | None = None
-            rows: Rows
+            table: CsvRows | ParquetRows | None = None
+            rows: RowSource | CsvRows | ParquetRows
             if form == "csv":
                 rows = table = CsvRows(one.stream, delimiter_of(name), file, shown(name))
             elif form == "parquet":
@@ -207,7 +186,7 @@ class RowFiles:
                 self.note(note)
             yield Reading(rows, table, one, file)
 
-    def _check_columns(self, table: Table, name: str, seen: str) -> None:
+    def _check_columns(self, table: CsvRows | ParquetRows, name: str, seen: str) -> None:
         """Check that a table has the columns that are checked."""
         wanted = needed_columns(self.columns, self.stage)
         used = [each for each in wanted if each in table.columns]
@@ -248,8 +227,8 @@ class Reading:
         file: its name in each row.
     """
 
-    rows: Rows
-    table: Table | None
+    rows: RowSource | CsvRows | ParquetRows
+    table: CsvRows | ParquetRows | None
     opened: OpenedFile
     file: str | None
 

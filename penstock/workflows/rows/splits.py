@@ -194,11 +194,8 @@ def line_splits(name: str, form: LineFormat, file: str | None, size: int) -> lis
         before = 0
         for start, end in pairwise(starts):
             made.append(LineSplit(name, form, start, end, before, file))
-            before += sum(piece.count(b"\n") for piece in _pieces(stream, end - start))
+            left = end - start
+            while left > 0 and (piece := stream.read(min(left, _PIECE))):
+                left -= len(piece)
+                before += piece.count(b"\n")
     return made
-
-
-def _pieces(stream: IO[bytes], size: int) -> Iterator[bytes]:
-    while size > 0 and (piece := stream.read(min(size, _PIECE))):
-        size -= len(piece)
-        yield piece

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
-    from penstock.workflows.studio.catalog import CatalogEntry, Version
     from penstock.workflows.studio.protocol import Json
     from penstock.workflows.studio.settings import Settings
 
@@ -179,20 +178,16 @@ class _Endpoints:
 
     async def _described(self, request: Request, number: int | None, asked: dict[str, Any]) -> Response:
         catalog = self._studio.catalog
-        entry, version = await self._version(request, number)
+        entry = catalog.entry(request.path_params["id"])
+        await catalog.ready(entry)
+        version = entry.version(number)
         async with catalog.borrowed(entry, version) as worker:
             described = await worker.ask({"do": "describe", **asked}, seconds=_ASK_SECONDS)
         return _json({**entry.summary(), **described, "shown": version.number})
 
-    async def _version(self, request: Request, number: int | None) -> tuple[CatalogEntry, Version]:
-        catalog = self._studio.catalog
-        entry = catalog.entry(request.path_params["id"])
-        await catalog.ready(entry)
-        return entry, entry.version(number)
-
     async def reload(self, request: Request) -> Response:
         entry = self._studio.catalog.entry(request.path_params["id"])
-        await self._studio.catalog.load(entry)
+        await self._studio.catalog.ready(entry, again=True)
         return _json(entry.summary())
 
     # Runs and comparisons

@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import os
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Literal, cast
@@ -185,15 +186,13 @@ class Catalog:
             raise StudioError("not_found", f"there is no workflow {id[:100]!r}")
         return found
 
-    async def load(self, entry: CatalogEntry) -> None:
-        """Load an entry from its files as they are now; a version that cannot be loaded leaves the last good one."""
-        async with entry.lock:
-            await self._load(entry)
+    async def ready(self, entry: CatalogEntry, *, again: bool = False) -> None:
+        """Load an entry if it was not loaded yet, or ``again``; wait if it is loaded at the moment.
 
-    async def ready(self, entry: CatalogEntry) -> None:
-        """Load an entry if it was not loaded yet; wait if it is loaded at the moment."""
+        It is loaded from its files as they are now. A version that cannot be loaded leaves the last good one.
+        """
         async with entry.lock:
-            if entry.state == "unloaded":
+            if again or entry.state == "unloaded":
                 await self._load(entry)
 
     async def _load(self, entry: CatalogEntry) -> None:
@@ -298,7 +297,7 @@ class Catalog:
                     changing.add(entry.id)
                 elif entry.id in changing:
                     changing.discard(entry.id)
-                    self._tasks.start_soon(self.load, entry)
+                    self._tasks.start_soon(partial(self.ready, entry, again=True))
 
 
 def load_request(entry: CatalogEntry, version: Version) -> Json:

@@ -50,7 +50,7 @@ class FileProgress:
     steps: Json = field(default_factory=dict[str, object])
     rows: list[Json] = field(default_factory=list["Json"])
     plain: list[Json] = field(default_factory=list["Json"])
-    slowest: list[tuple[float, int, Json]] = field(default_factory=list[tuple[float, int, "Json"]])
+    slowest: list[Json] = field(default_factory=list["Json"])
 
     def add(self, told: dict[str, Any]) -> None:
         """Take the rows that a worker tells of."""
@@ -59,9 +59,10 @@ class FileProgress:
             kept = self.plain if row["status"] == "passed" and not row["flagged"] else self.rows
             if len(kept) < MOST_ROWS:
                 kept.append(row)
-            heapq.heappush(self.slowest, (row["seconds"], -row["line"], row))
-            if len(self.slowest) > _SLOWEST:
-                heapq.heappop(self.slowest)
+        rows: list[dict[str, Any]] = told["rows"]
+        self.slowest = heapq.nlargest(
+            _SLOWEST, [*self.slowest, *rows], key=lambda row: (cast("float", row["seconds"]), -cast("int", row["line"]))
+        )
         told["total"] = self.total
 
     def to_json(self) -> Json:
@@ -73,7 +74,7 @@ class FileProgress:
             "done": self.done,
             "rows": rows,
             "steps": self.steps,
-            "slowest": [row for *_, row in sorted(self.slowest, key=lambda each: each[:2], reverse=True)],
+            "slowest": self.slowest,
             "left_out": self.done - len(rows),
         }
 

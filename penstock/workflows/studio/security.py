@@ -64,7 +64,10 @@ class Guarded:
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                _add_headers(MutableHeaders(scope=message))
+                added = MutableHeaders(scope=message)
+                added.update(HEADERS)
+                added.setdefault("content-security-policy", content_policy())
+                added.setdefault("cache-control", "no-store")
             await send(message)
 
         headers = Headers(scope=scope)
@@ -72,8 +75,8 @@ class Guarded:
             _check_host(headers, self.settings)
             _check_origin(headers, scope)
             if self.settings.token is not None:
-                given = _query_token(scope)
-                if given is not None and _same(given, self.settings.token) and _is_page(scope):
+                given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+                if given and _same(given, self.settings.token) and _is_page(scope):
                     await _signed_in(scope, cookie_name(headers), given)(scope, receive, with_headers)
                     return
                 _check_token(headers, self.settings.token)
@@ -82,13 +85,6 @@ class Guarded:
             await JSONResponse(error.to_json(), error.status)(scope, receive, with_headers)
             return
         await self.app(scope, receive, with_headers)
-
-
-def _add_headers(headers: MutableHeaders) -> None:
-    for name, value in HEADERS.items():
-        headers[name] = value
-    headers.setdefault("content-security-policy", content_policy())
-    headers.setdefault("cache-control", "no-store")
 
 
 def _is_page(scope: Scope) -> bool:
@@ -154,11 +150,6 @@ def cookie_name(headers: Headers) -> str:
     """
     port = _parts_of(headers["host"])[1]
     return f"penstock-studio-{port}" if port else "penstock-studio"
-
-
-def _query_token(scope: Scope) -> str | None:
-    given = parse_qs(scope["query_string"].decode("latin-1")).get("token")
-    return given[0] if given else None
 
 
 def _check_token(headers: Headers, token: str) -> None:

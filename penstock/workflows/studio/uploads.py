@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio import to_thread
 
-from penstock.workflows.rows.reading import RowsError, RowSource
+from penstock.workflows.rows.reading import RowsError, RowSource, parse_row
 from penstock.workflows.studio.errors import StudioError
 
 if TYPE_CHECKING:
@@ -112,7 +112,9 @@ class Uploads:
             await _remove(upload)
             raise
         self._files[id] = upload
-        await self._make_room()
+        unused = [each for each in self._files.values() if not each.used]
+        for old in unused[: max(0, len(self._files) - MOST_FILES)]:
+            await self.delete(old.id)
         return upload
 
     async def _write(self, upload: Upload, body: AsyncIterable[bytes]) -> None:
@@ -122,11 +124,6 @@ class Uploads:
                 if upload.size > self._limit:
                     raise StudioError.too_large(self._limit, "the file", "--max-upload")
                 await file.write(piece)
-
-    async def _make_room(self) -> None:
-        unused = [each for each in self._files.values() if not each.used]
-        for upload in unused[: max(0, len(self._files) - MOST_FILES)]:
-            await self.delete(upload.id)
 
     async def delete(self, id: str) -> None:
         """Delete a file.
@@ -155,7 +152,7 @@ def _shown_name(name: str) -> str:
 def _look_through(upload: Upload) -> None:
     """Count the rows, and note those that cannot be read."""
     with upload.path.open("rb") as stream:
-        for row in RowSource(stream, "jsonl").rows():
+        for row in map(parse_row, RowSource(stream, "jsonl").raw_rows()):
             upload.rows += 1
             if row.problem is not None:
                 upload.problem_count += 1
@@ -179,15 +176,11 @@ def row_at(upload: Upload, line: int) -> tuple[InputRow, str]:
         StudioError: there is no such row.
     """
     with upload.path.open("rb") as stream:
-        source = RowSource(stream, "jsonl")
-        for row in source.rows():
+        for row in map(parse_row, RowSource(stream, "jsonl").raw_rows()):
             if row.line == line:
-                return row, _line(upload.path, line)
+                with upload.path.open("rb") as again:
+                    text = next(islice(again, line - 1, None))
+                return row, text.rstrip(b"\r\n").decode("utf-8", "replace")
             if row.line > line:
                 break
     raise StudioError("not_found", f"{upload.name} has no row in line {line}")
-
-
-def _line(path: Path, number: int) -> str:
-    with path.open("rb") as stream:
-        return next(islice(stream, number - 1, None)).rstrip(b"\r\n").decode("utf-8", "replace")

@@ -19,7 +19,7 @@ from penstock.workflows.batch import Call, check_each
 from penstock.workflows.cli.report_tables import PrintedReport
 from penstock.workflows.report.markdown import as_markdown, code
 from penstock.workflows.report.run_report import RunReport
-from penstock.workflows.report.short_report import Collected, ShortReport, ShortRows, WrittenReport, json_text
+from penstock.workflows.report.short_report import ShortReport, ShortRows, WrittenReport, json_text
 from penstock.workflows.report.summaries import TEXT_CHARS, ReportSource
 from penstock.workflows.rows.reading import InputRow, RawRow, call_of, parse_json
 from penstock.workflows.rows.results import RowChecked, RunCounts, result_of
@@ -208,7 +208,7 @@ def test_any_number_of_processes_gives_the_report_of_one(values: list[Any], data
     checked = [replace(one, seconds=one.item.line % 7 / 100) for one in results(*values)]
     form = ShortRows(source(), 2)
     alone, processes = form.maker(GUARD), [form.maker(GUARD) for _ in range(3)]
-    whole, dealt = Collected(2), Collected(2)
+    whole, dealt = ShortReport(source(), 2), ShortReport(source(), 2)
     for one in checked:
         whole.add(alone(one))
         dealt.add(data.draw(st.sampled_from(processes))(one))

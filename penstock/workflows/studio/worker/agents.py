@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from penstock.workflows.studio.protocol import Json
     from penstock.workflows.studio.worker.live import Live
 
-_FLUSH = 0.05  # seconds between two looks at text that waits
-
 
 class WatchedModel:
     """A model that counts the characters it says; in all else it is the model itself."""
@@ -71,7 +69,7 @@ async def run_agent(agent: Agent, request: Json, live: Live) -> Json:
         options["model"] = WatchedModel(agent.model, live)
     made: Json = {}
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_flushing, live)
+        tasks.start_soon(live.keep_flushing)
         try:
             result, error = await _read(agent.stream(call.messages, **options), live)
         finally:
@@ -91,12 +89,6 @@ async def _read(stream: AgentStream[Any], live: Live) -> tuple[AgentResult[Any],
         except Exception as raised:  # noqa: BLE001 - how the request ended; the result says the rest
             error = raised
         return await stream.result, error
-
-
-async def _flushing(live: Live) -> None:
-    while True:
-        await anyio.sleep(_FLUSH)
-        live.flush()
 
 
 def _told(result: AgentResult[Any], error: Exception | None) -> Json:

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, cast
 
 from penstock.engine.processor.stages import full_name
 from penstock.workflows.batch import check_concurrently
-from penstock.workflows.rows.reading import COLUMNS, RowSource, call_of
+from penstock.workflows.rows.reading import COLUMNS, RowSource, call_of, parse_row
 from penstock.workflows.rows.results import RunCounts, as_json, error_text, result_of
 from penstock.workflows.studio.worker.running import check_served
 
@@ -113,7 +113,7 @@ async def run_file(workflow: Workflow, request: Json, channel: Channel) -> Json:
         jobs = int(cast("int", request.get("jobs") or 8))
         await check_concurrently(
             workflow,
-            source.rows(),
+            map(parse_row, source.raw_rows()),
             live.add,
             stage=stage,
             jobs=jobs,

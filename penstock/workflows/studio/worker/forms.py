@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set as AbstractSet
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import typing_extensions
@@ -28,15 +29,13 @@ _ORDER = ("choice", "bool", "int", "float", "choices", "list", "text", "json")
 _EMPTY: object = inspect.Parameter.empty
 
 
+@dataclass(frozen=True, slots=True)
 class FormShape:
     """The values that a field may hold: its kind, its choices, and the kind of its items."""
 
-    __slots__ = ("choices", "items", "kind")
-
-    def __init__(self, kind: str, choices: Sequence[object] = (), items: str = "") -> None:
-        self.kind = kind
-        self.choices = choices
-        self.items = items
+    kind: str
+    choices: Sequence[object] = ()
+    items: str = ""
 
     def fits(self, value: object) -> bool:
         """Return whether a value can be edited in such a field."""
@@ -89,18 +88,13 @@ def docs_of(kind: type) -> dict[str, str]:
         if base is not object:
             made.update(described(inspect.cleandoc(base.__doc__ or "")).parameters)
             made.update(described(inspect.cleandoc(vars(base).get("__init__", base).__doc__ or "")).parameters)
-    for unpacked in _unpacked(kind):
+    owner = next((each for each in kind.__mro__ if "__init__" in vars(each)), object)
+    hints = inspect.get_annotations(vars(owner).get("__init__", object.__init__)).values()
+    for unpacked in filter(None, (unpacked_type(evaluated(hint, owner.__module__)) for hint in hints)):
         for base in reversed(typing_extensions.get_original_bases(unpacked)):
             made.update(described(inspect.cleandoc(base.__doc__ or "")).parameters)
         made.update(described(inspect.cleandoc(unpacked.__doc__ or "")).parameters)
     return made
-
-
-def _unpacked(kind: type) -> list[type]:
-    owner = next((each for each in kind.__mro__ if "__init__" in vars(each)), object)
-    hints = inspect.get_annotations(vars(owner).get("__init__", object.__init__)).values()
-    values = [evaluated(hint, owner.__module__) for hint in hints]
-    return [found for value in values if (found := unpacked_type(value)) is not None]
 
 
 def _field(

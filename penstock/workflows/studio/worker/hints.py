@@ -100,9 +100,7 @@ class _HintNames(Mapping[str, object]):
         return len({*self._found, *self._imports})
 
 
-@lru_cache(maxsize=256)
-def _names(module: str) -> _HintNames:
-    return _HintNames(module)
+_names = lru_cache(maxsize=256)(_HintNames)
 
 
 def _checker_imports(module: str) -> dict[str, tuple[str, str]]:

@@ -6,6 +6,8 @@ from collections import deque
 from time import monotonic, time
 from typing import TYPE_CHECKING
 
+import anyio
+
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.tracing.display import visible
 from penstock.engine.tracing.span import Span, SpanEdit
@@ -131,6 +133,12 @@ class Live:
             kind, id = self._block
             self._channel.event("chunk", {"at": self._at, "type": kind, "text": text, "chunk": {"id": id}})
             self._tell_held()
+
+    async def keep_flushing(self) -> None:
+        """Send the pieces of text that wait, again and again."""
+        while True:
+            await anyio.sleep(_PAUSE)
+            self.flush()
 
     @property
     def _at(self) -> float:

@@ -40,7 +40,7 @@ def _serve() -> None:
     channel = own_channel()
     record_processors()
     request = channel.requests.get()
-    sources = StudioSources(_sources(request))
+    sources = StudioSources(cast("dict[str, str]", request.get("sources") or {}))
     sources.install()
     try:
         loaded = load(str(request["reference"]))
@@ -54,17 +54,13 @@ def _serve() -> None:
     anyio.run(_answer_all, channel, loaded, other)
 
 
-def _sources(request: Json) -> dict[str, str]:
-    return cast("dict[str, str]", request.get("sources") or {})
-
-
 def _other(request: Json, sources: StudioSources) -> Loaded | None:
     """Load the one to compare with, if there is one; modules of the same name are loaded again."""
     other = cast("Json | None", request.get("other"))
     if other is None:
         return None
     sources.forget_modules()
-    sources.play(_sources(other))
+    sources.play(cast("dict[str, str]", other.get("sources") or {}))
     return load(str(other["reference"]))
 
 
