@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from contextlib import contextmanager
 from time import perf_counter
@@ -38,6 +39,13 @@ class _Driver(threading.local):
 
 
 _driver = _Driver()
+
+
+async def resolved(value: Awaitable[T] | T) -> T:
+    """Return a value, or the result of an awaitable."""
+    if inspect.isawaitable(value):
+        return await cast("Awaitable[T]", value)
+    return value
 
 
 def runs_without_loop() -> bool:

@@ -215,7 +215,7 @@ class LanguageIdentifier:
         if importlib.util.find_spec("py3langid") is None:
             raise MissingExtraError("the embedded identification of languages", "language")
         if least is not None and (
-            isinstance(least, bool) or not isinstance(_any(least), (int, float)) or not 0 <= least <= 1
+            isinstance(least, bool) or not isinstance(cast("object", least), (int, float)) or not 0 <= least <= 1
         ):
             raise OptionError("LanguageIdentifier", "least", least, "a number from 0 to 1, or None")
         self.languages = _chosen(languages)
@@ -353,7 +353,7 @@ def _chosen(given: Iterable[str] | None) -> tuple[str, ...]:
         raise OptionError("LanguageIdentifier", "languages", given, allowed)
     chosen: dict[str, None] = {}
     for name in given:
-        code = language_code(name) if isinstance(_any(name), str) else None
+        code = language_code(name) if isinstance(cast("object", name), str) else None
         label = _SPELT.get(code or "", code or name)
         if label not in KNOWN:
             raise OptionError("LanguageIdentifier", "languages", name, allowed)
@@ -361,8 +361,3 @@ def _chosen(given: Iterable[str] | None) -> tuple[str, ...]:
     if len(chosen) < 2:  # noqa: PLR2004 - one language is no choice
         raise OptionError("LanguageIdentifier", "languages", tuple(chosen), allowed)
     return tuple(chosen)
-
-
-def _any(given: object) -> object:
-    """Return a value as an object, since callers without a type checker may give anything."""
-    return given

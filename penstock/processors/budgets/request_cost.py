@@ -5,22 +5,23 @@ from __future__ import annotations
 import logging
 import weakref
 from collections import deque
-from collections.abc import Awaitable
 from dataclasses import replace
 from datetime import UTC
 from decimal import Decimal
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import anyio
 
 from penstock.engine.processor.processor import is_async
+from penstock.engine.tasks import resolved
 from penstock.engine.values.errors import PenstockError
 from penstock.engine.values.protocols import RANDOM_IDS
 from penstock.processors.budgets.unrecorded_costs import UnrecordedCost, put_unrecorded, refusal, unrecorded_of
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
     from datetime import datetime
 
     from penstock.engine.processor.context import AnyContext
@@ -295,13 +296,6 @@ def _release_abandoned() -> None:
             ledger.release(key, holder)
         except Exception as error:  # noqa: BLE001 - a reservation expires by itself
             _log_unreleased(error)
-
-
-async def resolved(made: Awaitable[T] | T) -> T:
-    """Return a value, or the result of an awaitable."""
-    if isinstance(made, Awaitable):
-        return await cast("Awaitable[T]", made)
-    return made
 
 
 def _sum(usage: Usage | None, unreported: Usage) -> Usage:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from penstock.engine.processor.option_checks import check_callback, check_count, check_number
 from penstock.engine.processor.payload import Overrides
 from penstock.engine.processor.processor import ErrorPolicy, Processor, flag, is_async, one_of
-from penstock.engine.tasks import run_without_loop
+from penstock.engine.tasks import resolved, run_without_loop
 from penstock.engine.tracing.display import visible
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.facts import Key
@@ -23,7 +23,7 @@ from penstock.processors.budgets.call_estimates import CallEstimate, CallEstimat
 from penstock.processors.budgets.cost_ledger import CostLedger, InMemoryLedger
 from penstock.processors.budgets.cost_report import CostReport
 from penstock.processors.budgets.prices import NOTHING, OnUnknownPrice, exact_amount, pricing
-from penstock.processors.budgets.request_cost import UNLIMITED, CostRecorder, Period, RequestCost, resolved
+from penstock.processors.budgets.request_cost import UNLIMITED, CostRecorder, Period, RequestCost
 from penstock.processors.budgets.unrecorded_costs import UnrecordedCost, UnrecordedCostError, unrecorded_of
 
 if TYPE_CHECKING:

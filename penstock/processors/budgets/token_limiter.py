@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from penstock.engine.processor.option_checks import check_count, check_number
-from penstock.engine.processor.processor import Processor, flag, one_of
+from penstock.engine.processor.processor import Processor, flag, is_async, one_of
+from penstock.engine.tasks import resolved
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.facts import Key
 from penstock.engine.values.messages import Message
@@ -232,7 +231,7 @@ class TokenLimiterProcessor(Processor[AnswerUsage]):
 
     def _wait_for_callbacks(self) -> None:
         """Make the hooks for prompts async if a callback is async."""
-        if any(map(_awaits, [*self._on_trim, self._summarize])):
+        if any(map(is_async, [*self._on_trim, self._summarize])):
             for stage in set(self.stages or ()) & set(_PROMPT[self.scope]):
                 setattr(self, stage, self._fitted_async)
 
@@ -244,10 +243,10 @@ class TokenLimiterProcessor(Processor[AnswerUsage]):
             return None
         if fresh := self._fresh(ctx, trim):
             for callback in self._on_trim:
-                await _settled(callback(fresh, ctx.request_context))
+                await resolved(callback(fresh, ctx.request_context))
             if self._summarize is not None:
                 made = self._summarize(_to_summarize(ctx.state, fresh), ctx.request_context)
-                ctx.state.summary = _summary(await _settled(made)) or ctx.state.summary
+                ctx.state.summary = _summary(await resolved(made)) or ctx.state.summary
         return self._applied(ctx, trim)
 
     def _trimmed(self, ctx: Context[AnswerUsage]) -> TrimmedPrompt | None:
@@ -309,11 +308,3 @@ def _callbacks(name: str, **given: object) -> list[Callable[..., Any]]:
         if one is not None and not callable(one):
             raise OptionError(name, option, one, "a function")
     return [cast("Callable[..., Any]", one) for one in given.values() if one is not None]
-
-
-def _awaits(callback: object) -> bool:
-    return inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(getattr(callback, "__call__", None))  # noqa: B004
-
-
-async def _settled(made: object) -> object:
-    return await cast("Awaitable[object]", made) if isinstance(made, Awaitable) else made

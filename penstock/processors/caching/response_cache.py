@@ -221,7 +221,8 @@ class ResponseCache(Processor[RunLookups]):
         _check(name, "key", key, is_key(key), "a non-empty str, a function, or None")
         _check(name, "ttl", ttl, is_ttl(ttl), "a number of seconds above 0, or None")
         _check(name, "scope", scope, is_key(scope), "a non-empty str, a function, or None for everybody")
-        _check(name, "agent_id", agent_id, _is_word(agent_id), "a non-empty str")
+        named = isinstance(cast("object", agent_id), str) and bool(agent_id.strip())
+        _check(name, "agent_id", agent_id, named, "a non-empty str")
         _check(name, "tags", tags, is_tags(tags), "a list of str, or a function")
         _check(name, "max_size", max_size, type(max_size) is int and max_size > 0, "an int of 1 or more")
         _check(name, "timeout", timeout, is_ttl(timeout or -1), "a number of seconds above 0")
@@ -439,7 +440,3 @@ def _tags(tags: tuple[str, ...] | TagFunction, about: CacheRequest) -> Iterable[
 def _check(name: str, option: str, given: object, holds: bool, allowed: str) -> None:  # noqa: FBT001 - the check itself
     if not holds:
         raise OptionError(name, option, given, allowed)
-
-
-def _is_word(given: object) -> bool:
-    return isinstance(given, str) and bool(given.strip())

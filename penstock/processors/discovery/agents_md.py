@@ -27,6 +27,7 @@ from anyio import to_thread
 from penstock.detection.unicode.fences import defused
 from penstock.detection.unicode.normalizing import Profile, normalize
 from penstock.engine.processor.processor import Processor
+from penstock.engine.tasks import resolved
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import Value, is_mapping
 from penstock.engine.values.messages import Message, ToolPart
@@ -230,7 +231,7 @@ class AgentsMDInjector(Processor[InstructionState]):
         """Add one reminder before the message that the model is to answer, if a file is left to show."""
         messages, state = ctx.messages, ctx.state
         paths = paths_of(messages, self.path_arguments)
-        if not paths or state.closed or not (self.is_enabled is None or await _resolved(self.is_enabled(ctx))):
+        if not paths or state.closed or not (self.is_enabled is None or await resolved(self.is_enabled(ctx))):
             return None
         known_files, ignored = frozenset(reminded_paths(messages)), await self._ignored(ctx)
         if state.done == (paths, known_files, ignored):
@@ -250,14 +251,14 @@ class AgentsMDInjector(Processor[InstructionState]):
     async def _ignored(self, ctx: InputStepContext[InstructionState]) -> tuple[str, ...]:
         if self.get_ignored_instruction_paths is None:
             return ()
-        return tuple(map(os.fspath, await _resolved(self.get_ignored_instruction_paths(ctx))))
+        return tuple(os.fspath(path) for path in await resolved(self.get_ignored_instruction_paths(ctx)))
 
     async def _tree(self, ctx: InputStepContext[InstructionState]) -> InstructionTree | None:
         """Return the directories that may be read; None if there are none."""
         reader = self.reader
-        if self.get_reader is not None and (reader := await _resolved(self.get_reader(ctx))) is None:
+        if self.get_reader is not None and (reader := await resolved(self.get_reader(ctx))) is None:
             return None
-        roots = self._roots(await _resolved(self.roots(ctx))) if callable(self.roots) else self.roots
+        roots = self._roots(await resolved(self.roots(ctx))) if callable(self.roots) else self.roots
         return InstructionTree(roots, self.names, reader)
 
     def _found(
@@ -274,11 +275,6 @@ class AgentsMDInjector(Processor[InstructionState]):
                 if text:
                     return reminder_message(file, text, self.introduction)
         return None
-
-
-async def _resolved(value: Value) -> Value:
-    """Return a value, or the result of an awaitable."""
-    return await value if inspect.isawaitable(value) else value
 
 
 T = TypeVar("T")

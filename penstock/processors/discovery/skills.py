@@ -185,7 +185,7 @@ def catalogue(skills: Iterable[Skill], form: str, located: Callable[[Skill], str
         return json.dumps({"available_skills": entries}, indent=2, ensure_ascii=False)
     if form == "markdown":
         return "\n".join(("Available skills:", *map(_line, entries)))
-    inside = "\n".join(map(_element, entries))
+    inside = "\n".join(line for entry in entries for line in _lines(entry))
     return f"<available_skills>\n{inside}\n</available_skills>"
 
 
@@ -205,10 +205,6 @@ def _line(entry: dict[str, str]) -> str:
     texts = {key: one_line(text, None) for key, text in entry.items()}
     behind = ", ".join(texts[key] for key in ("location", "source") if key in texts)
     return f"- **{texts['name']}**: {texts['description']} ({behind})"
-
-
-def _element(entry: dict[str, str]) -> str:
-    return "\n".join(_lines(entry))
 
 
 def _escaped(text: str) -> str:

@@ -90,7 +90,7 @@ class Question:
         Raises:
             OptionError: the text is empty, the kind is unknown, or the options do not fit the kind.
         """
-        if not isinstance(_any(self.text), str) or not self.text.strip():
+        if not isinstance(cast("object", self.text), str) or not self.text.strip():
             raise OptionError("Question", "text", self.text, "a question")
         if self.kind not in get_args(QuestionKind):
             raise OptionError("Question", "kind", self.kind, f"one of {', '.join(get_args(QuestionKind))}")
@@ -115,7 +115,7 @@ def answer_model(guard: str, questions: Mapping[str, Question | str]) -> type[Ba
         raise OptionError(guard, "classifier", questions, "one question or more")
     fields: dict[str, Any] = {}
     for name, given in questions.items():
-        if not isinstance(_any(name), str) or not name.isidentifier() or name.startswith("_"):
+        if not isinstance(cast("object", name), str) or not name.isidentifier() or name.startswith("_"):
             raise OptionError(guard, "classifier", name, "questions whose names are Python names, such as 'is_spam'")
         question = given if isinstance(given, Question) else Question(given)
         fields[name] = (_answer(question), Field(description=question.text))
@@ -138,11 +138,6 @@ def _answer(question: Question) -> object:
         f"option_{place}": (Score, Field(alias=name)) for place, name in enumerate(question.options)
     }
     return create_model("Shares", __config__=ConfigDict(serialize_by_alias=True), **shares)
-
-
-def _any(given: object) -> object:
-    """Return a value as an object, since callers without a type checker may give anything."""
-    return given
 
 
 A = TypeVar("A")

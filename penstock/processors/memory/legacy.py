@@ -6,8 +6,10 @@ Such a processor has one method ``process``, which gets the loaded messages and 
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Literal, Protocol, cast, get_args, runtime_checkable
 
+from penstock.engine.processor.option_checks import check_number
 from penstock.engine.processor.processor import Processor, is_async, one_of
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.frozen import Value, is_items, thaw
@@ -109,7 +111,7 @@ class LegacyMemory(Processor):
     def __init__(self, *processors: LegacyProcess, stage: MemoryStage = "process_input", id: str | None = None) -> None:
         if id is not None:
             self.id = id
-        if not processors or not all(_has_process(one) for one in processors):
+        if not processors or not all(isinstance(cast("object", one), LegacyProcess) for one in processors):
             allowed = "one or several objects with process(messages, *, system_message, ...)"
             raise OptionError(type(self).__name__, "processors", processors, allowed)
         self.processors = processors
@@ -141,10 +143,6 @@ class LegacyMemory(Processor):
             found = given.to(one, shown)
             shown = _checked_result(one, await cast("Awaitable[object]", found) if is_async(one.process) else found)
         return _with_remembered(listed, shown)
-
-
-def _has_process(one: object) -> bool:
-    return isinstance(one, LegacyProcess)
 
 
 class _LegacyArguments:
@@ -221,9 +219,8 @@ class MemoryTokenLimiter(LegacyMemoryProcessor):
         from penstock.models.tokens.counters import counting  # loaded only where tokens are counted
 
         super().__init__()
-        if not _is_budget(limit):
-            raise OptionError(type(self).__name__, "limit", limit, "a number of tokens from 0 on")
-        self.limit = limit
+        allowed = "a number of tokens from 0 on"
+        self.limit = check_number(type(self).__name__, "limit", limit, allowed, most=math.inf)
         self.token_counter = counting(type(self).__name__, token_counter, encoding)
         self.token_counter.prepare()
 
@@ -257,10 +254,6 @@ class MemoryTokenLimiter(LegacyMemoryProcessor):
             first -= 1
         newest = messages[first:]
         return without_tool_calls(newest, count_tool_parts(messages[:first])) if first and newest else newest
-
-
-def _is_budget(given: object) -> bool:
-    return isinstance(given, (int, float)) and not isinstance(given, bool) and given >= 0
 
 
 def _part_text(part: Part) -> str:

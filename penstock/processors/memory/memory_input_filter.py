@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import re
 import unicodedata
 from bisect import bisect_left
@@ -87,7 +88,7 @@ class MemoryInputFilter(Processor):
             else [_without_provider_metadata(message) for message in sent]
         )
         ctx.note(sent=len(sent), new=len(new))
-        if len(new) == len(sent) and all(map(_is_same, new, sent)):
+        if len(new) == len(sent) and all(map(operator.is_, new, sent)):
             return None
         listed = ctx.message_list
         return replace_source(listed, "input", new)
@@ -268,7 +269,3 @@ def _without_provider_metadata(message: Message) -> Message:
 def _without_provider_keys(part: Part) -> Part:
     metadata = {key: value for key, value in part.metadata.items() if key in _FORMAT_KEYS}
     return part if len(metadata) == len(part.metadata) else replace(part, metadata=metadata)
-
-
-def _is_same(one: Message, other: Message) -> bool:
-    return one is other

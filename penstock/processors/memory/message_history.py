@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import logging
+import operator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast, get_args
 
@@ -206,7 +207,7 @@ def _tokens_to_free(owner: str, budget: int | None, given: float | None) -> floa
 def with_answers(message: Message, answers: Mapping[str, ToolPart]) -> Message:
     """Return a message with results for its calls. Names and arguments stay as they were."""
     parts = [_with_answer(part, answers) for part in message.parts]
-    return message if all(map(lambda one, other: one is other, parts, message.parts)) else message.with_parts(parts)
+    return message if all(map(operator.is_, parts, message.parts)) else message.with_parts(parts)
 
 
 def _with_answer(part: Part, answers: Mapping[str, ToolPart]) -> Part:

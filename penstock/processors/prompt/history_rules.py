@@ -183,11 +183,6 @@ def _call_id_of(part: Part) -> str | None:
     return found if isinstance(found, str) and found else None
 
 
-def _has_sendable_part(parts: Iterable[Part]) -> bool:
-    """Return whether one of the parts is sent to providers."""
-    return any(not isinstance(part, _NOT_SENT) for part in parts)
-
-
 def _open_answer_index(messages: Sequence[Message]) -> int | None:
     """Return the index of the assistant message whose calls were answered last; None if no turn is open.
 
@@ -231,7 +226,7 @@ def _without_parts(
             made.append(message)
             continue
         changed = True
-        if _has_sendable_part(parts):
+        if any(not isinstance(part, _NOT_SENT) for part in parts):
             made.append(message.with_parts(parts))
     return tuple(made) if changed else None
 
@@ -342,11 +337,10 @@ def _with_parts_changed(
 
 def with_plain_ids(messages: tuple[Message, ...]) -> tuple[Message, ...] | None:
     """Rename calls whose ids have characters that Anthropic does not accept, and their results."""
-    return _with_parts_changed(messages, lambda _, part: _with_plain_id(part))
-
-
-def _with_plain_id(part: Part) -> Part:
-    return replace(part, call_id=plain_id(part.call_id)) if isinstance(part, ToolPart) else part
+    return _with_parts_changed(
+        messages,
+        lambda _, part: replace(part, call_id=plain_id(part.call_id)) if isinstance(part, ToolPart) else part,
+    )
 
 
 def plain_id(given: str) -> str:

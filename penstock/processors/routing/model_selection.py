@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import logging
 import math
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Generic, Literal, Protocol, TypeAli
 from penstock.engine.processor.option_checks import check_count, check_number, check_optional_count, check_score
 from penstock.engine.processor.payload import Overrides
 from penstock.engine.processor.processor import Processor, flag, one_of
+from penstock.engine.tasks import resolved
 from penstock.engine.values import protocols as ports
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.facts import Key
@@ -138,16 +138,6 @@ def _choice(processor: str, given: object) -> ModelChoice:
     if not {"model", "criteria"} <= fields.keys() <= set(_KEYS):
         raise OptionError(processor, "choices", given, f"ModelChoices, or mappings with {', '.join(_KEYS)}")
     return ModelChoice(**fields)
-
-
-def _checked_model(given: object) -> Model | str:
-    """Return the model, or the name of one, that ``select`` returned.
-
-    Raises:
-        OptionError: it is neither.
-    """
-    _check_model("select", "model", given)
-    return cast("Model | str", given)
 
 
 def _check_model(processor: str, option: str, given: object) -> None:
@@ -437,18 +427,19 @@ class ModelSelectionProcessor(Processor[SelectionState], Generic[A]):
         if _is_judge(classifier):
             answers: Value = (await classifier.ask(text, ctx=ctx)).verdict
         else:
-            answers = await _awaited(cast("Callable[[str], Value]", classifier)(text))
-        picked = await _awaited(cast("Callable[[Value], Value]", self.select)(answers))
+            answers = await resolved(cast("Callable[[str], Value]", classifier)(text))
+        picked = await resolved(cast("Callable[[Value], Value]", self.select)(answers))
         if picked is None:
             return ModelDecision(abstained="no-model-for-choice")
-        model = _checked_model(picked)
+        _check_model("select", "model", picked)
+        model = cast("Model | str", picked)
         return ModelDecision(model, name_of(model))
 
     async def _call_back(self, decision: ModelDecision) -> None:
         if self.on_decision is None:
             return
         try:
-            await _awaited(self.on_decision(decision))
+            await resolved(self.on_decision(decision))
         except Exception as error:  # noqa: BLE001 - a failing callback does not stop the run
             _LOG.warning("on_decision of %r failed (%s); the run goes on", self.id, type(error).__name__)
 
@@ -459,10 +450,6 @@ def _is_judge(given: object) -> TypeIs[ports.Judge[Value]]:
 
 def _options_of(selection: object) -> Values:
     return {name: given for name, given in vars(selection).items() if name != "_judge"}
-
-
-async def _awaited(answer: Value) -> Value:
-    return await answer if inspect.isawaitable(answer) else answer
 
 
 def _latest_user_text(messages: Iterable[Message], most: int | None) -> str:
