@@ -107,6 +107,17 @@ def check_optional_count(guard: str, option: str, given: object, allowed: str, l
     return None if given is None else check_count(guard, option, given, allowed, least)
 
 
+def check_text(owner: str, option: str, given: object, *, blank: bool = True) -> str:
+    """Return the option if it is a str; ``blank``: whether it may be empty, or white space alone.
+
+    Raises:
+        OptionError: it is not.
+    """
+    if not isinstance(given, str) or not (blank or given.strip()):
+        raise OptionError(owner, option, given, "a str" if blank else "a text that is not blank")
+    return given
+
+
 def check_function(owner: str, option: str, given: Value, allowed: str = "a function, or None") -> Value:
     """Return the option if it is a function or None.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from penstock.engine.values.chunks import CONTENT, Chunk
@@ -31,29 +32,25 @@ _WAITING = CONTENT - {
 }  # text chunks are left out: the engine flushes text blocks
 
 
+@dataclass(slots=True, eq=False)
 class AnswerUsage:
     """The state of a token limiter: how much of its budget an answer has used, and the parts dropped from prompts.
 
     Lives as long as the request.
     """
 
-    __slots__ = (
-        *("attempt", "before", "block", "last", "meter", "notified", "object", "over", "over_before", "spent"),
-        *("dropped", "summary"),
-    )
-
-    def __init__(self) -> None:
-        self.attempt = 0
-        self.before = 0  # tokens of accepted model steps
-        self.spent = 0  # tokens of this step's blocks that have ended
-        self.object = 0  # tokens of the last snapshot of a structured answer
-        self.over = self.over_before = False
-        self.notified = False
-        self.meter: Meter | None = None
-        self.block = ""
-        self.last = Chunk("text-delta")
-        self.dropped: set[str] = set()  # ids of the messages that callbacks were given
-        self.summary: str | None = None  # of these messages
+    attempt: int = 0
+    before: int = 0  # tokens of accepted model steps
+    spent: int = 0  # tokens of this step's blocks that have ended
+    object: int = 0  # tokens of the last snapshot of a structured answer
+    over: bool = False
+    over_before: bool = False
+    notified: bool = False
+    meter: Meter | None = None
+    block: str = ""
+    last: Chunk = field(default_factory=lambda: Chunk("text-delta"))
+    dropped: set[str] = field(default_factory=set[str])  # ids of the messages that callbacks were given
+    summary: str | None = None  # of these messages
 
     def enter(self, attempt: int, retry_count: int) -> None:
         """Begin another model step; the answer of a rejected step does not count."""

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias, cast, get_args
 from urllib.parse import quote
 
-from penstock.engine.processor.option_checks import check_callback, check_count, check_number
+from penstock.engine.processor.option_checks import check_callback, check_count, check_number, check_text
 from penstock.engine.processor.payload import Overrides
 from penstock.engine.processor.processor import ErrorPolicy, Processor, flag, is_async, one_of
 from penstock.engine.tasks import resolved, run_without_loop
@@ -136,7 +136,7 @@ class TokenCostControl(Processor[RequestCost]):
         self.scope: Scope = checked_scope(name, scope)
         self.window: Window = None if scope == "run" else checked_window(name, window)
         self.strategy: str = one_of(name, "strategy", strategy, get_args(Strategy))
-        self.message = checked_text(name, "message", message)
+        self.message = None if message is None else check_text(name, "message", message)
         self.warn_at_percent = checked_percent(name, warn_at_percent)
         self.include_breakdown = flag(name, "include_breakdown", include_breakdown)
         self.downgrade_to = checked_downgrade(name, strategy, downgrade_to)
@@ -151,7 +151,7 @@ class TokenCostControl(Processor[RequestCost]):
         self._reserved_for = timedelta(
             seconds=check_number(name, "reserved_for", reserved_for, seconds, most=_LONGEST_RESERVATION, above=True)
         )
-        self.cost_unit = checked_text(name, "cost_unit", cost_unit) or ""
+        self.cost_unit = check_text(name, "cost_unit", cost_unit or "")
         self._clock = SYSTEM_CLOCK if clock is None else clock
         self._claim(name, on_error)
         counting = as_counting(name, token_counter, "o200k_base")
@@ -444,13 +444,6 @@ def checked_percent(owner: str, given: object) -> Decimal | None:
     if given is not None and (made is None or not 0 < made < 100):  # noqa: PLR2004 - per cent
         raise OptionError(owner, "warn_at_percent", given, "a number above 0 and below 100, or None")
     return made
-
-
-def checked_text(owner: str, option: str, given: object) -> str | None:
-    """Check an option that must be a str or None, and return it."""
-    if given is not None and not isinstance(given, str):
-        raise OptionError(owner, option, given, "a str")
-    return given
 
 
 def checked_downgrade(owner: str, strategy: str, given: object) -> Model | str | None:

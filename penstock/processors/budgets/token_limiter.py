@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
-from penstock.engine.processor.option_checks import check_count, check_number
+from penstock.engine.processor.option_checks import check_count, check_number, check_text
 from penstock.engine.processor.processor import Processor, flag, is_async, one_of
 from penstock.engine.tasks import resolved
 from penstock.engine.values.errors import OptionError, UsageError
@@ -149,7 +149,7 @@ class TokenLimiterProcessor(Processor[AnswerUsage]):
         self._prompt = self._prompt_budget(
             prices(self._counting, counting, token_counter), _remove(name, at_max_remove_tokens, self.limit), pinned
         )
-        tail, each = _text(name, "ellipsis", ellipsis), count_mode == "part"
+        tail, each = check_text(name, "ellipsis", ellipsis), count_mode == "part"
         self.end_stream = flag(name, "end_stream", end_stream)
         self._answer = AnswerBudget(
             self.limit, self._counting, cut_at, tail, each=each, stop=strategy == "abort", ends=end_stream
@@ -294,12 +294,6 @@ def _remove(name: str, given: object, limit: int) -> float:
     if given is None:
         return limit / 4
     return check_number(name, "at_max_remove_tokens", given, f"a number from 0 to the limit, {limit}", most=limit)
-
-
-def _text(name: str, option: str, given: object) -> str:
-    if not isinstance(given, str):
-        raise OptionError(name, option, given, "a str")
-    return given
 
 
 def _callbacks(name: str, **given: object) -> list[Callable[..., Any]]:

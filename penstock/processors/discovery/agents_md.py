@@ -26,6 +26,7 @@ from anyio import to_thread
 
 from penstock.detection.unicode.fences import defused
 from penstock.detection.unicode.normalizing import Profile, normalize
+from penstock.engine.processor.option_checks import check_count, check_text
 from penstock.engine.processor.processor import Processor
 from penstock.engine.tasks import resolved
 from penstock.engine.values.errors import OptionError
@@ -157,13 +158,14 @@ class AgentsMDInjector(Processor[InstructionState]):
     ) -> None:
         if id is not None:
             self.id = id
+        name = type(self).__name__
         self.roots = roots if callable(roots) else self._roots(roots)
         self.names = self._words("names", names)
         self.path_arguments = self._words("path_arguments", path_arguments)
-        self.max_tokens = self._count("max_tokens", max_tokens)
-        self.token_counter = counting(type(self).__name__, token_counter, "o200k_base")
-        self.reminder_text = None if reminder_text is None else self._text("reminder_text", reminder_text)
-        self.introduction = self._text("introduction", introduction)
+        self.max_tokens = check_count(name, "max_tokens", max_tokens, least=1)
+        self.token_counter = counting(name, token_counter, "o200k_base")
+        self.reminder_text = None if reminder_text is None else check_text(name, "reminder_text", reminder_text)
+        self.introduction = check_text(name, "introduction", introduction)
         self.is_enabled = self._function("is_enabled", is_enabled)
         self.get_ignored_instruction_paths = self._function(
             "get_ignored_instruction_paths", get_ignored_instruction_paths
@@ -191,16 +193,6 @@ class AgentsMDInjector(Processor[InstructionState]):
         if not roots:
             raise self._wrong("roots", given, allowed)
         return roots
-
-    def _count(self, option: str, given: object) -> int:
-        if not isinstance(given, int) or isinstance(given, bool) or given < 1:
-            raise self._wrong(option, given, "an int of 1 or more")
-        return given
-
-    def _text(self, option: str, given: object) -> str:
-        if not isinstance(given, str):
-            raise self._wrong(option, given, "a str")
-        return given
 
     def _function(self, option: str, given: F) -> F:
         return cast("F", checked_function(type(self).__name__, option, given))

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from penstock.engine.processor.option_checks import check_text
 from penstock.engine.processor.payload import Retry
 from penstock.engine.processor.processor import Processor
 from penstock.engine.values.errors import OptionError
@@ -67,7 +68,7 @@ class PrefillErrorHandler(Processor[PrefillState]):
         if id is not None:
             self.id = id
         name = type(self).__name__
-        self.text = _checked_text(name, "text", text)
+        self.text = check_text(name, "text", text, blank=False)
         self.phrases = _checked_texts(name, "phrases", phrases)
         known = [*_PHRASES, *(re.escape(phrase.strip()) for phrase in self.phrases)]
         self._known = re.compile("|".join(known), re.IGNORECASE)
@@ -95,13 +96,7 @@ class PrefillErrorHandler(Processor[PrefillState]):
         )
 
 
-def _checked_text(owner: str, option: str, given: object) -> str:
-    if not isinstance(given, str) or not given.strip():
-        raise OptionError(owner, option, given, "a text that is not blank")
-    return given
-
-
 def _checked_texts(owner: str, option: str, given: Iterable[str]) -> tuple[str, ...]:
     if not isinstance(cast("object", given), Iterable):
         raise OptionError(owner, option, given, "a list")
-    return tuple(_checked_text(owner, option, one) for one in ([given] if isinstance(given, str) else given))
+    return tuple(check_text(owner, option, one, blank=False) for one in ([given] if isinstance(given, str) else given))

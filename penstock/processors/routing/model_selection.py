@@ -9,7 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Generic, Literal, Protocol, TypeAlias, TypeVar, cast, get_args
 
-from penstock.engine.processor.option_checks import check_count, check_number, check_optional_count, check_score
+from penstock.engine.processor.option_checks import (
+    check_count,
+    check_number,
+    check_optional_count,
+    check_score,
+    check_text,
+)
 from penstock.engine.processor.payload import Overrides
 from penstock.engine.processor.processor import Processor, flag, one_of
 from penstock.engine.tasks import resolved
@@ -75,8 +81,7 @@ class ModelChoice:
         """Check the values, and fill in the name."""
         _check_model("ModelChoice", "model", self.model)
         for option, given in (("criteria", self.criteria), ("name", self.name or name_of(self.model))):
-            if not isinstance(cast("object", given), str) or not given.strip():
-                raise OptionError("ModelChoice", option, given, "a text that is not blank")
+            check_text("ModelChoice", option, given, blank=False)
         object.__setattr__(self, "name", self.name or name_of(self.model))
 
 
@@ -321,8 +326,8 @@ class ModelSelectionProcessor(Processor[SelectionState], Generic[A]):
         if self.model is None:
             raise OptionError(name, "model", None, "a Model that chooses; or pass classifier= and select=")
         instructions = cast("object", self.instructions)
-        if instructions is not None and not (isinstance(instructions, str) and instructions.strip()):
-            raise OptionError(name, "instructions", self.instructions, "a text that is not blank")
+        if instructions is not None:
+            check_text(name, "instructions", instructions, blank=False)
         options = self.provider_options or EMPTY
         return choosing_judge(self.model, self.choices, self.instructions, options, self.timeout, self.retries)
 
