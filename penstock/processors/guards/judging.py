@@ -8,13 +8,18 @@ from penstock.engine.text_guards.reading import has_words
 from penstock.engine.values.model import JudgeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from penstock.engine.text_guards.reading import Text
     from penstock.engine.values.frozen import Value
 
 UNLISTED = "unlisted"
 """The category of a judge's findings whose category the judge was not offered."""
+
+
+def listing(names: Iterable[str], meant: Mapping[str, str]) -> str:
+    """Return names as lines of a list for a judge, each with what it means, if that is known."""
+    return "\n".join(f"- {name}: {meant[name]}" if name in meant else f"- {name}" for name in names)
 
 
 def require_complete(judged: Value, *, flagged: bool, model: str) -> None:

@@ -25,7 +25,7 @@ from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.engine.values.errors import OptionError
 from penstock.processors.guards.detector_options import check_shared, known_names, use_score_detector
 from penstock.processors.guards.guard_options import set_up
-from penstock.processors.guards.judging import highest_scores
+from penstock.processors.guards.judging import highest_scores, listing
 from penstock.processors.guards.score_action import ScoreAction
 from penstock.processors.guards.score_search import OUTPUT_WINDOWS, ScoreSearch, WindowScores
 
@@ -158,10 +158,9 @@ class ModerationProcessor(TextGuard):
 
 def question(categories: Iterable[str]) -> str:
     """Return the question that the model is asked."""
-    listing = "\n".join(f"- {name}: {CATEGORIES[name]}" if name in CATEGORIES else f"- {name}" for name in categories)
     return (
         "Tell which of these categories of moderation apply to the content, and how sure you are of each, from 0 to 1."
-        f"\n{listing}\n"
+        f"\n{listing(categories, CATEGORIES)}\n"
         "List only categories that may apply (category_scores; an empty list if none does), by exactly these names. Of"
         " content that reports, quotes, condemns or fights something, judge what it does itself. Say why in a few words"
         " of your own (reason; null if none applies), without quoting the content."

@@ -13,7 +13,7 @@ from penstock.detection.windows import Windows
 from penstock.engine.text_guards.reading import is_random
 from penstock.engine.values.errors import OptionError
 from penstock.processors.guards.detector_options import check_shared, known_names
-from penstock.processors.guards.judging import UNLISTED
+from penstock.processors.guards.judging import UNLISTED, listing
 from penstock.processors.guards.span_findings import JudgedValue, hide_spans
 from penstock.processors.guards.span_search import SpanSearch
 
@@ -200,12 +200,9 @@ def _rule(guard: str, index: int, entry: PIIType) -> UserRule | None:
 
 def pii_question(looked: LookedFor) -> str:
     """Return the question that the model is asked."""
-    named = "\n".join(
-        f"- {name}: {looked.meant[name]}" if name in looked.meant else f"- {name}" for name in looked.types
-    )
     return (
         "Find personal data in the content: what identifies a living person, or is theirs alone.\n"
-        f"The types, and no others:\n{named}\n"
+        f"The types, and no others:\n{listing(looked.types, looked.meant)}\n"
         "Report each value once, letter by letter as it stands in the content, with how sure you are, from 0 to 1.\n"
         "Where you are sure that a type is there but cannot quote it, report null for the value.\n"
         "A word in square brackets, such as [EMAIL], stands for what is hidden already: never report it.\n"
