@@ -132,7 +132,7 @@ class TokenLimiterProcessor(Processor[AnswerUsage]):
         self.trim_mode: str = one_of(name, "trim_mode", trim_mode, get_args(TrimMode))
         self.scope: str = one_of(name, "scope", scope, get_args(PromptScope))
         self.side: str = one_of(name, "side", side, get_args(Side))
-        self.stages = self._stages_of(name)
+        self.stages = self._stages_of(name, on_memory_trim)
         self.role: ProcessorRole = "guard" if strategy == "abort" else "transform"
         # Cutting an answer may remove whole parts and delay other chunks: more than edits of spans of text.
         self.edits = "spans" if summarize is None and not set(self.stages) & set(_ANSWER) else "anything"
@@ -142,13 +142,8 @@ class TokenLimiterProcessor(Processor[AnswerUsage]):
         self._on_trim = _callbacks(name, on_memory_trim=on_memory_trim, on_trim=on_trim)
         self._summarize = next(iter(_callbacks(name, summarize=summarize)), None)
         _callbacks(name, pinned=pinned)
-        if on_memory_trim is not None and trim_mode != "memory-only":
-            raise OptionError(
-                name, "on_memory_trim", on_memory_trim, "None, unless trim_mode='memory-only'; see on_trim"
-            )
-        self._prompt = self._prompt_budget(
-            prices(self._counting, counting, token_counter), _remove(name, at_max_remove_tokens, self.limit), pinned
-        )
+        remove = _remove(name, at_max_remove_tokens, self.limit)
+        self._prompt = self._prompt_budget(prices(self._counting, counting, token_counter), remove, pinned)
         tail, each = check_text(name, "ellipsis", ellipsis), count_mode == "part"
         self.end_stream = flag(name, "end_stream", end_stream)
         self._answer = AnswerBudget(
@@ -208,11 +203,14 @@ class TokenLimiterProcessor(Processor[AnswerUsage]):
         contiguous = self.trim_mode == "contiguous"
         return PromptBudget(self.limit, paid, contiguous=contiguous, spare=spare, pinned=pinned)
 
-    def _stages_of(self, name: str) -> tuple[str, ...]:
+    def _stages_of(self, name: str, on_memory_trim: object) -> tuple[str, ...]:
         if self.trim_mode == "memory-only":
             if self.side == "answer":
                 raise OptionError(name, "side", self.side, "'both' or 'prompt' with trim_mode='memory-only'")
             return _PROMPT[self.scope]
+        if on_memory_trim is not None:
+            allowed = "None, unless trim_mode='memory-only'; see on_trim"
+            raise OptionError(name, "on_memory_trim", on_memory_trim, allowed)
         return (*(_PROMPT[self.scope] if self.side != "answer" else ()), *(_ANSWER if self.side != "prompt" else ()))
 
     # Prompts
