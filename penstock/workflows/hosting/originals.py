@@ -54,16 +54,24 @@ class Originals(Generic[T]):
         self._answers[answer.id] = Original(given, as_asked(answer))
 
     def written(self, messages: Iterable[Message]) -> list[T]:
-        """Return messages of the run as the framework's objects, in order."""
+        """Return messages of the run as the framework's objects, in order.
+
+        Each object is given back once, so that a copy that a step adds is a new message of the framework.
+        """
         now = self._request.current([original.said for original in self._noted])
         pairs = zip(now, self._noted, strict=True)
         by_id = {message.id: original for message, original in pairs if message is not None and message.id}
         by_id |= self._answers
-        alike = {_content(original.said): original for original in self._noted}
+        found = [(message, by_id.get(message.id)) for message in messages]
+        taken = {id(original) for _, original in found}
+        alike: dict[Hashable, list[Original[T]]] = {}
+        for original in reversed(self._noted):
+            if id(original) not in taken:
+                alike.setdefault(_content(original.said), []).append(original)
         return [
             one
-            for message in messages
-            for one in self._written(message, by_id.get(message.id) or alike.get(_content(message)))
+            for message, original in found
+            for one in self._written(message, original or _first(alike.get(_content(message))))
         ]
 
     def _written(self, message: Message, original: Original[T] | None) -> Iterator[T]:
@@ -88,3 +96,7 @@ class Originals(Generic[T]):
 
 def _content(message: Message) -> Hashable:
     return message.role, message.parts
+
+
+def _first(originals: list[Original[T]] | None) -> Original[T] | None:
+    return originals.pop() if originals else None

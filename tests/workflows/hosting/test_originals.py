@@ -113,6 +113,30 @@ async def test_each_message_is_its_object_or_the_one_written_for_it(
     assert [one.text for one in left] == [one.text for one in sent]
 
 
+class Renews(Processor):
+    """Gives each message a new id, and adds a copy of the first one."""
+
+    edits = "anything"
+
+    def process_input(self, ctx: InputContext) -> list[Message]:
+        """Do both."""
+        return [*(Message(message.role, message.parts) for message in ctx.messages), Message.user(ctx.messages[0].text)]
+
+
+async def test_messages_of_the_same_text_under_new_ids_are_their_objects_once_each() -> None:
+    """In order; the copy that a step adds is written."""
+    history = [Theirs("user", "Hi", beside="one"), Theirs("user", "Hi", beside="two")]
+    request = opened(Renews())
+    said = list(map(read, history))
+    originals = Originals[Theirs](request, write)
+    originals.note(history, said)
+    await request.begin(said)
+    *sent, copy = originals.written(request.run.message_list.all)
+    await request.close()
+    assert sent == history
+    assert (copy.text, copy.beside) == ("Hi", None)
+
+
 async def test_an_answer_and_the_results_of_its_calls_follow_each_other() -> None:
     """The answer is the object that the framework got for it; its results are one message of ours, after it."""
     model = ScriptedModel([{"tool_calls": [{"id": "c1", "name": "lookup", "args": {}}]}])
