@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.frozen import Values
     from penstock.engine.values.messages import Message, Part
-    from penstock.engine.values.model import ModelRequest, ResponseFormat
+    from penstock.engine.values.model import ModelRequest, ResponseFormat, ToolSpec
 
 
 _TEXTS = frozenset({"citations", "logprobs", "refusal", "finish_reason", "timestamp"})
@@ -259,20 +259,20 @@ def parameters(request: ModelRequest, *, native: bool) -> ModelRequestParameters
         request: the request.
         native: whether the provider enforces schemas; if not, the schema is written into the prompt.
     """
-    tools = [
-        ToolDefinition(
-            name=tool.name,
-            parameters_json_schema=thaw(dict(tool.parameters)),
-            description=tool.description or None,
-            strict=tool.strict,
-        )
-        for tool in request.tools
-    ]
+    tools = [tool_definition(tool) for tool in request.tools]
     form = request.response_format
     if form is None:
         return ModelRequestParameters(function_tools=tools)
     mode: OutputMode = "native" if native and form.schema is not None else "prompted"
     return ModelRequestParameters(function_tools=tools, output_mode=mode, output_object=_output_object(form))
+
+
+def tool_definition(tool: ToolSpec) -> ToolDefinition:
+    """Return a tool as pydantic-ai's."""
+    schema: dict[str, Value] = thaw(dict(tool.parameters))
+    return ToolDefinition(
+        name=tool.name, parameters_json_schema=schema, description=tool.description or None, strict=tool.strict
+    )
 
 
 def _output_object(form: ResponseFormat) -> OutputObjectDefinition:

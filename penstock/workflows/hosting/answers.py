@@ -13,9 +13,10 @@ from penstock.engine.values.tripwire import BlockedError
 from penstock.formats.wire import is_object
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Generator, Iterable
+    from collections.abc import Callable, Container, Generator, Iterable
 
     from penstock.engine.values.messages import Message, Part
+    from penstock.engine.values.tripwire import Tripwire
     from penstock.formats.wire import Json, Value
 
 
@@ -49,15 +50,19 @@ def refuse_answered(answer: Message | None, tools: Container[str], cure: str) ->
 
 
 @contextmanager
-def raised_as(kind: type[BlockedError]) -> Generator[None]:
-    """Raise a verdict as an error of this kind, which is also one of the framework's.
+def raised_as(*kinds: type[BlockedError], made: Callable[[Tripwire], BlockedError] | None = None) -> Generator[None]:
+    """Raise a verdict as an error that is also one of the framework's.
+
+    Args:
+        kinds: the classes of such errors.
+        made: returns the error for a verdict. Default: the first class.
 
     Raises:
-        BlockedError: of that kind: a guard stopped the request.
+        BlockedError: of one of these classes: a guard stopped the request.
     """
     try:
         yield
-    except kind:
+    except kinds:
         raise
     except BlockedError as blocked:
-        raise kind(blocked.tripwire) from blocked.__cause__
+        raise (made or kinds[0])(blocked.tripwire) from blocked.__cause__

@@ -169,7 +169,9 @@ def messages_json(messages: Iterable[Message]) -> str:
     for message in messages:
         parts = [_part(part) for part in message.parts if part.type != "step-start"]
         made.append({"role": message.role, "parts": parts})
-        results = [_result(part) for part in message.parts if isinstance(part, ToolPart) and _has_result(part)]
+        results = [
+            _result(part) for part in message.parts if isinstance(part, ToolPart) and part.state in ("result", "error")
+        ]
         if results:
             made.append({"role": "tool", "parts": results})
     return _json(made)
@@ -193,10 +195,6 @@ def _part(part: Part) -> dict[str, object]:
     if isinstance(part, ToolPart):
         return {"type": "tool_call", "id": part.call_id, "name": part.name, "arguments": thaw(part.arguments)}
     return {"type": part.type}
-
-
-def _has_result(part: ToolPart) -> bool:
-    return part.state in ("result", "error")
 
 
 def _result(part: ToolPart) -> dict[str, object]:

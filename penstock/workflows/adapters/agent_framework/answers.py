@@ -299,15 +299,9 @@ class AgentFrameworkAnswerWriter:
 
     def _about(self) -> dict[str, Any]:
         """Return the report of an answer, without its raw form."""
-        said = self.said
-        return {
-            "response_id": None if said is None else said.response_id,
-            "conversation_id": None if said is None else said.conversation_id,
-            "model": None if said is None else said.model,
-            "created_at": None if said is None else said.created_at,
-            "continuation_token": None if said is None else said.continuation_token,
-            "finish_reason": _THEIR_REASONS.get(self._request.finish_reason),
-        }
+        names = ("response_id", "conversation_id", "model", "created_at", "continuation_token")
+        told = {name: getattr(self.said, name, None) for name in names}
+        return {**told, "finish_reason": _THEIR_REASONS.get(self._request.finish_reason)}
 
     def _usage(self) -> theirs.UsageDetails | None:
         """Return the tokens of all attempts; the details of the last one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import agent_framework as theirs
@@ -75,26 +75,19 @@ class GuardFunctionMiddleware(Bound, FunctionMiddleware):
         await _GuardedCall(request, context, name, call_id, checked.arguments).run(call_next)
 
 
+@dataclass(frozen=True)
 class _GuardedCall:
     """One call of a tool, of which the arguments were checked."""
 
-    def __init__(
-        self,
-        request: HostRequest,
-        context: theirs.FunctionInvocationContext,
-        name: str,
-        call_id: str,
-        arguments: Value,
-    ) -> None:
-        self._request = request
-        self._context = context
-        self._name = name
-        self._call_id = call_id
-        self._arguments = arguments
+    request: HostRequest
+    context: theirs.FunctionInvocationContext
+    name: str
+    call_id: str
+    arguments: Value
 
     async def run(self, call_next: CallNext) -> None:
         """Call the tool, and check its result or error."""
-        context = self._context
+        context = self.context
         try:
             await call_next()
         except theirs.MiddlewareTermination as ended:  # the loop ends with what the middleware behind us has set
@@ -120,7 +113,7 @@ class _GuardedCall:
         await self._check_result()
 
     async def _check_result(self) -> None:
-        context, result = self._context, self._context.result
+        context, result = self.context, self.context.result
         if isinstance(result, theirs.Content) and result.type == "function_approval_request":
             context.result = (await self._request_left([result]))[0]
             return
@@ -140,7 +133,7 @@ class _GuardedCall:
             texts: the texts of the result.
             same: whether guards left the result as it was. If not, there is no copy of it.
         """
-        carrier: Any = self._context.metadata.get(_CARRIER)
+        carrier: Any = self.context.metadata.get(_CARRIER)
         given: Beside = {}
         for number, text in enumerate(texts):
             given |= beside_content(str(number), text)
@@ -156,7 +149,7 @@ class _GuardedCall:
         if carrier is not None:
             kept = left.get("copy", {}).get("additional_properties", {})
             changed = replace(carrier, additional_properties=kept, item_additional_properties={})
-            self._context.metadata[_CARRIER] = changed
+            self.context.metadata[_CARRIER] = changed
 
     async def _request_left(self, contents: Iterable[theirs.Content]) -> list[theirs.Content]:
         """Return a request to the user as the guards left it."""
@@ -167,8 +160,8 @@ class _GuardedCall:
 
     async def _left(self, said: object, *, is_error: bool = False, beside: str = "") -> Value:
         """Return the guarded version of a result, or of the data beside it: that is not stored with the call."""
-        call_id = f"{self._call_id} {beside}" if beside else self._call_id
-        return await self._request.tool_result(self._name, said, call_id, arguments=self._arguments, is_error=is_error)
+        call_id = f"{self.call_id} {beside}" if beside else self.call_id
+        return await self.request.tool_result(self.name, said, call_id, arguments=self.arguments, is_error=is_error)
 
 
 _CARRIER = "_function_result_carrier"

@@ -142,33 +142,33 @@ class AnswerError(ModelError):
         self.response = response
 
 
+@dataclass
 class InnerLlm:
     """The model of the framework as the stages call it."""
 
-    def __init__(self, name: str, model: BaseLlm, request: LlmRequest, streams: bool) -> None:  # noqa: FBT001
-        self.name = name
-        self.streams = streams
-        self.last: LlmResponse | None = None
-        self.said: Sequence[Part] | None = None
-        self._model = model
-        self._request = request
+    name: str
+    model: BaseLlm
+    request: LlmRequest
+    streams: bool
+    last: LlmResponse | None = None
+    said: Sequence[Part] | None = None
 
     def call(self) -> ModelCall:
         """Return the call that ADK is about to make."""
-        config = self._request.config
+        config = self.request.config
         said = _instructions(config)
         own = [Message.system(said)] if said else []
         given = {name: getattr(config, name, None) for name in _SETTINGS}
         settings = {_SETTINGS[name]: item for name, item in given.items() if item is not None}
-        tools = [ToolSpec(name, _parameters(tool), tool.description) for name, tool in self._request.tools_dict.items()]
-        messages = [*own, *read_contents(self._request.contents)]
+        tools = [ToolSpec(name, _parameters(tool), tool.description) for name, tool in self.request.tools_dict.items()]
+        messages = [*own, *read_contents(self.request.contents)]
         return ModelCall(self, messages, tools, settings=freeze(settings), live=self.streams)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk]:
         asked = self._asked(request)
         reader = AdkAnswerReader()
         self.last = None
-        async with aclosing(self._model.generate_content_async(asked, stream=self.streams)) as responses:
+        async with aclosing(self.model.generate_content_async(asked, stream=self.streams)) as responses:
             async for response in responses:
                 if response.error_code is not None and not (response.content and response.content.parts):
                     raise AnswerError(self.name, response)
@@ -184,7 +184,7 @@ class InnerLlm:
         """Return the request as the stages left it."""
         own = [message for message in request.messages if message.role == "system"]
         said = [message for message in request.messages if message.role != "system"]
-        config = self._request.config.model_copy()
+        config = self.request.config.model_copy()
         instructions = "\n\n".join(message.text for message in own)
         if instructions != _instructions(config):
             config.system_instruction = instructions or None
@@ -192,7 +192,7 @@ class InnerLlm:
             if ours in request.settings:
                 setattr(config, name, thaw(request.settings[ours]))
         self._choose_tools(request, config)
-        return self._request.model_copy(update={"contents": write_contents(said), "config": config})
+        return self.request.model_copy(update={"contents": write_contents(said), "config": config})
 
     def _choose_tools(self, request: ModelRequest, config: types.GenerateContentConfig) -> None:
         """Offer the tools that processors have chosen, and no others.
@@ -201,13 +201,13 @@ class InnerLlm:
             UsageError: a processor has added a tool, which ADK could not run.
         """
         chosen = {tool.name for tool in request.tools}
-        unknown = chosen - self._request.tools_dict.keys()
+        unknown = chosen - self.request.tools_dict.keys()
         if unknown:
             raise UsageError(
                 f"google_adk.as_plugin cannot offer {', '.join(sorted(unknown))}: ADK runs only tools of the agent; "
                 "add them to its tools, and let the processor choose"
             )
-        left_out = self._request.tools_dict.keys() - chosen
+        left_out = self.request.tools_dict.keys() - chosen
         if left_out:
             config.tools = [tool for given in config.tools or () for tool in _without(given, left_out)] or None
         mode = _MODES.get("named" if isinstance(request.tool_choice, tuple) else request.tool_choice)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from contextlib import aclosing, nullcontext
+from dataclasses import dataclass, field
 from functools import partial
 from inspect import isawaitable, signature
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -265,6 +266,7 @@ async def _call_async(target: object, name: str) -> None:
         await found()
 
 
+@dataclass
 class _InnerGenerator:
     """The chat generator of the framework as the stages call it, for one request.
 
@@ -274,30 +276,21 @@ class _InnerGenerator:
         tools: the tools of the call, by name.
     """
 
-    forms: HaystackMessages
+    guarded: GuardedChatGenerator
+    settings: Json | None
+    given_tools: ToolsType | None
+    others: Mapping[str, object]
+    streams: bool
+    awaits: bool
+    forms: HaystackMessages = field(init=False)
+    tools: Mapping[str, Tool] = field(init=False)
+    _result: Outputs | None = None
+    _usages: list[Value] = field(default_factory=list["Value"])
 
-    def __init__(
-        self,
-        guarded: GuardedChatGenerator,
-        settings: Json | None,
-        tools: ToolsType | None,
-        others: Mapping[str, object],
-        *,
-        streams: bool,
-        awaits: bool,
-    ) -> None:
-        self.streams = streams
-        self._generator: Any = guarded.generator  # most take more than the protocol says
-        self._accepts = guarded._accepts
-        self._settings = settings
-        self._given_tools = tools
-        self._others = others
-        self._awaits = awaits
-        self.tools: Mapping[str, Tool] = (
-            {tool.name: tool for tool in flatten_tools_or_toolsets(tools)} if tools is not None else {}
-        )
-        self._result: Outputs | None = None
-        self._usages: list[Value] = []
+    def __post_init__(self) -> None:
+        given = self.given_tools
+        self.tools = {tool.name: tool for tool in flatten_tools_or_toolsets(given)} if given is not None else {}
+        self._generator: Any = self.guarded.generator  # most take more than the protocol says
 
     @property
     def name(self) -> str:
@@ -309,7 +302,7 @@ class _InnerGenerator:
         running = running_now.get()
         trusted = None if running is None else running.trusted
         specs = [ToolSpec(tool.name, freeze(tool.parameters), tool.description or "") for tool in self.tools.values()]
-        given = self._settings or {}
+        given = self.settings or {}
         settings = {name: item for name, item in given.items() if name in PLAIN_SETTINGS}
         listed = [ChatMessage.from_user(messages)] if isinstance(messages, str) else messages
         said = self.forms.read_call(listed, trusted)
@@ -319,7 +312,7 @@ class _InnerGenerator:
         reader = HaystackAnswerReader()
         inputs = self._inputs(request)
         self._result = None
-        if self.streams and "streaming_callback" in self._accepts:
+        if self.streams and "streaming_callback" in self.guarded._accepts:
             async with aclosing(self._streamed(inputs)) as pieces:
                 async for piece in pieces:
                     for chunk in reader.piece(piece):
@@ -337,14 +330,14 @@ class _InnerGenerator:
 
     def _inputs(self, request: ModelRequest) -> Outputs:
         """Return what to call the generator with, as the stages left it."""
-        inputs: Outputs = {"messages": self.forms.written(request.messages), **self._others}
-        given = self._settings or {}
+        inputs: Outputs = {"messages": self.forms.written(request.messages), **self.others}
+        given = self.settings or {}
         changed = {name: item for name, item in thaw(dict(request.settings)).items() if given.get(name) != item}
         if request.tool_choice != "auto":
             choice = request.tool_choice
             named = {"type": "function", "function": {"name": choice[0]}}
             changed["tool_choice"] = choice if isinstance(choice, str) else named
-        if self._settings is not None or changed:
+        if self.settings is not None or changed:
             inputs["generation_kwargs"] = {**given, **changed}
         names = [tool.name for tool in request.tools]
         if names != list(self.tools):
@@ -352,12 +345,12 @@ class _InnerGenerator:
             if unknown:
                 raise UsageError(f"a processor added the tools {', '.join(unknown)}, which Haystack could not run")
             inputs["tools"] = [self.tools[name] for name in names]
-        elif self._given_tools is not None:
-            inputs["tools"] = self._given_tools
+        elif self.given_tools is not None:
+            inputs["tools"] = self.given_tools
         return inputs
 
     async def _run(self, inputs: Outputs) -> Outputs:
-        if self._awaits:
+        if self.awaits:
             made: Outputs = await self._generator.run_async(**inputs)
             return made
         work = partial(self._generator.run, **inputs)
@@ -371,7 +364,7 @@ class _InnerGenerator:
                 give(piece)
                 await let_others_run()
 
-            self._result = await self._run({**inputs, "streaming_callback": give_async if self._awaits else give})
+            self._result = await self._run({**inputs, "streaming_callback": give_async if self.awaits else give})
 
         async with aclosing(each_given(work)) as pieces:
             async for piece in pieces:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from contextlib import aclosing, nullcontext
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio.to_thread
@@ -219,52 +220,41 @@ def guarded(model: BaseChatModel, host: Host, request: HostRequest | None = None
     )
 
 
+@dataclass
 class InnerChatModel:
     """The model of the framework as the stages call it, for one request.
 
-    Args:
+    Attributes:
         model: the chat model.
-        tools: the tools that are bound to it with each call; None: nothing is bound.
+        given_tools: the tools that are bound to it with each call; None: nothing is bound.
         stop: where answers end.
         options: the other arguments of its calls.
         streams: whether the answer is shown as it comes.
         awaits: whether its async functions are called; else the sync ones, in worker threads.
-
-    Attributes:
-        streams: whether the answer is shown as it comes.
         reader: reads the answer of the last call.
     """
 
-    _messages: CallMessages
+    model: BaseChatModel
+    given_tools: Sequence[Any] | None
+    stop: list[str] | None
+    options: Mapping[str, Any]
+    streams: bool
+    awaits: bool
+    reader: LangChainAnswerReader = field(default_factory=LangChainAnswerReader)
+    _messages: CallMessages = field(init=False)
 
-    def __init__(
-        self,
-        model: BaseChatModel,
-        tools: Sequence[Any] | None,
-        stop: list[str] | None,
-        options: Mapping[str, Any],
-        *,
-        streams: bool,
-        awaits: bool,
-    ) -> None:
-        self.streams = streams
-        self.reader = LangChainAnswerReader()
-        self._model = model
-        self._stop = stop
-        self._options = options
-        self._awaits = awaits
-        self._binds = tools is not None
-        self._tools = {spec.name: (tool, spec) for tool in tools or () for spec in [_spec(tool)]}
+    def __post_init__(self) -> None:
+        self._tools = {spec.name: (tool, spec) for tool in self.given_tools or () for spec in [_spec(tool)]}
 
     @property
     def name(self) -> str:
-        return model_name_of(self._model) or self._model._llm_type
+        return model_name_of(self.model) or self.model._llm_type
 
     def call(self, messages: Sequence[BaseMessage], request: HostRequest) -> ModelCall:
         """Return the call that LangChain is about to make with these messages."""
         self._messages = CallMessages(request)
         said = self._messages.read(messages)
-        settings = {name: item for name, item in self._options.items() if name in PLAIN_SETTINGS}
+        settings = {name: item for name, item in self.options.items() if name in PLAIN_SETTINGS}
         return ModelCall(
             self,
             said,
@@ -278,18 +268,18 @@ class InnerChatModel:
         messages = self._messages.written(request.messages)
         reader = self.reader = LangChainAnswerReader()
         if not (self.streams and _can_stream(model)):
-            if self._awaits:
-                result = await model._agenerate_with_cache(messages, self._stop, None, **options)
+            if self.awaits:
+                result = await model._agenerate_with_cache(messages, self.stop, None, **options)
             else:
-                call = functools.partial(model._generate_with_cache, messages, self._stop, None, **options)
+                call = functools.partial(model._generate_with_cache, messages, self.stop, None, **options)
                 result = await anyio.to_thread.run_sync(call)
             for chunk in reader.read(result.generations[0]):
                 yield chunk
         else:
             pieces = (
-                model._astream(messages, self._stop, **options)
-                if self._awaits
-                else in_threads(model._stream(messages, self._stop, **options))
+                model._astream(messages, self.stop, **options)
+                if self.awaits
+                else in_threads(model._stream(messages, self.stop, **options))
             )
             if model.rate_limiter is not None:
                 await model.rate_limiter.aacquire(blocking=True)
@@ -302,7 +292,7 @@ class InnerChatModel:
 
     def _bound(self, request: PreparedRequest) -> tuple[BaseChatModel, dict[str, Any]]:
         """Return the inner model, and what to call it with, tools included, as the stages left them."""
-        options = {**self._options, **{name: thaw(item) for name, item in request.settings.items()}}
+        options = {**self.options, **{name: thaw(item) for name, item in request.settings.items()}}
         choice = request.tool_choice
         if choice != "auto":
             options["tool_choice"] = {"required": "any"}.get(
@@ -313,15 +303,15 @@ class InnerChatModel:
             told = {"name": tool.name, "description": tool.description, "parameters": thaw(dict(tool.parameters))}
             known = self._tools.get(tool.name)
             tools.append(known[0] if known is not None else {"type": "function", "function": told})
-        bound: Any = self._model
-        if tools or self._binds:
+        bound: Any = self.model
+        if tools or self.given_tools is not None:
             bound = bound.bind_tools(tools, **options)
             options = {}
         while not isinstance(bound, BaseChatModel):
             options = {**getattr(bound, "kwargs", {}), **options}
             bound = getattr(bound, "bound", None)
             if bound is None:
-                raise UsageError(f"{type(self._model).__name__}.bind_tools returned no chat model")
+                raise UsageError(f"{type(self.model).__name__}.bind_tools returned no chat model")
         return bound, options
 
 

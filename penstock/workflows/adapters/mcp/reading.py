@@ -28,7 +28,7 @@ from penstock.workflows.adapters.mcp.objects import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.tripwire import Tripwire
@@ -187,16 +187,9 @@ class MessageGuard:
             value: its parameters, or the result.
             id: the id of the request.
         """
-        self._check(method)
-        shown = shown_of(value or {}, is_clients_own)
-        if not shown or value is None:
-            return value
-        try:
-            async with self._stages(method) as request:
-                left = await self._sent(request, method, shown, id)
-                return value if equal(left, freeze(shown)) else merged(value, as_object(thaw(left)), is_clients_own)
-        except RefusedError:
-            return self._without_text(method, value)
+        return await self._told(
+            method, value, is_clients_own, lambda request, given: self._sent(request, method, given, id)
+        )
 
     async def _sent(self, request: HostRequest, method: str, shown: Json, id: str) -> Value:
         checked = await request.tool_call(method, freeze(shown), id)
@@ -223,29 +216,38 @@ class MessageGuard:
         self._check()
         async with self._stages(call.method, call) as request:
             told = str(error.get("message", ""))
-            made = {**error, "message": await self._read_error(request, call, told)}
+            said = await request.tool_result(call.name, told, call.id, arguments=call.arguments, is_error=True)
+            made = {**error, "message": said if isinstance(said, str) else json.dumps(thaw(said))}
             if error.get("data") is not None:
                 given = freeze(error["data"])
                 left = await request.tool_result(call.name, given, call.id, arguments=call.arguments)
                 made["data"] = thaw(left)
         return made
 
-    async def _read_error(self, request: HostRequest, call: GuardedCall, told: str) -> str:
-        left = await request.tool_result(call.name, told, call.id, arguments=call.arguments, is_error=True)
-        return left if isinstance(left, str) else json.dumps(thaw(left))
-
     async def told_client(self, method: str, params: Json | None, id: str = "") -> Json | None:
         """Return a notification or request of the server, after the guards."""
+        return await self._told(
+            method, params, is_servers_own, lambda request, given: request.tool_result(method, freeze(given), id)
+        )
+
+    async def _told(
+        self,
+        method: str,
+        value: Json | None,
+        own: Callable[[str, object], bool],
+        read: Callable[[HostRequest, Json], Awaitable[Value]],
+    ) -> Json | None:
+        """Return a message beside requests and results, after the guards."""
         self._check(method)
-        shown = shown_of(params or {}, is_servers_own)
-        if not shown or params is None:
-            return params
+        shown = shown_of(value or {}, own)
+        if not shown or value is None:
+            return value
         try:
             async with self._stages(method) as request:
-                left = await request.tool_result(method, freeze(shown), id)
-                return params if equal(left, freeze(shown)) else merged(params, as_object(thaw(left)), is_servers_own)
+                left = await read(request, shown)
+                return value if equal(left, freeze(shown)) else merged(value, as_object(thaw(left)), own)
         except RefusedError:
-            return self._without_text(method, params)
+            return self._without_text(method, value)
 
     async def _received(self, request: HostRequest, call: GuardedCall, result: Json) -> Json:
         """Return a result after the guards, read as one value."""

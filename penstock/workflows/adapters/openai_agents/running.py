@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agents import (
@@ -24,6 +25,7 @@ from agents import (
 from penstock.engine.values.messages import Message
 from penstock.engine.values.tripwire import BlockedError, Tripwire
 from penstock.workflows.adapters.openai_agents.items import Items
+from penstock.workflows.hosting import raised_as
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -73,25 +75,13 @@ def _never(*_: object) -> GuardrailFunctionOutput:
     raise NotImplementedError("a processor has given this verdict; it is no guardrail that can be run")
 
 
-@contextmanager
-def raised_here() -> Generator[None]:
-    """Raise a verdict as one of the SDK's errors.
-
-    Raises:
-        InputBlockedError: a guard stopped the request before the model was called.
-        OutputBlockedError: a guard stopped it later.
-    """
-    try:
-        yield
-    except (InputBlockedError, OutputBlockedError):
-        raise
-    except BlockedError as blocked:
-        raise blocked_error(blocked.tripwire) from blocked.__cause__
-
-
 def blocked_error(tripwire: Tripwire) -> InputBlockedError | OutputBlockedError:
     """Return a verdict as one of the SDK's errors."""
     return (InputBlockedError if tripwire.stage in INPUT_STAGES else OutputBlockedError)(tripwire)
+
+
+raised_here = partial(raised_as, InputBlockedError, OutputBlockedError, made=blocked_error)
+"""Raises a verdict as one of the SDK's errors."""
 
 
 class Guarding:

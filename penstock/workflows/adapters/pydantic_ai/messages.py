@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from pydantic_ai import ToolDefinition, exceptions, messages as theirs
+from pydantic_ai import exceptions, messages as theirs
 
 from penstock.engine.values.frozen import freeze, is_mapping, thaw
 from penstock.engine.values.messages import Message, ReasoningPart, TextPart, ToolPart
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.messages import Part
-    from penstock.engine.values.model import ToolSpec
-    from penstock.formats.wire import Json
 
 
 class GuardBlockedError(BlockedError, exceptions.ContentFilterError):
@@ -90,11 +88,3 @@ def _seal(part: Part) -> str:
     if isinstance(part, ToolPart):
         return checksum(requests.arguments_text(thaw(part.arguments)))
     return checksum(part.text if isinstance(part, (TextPart, ReasoningPart)) else "")
-
-
-def tool_definition(tool: ToolSpec) -> ToolDefinition:
-    """Return a tool that a processor has added."""
-    schema = cast("Json", thaw(dict(tool.parameters)))
-    return ToolDefinition(
-        name=tool.name, parameters_json_schema=schema, description=tool.description or None, strict=tool.strict
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,7 +22,6 @@ from penstock.workflows.adapters.pydantic_ai.messages import (
     GuardBlockedError,
     instruction_messages,
     read_message,
-    tool_definition,
     write_messages,
 )
 from penstock.workflows.hosting import PLAIN_SETTINGS, ModelCall, as_asked, raised_as
@@ -148,23 +147,15 @@ class GuardedResponse(StreamedResponse):
         return _time(self._request)
 
 
+@dataclass(frozen=True)
 class _InnerModel:
     """The model of the framework as the stages call it, for one request."""
 
-    def __init__(
-        self,
-        model: Model,
-        settings: ModelSettings | None,
-        parameters: ModelRequestParameters,
-        context: RunContext[object] | None,
-        *,
-        streams: bool,
-    ) -> None:
-        self.model = model
-        self._settings = settings
-        self._parameters = parameters
-        self._context = context
-        self._streams = streams
+    model: Model
+    settings: ModelSettings | None
+    parameters: ModelRequestParameters
+    context: RunContext[object] | None
+    streams: bool
 
     @property
     def name(self) -> str:
@@ -172,21 +163,21 @@ class _InnerModel:
 
     def call(self, messages: Sequence[theirs.ModelMessage], *, live: bool) -> ModelCall:
         """Return the call that pydantic-ai is about to make."""
-        settings = {name: item for name, item in (self._settings or {}).items() if name in PLAIN_SETTINGS}
-        call = _call_of(self, messages, self._parameters)
+        settings = {name: item for name, item in (self.settings or {}).items() if name in PLAIN_SETTINGS}
+        call = _call_of(self, messages, self.parameters)
         return replace(call, settings=freeze(settings), live=live)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk]:
         messages, parameters = self._asked(request)
-        settings = cast("ModelSettings", {**(self._settings or {}), **requests.settings(request)})
-        if not self._streams:
+        settings = cast("ModelSettings", {**(self.settings or {}), **requests.settings(request)})
+        if not self.streams:
             said = await self.model.request(messages, settings or None, parameters)
             yield started(said.model_name, said.provider_name, said.timestamp.timestamp())
             for chunk in EventReader().rest(said):
                 yield chunk
             return
         reader = EventReader()
-        async with self.model.request_stream(messages, settings or None, parameters, self._context) as answer:
+        async with self.model.request_stream(messages, settings or None, parameters, self.context) as answer:
             yield started(answer.model_name, answer.provider_name, answer.timestamp.timestamp())
             async for event in answer:
                 for chunk in reader.event(event):
@@ -199,33 +190,32 @@ class _InnerModel:
         own = [message for message in request.messages if message.metadata.get(OURS)]
         said = [message for message in request.messages if not message.metadata.get(OURS)]
         parts = [theirs.InstructionPart(message.text) for message in own]
-        before = self._parameters.instruction_parts or []
+        before = self.parameters.instruction_parts or []
         if [part.content for part in parts] == [part.content for part in before]:
             parts = before
-        known = {tool.name: tool for tool in self._parameters.function_tools}
-        own_tools = {tool.name for tool in self._parameters.output_tools}  # these are always offered
+        known = {tool.name: tool for tool in self.parameters.function_tools}
+        own_tools = {tool.name for tool in self.parameters.output_tools}  # these are always offered
         chosen = [tool for tool in request.tools if tool.name not in own_tools]
-        tools = [known.get(tool.name) or tool_definition(tool) for tool in chosen]
-        parameters = replace(self._parameters, function_tools=tools, instruction_parts=parts or None)
+        tools = [known.get(tool.name) or requests.tool_definition(tool) for tool in chosen]
+        parameters = replace(self.parameters, function_tools=tools, instruction_parts=parts or None)
         return write_messages(said), parameters
 
 
+@dataclass(frozen=True)
 class GivenAnswer:
     """Stands for a model whose answer is there already: another capability has given or changed it."""
 
-    name = "given"
-
-    def __init__(self, answer: theirs.ModelResponse, parameters: ModelRequestParameters) -> None:
-        self._answer = answer
-        self._parameters = parameters
+    answer: theirs.ModelResponse
+    parameters: ModelRequestParameters
+    name: str = "given"
 
     def call(self, messages: Sequence[theirs.ModelMessage]) -> ModelCall:
         """Return the call that would have had this answer."""
-        return _call_of(self, messages, self._parameters)
+        return _call_of(self, messages, self.parameters)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk]:
         """Yield the answer as chunks."""
-        for chunk in EventReader().rest(self._answer):
+        for chunk in EventReader().rest(self.answer):
             yield chunk
 
 

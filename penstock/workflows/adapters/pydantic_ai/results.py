@@ -26,23 +26,23 @@ if TYPE_CHECKING:
     from penstock.workflows.hosting import HostRequest
 
 
+@dataclass(frozen=True)
 class CheckedResults:
     """Checks the results of one function.
 
     Its methods raise a `BlockedError` if a guard stopped the run.
 
-    Args:
+    Attributes:
         request: the request of the run.
         name: the name of the function.
         call_id: the id of the call.
         arguments: the arguments of the call.
     """
 
-    def __init__(self, request: HostRequest, name: str, call_id: str, arguments: Value = None) -> None:
-        self._request = request
-        self._name = name
-        self._call_id = call_id
-        self._arguments = arguments
+    request: HostRequest
+    name: str
+    call_id: str
+    arguments: Value = None
 
     async def result(self, made: object) -> object:
         """Return the result of a tool as the guards left it: the object itself if they changed nothing.
@@ -88,7 +88,7 @@ class CheckedResults:
             return TypeAdapter(kind).validate_python(made_anew)
         except (PydanticSchemaGenerationError, ValidationError) as error:
             raise UsageError(
-                f"a guard changed the output that {self._name!r} has made, and no {kind.__name__} can be made of what "
+                f"a guard changed the output that {self.name!r} has made, and no {kind.__name__} can be made of what "
                 "is left; let it return text, lists or dicts, a dataclass, or a model of pydantic"
             ) from error
 
@@ -126,16 +126,16 @@ class CheckedResults:
         return (exceptions.ToolFailed if failed else exceptions.ModelRetry)(str(left))
 
     async def _left(self, said: object, beside: str, *, outcome: str = "") -> Value:
-        call_id = f"{self._call_id}-{beside}" if beside else self._call_id
+        call_id = f"{self.call_id}-{beside}" if beside else self.call_id
         notes: Values = EMPTY
         if outcome:
-            told = theirs.ToolReturnPart(self._name, said, call_id, outcome=cast("Any", outcome))
+            told = theirs.ToolReturnPart(self.name, said, call_id, outcome=cast("Any", outcome))
             if outcome == "retried":
                 told.retry = theirs.RetryInfo(cause="model_retry")
             [message] = read_message(theirs.ModelRequest([told]))
             notes = message.parts[0].metadata
-        return await self._request.tool_result(
-            self._name, said, call_id, arguments=self._arguments, is_error=bool(outcome), notes=notes
+        return await self.request.tool_result(
+            self.name, said, call_id, arguments=self.arguments, is_error=bool(outcome), notes=notes
         )
 
 
