@@ -240,18 +240,21 @@ class HeldOpen:
             await self._task
 
 
-class OutsideCall:
+class OutsideCall(Handover["ModelRequest", "AsyncIterable[Chunk]", "Chunk"]):
     """One call of the model, in two halves: `prepared` before it, and `answers` after it has begun to answer.
 
-    Between them the stages wait, in a task of their own. Call `close` in any case.
+    Between them the stages wait, in a task of their own. Call `close` in any case. To the stages it is the model.
 
     Args:
         answers: runs the stages around the call of a model; see `HostRequest.answers`.
     """
 
+    name = "host"
+
     def __init__(self, answers: Callable[[Model], AsyncGenerator[Chunk]]) -> None:
-        self._handover: Handover[ModelRequest, AsyncIterable[Chunk], Chunk] = Handover()
-        self._chunks = answers(_Outside(self._handover))
+        super().__init__()
+        self._chunks = answers(self)
+        self._called = False
 
     async def prepared(self) -> ModelRequest | None:
         """Run the stages before the call, and return what to send to the model.
@@ -262,9 +265,9 @@ class OutsideCall:
         Raises:
             Exception: a step with ``on_error="raise"`` failed.
         """
-        return await self._handover.begin(self._chunks)
+        return await self.begin(self._chunks)
 
-    async def answers(self, source: AsyncIterable[Chunk] | None = None) -> AsyncGenerator[Chunk]:
+    def answers(self, source: AsyncIterable[Chunk] | None = None) -> AsyncGenerator[Chunk]:
         """Yield the chunks of the answer that may leave.
 
         Args:
@@ -275,27 +278,12 @@ class OutsideCall:
                 requested again, which cannot be done here.
             Exception: what ``source`` raised; or a step with ``on_error="raise"`` failed.
         """
-        async with aclosing(self._handover.resume(source)) as chunks:
-            async for chunk in chunks:
-                yield chunk
-
-    async def close(self) -> None:
-        """End the call; the stages that have not run are left out."""
-        await self._handover.close()
-
-
-class _Outside:
-    """Stands for the model of the framework: hands the request over, and waits for the answer."""
-
-    name = "host"
-
-    def __init__(self, handover: Handover[ModelRequest, AsyncIterable[Chunk], Chunk]) -> None:
-        self._handover = handover
-        self._called = False
+        return self.resume(source)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk]:
+        """Hand the request over to the framework, and yield its answer."""
         if self._called:
             raise UsageError("the answer was rejected, and this framework cannot request it again")
         self._called = True
-        async for chunk in await self._handover.swap(request):
+        async for chunk in await self.swap(request):
             yield chunk

@@ -19,20 +19,25 @@ if TYPE_CHECKING:
 
 
 class Metrics:
-    """The instruments of one observer. They may be used from any thread."""
+    """The instruments of one observer. They may be used from any thread.
+
+    Attributes:
+        first_chunk: how long a model call took until its first chunk.
+        tool: how long a tool call took.
+    """
 
     __slots__ = (
         "_edits",
         "_failures",
-        "_first_chunk",
         "_flagged",
         "_held",
         "_operation",
         "_request",
         "_step",
         "_tokens",
-        "_tool",
         "_verdicts",
+        "first_chunk",
+        "tool",
     )
 
     def __init__(self, meter: Meter) -> None:
@@ -46,9 +51,9 @@ class Metrics:
             explicit_bucket_boundaries_advisory=names.TOKEN_BUCKETS,
         )
         self._operation = seconds(names.OPERATION_DURATION, "GenAI operation duration.")
-        self._first_chunk = seconds(names.TIME_TO_FIRST_CHUNK, "Time to receive the first chunk.")
+        self.first_chunk = seconds(names.TIME_TO_FIRST_CHUNK, "Time to receive the first chunk.")
         self._request = seconds(names.REQUEST_DURATION, "Duration of a request.")
-        self._tool = seconds(names.TOOL_DURATION, "Duration of a tool call.")
+        self.tool = seconds(names.TOOL_DURATION, "Duration of a tool call.")
         self._step = seconds(names.STEP_DURATION, "Duration of a step in one stage.", names.STEP_BUCKETS)
         self._verdicts = meter.create_counter(
             names.VERDICTS, "{verdict}", "Verdicts of steps, and failures that block."
@@ -94,14 +99,6 @@ class Metrics:
             tokens = usage.get(count)
             if isinstance(tokens, int):
                 self._tokens.record(tokens, {**about, names.TOKEN_TYPE: kind})
-
-    def add_first_chunk(self, about: Attributes, seconds: float) -> None:
-        """Measure how long a model call took until its first chunk."""
-        self._first_chunk.record(seconds, about)
-
-    def add_tool_call(self, about: Attributes, seconds: float) -> None:
-        """Measure a tool call."""
-        self._tool.record(seconds, about)
 
     def add_request(self, about: Attributes, seconds: float) -> None:
         """Measure a request."""

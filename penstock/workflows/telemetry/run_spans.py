@@ -226,9 +226,9 @@ class RunSpans(SpanObserver):
             self._metrics.add_model_call(about, event.seconds, event.details)
             first = event.details.get("first_chunk")
             if isinstance(first, float):
-                self._metrics.add_first_chunk(about, first)
+                self._metrics.first_chunk.record(first, about)
         elif event.what == "tool":
-            self._metrics.add_tool_call({**about, **failed}, event.seconds)
+            self._metrics.tool.record(event.seconds, {**about, **failed})
         elif event.what == "run":
             status = str(event.details.get("status") or "")
             self._metrics.add_request({**about, names.STATUS: status, **failed}, event.seconds)

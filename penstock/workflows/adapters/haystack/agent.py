@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from haystack import component
 from haystack.components.agents import Agent, State
-from haystack.core.serialization import component_to_dict, default_to_dict
 from haystack.dataclasses.streaming_chunk import StreamingCallbackT, select_streaming_callback
-from haystack.utils.deserialization import deserialize_component_inplace
 
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.tripwire import BlockedError, Tripwire
 from penstock.workflows.adapters.haystack.generator import GuardedChatGenerator, own_callback
 from penstock.workflows.adapters.haystack.running import RELEASED, HaystackRun, running_now
-from penstock.workflows.adapters.haystack.stored import Named, loaded
+from penstock.workflows.adapters.haystack.stored import Named, Stored
 from penstock.workflows.hosting import Host, HostSupport
 from penstock.workflows.hosting.without_await import wait_for
 
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from penstock.engine.workflow import Item
-    from penstock.formats.wire import Json
     from penstock.workflows.hosting import HostOptions
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -96,7 +93,7 @@ def _signed_as(method: Callable[..., Any]) -> Callable[[F], F]:
 
 
 @component
-class GuardedAgent(Agent):
+class GuardedAgent(Stored, Agent):  # pyright: ignore[reportIncompatibleMethodOverride] - from_dict returns its class
     """Haystack's agent with processors at every stage. Made by `as_agent`.
 
     Attributes:
@@ -105,6 +102,9 @@ class GuardedAgent(Agent):
         trusted: the agent's own instructions, if they hold no variables.
         own_keys: the keys of the state that the agent's user has defined.
     """
+
+    _part = "agent"
+    _make = staticmethod(as_agent)
 
     def __init__(self, agent: Agent, host: Host, named: Named) -> None:
         given = _parameters(agent)
@@ -178,26 +178,6 @@ class GuardedAgent(Agent):
     def clone(self, **overrides: Any) -> GuardedAgent:
         """Return a guarded agent that is made of the same, but for some parameters of `Agent`."""
         return GuardedAgent(Agent(**{**_parameters(self.agent), **overrides}), self.host, self._named)
-
-    def to_dict(self) -> Json:
-        """Return it as a dictionary: processors by the names of the variables that hold them.
-
-        Raises:
-            SerializationError: a processor is not held by a variable of a module, or an option is no plain value.
-        """
-        return default_to_dict(self, agent=component_to_dict(self.agent, "agent"), **self._named.to_dict())
-
-    @classmethod
-    def from_dict(cls, data: Json) -> GuardedAgent:
-        """Return the agent of a dictionary.
-
-        Raises:
-            DeserializationError: a name does not lead to a processor, or its module is not allowed.
-        """
-        given = dict(data["init_parameters"])
-        deserialize_component_inplace(given, key="agent")
-        processors, options = loaded(given)
-        return as_agent(given["agent"], *processors, **options)
 
 
 def _parameters(agent: Agent) -> dict[str, Any]:

@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio.to_thread
 from haystack import component
-from haystack.core.serialization import component_to_dict, default_to_dict
 from haystack.dataclasses import ChatMessage, ComponentInfo, StreamingChunk
 from haystack.dataclasses.streaming_chunk import StreamingCallbackT, select_streaming_callback
 from haystack.tools import flatten_tools_or_toolsets
-from haystack.utils.deserialization import deserialize_component_inplace
 
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.tasks import let_others_run
@@ -28,7 +26,7 @@ from penstock.engine.values.model import ToolSpec
 from penstock.workflows.adapters.haystack.answers import HaystackAnswerReader, HaystackStreamWriter, reply_of, summed
 from penstock.workflows.adapters.haystack.messages import OUTPUTS, HaystackMessages, put, texts_of
 from penstock.workflows.adapters.haystack.running import RELEASED, running_now
-from penstock.workflows.adapters.haystack.stored import Named, loaded
+from penstock.workflows.adapters.haystack.stored import Named, Stored
 from penstock.workflows.hosting import PLAIN_SETTINGS, Host, HostRequest, HostSupport, ModelCall
 from penstock.workflows.hosting.answers import data_left, refuse_answered
 from penstock.workflows.hosting.without_await import each, each_given, wait_for
@@ -82,13 +80,16 @@ def as_chat_generator(
 
 
 @component
-class GuardedChatGenerator:
+class GuardedChatGenerator(Stored):
     """A chat generator with the stages of a request around its calls. Made by `as_chat_generator` and `as_agent`.
 
     Attributes:
         generator: the chat generator. Its stream reaches nobody but the guards.
         host: the processors.
     """
+
+    _part = "generator"
+    _make = staticmethod(as_chat_generator)
 
     def __init__(self, generator: ChatGenerator, host: Host, named: Named) -> None:
         self.generator = generator
@@ -208,27 +209,6 @@ class GuardedChatGenerator:
     async def close_async(self) -> None:
         """Release the resources of the generator in the event loop."""
         await _call_async(self.generator, "close")
-
-    def to_dict(self) -> Json:
-        """Return it as a dictionary: processors by the names of the variables that hold them.
-
-        Raises:
-            SerializationError: a processor is not held by a variable of a module, or an option is no plain value.
-        """
-        inner = component_to_dict(self.generator, "generator")
-        return default_to_dict(self, generator=inner, **self._named.to_dict())
-
-    @classmethod
-    def from_dict(cls, data: Json) -> GuardedChatGenerator:
-        """Return the generator of a dictionary.
-
-        Raises:
-            DeserializationError: a name does not lead to a processor, or its module is not allowed.
-        """
-        given = dict(data["init_parameters"])
-        deserialize_component_inplace(given, key="generator")
-        processors, options = loaded(given)
-        return as_chat_generator(given["generator"], *processors, **options)
 
 
 _CURE = "a chat generator cannot keep the tool from running; use as_agent(…)"

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from haystack import component
-from haystack.core.serialization import default_to_dict
 from haystack.dataclasses import ChatMessage
 
 from penstock.engine.values.tripwire import Tripwire
 from penstock.formats.wire import Json
 from penstock.workflows.adapters.haystack.messages import HaystackMessages
-from penstock.workflows.adapters.haystack.stored import Named, loaded
+from penstock.workflows.adapters.haystack.stored import Named, Stored
 from penstock.workflows.hosting import Host, HostSupport
 from penstock.workflows.hosting.without_await import wait_for
 
@@ -45,12 +44,14 @@ def as_router(*processors: Item, **options: Unpack[HostOptions]) -> GuardRouter:
 
 
 @component
-class GuardRouter:
+class GuardRouter(Stored):
     """A component that checks the user's input. Made by `as_router`.
 
     Attributes:
         host: the processors.
     """
+
+    _make = staticmethod(as_router)
 
     def __init__(self, host: Host, named: Named) -> None:
         self.host = host
@@ -77,21 +78,3 @@ class GuardRouter:
         if text is not None:
             left["text"] = "\n".join([one.text or "" for one in left["text"]])
         return left
-
-    def to_dict(self) -> Json:
-        """Return it as a dictionary: processors by the names of the variables that hold them.
-
-        Raises:
-            SerializationError: a processor is not held by a variable of a module, or an option is no plain value.
-        """
-        return default_to_dict(self, **self._named.to_dict())
-
-    @classmethod
-    def from_dict(cls, data: Json) -> GuardRouter:
-        """Return the component of a dictionary.
-
-        Raises:
-            DeserializationError: a name does not lead to a processor, or its module is not allowed.
-        """
-        processors, options = loaded(data["init_parameters"])
-        return as_router(*processors, **options)

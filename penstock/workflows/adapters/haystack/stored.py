@@ -3,20 +3,53 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ClassVar, Self, cast
 
 from haystack.core.errors import DeserializationError, SerializationError
-from haystack.core.serialization import import_class_by_name
+from haystack.core.serialization import component_to_dict, default_to_dict, import_class_by_name
+from haystack.utils.deserialization import deserialize_component_inplace
 
 from penstock.engine.processor.processor import Processor
 from penstock.engine.workflow import Workflow
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from penstock.engine.workflow import Item
     from penstock.formats.wire import Json
     from penstock.workflows.hosting import HostOptions
+
+
+class Stored:
+    """A component that is stored as a dictionary: processors by the names of the variables that hold them."""
+
+    _part: ClassVar[str | None] = None
+    """The name of the attribute with the component that it guards; None if it guards none."""
+    _make: ClassVar[Callable[..., object]]
+    """Returns the component for its part, processors and options."""
+    _named: Named
+
+    def to_dict(self) -> Json:
+        """Return it as a dictionary: processors by the names of the variables that hold them.
+
+        Raises:
+            SerializationError: a processor is not held by a variable of a module, or an option is no plain value.
+        """
+        inner = {} if self._part is None else {self._part: component_to_dict(getattr(self, self._part), self._part)}
+        return default_to_dict(self, **inner, **self._named.to_dict())
+
+    @classmethod
+    def from_dict(cls, data: Json) -> Self:
+        """Return the component of a dictionary.
+
+        Raises:
+            DeserializationError: a name does not lead to a processor, or its module is not allowed.
+        """
+        given = dict(data["init_parameters"])
+        if cls._part is not None:
+            deserialize_component_inplace(given, key=cls._part)
+        processors, options = loaded(given)
+        return cast("Self", cls._make(*([given[cls._part]] if cls._part else []), *processors, **options))
 
 
 class Named:

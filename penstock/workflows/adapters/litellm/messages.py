@@ -191,7 +191,10 @@ def read(given: Value) -> tuple[list[Json], list[Message]]:
     """
     if not is_array(given):
         raise MessageError("messages", f"expected a list of messages, not {type(given).__name__}")
-    items = [_as_message(plain(item), f"messages[{at}]") for at, item in enumerate(given)]
+    items = [plain(item) for item in given]
+    for at, item in enumerate(items):
+        if not is_object(item):
+            raise MessageError(f"messages[{at}]", f"expected a message, not {type(item).__name__}")
     pairs = list(map(_with_beside, openai_chat.read([_in_format(item) for item in items]), items))
     return [item for item, _ in pairs], [message for _, message in pairs]
 
@@ -215,12 +218,6 @@ def _write(message: Message, original: Original[Json] | None) -> list[Json]:
     if texts_of(original.said.parts, ReasoningPart) != texts_of(message.parts, ReasoningPart):
         apart.pop(_THINKING, None)
     return [{**items[0], **apart, **restored(beside, data_left(message.parts, BESIDE))}, *items[1:]]
-
-
-def _as_message(item: Value, place: str) -> Json:
-    if not is_object(item):
-        raise MessageError(place, f"expected a message, not {type(item).__name__}")
-    return item
 
 
 def _in_format(item: Json) -> Json:

@@ -57,7 +57,7 @@ class Exchange:
         to_relay, read = anyio.create_memory_object_stream[SessionMessage](1)
         write, from_relay = anyio.create_memory_object_stream[SessionMessage](0)
         async with to_relay, read, write, from_relay, anyio.create_task_group() as group:
-            group.start_soon(self._relayed, (read, write))
+            group.start_soon(self._relayed, read, write)
             group.start_soon(self._watch, answer.id, to_relay, group)
             await to_relay.send(SessionMessage(answer))
             await self._write(answer.id, to_relay, from_relay, send)
@@ -88,11 +88,9 @@ class Exchange:
             return _error(message.id, verdict.code, verdict.message, verdict.data)
         return message
 
-    async def _relayed(self, client: tuple[MessageSource, MemoryObjectSendStream[SessionMessage]]) -> None:
-        try:
-            await self._relay_one(client)
-        finally:
-            client[1].close()
+    async def _relayed(self, read: MessageSource, write: MemoryObjectSendStream[SessionMessage]) -> None:
+        with write:
+            await self._relay_one((read, write))
 
     async def _watch(self, id: int | str, to_relay: MemoryObjectSendStream[SessionMessage], group: TaskGroup) -> None:
         """Cancel the request when the client closes its connection."""

@@ -28,7 +28,7 @@ from penstock.workflows.adapters.mcp.objects import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.tripwire import Tripwire
@@ -459,7 +459,9 @@ def only_text(content: object) -> str | None:
 def copies_of(result: Json) -> Callable[[Value, Json], list[Json]] | None:
     """Return how to write the content of a result anew if it says what ``structuredContent`` says; else None."""
     content, structured = result.get("content"), result.get("structuredContent")
-    texts = _texts(content) if is_items(content) else None
+    blocks = content if is_items(content) else ()
+    found = [block.get("text") for block in blocks if is_mapping(block) and block.get("type") == "text"]
+    texts = [text for text in found if isinstance(text, str)]
     if structured is None or not texts:
         return None
     if len(texts) == 1 and _says(texts[0], structured):
@@ -472,11 +474,6 @@ def copies_of(result: Json) -> Callable[[Value, Json], list[Json]] | None:
     if is_items(inner) and len(inner) == len(texts) and all(map(_says, texts, inner)):
         return lambda value, made: _rewritten(made, _inner(value))
     return None
-
-
-def _texts(content: Iterable[Value]) -> list[str] | None:
-    texts = [block.get("text") for block in content if is_mapping(block) and block.get("type") == "text"]
-    return [text for text in texts if isinstance(text, str)]
 
 
 def _says(text: str, value: Value) -> bool:

@@ -6,7 +6,7 @@ run side by side. What belongs to one request leaves in the order in which it ca
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -38,7 +38,7 @@ from penstock.workflows.adapters.mcp.reading import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Generator
 
     from anyio.abc import TaskGroup
     from mcp.types import JSONRPCMessage
@@ -175,20 +175,14 @@ class Relay:
         group.cancel_scope.cancel()
 
     async def _from_client_safely(self, item: SessionMessage, places: anyio.Semaphore) -> None:
-        try:
-            message = item.message
+        message = item.message
+        with _going_on("client", places):
             if isinstance(message, JSONRPCRequest):
                 await self._ask_server(message, item.metadata)
             elif isinstance(message, JSONRPCNotification):
                 await self._tell_server(message)
             else:
                 await self._answer_server(message)
-        except _GONE:  # whoever reads that side sees it
-            return
-        except Exception as error:  # noqa: BLE001 - other messages go on
-            _note("client", error)
-        finally:
-            places.release()
 
     async def _ask_server(self, message: JSONRPCRequest, metadata: object) -> None:
         if message.id in self._calls:
@@ -321,22 +315,18 @@ class Relay:
         sent: anyio.Event,
         places: anyio.Semaphore,
     ) -> None:
-        try:
-            if isinstance(message, JSONRPCRequest):
-                await self._ask_client(message, about, before)
-            elif isinstance(message, JSONRPCNotification):
-                await self._tell_client(message, about, before)
-            else:
-                await self._answer_client(message, before)
-        except _GONE:  # whoever reads that side sees it
-            return
-        except Exception as error:  # noqa: BLE001 - other messages go on
-            _note("server", error)
-        finally:
-            sent.set()
-            if self._last_sent.get(about) is sent:
-                del self._last_sent[about]
-            places.release()
+        with _going_on("server", places):
+            try:
+                if isinstance(message, JSONRPCRequest):
+                    await self._ask_client(message, about, before)
+                elif isinstance(message, JSONRPCNotification):
+                    await self._tell_client(message, about, before)
+                else:
+                    await self._answer_client(message, before)
+            finally:
+                sent.set()
+                if self._last_sent.get(about) is sent:
+                    del self._last_sent[about]
 
     async def _answer_client(self, message: JSONRPCResponse | JSONRPCError, before: anyio.Event | None) -> None:
         call = self._call(message.id)
@@ -440,6 +430,19 @@ def _blocked(id: Id | None) -> JSONRPCError:
 
 def _with_params(message: M, params: Json | None) -> M:
     return message if params is message.params else message.model_copy(update={"params": params})
+
+
+@contextmanager
+def _going_on(side: str, places: anyio.Semaphore) -> Generator[None]:
+    """Handle one message of a side; whatever it raises, others go on."""
+    try:
+        yield
+    except _GONE:  # whoever reads that side sees it
+        return
+    except Exception as error:  # noqa: BLE001 - other messages go on
+        _note(side, error)
+    finally:
+        places.release()
 
 
 def _note(side: str, error: Exception) -> None:
