@@ -73,14 +73,6 @@ def _read_media(item: Json, place: str) -> Part | None:
     return FilePart(data, url, None, media_type, wire.maybe_text(item, "filename", place), metadata)
 
 
-def _write_content_part(part: Part) -> Json:
-    if isinstance(part, (TextPart, ReasoningPart)):
-        return write_metadata({"type": part.type, "text": part.text}, part, FORMAT, _TEXT_KEYS, OPTIONS)
-    if isinstance(part, shared.MEDIA):
-        return _write_media(part)
-    return blocks.raw_of(part)
-
-
 def _write_media(part: Media) -> Json:
     notes = notes_of(part, FORMAT)
     kind = "image" if isinstance(part, ImagePart) else "file"
@@ -293,7 +285,9 @@ def _write_message(message: Message) -> Iterator[Json]:
     whole = blocks.with_answers(message.parts, FORMAT)
     cut = blocks.steps(whole, _is_answered) if message.role == "assistant" else None
     for parts, notes in blocks.written_steps(message, FORMAT, LEAVES_OUT, cut):
-        yield _write_step(message, parts, notes)
+        body: Json = {"role": message.role, **({} if message.name is None else {"name": message.name})}
+        body |= {**blocks.own_id(notes), **_write_content(message.role, parts, notes)}
+        yield with_unknown_keys(body, notes, _KEYS)
         results = [] if message.role == "tool" else blocks.tools(parts, _is_answered)
         if results:
             yield {"role": "tool", "content": [_write_result(part) for part in results]}
@@ -305,12 +299,6 @@ write = wire.writer(_write_message)
 def _is_answered(part: Part) -> bool:
     """Return whether it is a call whose result is written after it: not one by itself among an assistant's content."""
     return is_finished(part) and not notes_of(part, FORMAT).get("alone")
-
-
-def _write_step(message: Message, parts: Sequence[Part], notes: WireShape) -> Json:
-    body: Json = {"role": message.role, **({} if message.name is None else {"name": message.name})}
-    body |= {**blocks.own_id(notes), **_write_content(message.role, parts, notes)}
-    return with_unknown_keys(body, notes, _KEYS)
 
 
 def _write_content(role: str, parts: Sequence[Part], notes: WireShape) -> Json:
@@ -325,7 +313,11 @@ def _write_content(role: str, parts: Sequence[Part], notes: WireShape) -> Json:
 
 
 def _write_part(part: Part, role: str) -> Json:
+    if isinstance(part, (TextPart, ReasoningPart)):
+        return write_metadata({"type": part.type, "text": part.text}, part, FORMAT, _TEXT_KEYS, OPTIONS)
+    if isinstance(part, shared.MEDIA):
+        return _write_media(part)
     if not isinstance(part, ToolPart):
-        return _write_content_part(part)
+        return blocks.raw_of(part)
     is_result = is_finished(part) and (role == "tool" or not _is_answered(part))
     return _write_result(part) if is_result else _write_call(part)

@@ -7,7 +7,7 @@ derived from the values.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, fields
 from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Union, get_type_hints
@@ -98,17 +98,12 @@ def _model(kind: type[Value], **given: Value) -> type[BaseModel]:
     hints = get_type_hints(kind, localns={"Mapping": Mapping, "datetime": datetime})
     shape: Json = {}
     for field in fields(kind):
-        is_open = field.default is MISSING or field.name == "type"
-        shape[field.name] = (hints[field.name], ... if is_open else _default(field))
+        default: Value = field.default
+        is_open = default is MISSING or field.name == "type"
+        shape[field.name] = (hints[field.name], ... if is_open else thaw(default))
     config = ConfigDict(extra="forbid", title=kind.__name__)
     model: type[BaseModel] = create_model(kind.__name__, __config__=config, __doc__=kind.__doc__, **{**shape, **given})
     return model
-
-
-def _default(field: Field[Value]) -> Value:
-    """Return a field's default as JSON has it."""
-    default: Value = None if field.default is MISSING else field.default
-    return thaw(default)
 
 
 def json_schema() -> Json:
