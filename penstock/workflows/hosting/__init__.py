@@ -1,4 +1,4 @@
-"""What every adapter needs: a workflow at the stages of an agent whose loop another framework runs.
+"""Shared by all adapters: a workflow at the stages of an agent whose loop another framework runs.
 
 A `Host` is made once from processors. It opens a `HostRequest` for each request of the framework. The request runs the
 stages around each model call and each tool call, and keeps the framework's messages and the run's together.

@@ -78,7 +78,7 @@ class KnownMessages:
 
 
 def _said(message: Message) -> Hashable:
-    """Return what makes a message the same as another one, whatever a framework has added to it or left out."""
+    """Return the key by which a message is recognised, though a framework may have added to it or left parts out."""
     texts = "".join([part.text for part in message.parts if isinstance(part, TextPart)])
     others = tuple([_other(part) for part in message.parts if not isinstance(part, _NO_OTHERS)])
     return ("tool" if brings_results(message) else message.role, texts, others)

@@ -108,7 +108,7 @@ class GuardPlugin(BasePlugin):
         return made[0] if made else types.Content(role="user", parts=[types.Part(text="")])
 
     async def before_run_callback(self, *, invocation_context: InvocationContext) -> types.Content | None:
-        """Refuse what cannot be guarded.
+        """Refuse runs that cannot be guarded.
 
         Raises:
             UsageError: the run is a live one.
@@ -120,7 +120,7 @@ class GuardPlugin(BasePlugin):
     async def before_agent_callback(
         self, *, agent: BaseAgent, callback_context: CallbackContext
     ) -> types.Content | None:
-        """Refuse what cannot be guarded, and note where the agent runs: not all agents say so in their events.
+        """Refuse runs that cannot be guarded, and note where the agent runs: not all agents say so in their events.
 
         Raises:
             UsageError: the run is a live one.

@@ -270,7 +270,7 @@ class InnerGuard(_Half):
         output: Any,
         handler: Callable[[Any], Awaitable[Any]],
     ) -> Any:
-        """Check what output functions and validators make of an answer, which the guards have read before."""
+        """Check the results of output functions and validators; the guards have read the answer itself before."""
         call = output_context.tool_call
         name = output_context.function_name or (call.tool_name if call is not None else "output")
         results = CheckedResults(self._open.request, name, call.tool_call_id if call is not None else name)
