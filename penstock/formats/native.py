@@ -98,8 +98,8 @@ def _model(kind: type[Value], **given: Value) -> type[BaseModel]:
     hints = get_type_hints(kind, localns={"Mapping": Mapping, "datetime": datetime})
     shape: Json = {}
     for field in fields(kind):
-        default: Value = field.default
-        is_open = default is MISSING or field.name == "type"
+        default: Value = None if field.default is MISSING else field.default
+        is_open = field.default is MISSING or field.name == "type"
         shape[field.name] = (hints[field.name], ... if is_open else thaw(default))
     config = ConfigDict(extra="forbid", title=kind.__name__)
     model: type[BaseModel] = create_model(kind.__name__, __config__=config, __doc__=kind.__doc__, **{**shape, **given})
