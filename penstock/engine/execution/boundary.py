@@ -376,7 +376,7 @@ def _check_own(effects: Effects | None, result: object) -> None:
 def _changes(
     step: PlanStep, before: Payload, after: Payload, effects: Effects | None, result: object, *, listening: bool
 ) -> Changes:
-    """Return what a step changed, checked against what its processor declares.
+    """Return a step's changes, checked against what its processor declares.
 
     The payloads are compared once, and only if a join, a record, or the check needs it.
     """

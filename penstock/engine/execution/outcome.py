@@ -199,7 +199,7 @@ class Outcome:
 
     @property
     def trace(self) -> Trace:
-        """What the stage did, as data: its steps, branches and attempts, with their time and result.
+        """The stage's trace as data: its steps, branches and attempts, with their time and result.
 
         Raises:
             UsageError: the run was started without ``records=True``.

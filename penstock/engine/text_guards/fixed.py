@@ -43,31 +43,31 @@ _HOOKS = {
 """The same of built-in guards, as far as no component has an attribute of the name."""
 
 
-class _Guard(Protocol):
+class _ComponentGuard(Protocol):
     id: str
     search: Search
     action: Action
 
 
-def _foreign_classes(guard: _Guard) -> Iterator[type]:
+def _foreign_classes(guard: _ComponentGuard) -> Iterator[type]:
     """Yield the classes of a guard that are not ours: those of users, and of the standard library."""
     return (one for one in type(guard).__mro__ if not one.__module__.startswith("penstock."))
 
 
-def refuse_moved(guard: _Guard) -> None:
+def refuse_moved(guard: _ComponentGuard) -> None:
     """Refuse what every guard had, until it became part of a component."""
     for name, place in _MOVED.items():
         if name in vars(guard) or any(name in vars(one) for one in _foreign_classes(guard)):
             raise ProcessorError(guard.id, f"{name} {_ELSEWHERE.format(place.format(name=name))}")
 
 
-def fix_options(guard: _Guard, names: Iterable[str]) -> None:
+def fix_options(guard: _ComponentGuard, names: Iterable[str]) -> None:
     """Make it an error to set attributes of these names, which are options, on a guard from now on."""
     problem = "is fixed when the guard is made; make another one: {own}({name}=…)"
     _fix(guard, {name: problem.format(own=type(guard).__name__, name=name) for name in names})
 
 
-def refuse_change(guard: _Guard, name: str) -> None:
+def refuse_change(guard: _ComponentGuard, name: str) -> None:
     """Refuse to set an attribute of a built-in guard that is fixed when the guard is made."""
     fixed: Mapping[str, str] = vars(guard).get(_FIXED, EMPTY)
     if name in fixed:
@@ -88,7 +88,7 @@ def fixing(init: Callable[..., None], base: type) -> Callable[..., None]:
     options = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
 
     @functools.wraps(init)
-    def made(self: _Guard, *args: object, **kwargs: object) -> None:
+    def made(self: _ComponentGuard, *args: object, **kwargs: object) -> None:
         init(self, *args, **kwargs)
         fix_options(self, options)
         hooks = {name: where for name, where in _hooks(self).items() if not hasattr(base, name)}
@@ -101,7 +101,7 @@ def fixing(init: Callable[..., None], base: type) -> Callable[..., None]:
     return made
 
 
-def _hooks(guard: _Guard) -> dict[str, str]:
+def _hooks(guard: _ComponentGuard) -> dict[str, str]:
     """Return the names of what belongs to the components of a built-in guard, each with a sentence that says so."""
     places = dict(_HOOKS)
     for part, component in (("search", guard.search), ("action", guard.action)):
@@ -111,5 +111,5 @@ def _hooks(guard: _Guard) -> dict[str, str]:
     return {name: _ELSEWHERE.format(place) for name, place in places.items()}
 
 
-def _fix(guard: _Guard, problems: Mapping[str, str]) -> None:
+def _fix(guard: _ComponentGuard, problems: Mapping[str, str]) -> None:
     vars(guard)[_FIXED] = {**vars(guard).get(_FIXED, EMPTY), **problems}

@@ -420,7 +420,7 @@ class TextGuard(Processor):
         return not by_find or self.reach is not None or type(self).hold is not TextGuard.hold
 
     async def _in_run(self, ctx: AnyContext, run: Sequence[Text]) -> Sequence[Found]:
-        """Return what is found in texts that are read as one, in order."""
+        """Return the findings in texts that are read as one, in order."""
         return () if self._is_quiet(run) else await self._searched_run(ctx, run)
 
     def _is_quiet(self, texts: Sequence[Text]) -> bool:
@@ -431,7 +431,7 @@ class TextGuard(Processor):
         return len(text.text) <= PIECE and not text.key and self.quiet(text.text, 0, EMPTY, final=True) is not None
 
     async def _searched_run(self, ctx: AnyContext, run: Sequence[Text]) -> Sequence[Found]:
-        """Return what a search finds in texts that are read as one, in order.
+        """Return a search's findings in texts that are read as one, in order.
 
         What is read in one piece is one window, and needs no reader.
         """
@@ -478,7 +478,7 @@ def _behind_decided(found: Sequence[Found], window: TextWindow) -> int:
 def scan_or_move(
     guard: TextGuard, scan: Callable[..., Value], window: TextWindow, ctx: AnyContext
 ) -> Scanned | Awaitable[Scanned]:
-    """Return what a guard finds in a window; an awaitable of that if it waits, or is moved off the event loop."""
+    """Return a guard's findings in a window; an awaitable of that if it waits, or is moved off the event loop."""
     most = LONG_FOR_ASYNC if guard.awaits else LONG
     if len(window.text) > most and guard.offloadable and not runs_without_loop():
         return _scan_in_worker(partial(scan, window, ctx))

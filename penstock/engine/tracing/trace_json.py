@@ -155,7 +155,7 @@ class SpanJson(TypedDict):
 
 @_strict
 class TraceJson(TypedDict):
-    """What a run of a Penstock workflow or agent did."""
+    """The trace of a run of a Penstock workflow or agent."""
 
     version: Literal[1]
     """The version of this format. Fields may be added to it; other changes get a new number."""

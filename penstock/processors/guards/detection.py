@@ -1,4 +1,4 @@
-"""`Detection`: what a guard's callbacks are called with."""
+"""`Detection`: the argument of a guard's callbacks."""
 
 from __future__ import annotations
 

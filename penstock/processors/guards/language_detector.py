@@ -271,7 +271,7 @@ class LanguageSearch(ScoreSearch[LanguageVerdict]):
         return super().runs(free, ctx) if STAGES[ctx.stage].phase == "output" else by_message(free)
 
     def detect(self, text: str) -> WindowScores | None:
-        """Return what the embedded detector finds in a window; None if it is not used, or the text is too short."""
+        """Return the language by the embedded detector; None if it is not used, or the text is too short."""
         if self._identifier is None or self._is_short(text):
             return None
         guess = self._identifier.identify(text)
@@ -347,7 +347,7 @@ class LanguageSearch(ScoreSearch[LanguageVerdict]):
         return await super().detected(text)
 
     async def score_window(self, text: str, ctx: AnyContext) -> WindowScores:
-        """Return what is found out about a window; the judge is asked only where the detectors are in doubt."""
+        """Return the language of a window; the judge is asked only where the detectors are in doubt."""
         if self._is_short(text):
             return WindowScores()
         own = await self.detected(text)

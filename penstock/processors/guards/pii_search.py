@@ -67,7 +67,7 @@ class PIIType:
 
 
 class LookedFor(NamedTuple):
-    """What a `PIIDetector` looks for.
+    """The types that a `PIIDetector` looks for.
 
     Attributes:
         given: the types as they were given.
@@ -94,7 +94,7 @@ def looked_for(
     theirs: Sequence[str] = (),
     combine: str = "max",
 ) -> LookedFor:
-    """Return what a guard looks for.
+    """Return the types that a guard looks for.
 
     Args:
         guard: the name of the guard, for errors.

@@ -51,7 +51,7 @@ class InjectionSearch(ScoreSearch["InjectionVerdict"]):
     """Scores attempts to take over the model."""
 
     def detect(self, text: str) -> WindowScores | None:
-        """Return what the embedded detector finds in a window, with the names of what explains it."""
+        """Return the embedded detector's findings in a window, with the names of their causes."""
         reading = super().detect(text)
         if reading is None or not reading.flagged:
             return reading
@@ -68,7 +68,7 @@ class InjectionSearch(ScoreSearch["InjectionVerdict"]):
         return WindowScores(highest_scores(entries, self.categories), reason=verdict.reason, text=rewritten)
 
     async def score_window(self, text: str, ctx: AnyContext) -> WindowScores:
-        """Return what is found out about a window. To rewrite, the model is asked even if the detector is certain."""
+        """Return the scores of a window. To rewrite, the model is asked even if the detector is certain."""
         if self.setup.strategy != "rewrite" or not text or self._judge is None:
             return await super().score_window(text, ctx)
         sure = await self.detected(text)

@@ -50,7 +50,7 @@ _SHORT = 200  # characters of a window that are scored within 1 ms
 
 
 class WindowScores(NamedTuple):
-    """What was found out about a window.
+    """The scores of a window.
 
     Attributes:
         scores: how sure that is, by category, from 0 to 1.
@@ -130,17 +130,17 @@ class ScoreSearch(Search, Generic[V]):
         guard.read_parts_separately = False
 
     def judge_scores(self, judged: Judged[V], text: str) -> WindowScores:
-        """Return what a judge's verdict about a window says; ``flagged`` and ``judge`` are filled in later."""
+        """Return the scores in a judge's verdict about a window; ``flagged`` and ``judge`` are filled in later."""
         raise NotImplementedError
 
     def detect(self, text: str) -> WindowScores | None:
-        """Return what the embedded detector finds in a window and in encoded text in it; None without a detector."""
+        """Return the embedded detector's findings in a window and in encoded text in it; None without a detector."""
         if self.own is None:
             return None
         return self.apply_limits(WindowScores(self._highest(self.own.scores([text, *spoken(text)]))))
 
     async def ask_detector(self, text: str) -> WindowScores | None:
-        """Return what the user's own detector finds in a window, as it stands and uncovered; None if there is none.
+        """Return the findings of the user's own detector in a window, as it stands and uncovered; None if there is none.
 
         It reads encoded text in the window, too, and the window without invisible characters.
 
@@ -262,7 +262,7 @@ class ScoreSearch(Search, Generic[V]):
         return [WindowVerdict(*place, each) for place, each in zip(places, scored, strict=True)], hold
 
     async def detected(self, text: str) -> WindowScores | None:
-        """Return what the detectors find in a window; None if there are none.
+        """Return the detectors' findings in a window; None if there are none.
 
         With ``combine="confirm"`` the user's own is asked only about what the embedded one has flagged.
 
@@ -286,7 +286,7 @@ class ScoreSearch(Search, Generic[V]):
         return await run_in_worker(partial(self.detect, text))
 
     async def score_window(self, text: str, ctx: AnyContext) -> WindowScores:
-        """Return what the detectors and the judge find out about a window.
+        """Return the scores of a window by the detectors and the judge.
 
         Raises:
             DetectorError: the user's own detector failed.
@@ -296,7 +296,7 @@ class ScoreSearch(Search, Generic[V]):
         return await self.judge_window(await self.detected(text) if text and detects else None, text, ctx)
 
     async def judge_window(self, own: WindowScores | None, text: str, ctx: AnyContext) -> WindowScores:
-        """Return what the judge finds out about a window, unless the detectors are certain: ``own`` is what they say.
+        """Return the judge's scores of a window, unless the detectors are certain: ``own`` are theirs.
 
         Raises:
             JudgeError: the judge gave no verdict, and nothing else counts in its place.

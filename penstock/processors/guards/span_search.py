@@ -105,7 +105,7 @@ class SpanSearch(Search, Generic[V]):
         guard.read_parts_separately = self.setup.strategy != "filter" and self.setup.combine != "confirm"
 
     def find_spans(self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext) -> Spans:
-        """Return what the embedded detector finds in a window, and from where on more text could change that.
+        """Return the embedded detector's findings in a window, and from where on more text could change that.
 
         Args:
             window: the text, or the part of a streamed one that is not decided yet.
@@ -120,7 +120,7 @@ class SpanSearch(Search, Generic[V]):
         raise NotImplementedError
 
     def find_encoded_spans(self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext) -> Spans:
-        """Return what a second search finds, in encoded text; like `find_spans`. By default nothing."""
+        """Return the findings of a second search, in encoded text; like `find_spans`. By default nothing."""
         del start, notes, ctx
         return (), len(window.text)
 
@@ -227,7 +227,7 @@ class SpanSearch(Search, Generic[V]):
     async def _found_by_detector(
         self, window: TextWindow, windows: Windows, places: Sequence[tuple[int, int]]
     ) -> list[SpanFinding]:
-        """Return what the user's own detector finds in stretches of a text, in characters of the window.
+        """Return the findings of the user's own detector in stretches of a text, in characters of the window.
 
         Raises:
             DetectorError: it failed.
@@ -269,7 +269,7 @@ class SpanSearch(Search, Generic[V]):
         return self._decided(window, search)
 
     async def _ask_about(self, window: TextWindow, start: int, end: int, ctx: AnyContext) -> list[SpanFinding]:
-        """Return what the judge finds between two places of a text.
+        """Return the judge's findings between two places of a text.
 
         Raises:
             JudgeError: the judge gave no verdict.

@@ -145,7 +145,7 @@ class LeakSearch(SpanSearch["LeakVerdict"]):
         return index.quiet(text, start, final=final)
 
     def find_spans(self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext) -> Spans:
-        """Return what a window shows of the prompts, and from where on more text could change that."""
+        """Return the passages of the prompts in a window, and from where on more text could change that."""
         index: PromptIndex | None = notes.get(_INDEX)
         if index is None:
             notes[_INDEX] = index = self.prompts.index(ctx)
@@ -158,7 +158,7 @@ class LeakSearch(SpanSearch["LeakVerdict"]):
         return [span._replace(score=max(span.score, self.threshold)) for span in spans], hold
 
     def find_encoded_spans(self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext) -> Spans:
-        """Return what the custom patterns find in a window; a second search, since they have their own pace."""
+        """Return the findings of the custom patterns in a window; a second search, since they have their own pace."""
         if not self._finder.rules:
             return (), len(window.text)
         state: FinderState = notes.setdefault(_PATTERNS, FinderState())
