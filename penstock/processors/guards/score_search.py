@@ -140,7 +140,7 @@ class ScoreSearch(Search, Generic[V]):
         return self.apply_limits(WindowScores(self._highest(self.own.scores([text, *spoken(text)]))))
 
     async def ask_detector(self, text: str) -> WindowScores | None:
-        """Return the findings of the user's own detector in a window, as it stands and uncovered; None if there is none.
+        """Return the findings of the user's own detector in a window, as it stands and uncovered; else None.
 
         It reads encoded text in the window, too, and the window without invisible characters.
 
