@@ -87,7 +87,7 @@ class Failures:
             self.hidden(problem),
             status=status,
             code=None if code is None else self.hidden(code),
-            retry_after=retry_after(headers or {}),
+            retry_after=_first_wait(headers or {}, body, problem),
             headers=kept,
             body=self.hidden(body),
             retryable=retryable,
@@ -273,8 +273,44 @@ def kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in named.items() if name in _KEPT or name.startswith(_KEPT_BEGINNINGS)}
 
 
+def _first_wait(headers: Mapping[str, str], body: str, problem: str) -> float | None:
+    """Return the seconds that an answer asks to wait: in a header, in a field of its body, or in its message."""
+    asked = retry_after(headers)
+    asked = wait_in_body(body) if asked is None else asked
+    return wait_in_message(problem) if asked is None else asked
+
+
+_MOST_READ = 20_000  # characters of a body: error messages stand at its beginning
+_DELAY = re.compile(
+    r'"retry_?(?:delay|after)(_?ms)?\\*"\s*:\s*(?:\{\s*\\*"seconds\\*"\s*:\s*)?\\*"?(\d{1,9}(?:\.\d+)?)(ms)?s?\\*"?\s*[,}\]]',
+    re.IGNORECASE,
+)
+"""google.rpc.RetryInfo in JSON, ``"retryDelay": "13s"``; and a gateway's ``retry_after``, in seconds."""
+
+_TRY_AGAIN = re.compile(
+    r"\b(?:try again|retry) (?:in|after) (?:(\d{1,9})m(?!s))?(?:(\d{1,9}(?:\.\d+)?)\s?(ms|s|seconds?)\b)?",
+    re.IGNORECASE,
+)
+"""The messages of OpenAI, Azure and Google."""
+
+
+def wait_in_body(body: str) -> float | None:
+    """Return the seconds that a field in the JSON text of an error asks to wait; None if there is no such field."""
+    found = _DELAY.search(body[:_MOST_READ])
+    return None if found is None else float(found[2]) / (_MILLISECONDS if found[1] or found[3] else 1.0)
+
+
+def wait_in_message(message: str) -> float | None:
+    """Return the seconds that the message of an error asks to wait; None if it asks for none."""
+    found = _TRY_AGAIN.search(message[:_MOST_READ])
+    if found is None or not (found[1] or found[2]):
+        return None
+    seconds = float(found[2] or 0) / (_MILLISECONDS if (found[3] or "").lower() == "ms" else 1.0)
+    return float(found[1] or 0) * 60 + seconds
+
+
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that an answer asks to wait, from a number or a date, 0 or more; None if it asks for none."""
+    """Return the seconds that a header asks to wait, from a number or a date, 0 or more; None if it asks for none."""
     named = {name.lower(): value for name, value in headers.items()}
     milliseconds = _seconds(named.get("retry-after-ms", ""))
     if milliseconds is not None:

@@ -228,7 +228,7 @@ class _BodyReader:
             raise self._failed("the stream ended before the answer was complete", retryable=True)
         if not self._reader.begun:
             raise self._failed("the answer is empty: it has no choices", retryable=True)
-        yield from self._reader.end()
+        yield from self._reader.end(done=self.done)
 
     def _whole(self, text: str) -> Iterator[Chunk]:
         item = parsed(text)

@@ -255,7 +255,7 @@ _REASONS: dict[str, FinishReason] = {
 def reason_of(raw: str, *, called: bool, whole: bool = False) -> FinishReason:
     """Return why an answer ended. Some providers say ``stop``, or nothing, when tools are called.
 
-    An answer that came as a ``whole`` ended by itself if the provider says nothing (Snowflake).
+    An answer that is known to be ``whole`` ended by itself if the provider says nothing (Snowflake).
     """
     reason = _REASONS.get(raw.lower(), "other") if raw or not whole else "stop"
     return "tool-calls" if called and (reason == "stop" or not raw) else reason
@@ -536,8 +536,11 @@ class AnswerReader:
             self._audio.add(audio)
         gather(self._message, message, _MESSAGE)
 
-    def end(self) -> list[Chunk]:
+    def end(self, *, done: bool = False) -> list[Chunk]:
         """Return the rest when the answer has ended: the ends of texts and calls, and the finish.
+
+        Args:
+            done: whether the provider has marked the end of its stream, so that the answer is whole.
 
         Raises:
             MessageError: the answer is malformed.
@@ -548,7 +551,7 @@ class AnswerReader:
         self._made += self._audio.end()
         self._calls.end()
         payload: Json = {
-            "reason": reason_of(self._reason, called=bool(self._calls), whole=self._whole),
+            "reason": reason_of(self._reason, called=bool(self._calls), whole=self._whole or done),
             "raw_reason": self._reason or None,
         }
         if self._usage is not None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from penstock.engine.values.errors import ModelError
 from penstock.engine.values.frozen import is_items, is_mapping
+from penstock.models.openai.failures import wait_in_body, wait_in_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -38,11 +39,6 @@ _BAD_REQUEST = 400
 _MOST_CAUSES = 50  # more than any real chain of errors has
 _MOST_READ = 20_000  # characters of a body: error messages stand at its beginning
 _MILLISECONDS = 1000.0
-
-_RETRY_DELAY = re.compile(r'"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"')  # google.rpc.RetryInfo in JSON
-_TRY_AGAIN_IN = re.compile(
-    r"\btry again in (?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)(ms|s)\b)?", re.IGNORECASE
-)  # OpenAI's 429s
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,16 +289,9 @@ def _seconds_until(given: str, now: datetime) -> float | None:
 
 def _wait_in_text(error: object) -> float | None:
     """Return the wait that a body names (Google), or a message (OpenAI, whose events have no headers)."""
-    for text in _body_texts(error):
-        found = _RETRY_DELAY.search(text[:_MOST_READ])
-        if found is not None:
-            return float(found[1])
-    for text in _texts([error, *(part for body in _bodies(error) for part in _errors_in(body))]):
-        found = _TRY_AGAIN_IN.search(text[:_MOST_READ])
-        if found is not None and (found[1] or found[2]):
-            seconds = float(found[2] or 0) / (_MILLISECONDS if (found[3] or "").lower() == "ms" else 1.0)
-            return float(found[1] or 0) * 60 + seconds
-    return None
+    messages = _texts([error, *(part for body in _bodies(error) for part in _errors_in(body))])
+    waits = (*map(wait_in_body, _body_texts(error)), *map(wait_in_message, messages))
+    return next((wait for wait in waits if wait is not None), None)
 
 
 def _body_texts(error: object) -> list[str]:

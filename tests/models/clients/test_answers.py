@@ -638,6 +638,20 @@ def test_every_way_of_saying_why_it_ended_is_understood() -> None:
         assert (end.payload["reason"], end.payload["raw_reason"]) == (reason, raw)
 
 
+@pytest.mark.parametrize("said", [{"content": "4"}, call(0, "look", "{}", "c1")])
+@pytest.mark.parametrize("raw", [None, "", "length"])
+def test_an_answer_that_is_whole_ends_alike_in_either_form(said: Any, raw: str | None) -> None:
+    """Snowflake gives no reason: its stream is whole once its end is marked."""
+
+    def reason(form: str, *, done: bool) -> object:
+        reader = AnswerReader()
+        list(reader.read({"choices": [{form: said, "finish_reason": raw}]}))
+        return list(reader.end(done=done))[-1].payload["reason"]
+
+    assert reason("delta", done=True) == reason("message", done=False)
+    assert reason("delta", done=False) == ("length" if raw else "tool-calls" if "tool_calls" in said else "other")
+
+
 def test_results_go_back_to_the_calls_they_answer() -> None:
     """A tool part that is done becomes a call and its result."""
     part = ToolPart("1", "look", {"at": 1}, state="result", result={"found": True})

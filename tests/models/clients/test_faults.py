@@ -171,6 +171,34 @@ async def test_a_wait_may_be_a_date_or_milliseconds(asking: Making) -> None:
     assert waits[1:] == [0.25, 0.0, None]
 
 
+@pytest.mark.parametrize(
+    ("error", "seconds"),
+    [
+        ({"details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "13s"}]}, 13.0),
+        ({"details": [{"retryDelay": "0.250s"}]}, 0.25),
+        ({"details": [{"retryDelay": {"seconds": 13, "nanos": 0}}]}, 13.0),
+        ({"metadata": {"raw": json.dumps({"error": {"details": [{"retryDelay": "34.07s"}]}})}}, 34.07),
+        ({"retry_after": 7}, 7.0),
+        ({"retry_after_ms": 250}, 0.25),
+        ({"message": "Rate limit reached. Please try again in 1m20s."}, 80.0),
+        ({"message": "Please retry in 34.07s."}, 34.07),
+        ({"message": "Please retry after 26 seconds."}, 26.0),
+        ({"message": "Please try again later."}, None),
+        ({"details": [{"retryDelay": "soon"}]}, None),
+    ],
+)
+@pytest.mark.parametrize("form", ["status", "list", "stream"])
+async def test_a_wait_may_stand_in_the_body(error: object, seconds: float | None, form: str, asking: Making) -> None:
+    """Gemini sends no header; a header counts first."""
+    body = {"error": error}
+    streamed = Reply(f"data: {json.dumps(body)}\n\n")
+    replies = {"status": Reply(body, 429), "list": Reply([body], 429), "stream": streamed}
+    with FakeProvider([replies[form], Reply(body, 429, {"retry-after": "2"})]) as server:
+        async with asking(server) as model:
+            waits = [getattr(await asked(model), "retry_after") for _ in range(2)]  # noqa: B009
+    assert waits == [seconds, 2.0]
+
+
 async def test_headers_worth_keeping_are_kept(asking: Making) -> None:
     """Of errors and of answers: request ids and rate limits, and no cookie."""
     headers = {"x-request-id": f"r1{KEY}", "x-ratelimit-remaining-tokens": "9", "set-cookie": "a=b"}
