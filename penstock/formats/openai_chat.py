@@ -6,6 +6,7 @@ not merged. When an assistant message is written, each of its steps becomes a me
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.engine.values.frozen import thaw
@@ -33,7 +34,17 @@ if TYPE_CHECKING:
     from penstock.formats.shape import WireShape
     from penstock.formats.wire import Json, Value
 
-__all__ = ["FORMAT", "LEAVES_OUT", "read", "read_calls", "read_part", "write", "write_call", "write_part"]
+__all__ = [
+    "DETAIL_KEYS",
+    "FORMAT",
+    "LEAVES_OUT",
+    "read",
+    "read_calls",
+    "read_part",
+    "write",
+    "write_call",
+    "write_part",
+]
 
 FORMAT = "openai-chat"
 LEAVES_OUT = frozenset({"source", "data", "step-start"})
@@ -141,12 +152,17 @@ def _write_media(part: Media, notes: WireShape) -> Json:
 
 REASONING = ("reasoning_content", "reasoning")
 _AUDIO_KEYS = frozenset({"data", "transcript"})
-_DETAIL_KEYS = ("text", "summary")
+DETAIL_KEYS: Mapping[str, tuple[str, ...]] = {
+    "reasoning_details": ("text", "summary"),  # OpenRouter
+    "thinking_blocks": ("thinking",),  # LiteLLM
+}
+"""The fields of reasoning in objects, which can be signed or encrypted, and the keys of its texts there."""
+
 _FIELDS: dict[type[Part], tuple[str, ...]] = {
     TextPart: ("content", "refusal"),
-    ReasoningPart: (*REASONING, "reasoning_details", "content"),
+    ReasoningPart: (*REASONING, *DETAIL_KEYS, "content"),
     AudioPart: ("content", "audio"),
-    UnknownPart: ("content", "reasoning_details", "tool_calls"),
+    UnknownPart: ("content", *DETAIL_KEYS, "tool_calls"),
     ToolPart: ("tool_calls", "function_call"),
 }
 
@@ -160,8 +176,12 @@ def _field_of(part: Part) -> str:
 
 
 def _read_reasoning(item: Json, place: str) -> tuple[list[Part], Json]:
-    """Return the parts of the reasoning fields, and notes on those that only repeat ``reasoning_details``."""
-    details = blocks.read_list(item.get("reasoning_details") or [], f"{place}.reasoning_details", _read_detail)
+    """Return the parts of the reasoning fields, and notes on those that only repeat the details."""
+    details = [
+        part
+        for field in DETAIL_KEYS
+        for part in blocks.read_list(item.get(field) or [], f"{place}.{field}", partial(_read_detail, field))
+    ]
     said = [part.text for part in details if isinstance(part, ReasoningPart)]
     parts: list[Part] = []
     notes: Json = {}
@@ -175,22 +195,22 @@ def _read_reasoning(item: Json, place: str) -> tuple[list[Part], Json]:
     return parts + details, notes
 
 
-def _read_detail(value: Value, place: str) -> Part:
+def _read_detail(field: str, value: Value, place: str) -> Part:
     detail = wire.expect_object(value, place)
-    for key in _DETAIL_KEYS:
-        if isinstance(detail.get(key), str):
-            notes = {"field": "reasoning_details", "key": key, "extra": wire.unknown_keys(detail, {key}, {key})}
+    for key in DETAIL_KEYS[field]:
+        if isinstance(detail.get(key), str) and (detail[key] or field == "reasoning_details"):
+            notes = {"field": field, "key": key, "extra": wire.unknown_keys(detail, {key}, {key})}
             return ReasoningPart(detail[key], with_notes(FORMAT, notes))
-    return UnknownPart(detail, with_notes(FORMAT, {"field": "reasoning_details"}))
+    return UnknownPart(detail, with_notes(FORMAT, {"field": field}))
 
 
 def _write_reasoning(parts: Mapping[str, Sequence[Part]], notes: WireShape) -> Json:
     """Return the reasoning fields of a message, given its parts by their fields."""
     body: Json = {}
-    details = parts.get("reasoning_details", ())
-    if details:
-        body["reasoning_details"] = [_write_detail(part) for part in details]
-    said = _texts(details)
+    for field in DETAIL_KEYS:
+        if field in parts:
+            body[field] = [_write_detail(field, part) for part in parts[field]]
+    said = _texts([part for field in DETAIL_KEYS for part in parts.get(field, ())])
     for key in REASONING:
         own = _texts(parts.get(key, ()))
         if own:
@@ -204,12 +224,12 @@ def _texts(parts: Sequence[Part]) -> list[str]:
     return [part.text for part in parts if isinstance(part, (TextPart, ReasoningPart))]
 
 
-def _write_detail(part: Part) -> Value:
+def _write_detail(field: str, part: Part) -> Value:
     if not isinstance(part, ReasoningPart):
         return thaw(part.raw) if isinstance(part, UnknownPart) else None
     notes = notes_of(part, FORMAT)
     key = notes.get("key")
-    key = key if key in _DETAIL_KEYS else _DETAIL_KEYS[0]
+    key = key if key in DETAIL_KEYS[field] else DETAIL_KEYS[field][0]
     return with_unknown_keys({key: part.text}, notes, {key})
 
 
@@ -356,7 +376,7 @@ _KEYS = frozenset(
         "audio",
         "tool_calls",
         "function_call",
-        "reasoning_details",
+        *DETAIL_KEYS,
         *REASONING,
     }
 )

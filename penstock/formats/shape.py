@@ -79,8 +79,8 @@ class WireTerms(_Named, total=False):
     role: Annotated[str, "absent", "user", "assistant", "system", "tool", "function", "developer", "signal"]
     by_role: Annotated[str, "human", "user", "assistant", "system", "tool"]
     reasoning_content: Rule
-    field: Annotated[str, "reasoning_content", "reasoning_details", "refusal", "custom"]
-    key: Annotated[str, "summary", "text", "data", "result"]
+    field: Annotated[str, "reasoning_content", "reasoning_details", "thinking_blocks", "refusal", "custom"]
+    key: Annotated[str, "summary", "text", "thinking", "data", "result"]
     reasoning: Annotated[str, "summary", "content"]  # a field of an item; in chat, the rule of a copy
     item: Annotated[str, "reasoning"] | bool
     time: Literal["given"]

@@ -48,6 +48,10 @@ RARE: list[tuple[Format, dict[str, Any]]] = [
         "openai-chat",
         {"role": "assistant", "reasoning_details": [{**REASONING, "text": "c"}, REASONING], "reasoning": "b"},
     ),
+    (
+        "openai-chat",
+        {"role": "assistant", "thinking_blocks": [{"type": "thinking", "thinking": "c", "signature": "s"}]},
+    ),
     *(("stored", _stored(content=text)) for text in ("a\nb", "ab", "a b", "a\n\nb", "b", "a", "c")),
     ("stored", _stored(content=3)),
     ("stored", {"id": "m", "role": "signal", "content": None}),

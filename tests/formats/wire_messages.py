@@ -97,6 +97,10 @@ def _chat(m: Maker) -> dict[str, Any]:
             lambda: {"type": "reasoning.text", "text": m.text(), "signature": m.text()},
             lambda: {"type": "reasoning.encrypted", "data": m.text()},
         ),
+        thinking_blocks=lambda: m.several(
+            lambda: {"type": "thinking", "thinking": m.text(), "signature": m.text()},
+            lambda: {"type": "redacted_thinking", "data": m.text()},
+        ),
         audio=lambda: m.with_some({"id": m.text()}, data=m.text, transcript=m.text),
         tool_calls=lambda: [m.with_some({"type": "function", "function": function}, id=m.text), custom],
         function_call=lambda: {"name": m.text(), "arguments": m.text()},

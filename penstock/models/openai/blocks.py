@@ -135,7 +135,7 @@ def _raw_chunk(block: _OpenBlock, *, sealed: bool) -> Iterator[Chunk]:
 def _part_metadata(part: Part) -> Values:
     """Return a part's metadata. For signed reasoning, a checksum of the text shows whether it was edited."""
     notes = part.metadata.get(FORMAT, EMPTY)
-    if isinstance(part, ReasoningPart) and notes.get("field") == "reasoning_details":
+    if isinstance(part, ReasoningPart) and notes.get("field") in openai_chat.DETAIL_KEYS:
         return {**part.metadata, FORMAT: {**notes, "of": checksum(part.text)}}
     return part.metadata
 
@@ -149,8 +149,9 @@ def _text_part(block: _OpenBlock) -> Part | None:
     if name == "thinking":
         piece: Json = {"type": "thinking", "thinking": [{"type": "text", "text": text}], **block.rest}
         message = {"role": "assistant", "content": [piece]}
-    elif name == "reasoning_details":
-        message[name] = [{**block.rest, str(block.place[1]): text} if text else block.rest]
+    elif name in openai_chat.DETAIL_KEYS:
+        signed = "signature" in block.rest and name == "thinking_blocks"  # Claude signs thinking that it does not show
+        message[name] = [{**block.rest, str(block.place[1]): text} if text or signed else block.rest]
     (made,) = openai_chat.read([message])
     return next(iter(made.parts), None)
 

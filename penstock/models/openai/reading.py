@@ -307,7 +307,7 @@ _TOLD = frozenset(
     {"id", "model", "created", "object", "choices", "usage", "error", "obfuscation", "citations", "search_results"}
 )
 _CHOICE = frozenset({"index", "delta", "message", "finish_reason", "error"})
-_REASONING_FIELDS = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
+_REASONING_FIELDS = frozenset({"reasoning_content", "reasoning", *openai_chat.DETAIL_KEYS})
 _REFUSAL_AND_CALLS = frozenset({"refusal", "tool_calls", "function_call"})
 _SAID = frozenset({"role", "content"}) | _REASONING_FIELDS | _REFUSAL_AND_CALLS
 _MESSAGE = _SAID | {"annotations", "audio", "images"}
@@ -381,6 +381,7 @@ class AnswerReader:
         "_sources",
         "_tags",
         "_terms",
+        "_thought",
         "_usage",
         "_whole",
         "begun",
@@ -397,6 +398,7 @@ class AnswerReader:
         self._audio = Audio(audio_type)
         self._reason = ""
         self._whole = False
+        self._thought = 0  # the number of the block of thinking
         self._usage: Json | None = None
         self._kept: Json = {}
         self._terms: Json = {}
@@ -480,7 +482,9 @@ class AnswerReader:
     def _reasoning(self, message: Json) -> None:
         """Add the reasoning. Some providers repeat it: in two plain fields, or in one beside details with text."""
         details = objects_of(message.get("reasoning_details"))
-        detailed = any(text_of(detail.get(key)) for detail in details for key in ("text", "summary"))
+        thinking = objects_of(message.get("thinking_blocks"))
+        said = [text_of(detail.get(key)) for detail in details for key in ("text", "summary")]
+        detailed = any(said) or any(text_of(block.get("thinking")) for block in thinking)
         plain = {} if detailed else {text_of(message.get(name)): name for name in ("reasoning", "reasoning_content")}
         for text, name in reversed(plain.items()):
             self._blocks.say((name,), text)
@@ -490,6 +494,15 @@ class AnswerReader:
             index = detail.get("index")
             place = ("reasoning_details", key, text_of(detail.get("type")), index if isinstance(index, int) else "")
             self._blocks.say(place, text_of(detail.get(key)), rest)
+        for at, block in enumerate(thinking):
+            self._thinking(block, begins=at > 0)
+
+    def _thinking(self, block: Json, *, begins: bool) -> None:
+        """Add a piece of LiteLLM's thinking. Its blocks have no numbers: each ends with its signature, or its data."""
+        self._thought += begins
+        rest = {name: value for name, value in block.items() if name != "thinking"}
+        self._blocks.say(("thinking_blocks", "thinking", self._thought), text_of(block.get("thinking")), rest)
+        self._thought += bool(block.get("signature") or block.get("data"))
 
     def _content(self, content: Value) -> None:
         """Add the content: a text, or a list of parts (Mistral)."""

@@ -199,7 +199,7 @@ def _known(metadata: Values, known: frozenset[str]) -> Values:
 
 
 def _known_notes(notes: Value, known: frozenset[str]) -> Value:
-    if notes.get("field") == "reasoning_details":
+    if notes.get("field") in openai_chat.DETAIL_KEYS:
         known |= _OF_REASONING
     made: dict[str, Value] = {}
     for name, value in notes.items():
@@ -220,7 +220,7 @@ def _piece(piece: Value, known: frozenset[str]) -> Value:
 
 _OF_REASONING = frozenset({"type", "id"})
 _EMPTY_FORMS = frozenset(
-    {"content", "refusal", "audio", "tool_calls", "function_call", "reasoning_details", "reasoning_content"}
+    {"content", "refusal", "audio", "tool_calls", "function_call", "reasoning_content", *openai_chat.DETAIL_KEYS}
     | {"reasoning", "name", "id", "tool_call_id", "url", "data", "file_id", "file_data", "file_url", "filename"}
 )
 
@@ -253,7 +253,7 @@ def _is_edited(part: Part) -> bool:
 
 def _is_reasoning(part: Part) -> bool:
     return isinstance(part, ReasoningPart) or (
-        isinstance(part, UnknownPart) and _notes(part).get("field") == "reasoning_details"
+        isinstance(part, UnknownPart) and _notes(part).get("field") in openai_chat.DETAIL_KEYS
     )
 
 
@@ -264,13 +264,15 @@ def _placed(part: Part, reasoning: ReasoningReturn, *, edited: bool) -> tuple[Pa
     refuse the signature, and could read the removed text from the encrypted form.
     """
     notes = _notes(part)
-    if reasoning in ("details", "as received") and notes.get("field") == "reasoning_details" and not edited:
+    detailed = notes.get("field") in openai_chat.DETAIL_KEYS
+    wanted = {"as received": notes.get("field"), "details": "reasoning_details"}.get(reasoning)
+    if detailed and not edited and notes.get("field") == wanted:
         return (part,)
     if reasoning == "left out" or not isinstance(part, ReasoningPart) or not part.text:
         return ()
     if reasoning == "thinking":
         return (part,) if notes.get("type") == "thinking" else (replace(part, metadata={FORMAT: {"type": "thinking"}}),)
-    if reasoning == "as received" and notes.get("field") != "reasoning_details":
+    if reasoning == "as received" and not detailed:
         return (part,)
     field = "reasoning" if reasoning in ("details", "as received") else reasoning
     return (replace(part, metadata={FORMAT: {"field": field}}),)

@@ -23,6 +23,7 @@ from penstock.engine.values.messages import (
     ToolPart,
     UnknownPart,
 )
+from penstock.formats import openai_chat
 from penstock.processors.prompt.recipient import family_of, provider_named
 
 if TYPE_CHECKING:
@@ -152,9 +153,8 @@ def _is_reasoning(part: Part) -> bool:
         return True
     if not isinstance(part, UnknownPart):
         return False
-    return (
-        _raw_of(part).get("part_kind") == "thinking" or _metadata_under(part, _CHAT).get("field") == "reasoning_details"
-    )
+    field = _metadata_under(part, _CHAT).get("field")
+    return _raw_of(part).get("part_kind") == "thinking" or field in openai_chat.DETAIL_KEYS
 
 
 def _has_anthropic_signature(part: Part) -> bool:

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import FrameType
 from typing import Any
@@ -49,6 +49,7 @@ ANSWER_KEYS = {
     "refusal",
     "text",
     "thinking",
+    "thinking_blocks",
     "tool_calls",
     "transcript",
     "type",
@@ -175,6 +176,42 @@ def test_details_are_read_once_and_go_back_whole() -> None:
     whole = [{**plain, "text": "so it is", "signature": "sig"}, secret]
     assert back(found, "openrouter") == {"role": "assistant", "reasoning_details": whole, "content": "4"}
     assert back(found, "openai") == {"role": "assistant", "content": "4"}
+
+
+SIGNED = {"type": "thinking", "thinking": "I look it up.", "signature": "c2ln"}
+BLOCKS = (
+    [SIGNED],
+    [SIGNED, {**SIGNED, "thinking": "And again.", "signature": "MTI="}],
+    [SIGNED, {"type": "redacted_thinking", "data": "MTI="}, {**SIGNED, "signature": "Mw=="}],
+    [{"type": "redacted_thinking", "data": "MTI="}, {"type": "redacted_thinking", "data": "Mw=="}],
+    [{**SIGNED, "thinking": ""}],
+)
+
+
+def in_pieces(blocks: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield blocks as LiteLLM streams them: the text beside its copy, and the signature by itself."""
+    for block in blocks:
+        text = block.get("thinking", "")
+        for piece in (text[:5], text[5:]):
+            if piece:
+                yield {"reasoning_content": piece, "thinking_blocks": [{"type": "thinking", "thinking": piece}]}
+        yield {"thinking_blocks": [{**block, **({"thinking": ""} if "thinking" in block else {})}]}
+
+
+@pytest.mark.parametrize("blocks", BLOCKS)
+@pytest.mark.parametrize("whole", [True, False])
+def test_thinking_of_litellm_goes_back_as_it_came(blocks: list[dict[str, Any]], whole: bool) -> None:
+    """Claude refuses an answer with calls whose signed and encrypted thinking is missing; the text is read once."""
+    said = "".join(block.get("thinking", "") for block in blocks)
+    deltas = [{"reasoning_content": said, "thinking_blocks": blocks}] if whole else in_pieces(blocks)
+    found = chunks(*deltas, call(0, "look", "{}", "c1"))
+    assert "".join(chunk.text for chunk in found if chunk.type == "reasoning-delta") == said
+    assert back(found, "litellm")["thinking_blocks"] == blocks
+    assert "thinking_blocks" not in back(found, "openai")
+    edited = message(found)
+    parts = [replace(part, text="[X]") if isinstance(part, ReasoningPart) else part for part in edited.parts]
+    (sent,) = body_of(ModelRequest((edited.with_parts(parts),)), "m", PROVIDERS["litellm"])["messages"]
+    assert not said or ("thinking_blocks" not in sent and "[X]" in sent["reasoning"])
 
 
 @pytest.mark.parametrize("provider", ["", "openrouter"])
