@@ -335,8 +335,7 @@ class AgentStream(Generic[T]):
         if chunk.type != "finish":
             sent.add(chunk)
             return chunk
-        answers = loop.run.message_list.response
-        return sent.finish(chunk, answers[0].id if answers else "")
+        return sent.finish(chunk, loop.run.message_list.response)
 
     def _take_error(self) -> Exception | None:
         """Return the error of the request, once."""

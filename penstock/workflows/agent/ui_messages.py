@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from penstock.engine.values.answer_builder import Assembly
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.messages import Message, StepStartPart
-from penstock.formats import dump_messages
+from penstock.formats import FORMATS, dump_messages
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
     from penstock.engine.values.messages import Part
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class UIAnswer:
     """Collects the chunks that the client got.
 
-    Nothing else goes in, so text that a guard or another hook has kept from the client is not in the messages either.
+    The parts of the messages are made of these only, so text that a guard or another hook has kept from the client is
+    not in them either.
     """
 
     __slots__ = ("_steps",)
@@ -41,16 +42,19 @@ class UIAnswer:
         elif self._steps:
             self._steps[-1].append(chunk)
 
-    def finish(self, chunk: Chunk, message_id: str) -> Chunk:
+    def finish(self, chunk: Chunk, answers: Sequence[Message]) -> Chunk:
         """Return the ``finish`` chunk with the answer as UI messages: one, or none if nothing left.
 
         Args:
             chunk: the ``finish`` of the request.
-            message_id: the id of the answer's message in the conversation.
+            answers: the messages of the answer in the conversation, after the last stage. The UI message has the id of
+                the first, and the metadata that processors have added to any of them.
         """
+        metadata = {key: value for message in answers for key, value in message.metadata.items() if key not in FORMATS}
         parts = [part for step in self._steps for part in _parts(step)]
         shown = any(not isinstance(part, StepStartPart) for part in parts)
-        messages = dump_messages(Message("assistant", tuple(parts), message_id), "ai-sdk-ui") if shown else []
+        answer = Message("assistant", tuple(parts), answers[0].id if answers else "", metadata=metadata)
+        messages = dump_messages(answer, "ai-sdk-ui") if shown else []
         return Chunk("finish", payload={**chunk.payload, "ui_messages": messages}, run_id=chunk.run_id)
 
 

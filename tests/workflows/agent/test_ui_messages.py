@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
-from penstock import Agent, Chunk, OutputStepContext, OutputStreamContext, PIIDetector, processor
+import pytest
+
+from penstock import (
+    Agent,
+    Chunk,
+    LanguageDetector,
+    Message,
+    OutputStepContext,
+    OutputStreamContext,
+    PIIDetector,
+    processor,
+)
 from penstock.engine.values.chunks import retract_chunk
 from penstock.testing import ScriptedModel
 from penstock.workflows.agent.ui_messages import UIAnswer
@@ -79,6 +90,39 @@ async def test_a_rejected_step_is_not_in_it() -> None:
         ]
 
 
+@pytest.mark.parametrize("release", ["live", "step", "result"])
+@pytest.mark.parametrize("stage", ["output_step", "output_result"])
+async def test_metadata_that_processors_add_are_in_it(
+    stage: Literal["output_step", "output_result"], release: str
+) -> None:
+    """As in the response, whichever stage added them; the notes of formats stay inside."""
+
+    @processor(stage, edits="anything")
+    def note(ctx: Any) -> list[Message]:
+        return [one.with_metadata(seen=one.text) if one.role == "assistant" else one for one in ctx.messages]
+
+    processors = [note, LanguageDetector(strategy="block", phase="output")]
+    text = "The weather is fine today, and it stays so until the evening."
+    agent = Agent(ScriptedModel([CALL, text]), tools=[look], ui_messages=True)
+    async with agent.stream("hi", processors=processors, release=release) as stream:
+        (shown,) = [chunk.payload["ui_messages"] async for chunk in stream if chunk.type == "finish"]
+        answers = (await stream.response).messages
+    kept = {key: value for one in answers for key, value in one.metadata.items()}
+    assert shown[0]["metadata"] == kept
+    assert kept["seen"] == text
+    assert kept["language_detection"]["iso_code"] == "en"
+
+
+def test_notes_of_formats_are_no_metadata_for_a_client() -> None:
+    """They hold addresses and ids of the provider."""
+    sent = UIAnswer()
+    for chunk in (Chunk("step-start"), Chunk("text-delta", "Hi", "t")):
+        sent.add(chunk)
+    notes = {"pydantic-ai": {"provider_url": "http://10.0.0.5"}, "openai-chat": {"extra": {"x": 1}}, "own": 1}
+    (message,) = sent.finish(Chunk("finish"), [Message("assistant", "Hi", "m", metadata=notes)]).payload["ui_messages"]
+    assert (message["id"], message["metadata"]) == ("m", {"own": 1})
+
+
 def test_a_retracted_text_is_removed_from_its_own_step_only() -> None:
     """Other steps may have texts of the same id, before it and after it."""
     sent = UIAnswer()
@@ -87,5 +131,5 @@ def test_a_retracted_text_is_removed_from_its_own_step_only() -> None:
         sent.add(Chunk("text-delta", text, "t"))
         if blocks:
             sent.add(retract_chunk(blocks, "r"))
-    (message,) = sent.finish(Chunk("finish"), "m").payload["ui_messages"]
+    (message,) = sent.finish(Chunk("finish"), []).payload["ui_messages"]
     assert [part["text"] for part in message["parts"] if part["type"] == "text"] == ["first", "last"]
