@@ -139,7 +139,7 @@ async def starting_messages(options: RequestOptions, messages: object, context: 
     if options.context:
         made = made.add(_owned(parse_input(options.context, "user"), context), source="context")
     given = parse_input(messages, "user") if not isinstance(messages, MessageList) else ()
-    if given and not options.allow_empty and all(map(_is_blank, given)):
+    if given and not options.allow_empty and all(map(is_blank, given)):
         raise UsageError(
             "the message to answer is empty: it has no text and nothing else; pass what the user wrote, or use "
             "allow_empty=True to call the model anyway"
@@ -149,7 +149,7 @@ async def starting_messages(options: RequestOptions, messages: object, context: 
     return made.add(_owned(given, context), source="input")
 
 
-def _is_blank(message: Message) -> bool:
+def is_blank(message: Message) -> bool:
     """Return whether a message has neither text nor anything else."""
     return all(isinstance(part, TextPart) and not part.text.strip() for part in message.parts)
 

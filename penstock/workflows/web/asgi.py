@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 import anyio
+
+from penstock.workflows.web.sse import dumped
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, MutableMapping
@@ -83,9 +84,9 @@ class WholeResponse(Generic[E]):
     async def _send(self, send: Send) -> None:
         written = self._answer(await self._request, self._encoder)
         if isinstance(written, str):
-            kind, body = b"text/plain; charset=utf-8", written.encode()
+            kind, body = b"text/plain; charset=utf-8", written.encode(errors="replace")
         else:
-            kind, body = b"application/json", json.dumps(written, ensure_ascii=False, separators=(",", ":")).encode()
+            kind, body = b"application/json", dumped(written)
         headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
         await send({"type": "http.response.start", "status": self.status_code, "headers": headers})
         await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, TypedDict, get_args
 
-from penstock.engine.values.errors import MessageError
-from penstock.engine.values.frozen import EMPTY, freeze, is_items, is_mapping
+from penstock.engine.values.errors import MessageError, OptionError
+from penstock.engine.values.frozen import EMPTY, freeze, is_items, is_mapping, json_value
+from penstock.engine.values.message_list import as_messages
 from penstock.engine.values.model import ResponseFormat, ToolChoice, ToolSpec
 from penstock.formats import parse_messages
+from penstock.tools.tool import as_tools
+from penstock.workflows.agent.request import is_blank
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.messages import Message
@@ -104,7 +107,8 @@ def read_object(body: bytes | str | Mapping[str, object]) -> Json:
     """Return the JSON object that a client sent.
 
     Raises:
-        RequestError: it is no JSON object.
+        RequestError: it is no JSON object, is nested too deeply, or holds something that JSON in UTF-8 cannot write:
+            half a surrogate pair, which no answer could repeat, or a number that is not finite.
     """
     if isinstance(body, (bytes, str)):
         try:
@@ -115,14 +119,23 @@ def read_object(body: bytes | str | Mapping[str, object]) -> Json:
             raise RequestError("", f"the body is no JSON in UTF-8{place}; send a JSON object") from None
     if not isinstance(body, Mapping):
         raise RequestError("", f"the body is {_kind(body)}; send a JSON object")
-    return dict(body)
+    try:
+        read: Json = dict(json_value(body, "body"))
+        json.dumps(read, ensure_ascii=False, allow_nan=False).encode()
+    except MessageError as error:
+        raise RequestError(error.place, error.problem) from None
+    except UnicodeEncodeError:
+        raise RequestError("", "a text holds half a surrogate pair, which is no character; send whole ones") from None
+    except ValueError:
+        raise RequestError("", "a number is too large, or not finite; send one that fits into 64 bits") from None
+    return read
 
 
 def read_messages(value: Value, format: Format, place: str) -> tuple[Message, ...]:  # noqa: A002
     """Return the messages of a client.
 
     Raises:
-        RequestError: one is malformed, or there is none.
+        RequestError: one is malformed, or there is none that holds anything.
     """
     if value is None:
         raise RequestError(place, "is missing; send the conversation")
@@ -132,8 +145,12 @@ def read_messages(value: Value, format: Format, place: str) -> tuple[Message, ..
         messages = parse_messages(value, format)
     except MessageError as error:
         raise RequestError(error.place.replace("messages", place, 1), error.problem) from None
-    if not messages:
-        raise RequestError(place, "is empty; send at least one message")
+    try:
+        as_messages(messages)
+    except MessageError:
+        raise RequestError(place, "has two messages with one id; give each an id of its own") from None
+    if all(map(is_blank, messages)):
+        raise RequestError(place, "is empty; send at least one message with text, or with something else")
     return messages
 
 
@@ -202,11 +219,11 @@ class Fields:
             names: for each name in the format, Penstock's name.
 
         Raises:
-            RequestError: one is neither a number, a text, a Boolean nor a list of texts.
+            RequestError: one is of another type than the setting has.
         """
         made: Json = {}
         for name, own in names.items():
-            value = self._checked(name, _is_setting, "a number, a string, a Boolean or a list of strings")
+            value = self._checked(name, *_SETTINGS.get(own, _NUMBER))
             if value is not None:
                 made.setdefault(own, value)
         return made
@@ -222,8 +239,27 @@ class Fields:
         return value
 
 
-def _is_setting(value: Value) -> bool:
-    return isinstance(value, (int, float, str)) or (is_items(value) and all(isinstance(item, str) for item in value))
+def _is_number(value: Value) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_int(value: Value) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_stop(value: Value) -> bool:
+    return isinstance(value, str) or (is_items(value) and all(isinstance(item, str) for item in value))
+
+
+_NUMBER: tuple[Callable[[Value], bool], str] = (_is_number, "a number")
+_SETTINGS: Mapping[str, tuple[Callable[[Value], bool], str]] = {
+    "max_tokens": (_is_int, "a whole number"),
+    "seed": (_is_int, "a whole number"),
+    "stop": (_is_stop, "a string or a list of strings"),
+    "parallel_tool_calls": (lambda value: isinstance(value, bool), "true or false"),
+    "reasoning_effort": (lambda value: isinstance(value, str), "a string"),
+}
+"""For each setting that is not a number, by Penstock's name: a check of its value, and the values in words."""
 
 
 def _kind(value: Value) -> str:
@@ -241,25 +277,33 @@ def read_tools(request: Fields, *, nested: bool) -> tuple[ToolSpec, ...]:
     """Return the tools of a request. ``nested``: each stands in an object ``function`` of its own.
 
     Raises:
-        RequestError: a tool is no function, has no name, or has a malformed field.
+        RequestError: a tool is no function, has no name or the name of another, or has a malformed field.
     """
-    made: list[ToolSpec] = []
+    made: dict[str, ToolSpec] = {}
     for index, item in enumerate(request.objects("tools")):
         fields = Fields(item, f"tools[{index}]")
         if item.get("type") != "function":
             raise RequestError(fields.place("type"), "expected function; other kinds of tools are not offered")
-        made.append(_read_tool(Fields(fields.object("function") or {}, fields.place("function")) if nested else fields))
-    return tuple(made)
+        tool = _read_tool(Fields(fields.object("function") or {}, fields.place("function")) if nested else fields)
+        if tool.name in made:
+            raise RequestError(fields.place("name"), "is that of another tool; give each a name of its own")
+        made[tool.name] = tool
+    return tuple(made.values())
 
 
 def _read_tool(fields: Fields) -> ToolSpec:
     name = fields.text("name")
     if not name:
         raise RequestError(fields.place("name"), "is missing; name the tool")
-    parameters = fields.object("parameters")
-    schema: Json = {"type": "object", "properties": {}} if parameters is None else parameters
+    schema = fields.object("parameters") or {"type": "object", "properties": {}}
     strict = fields.flag("strict") if fields.take("strict") is not None else None
-    return ToolSpec(name, freeze(schema), fields.text("description"), strict)
+    made = ToolSpec(name, freeze(schema), fields.text("description"), strict)
+    try:
+        as_tools([made])
+    except OptionError as error:
+        place = fields.place("parameters" if error.option == "parameters" else "name")
+        raise RequestError(place, f"is not allowed: it must be {error.allowed}") from None
+    return made
 
 
 def read_tool_choice(value: Value, tools: Iterable[ToolSpec]) -> str | tuple[str, ...] | None:

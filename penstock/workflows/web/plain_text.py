@@ -33,11 +33,11 @@ def read_request(body: bytes | str | Mapping[str, object]) -> ClientRequest:
     Raises:
         RequestError: it is no text, or empty.
     """
-    if isinstance(body, bytes):
-        try:
-            body = body.decode()
-        except UnicodeDecodeError:
-            raise RequestError("", "the body is no text in UTF-8; send the question as text") from None
+    try:
+        body = body.decode() if isinstance(body, bytes) else body
+        _ = isinstance(body, str) and body.encode()
+    except UnicodeError:
+        raise RequestError("", "the body is no text in UTF-8; send the question as text") from None
     text = body if isinstance(body, str) else Fields(read_object(body)).text("message")
     if not text.strip():
         raise RequestError("" if isinstance(body, str) else "message", "there is no text; send the question as text")
@@ -77,8 +77,8 @@ class PlainTextEncoder(Encoder[str]):
         self._written = False
 
     def frame(self, event: str) -> bytes:
-        """Return the text in UTF-8."""
-        return event.encode()
+        """Return the text in UTF-8, with a question mark for each half of a surrogate pair."""
+        return event.encode(errors="replace")
 
     def _events(self, chunk: Chunk) -> Sequence[str]:
         """Return the text to send for a chunk."""

@@ -84,7 +84,9 @@ def read_request(body: bytes | str | Mapping[str, object]) -> ClientRequest:
 
 
 def _read_input(given: object) -> Iterable[Message]:
-    if isinstance(given, str) and given:
+    if isinstance(given, str):
+        if not given.strip():
+            raise RequestError("input", "is empty; send the question as text")
         return (Message.user(given, from_client=True),)
     return read_messages(given, "openai-responses", "input")
 
@@ -234,7 +236,7 @@ class ResponsesEncoder(Encoder["Json"]):
 
     def frame(self, event: Json) -> bytes:
         """Return an event with its type as its name."""
-        return f"event: {event['type']}\ndata: {dumped(event)}\n\n".encode()
+        return b"event: %s\ndata: %s\n\n" % (event["type"].encode(), dumped(event))
 
     def _events(self, chunk: Chunk) -> Sequence[Json]:
         """Return the events to send for a chunk."""

@@ -75,12 +75,15 @@ class Encoder(Generic[E]):
 
     def frame(self, event: E) -> bytes:
         """Return an event as it is sent: without a name, unless the format says otherwise."""
-        return f"data: {dumped(event)}\n\n".encode()
+        return b"data: %s\n\n" % dumped(event)
 
 
-def dumped(event: object) -> str:
-    """Return an event as JSON, without blanks."""
-    return json.dumps(event, ensure_ascii=False, separators=(",", ":"))
+def dumped(event: object) -> bytes:
+    """Return an event as JSON in UTF-8, without blanks. If half a surrogate pair is in it, it is written in ASCII."""
+    try:
+        return json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:
+        return json.dumps(event, separators=(",", ":")).encode()
 
 
 async def stream(chunks: AsyncIterable[Chunk], encoder: Encoder[E]) -> AsyncGenerator[bytes]:

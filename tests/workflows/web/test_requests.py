@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import pytest
 
 from penstock import Agent
 from penstock.engine.values.errors import MessageError
 from penstock.testing import ScriptedModel
-from penstock.workflows.web import RequestError, chat_completions, plain_text, responses, ui_messages
+from penstock.workflows.web import (
+    ChatCompletionsEncoder,
+    PlainTextEncoder,
+    RequestError,
+    ResponsesEncoder,
+    chat_completions,
+    plain_text,
+    responses,
+    ui_messages,
+)
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from penstock.workflows.web.sse import Encoder
 
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}}
+CLOSED = {**PARAMETERS, "required": ("city",), "additionalProperties": False}
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
 HI = [{"role": "user", "content": "Hi"}]
 FORMATS = {
@@ -50,7 +66,7 @@ def test_a_chat_completion_is_read_whole() -> None:
             ],
             "stream": True,
             "stream_options": {"include_usage": True},
-            "tools": [{"type": "function", "function": {"name": "weather", "parameters": PARAMETERS, "strict": True}}],
+            "tools": [{"type": "function", "function": {"name": "weather", "parameters": CLOSED, "strict": True}}],
             "tool_choice": {"type": "function", "function": {"name": "weather"}},
             "temperature": 0.5,
             "max_completion_tokens": 9,
@@ -66,7 +82,7 @@ def test_a_chat_completion_is_read_whole() -> None:
     assert all(message.from_client for message in asked.messages)
     assert (asked.model, asked.stream, asked.include_usage, asked.user) == ("gpt-x", True, True, "ada")
     (tool,) = asked.tools
-    assert (tool.name, tool.parameters, tool.strict) == ("weather", PARAMETERS, True)
+    assert (tool.name, tool.parameters, tool.strict) == ("weather", CLOSED, True)
     assert (asked.tool_names, asked.tool_choice) == ({"weather"}, ("weather",))
     assert asked.settings == {"temperature": 0.5, "max_tokens": 9, "stop": ("END",)}
     assert (asked.response_format.schema, asked.response_format.name, asked.response_format.strict) == (
@@ -195,3 +211,66 @@ def test_a_client_sets_only_the_settings_that_a_service_names() -> None:
     Agent(model).generate_sync(asked.messages, **asked.options("max_tokens"))
     (request,) = model.requests
     assert (request.settings, request.tools, request.tool_choice) == ({"max_tokens": 9}, asked.tools, "required")
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        ({"messages": [{"role": "user", "content": " "}]}, "messages"),
+        ({"max_tokens": "secret"}, "max_tokens"),
+        ({"temperature": True}, "temperature"),
+        ({"stop": 7}, "stop"),
+        ({"parallel_tool_calls": "secret"}, "parallel_tool_calls"),
+        ({"model": "secret\ud800"}, ""),
+        ({"metadata": {"secret\ud800": 1}}, ""),
+        ({"temperature": 1e999}, ""),
+    ],
+)
+def test_a_request_that_no_agent_can_take_is_refused(change: dict, place: str) -> None:
+    """Before an agent gets it; an answer repeats fields, so also in those that nobody reads."""
+    with pytest.raises(RequestError) as raised:
+        chat_completions.read_request({"messages": HI} | change)
+    assert raised.value.place == place
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("tools", "place"),
+    [
+        ([{"name": "f", "parameters": {"type": "string"}}], "tools[0].function.parameters"),
+        ([{"name": "f", "parameters": {"type": "object", "properties": 1}}], "tools[0].function.parameters"),
+        ([{"name": "f", "strict": True, "parameters": PARAMETERS}], "tools[0].function.parameters"),
+        ([{"name": "secret name"}], "tools[0].function.name"),
+        ([{"name": "f"}, {"name": "f"}], "tools[1].name"),
+    ],
+)
+def test_a_tool_that_an_agent_refuses_is_refused_by_its_place(tools: list, place: str) -> None:
+    """The rule is the agent's own."""
+    body = {"messages": HI, "tools": [{"type": "function", "function": one} for one in tools]}
+    with pytest.raises(RequestError) as raised:
+        chat_completions.read_request(body)
+    assert raised.value.place == place
+    assert "secret" not in str(raised.value)
+
+
+def test_a_tool_with_an_empty_schema_takes_no_arguments() -> None:
+    """Clients write both."""
+    (tool,) = responses.read_request(
+        {"input": "Hi", "tools": [{"type": "function", "name": "f", "parameters": {}}]}
+    ).tools
+    assert tool.parameters == {"type": "object", "properties": {}}
+
+
+@pytest.mark.parametrize(
+    ("encoder", "module"),
+    [
+        (ChatCompletionsEncoder("m"), chat_completions),
+        (ResponsesEncoder("m"), responses),
+        (PlainTextEncoder(), plain_text),
+    ],
+)
+async def test_half_a_surrogate_pair_of_the_model_ends_no_answer(encoder: Encoder, module: ModuleType) -> None:
+    """JSON escapes it; plain text has a question mark for it."""
+    answer = Agent(ScriptedModel(["one \ud800 two"])).stream("Hi")
+    sent = b"".join([piece async for piece in module.stream(answer, encoder)])
+    assert b"\\ud800" in sent or b"one ? two" in sent
