@@ -24,7 +24,7 @@ from penstock.engine.processor.processor import CLAIMS, FunctionProcessor, is_pr
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.values.facts import is_key
 from penstock.engine.values.model import Usage
-from penstock.engine.values.secret_names import HIDDEN, is_secret, without_password
+from penstock.engine.values.secret_names import HIDDEN, is_secret, items_without_secrets, without_secrets
 from penstock.pictures.diff.fields import Leaf
 
 if TYPE_CHECKING:
@@ -178,7 +178,9 @@ def _flat(name: str, value: object, *, secret: bool, above: tuple[int, ...]) -> 
         yield name, Leaf({"class": type(value).__qualname__}, type(value).__qualname__)
     for key, part in parts.items():
         if not isinstance(part, Usage):  # what it has used so far is none of its options
-            yield from _flat(f"{name}.{key}", part, secret=secret or is_secret(key), above=(*above, here))
+            yield from _flat(
+                f"{name}.{without_secrets(key)}", part, secret=secret or is_secret(key), above=(*above, here)
+            )
 
 
 def _parts(value: object) -> dict[str, object] | None:
@@ -205,7 +207,7 @@ def _attributes(value: object) -> dict[str, object]:
 
 def _leaf(value: object, *, secret: bool, above: tuple[int, ...]) -> Leaf:
     if isinstance(value, str):
-        return Leaf(HIDDEN if secret else without_password(value), value)
+        return Leaf(HIDDEN if secret else without_secrets(value), value)
     if value is None or isinstance(value, (bool, int, float)):
         return Leaf(value, (type(value) is bool, value))
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -214,9 +216,9 @@ def _leaf(value: object, *, secret: bool, above: tuple[int, ...]) -> Leaf:
         return Leaf(value.name, value)
     if isinstance(value, re.Pattern):
         pattern = cast("re.Pattern[str]", value)
-        return Leaf(HIDDEN if secret else without_password(str(pattern.pattern)), (pattern.pattern, pattern.flags))
+        return Leaf(HIDDEN if secret else without_secrets(str(pattern.pattern)), (pattern.pattern, pattern.flags))
     if isinstance(value, _PRINTED):
-        return Leaf(HIDDEN if secret else without_password(str(value)), value)
+        return Leaf(HIDDEN if secret else without_secrets(str(value)), value)
     if callable(value):
         return Leaf(HIDDEN if secret else condition_label(value), code_of(value, above))
     return Leaf({"class": type(value).__qualname__}, _compared(value))
@@ -226,7 +228,14 @@ def _several(values: Iterable[object], *, secret: bool, above: tuple[int, ...]) 
     """Return a list as one leaf; a set is sorted by the shown values of its items."""
     if id(values) in above or len(above) > _DEEPEST:
         return Leaf({"class": type(values).__qualname__}, None)
-    leaves = [_item(one, secret=secret, above=(*above, id(values))) for one in values]
+    items = list(values)
+    leaves = [_item(one, secret=secret, above=(*above, id(values))) for one in items]
+    if not secret and isinstance(values, (list, tuple)):
+        shown = items_without_secrets(items)
+        leaves = [
+            Leaf(text, leaf.compared) if isinstance(text, str) else leaf
+            for text, leaf in zip(shown, leaves, strict=True)
+        ]
     if isinstance(values, (set, frozenset)):
         leaves.sort(key=lambda leaf: (repr(leaf.shown), repr(leaf.compared)))
     return Leaf([leaf.shown for leaf in leaves], [leaf.compared for leaf in leaves])
