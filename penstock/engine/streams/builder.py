@@ -41,7 +41,7 @@ from penstock.engine.streams.combined_tracks import (
 from penstock.engine.streams.hooks import AsyncHookPipe, HookPipe, HookStep
 from penstock.engine.streams.policy import PolicyPipe, ShadowPipe, ShadowWork, StreamPolicy
 from penstock.engine.streams.steps import Stopped
-from penstock.engine.streams.text_pipe import TextPipe
+from penstock.engine.streams.text_pipe import TextPipe, earlier_texts
 from penstock.engine.streams.tracks import StreamGuard, combined_lane, guard_lane, hook_lane, pass_lane, watch_lane
 from penstock.engine.tasks import run_without_loop, runs_without_loop
 from penstock.engine.text_guards.text_guard import text_guard_of
@@ -92,7 +92,7 @@ class Builder:
         return [self._text_pipe(await self._lane(block))]
 
     def _text_pipe(self, lane: Lane) -> TextPipe:
-        return TextPipe(lane, self._shared.written)
+        return TextPipe(lane, self._shared.written, earlier_texts(self._shared.payload.message_list))
 
     def _plain_pipes(self, block: PlanSteps) -> Iterator[Pipe]:
         """Yield the pipes of plain steps: one for each text guard, one for the hooks between them."""

@@ -1,8 +1,11 @@
 """`TextPipe`: feeds chunks to a lane, holds text that is not decided yet, and releases chunks in order.
 
-Chunks without text wait behind held text; only transient data chunks overtake it. Neighbouring texts of an answer are
-one text for the lane, like neighbouring parts of a message. If two texts are streamed in turns, the later one and
-everything after it wait for the end of the first.
+Chunks without text wait behind held text; only transient data chunks overtake it. All text of an answer is one text for
+the lane, as its readers join it: the end of a block waits for the next block, or for the answer's end, if a finding
+could begin in it. Reasoning is held up to the next part of another kind only, so that its end never waits for the text
+of the answer. Reasoning behind that, and the text of a later step, is read together with the end of what has left: a
+finding that begins there is hidden from the border on. If two texts are streamed in turns, the later one and everything
+after it wait for the end of the first.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import freeze, thaw
+from penstock.engine.values.messages import ReasoningPart, TextPart
 from penstock.engine.workers import moved_if_long
 
 if TYPE_CHECKING:
@@ -33,11 +37,37 @@ if TYPE_CHECKING:
     from penstock.engine.streams.tracks import Lane, Track
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value
+    from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.texts import TextPlace
 
 
+_FIRST_WORD = re.compile(r"\A\S*")
+_EARLIER = 512
+"""How many characters of the text of earlier steps are read together with that of a step."""
+
+
+def earlier_texts(messages: MessageList) -> dict[str, str]:
+    """Return the end of the text and of the reasoning of earlier steps, which readers join with what follows."""
+    kinds = {TextPart: "text", ReasoningPart: "reasoning"}
+    pieces: dict[str, list[str]] = {"text": [], "reasoning": []}
+    size = 0
+    for message, source, _tag in reversed(messages.entries):
+        if source in ("input", "memory") or size >= _EARLIER * 8:
+            break
+        for part in reversed(message.parts if source == "response" else ()):
+            if isinstance(part, (TextPart, ReasoningPart)):
+                pieces[kinds[type(part)]].append(part.text)
+                size += len(part.text)
+    return {kind: _end_of("".join(reversed(texts))) for kind, texts in pieces.items() if texts}
+
+
+def _end_of(text: str) -> str:
+    """Return the end of a text, from the beginning of a word on: a cut word is another word."""
+    return text if len(text) <= _EARLIER else _FIRST_WORD.sub("", text[-_EARLIER:])
+
+
 class TextBuffer:
-    """The text that a track reads: one block, or several neighbouring ones.
+    """The text that a track reads: one block, or several that are read as one.
 
     Attributes:
         kind: ``text`` or ``reasoning``.
@@ -48,14 +78,16 @@ class TextBuffer:
         closed: whether the text has ended.
         decided: the edits of the decided text.
         gone: the position up to which the text was released or deleted.
+        end: the end of the text, with text before it; of reasoning only.
         track: the track that reads the text.
         borders: where a block begins in the next input.
     """
 
-    __slots__ = ("block", "borders", "closed", "decided", "fed", "gone", "id", "kind", "last", "track")
+    __slots__ = ("block", "borders", "closed", "decided", "end", "fed", "gone", "id", "kind", "last", "track")
 
-    def __init__(self, kind: str, template: Chunk, track: Track) -> None:
+    def __init__(self, kind: str, template: Chunk, track: Track, earlier: str) -> None:
         self.kind = kind
+        self.end = earlier
         self.id = template.id
         self.block = 0
         self.last = template
@@ -69,11 +101,13 @@ class TextBuffer:
     async def feed(self, text: str) -> None:
         """Append to the text."""
         self.fed += len(text)
+        if self.kind == "reasoning":
+            self.end = _end_of(self.end + text)
         borders, self.borders = self.borders, ()
         self.decided.add(await decided_by(self.track.feed(text, borders)))
 
     def begin_block(self, id: str) -> None:
-        """Begin the next of neighbouring blocks."""
+        """Begin the next block."""
         self.borders = (0,)
         self.id = id
         self.block += 1
@@ -355,18 +389,19 @@ def _is_of(chunk: Chunk, id: str) -> bool:
 class TextPipe:
     """A lane in a stream, and the chunks that it holds back."""
 
-    def __init__(self, lane: Lane, written: list[Chunk]) -> None:
+    def __init__(self, lane: Lane, written: list[Chunk], earlier: dict[str, str]) -> None:
         self._lane = lane
         self._written = written
+        self._earlier = earlier  # by kind, the end of the text before the next one, which has left
         self._queue: deque[Slice | Chunk] = deque()
         self._open: dict[tuple[str, str], TextBuffer] = {}
         self._unannounced: dict[str, dict[str, TextBuffer]] = {}  # of those, the ones without a start chunk, by kind
         self._announced: set[tuple[str, str]] = set()
         self._current: TextBuffer | None = None  # the text that is being written, one at a time
         self._later = WaitingChunks()  # what waits for its end: another text that has begun, and all behind that
-        self._resting: TextBuffer | None = None  # its block has ended, and a neighbour may follow
-        self._latest: TextBuffer | None = None  # the text that is the message's last part so far
-        self._parts: set[tuple[str, str]] = set()  # tool calls, and reasoning that the lane does not read
+        self._resting: dict[str, TextBuffer] = {}  # by kind: its block has ended, and another may go on with it
+        self._thought: TextBuffer | None = None  # the reasoning that is the message's last part so far
+        self._calls: set[str] = set()  # the ids of the tool calls so far
         self._inputs = ToolInputs(lane)
 
     def feed(self, chunk: Chunk) -> Fed:
@@ -431,7 +466,8 @@ class TextPipe:
     async def end(self) -> Sequence[Chunk]:
         """End all texts; return the remaining chunks."""
         await self._end_all()
-        await self._close_resting()
+        for kind in list(self._resting):
+            await self._close_resting(kind)
         return self._released()
 
     async def wake(self, now: float) -> Sequence[Chunk]:
@@ -449,7 +485,8 @@ class TextPipe:
         self._queue.clear()
         self._open.clear()
         self._unannounced.clear()
-        self._current = self._resting = self._latest = None
+        self._resting.clear()
+        self._current = self._thought = None
         later, self._later = self._later, WaitingChunks()
         return [*held, *self._inputs.give_up(), *later.all]
 
@@ -460,7 +497,7 @@ class TextPipe:
 
     def unended(self) -> int:
         """Return how many characters of texts, and of arguments of tool calls, were read that have not ended."""
-        buffers = [*self._open.values(), *([self._resting] if self._resting is not None else [])]
+        buffers = [*self._open.values(), *self._resting.values()]
         return sum(buffer.fed for buffer in buffers) + self._inputs.held()
 
     def _take(self, chunk: Chunk) -> Coroutine[object, None, None]:
@@ -514,37 +551,51 @@ class TextPipe:
             await self._end(buffer)
 
     async def _begin(self, kind: str, chunk: Chunk) -> TextBuffer:
-        """Return the buffer of a block whose first chunk this is: its neighbour's, or a new one."""
+        """Return the buffer of a block whose first chunk this is: that of the block before it, or a new one."""
         await self._end_unannounced(kind)
-        buffer = self._resting
-        if buffer is not None and buffer is self._latest and kind == "text":
-            self._resting = None
-            buffer.begin_block(chunk.id)
-        else:
-            await self._close_resting()
+        if kind == "text":
+            await self._begin_part()
+        buffer = self._resting.pop(kind, None)
+        if buffer is None:
             template = Chunk(f"{kind}-delta", "", chunk.id, run_id=chunk.run_id)
-            buffer = TextBuffer(kind, template, self._lane.open(Subject(template, kind)))
-        self._latest = self._open[kind, chunk.id] = buffer
+            earlier = self._earlier.pop(kind, "")
+            buffer = TextBuffer(kind, template, self._lane.open(Subject(template, kind, earlier)), earlier)
+        else:
+            buffer.begin_block(chunk.id)
+        self._open[kind, chunk.id] = buffer
         if (kind, chunk.id) not in self._announced:
             self._unannounced.setdefault(kind, {})[chunk.id] = buffer
         if kind == "text":
             self._current = buffer
+        else:
+            self._thought = buffer
         return buffer
 
     async def _end(self, buffer: TextBuffer) -> None:
-        """End a block. A text stays open until it is known whether a neighbour follows."""
+        """End a block. Its text stays open for the next block: text always, reasoning if no other part has begun."""
         del self._open[buffer.kind, buffer.id]
         self._unannounced.get(buffer.kind, {}).pop(buffer.id, None)
         self._queue.append(Slice(buffer, buffer.last, buffer.fed, tail=True))
-        if buffer.kind != "text":
-            await buffer.close()
+        if buffer.kind == "text":
+            self._current = None
+        elif buffer is not self._thought:
+            await self._close(buffer)
             return
-        self._current, self._resting = None, buffer
+        self._resting[buffer.kind] = buffer
 
-    async def _close_resting(self) -> None:
-        buffer, self._resting = self._resting, None
+    async def _begin_part(self) -> None:
+        """Note that a part begins that is no reasoning: what rests of that is decided, and is not waited for."""
+        self._thought = None
+        await self._close_resting("reasoning")
+
+    async def _close_resting(self, kind: str) -> None:
+        buffer = self._resting.pop(kind, None)
         if buffer is not None:
-            await buffer.close()
+            await self._close(buffer)
+
+    async def _close(self, buffer: TextBuffer) -> None:
+        await buffer.close()
+        self._earlier[buffer.kind] = buffer.end
 
     async def _end_all(self) -> None:
         while self._open:
@@ -557,8 +608,7 @@ class TextPipe:
 
     async def _take_other(self, chunk: Chunk) -> None:
         if self._is_part(chunk):
-            self._latest = None
-            await self._close_resting()
+            await self._begin_part()
         if chunk.type in STEP_ENDS:
             await self._end_all()  # the last text stays open: a reader puts text that follows a step's end behind it
         if chunk.type in INPUTS and "tool" in self._lane.kinds:
@@ -572,20 +622,15 @@ class TextPipe:
         self._queue.append(rewritten(chunk, edits))
 
     def _is_part(self, chunk: Chunk) -> bool:
-        """Return whether a chunk begins a part of the message, so that texts before and after are not neighbours."""
+        """Return whether a chunk begins a part of the message."""
         if chunk.type in _TOOLS:
-            return self._is_new("tool", str(named(chunk, "call_id") or chunk.id))
-        if chunk.type == "reasoning-delta":
-            return bool(chunk.text) and self._is_new("reasoning", chunk.id)
-        if chunk.type == "reasoning-end":
-            self._parts.discard(("reasoning", chunk.id))
+            id = str(named(chunk, "call_id") or chunk.id)
+            known = id in self._calls
+            self._calls.add(id)
+            return not known
+        if chunk.type == "text-delta":  # in a lane that reads reasoning only
+            return bool(chunk.text)
         return chunk.type in ("source", "file") or (chunk.is_data and not chunk.transient)
-
-    def _is_new(self, kind: str, id: str) -> bool:
-        key = (kind, id)
-        known = key in self._parts
-        self._parts.add(key)
-        return not known
 
     def _released(self) -> list[Chunk]:
         """Return the chunks that may be released, in order, up to the first undecided text."""

@@ -7,6 +7,7 @@ module has the tracks that call processors; `combined_tracks` has those that con
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.engine.processor.stages import WrongReturnError
@@ -45,12 +46,14 @@ class Subject(NamedTuple):
     Attributes:
         chunk: the chunk that holds the texts; for a streamed text, a chunk to make its pieces from.
         kind: the kind of part that holds a streamed text: ``text`` or ``reasoning``.
+        earlier: the end of the text before a streamed text, which has left; a finding may begin in it.
         texts: the texts in the chunk; None for a streamed text.
         joined: these texts as one, before any edits.
     """
 
     chunk: Chunk
     kind: str = ""
+    earlier: str = ""
     texts: tuple[Text, ...] | None = None
     joined: str = ""
 
@@ -284,7 +287,7 @@ def guard_lane(placed: StreamGuard) -> Lane:
 
     def open_track(subject: Subject) -> Track:
         if subject.texts is None:
-            return GuardTrack(placed, subject.kind) if subject.kind in kinds else PassTrack()
+            return GuardTrack(placed, subject) if subject.kind in kinds else PassTrack()
         is_read = any(text.kind in kinds for text in subject.texts)
         if not is_read and not (placed.guard.scope.on_unread != "allow" and unread_in(subject.chunk)):
             return PassTrack()
@@ -297,10 +300,14 @@ _MANY = 64  # pieces of a text, after which what was decided is forgotten
 
 
 class GuardTrack:
-    """A `TextGuard` that reads one streamed text, which may be several neighbouring parts of a message."""
+    """A `TextGuard` that reads one streamed text, which may be several blocks, and may follow text that has left.
+
+    Positions are those in the streamed text; its reader counts from the beginning of the earlier text.
+    """
 
     __slots__ = (
         "_bounded",
+        "_earlier",
         "_fed",
         "_guard",
         "_held",
@@ -308,18 +315,25 @@ class GuardTrack:
         "_kind",
         "_most",
         "_observes",
+        "_offset",
         "_out",
+        "_parts",
         "_reader",
         "_step",
         "_until",
         "_waits",
     )
 
-    def __init__(self, placed: StreamGuard, kind: str) -> None:
+    def __init__(self, placed: StreamGuard, subject: Subject) -> None:
         self._step = placed.step
         self._guard = placed.guard
-        self._kind = kind
-        self._reader = placed.reader(kind)
+        self._kind = subject.kind
+        self._reader = placed.reader(subject.kind)
+        self._earlier = subject.earlier if placed.guard.read_parts_separately else ""
+        self._offset = len(self._earlier)
+        if self._earlier:
+            self._reader.begin_behind(self._earlier)
+        self._parts = 1
         self._held: list[str] = []  # the text from `_held_from` on, in pieces
         self._held_from = self._fed = self._until = 0
         self._out = False
@@ -340,6 +354,7 @@ class GuardTrack:
             until = self._reader.search_piece(text)
             if until is None:
                 return self._judged(text, (), final=False)
+            until -= self._offset
             if self._bounded or fed - until > self._most:
                 until = self._allowed(until, fed)
         except BaseException as error:  # noqa: BLE001 - raised or handled by the coroutine
@@ -369,7 +384,8 @@ class GuardTrack:
         begin = 0
         for border in borders:
             self._reader.add(text[begin:border])
-            await self._reader.begin_part(TextPlace("", len(self._reader.parts)))
+            await self._reader.begin_part(TextPlace("", self._parts))
+            self._parts += 1
             begin = border
         due = self._reader.add(text[begin:]) and not (self._waits and self._step.has_more_text)
         return due or bool(borders)  # a part that has ended is news, though nothing follows yet
@@ -388,15 +404,15 @@ class GuardTrack:
         """
         if self._guard.min_hold and not final:
             until = max(self._until, min(until, fed - self._guard.min_hold))
-        until = self._reader.uncut(until)
+        until = max(self._reader.uncut(until + self._offset) - self._offset, 0)
         if fed - until > self._guard.max_hold and self._reader.is_up_to_date:
             raise WrongReturnError(f"it would hold back more than {self._guard.max_hold} characters of the stream")
         return until
 
     async def _read(self, *, final: bool) -> Edits:
         """Read the new text; return the edits of the newly decided part."""
-        until = self._allowed(await self._reader.read(final=final), self._fed, final=final)
-        found = self._reader.take(until, final=final)
+        until = self._allowed(await self._reader.read(final=final) - self._offset, self._fed, final=final)
+        found = self._reader.take(until + self._offset, final=final)
         edits = self._edits(found, until) if found else ()
         self._until = until
         return edits
@@ -408,19 +424,29 @@ class GuardTrack:
             WrongReturnError: an edit is not allowed.
         """
         begin, held = self._until, self._join_held()
-        window = TextWindow(held, 0, begin, begin == 0, kind=self._kind, parts=self._reader.parts)
+        if begin == 0:
+            begin, held = -self._offset, self._earlier + held
+        base = begin + self._offset
+        window = TextWindow(held, 0, base, base == 0, kind=self._kind, parts=self._reader.parts)
         act = self._step.enclosed(self._guard.act)
-        made = act([Hit(window, [moved(item, -begin) for item in found])], self._step.ctx)[0]
+        made = act([Hit(window, [moved(item, -base) for item in found])], self._step.ctx)[0]
         self._step.keep_written()
         edits = edit_ops.normalise(made, held)
         if edits and self._guard.edits == "nothing":
             raise WrongReturnError("it declares edits='nothing', but it returned edits; declare edits='spans'")
         if edits and edits[-1].end > until - begin:
             raise WrongReturnError("it edits text that is not decided yet; edit only what was found")
-        edits = self._step.stamp(shifted(edits, begin))
+        edits = self._step.stamp(shifted(_from(edits, -begin), begin))
         for edit in edits:
             self._step.note_edits(window.locate(edit.start - begin)[0], (edit,))
         return edits
+
+
+def _from(edits: Edits, start: int) -> Edits:
+    """Return the edits of the text behind a position; those that begin before it begin there."""
+    if start <= 0 or not edits or edits[0].start >= start:
+        return edits
+    return tuple([edit if edit.start >= start else replace(edit, start=start) for edit in edits if edit.end > start])
 
 
 class GuardChunkTrack:

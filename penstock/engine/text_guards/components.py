@@ -13,7 +13,7 @@ from penstock.engine.processor.stages import STAGES
 from penstock.engine.values import edits as edit_ops
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.text_guards.reading import Text
@@ -36,7 +36,14 @@ class Component:
 
 
 class Search(Component):
-    """What a guard finds. Write `scan`; `TextGuard` describes the methods under the same names."""
+    """What a guard finds. Write `scan`; `TextGuard` describes the methods under the same names.
+
+    Attributes:
+        reads_thoughts_on: whether all reasoning of an answer is read as one. If not, it is up to the next part of
+            another kind, as in a stream: for guards that judge joined texts in windows.
+    """
+
+    reads_thoughts_on: bool = True
 
     def scan(self, window: TextWindow, ctx: AnyContext) -> Scanned | Awaitable[Scanned]:
         """Return the findings in a window, and the position from which text must be held back."""
@@ -53,13 +60,14 @@ class Search(Component):
     def runs(self, texts: Iterable[Text], ctx: AnyContext) -> list[list[Text]]:
         """Return the texts in groups that are searched as one text.
 
-        On the way to the model these are the text parts of a message between two pictures, sounds or files: anything
-        else between them may not be sent, or may be sent elsewhere, so that they are neighbours there. So are the text
-        blocks of one list in a value, such as a tool's result. In answers they are neighbouring text parts, as in a
-        stream: a subclass that groups more texts of an answer would judge the stream and the whole answer differently.
-        Each other text is a group of its own.
+        These are the texts that a reader joins: the text parts of a message, its parts of reasoning, and the text
+        blocks of one list in a value, such as a tool's result. On the way to the model, pictures, sounds and files
+        divide the parts of a message. A stream is read in the same way: a subclass that groups the texts of an answer
+        otherwise judges the stream and the whole answer differently. Each other text is a group of its own.
         """
-        return list(neighbours(texts)) if STAGES[ctx.stage].phase == "output" else by_message(texts, ctx)
+        if STAGES[ctx.stage].phase == "input":
+            return by_message(texts, NothingInPlace(ctx))
+        return by_message(texts, None if self.reads_thoughts_on else adjoins)
 
     def overrides(self, within: Found, across: Found) -> bool:
         """Return whether a finding within a part replaces one across parts that it overlaps; by default True.
@@ -102,56 +110,56 @@ EDITS = Action()
 """The action of a guard whose findings are edits."""
 
 
-# Which texts are searched as one
+# Which texts are searched as one: those that some reader joins. All text of an answer is one, whatever stands between
+# its parts: chat completions and the hosts' own messages join it. So is its reasoning.
+
+_CHANNELS = frozenset({"text", "reasoning"})
 
 
-def neighbours(texts: Iterable[Text]) -> Iterator[list[Text]]:
-    """Yield the text parts that follow one another in a message as one list; each other text in a list of its own."""
-    run: list[Text] = []
-    for text in texts:
-        last = run[-1] if run else None
-        if last is not None and not (
-            last.kind == text.kind == "text"
-            and not (last.fixed or text.fixed)
-            and (last.place.message_id, last.place.part + 1) == (text.place.message_id, text.place.part)
-        ):
-            yield run
-            run = []
-        run.append(text)
-    if run:
-        yield run
+def by_message(texts: Iterable[Text], joins: Callable[[Text, Text], bool] | None = None) -> list[list[Text]]:
+    """Return the text parts of a message, its parts of reasoning, and the text blocks of one list in a value, as lists.
 
-
-_IN_PLACE = frozenset({"image", "audio", "file"})
-"""The kinds of parts that formats send where they stand."""
-
-
-def by_message(texts: Iterable[Text], ctx: AnyContext | None = None) -> list[list[Text]]:
-    """Return the texts that a model reads as one as one list, where the first one stands; each other text in its own.
-
-    These are the text parts of a message, and the text blocks of one list in a value. With a context, a picture, a
-    sound or a file between two parts divides them.
+    Args:
+        texts: the texts, in order. Each other text is in a list of its own.
+        joins: tells whether two texts that follow one another in such a list are joined; by default all are.
     """
     listed = list(texts)
     blocks = {text.place._replace(path=text.place.path[:-1]) for text in listed if _says_block(text)}
     runs: list[list[Text]] = []
-    said: dict[TextPlace | str, list[Text]] = {}
-    messages: dict[str, Message] = {}
+    said: dict[object, list[Text]] = {}
     for text in listed:
         key = _group_of(text, blocks)
         run = None if key is None else said.get(key)
-        if run is not None and ctx is not None and run[-1].place.part + 1 < text.place.part:
-            messages = messages or {entry.message.id: entry.message for entry in ctx.message_list.entries}
-            between = messages[text.place.message_id].parts[run[-1].place.part + 1 : text.place.part]
-            if any(part.type in _IN_PLACE for part in between):
-                run = None
-        if run is None:
-            runs.append([text])
-            if key is not None:
-                said[key] = runs[-1]
-        else:
+        if run is not None and (joins is None or joins(run[-1], text)):
             run.append(text)
+            continue
+        runs.append([text])
+        if key is not None:
+            said[key] = runs[-1]
     return runs
+
+
+def adjoins(before: Text, text: Text) -> bool:
+    """Return whether reasoning directly follows other reasoning; True for text. For guards that judge it in windows."""
+    return text.kind != "reasoning" or before.place.part + 1 == text.place.part
+
+
+class NothingInPlace:
+    """Tells whether no part that formats send where it stands is between two texts of a message."""
+
+    _IN_PLACE = frozenset({"image", "audio", "file"})
+
+    def __init__(self, ctx: AnyContext) -> None:
+        self._ctx = ctx
+        self._messages: dict[str, Message] = {}
+
+    def __call__(self, before: Text, text: Text) -> bool:
+        low, high = before.place.part + 1, text.place.part
+        if low >= high:
+            return True
+        self._messages = self._messages or {entry.message.id: entry.message for entry in self._ctx.message_list.entries}
+        between = self._messages[text.place.message_id].parts[low:high]
+        return not any(part.type in self._IN_PLACE for part in between)
 
 
 def _says_block(text: Text) -> bool:
@@ -160,13 +168,13 @@ def _says_block(text: Text) -> bool:
     return text.text == "text" and path[-1] == "type" and len(path) > 1 and isinstance(path[-2], int)
 
 
-def _group_of(text: Text, blocks: Collection[TextPlace]) -> TextPlace | str | None:
+def _group_of(text: Text, blocks: Collection[TextPlace]) -> object:
     """Return what the texts that are read as one with this one have in common; None if it is read alone."""
     place = text.place
     if text.fixed:
         return None
-    if text.kind == "text":
-        return place.message_id
+    if text.kind in _CHANNELS and place.path == ("text",):
+        return place.message_id, text.kind
     if place.path[-1] == "text" and place._replace(path=place.path[:-1]) in blocks:
         return place._replace(path=place.path[:-2])  # the list
     return None

@@ -52,6 +52,8 @@ class PartStart(NamedTuple):
 
 
 NOWHERE = TextPlace("", 0)
+EARLIER = TextPlace("", -1)
+"""The place of text that has left before the first part."""
 
 
 @dataclass(slots=True)
@@ -303,9 +305,9 @@ def looks_at_all(guard: Reads, text: str, start: int, notes: Mapping[str, Value]
 class TextReader:
     """Searches a text for a guard: a text that arrives in pieces, or a whole one as one final piece.
 
-    The text may have several parts, which are neighbours in a message. Then each part is read by itself, and all of
-    them as one text; what is found in the whole counts only where it crosses a border between parts, or where the guard
-    does not search single parts for it.
+    The text may have several parts, which readers join. Then each part is read by itself, and all of them as one text.
+    A finding in the whole counts if it crosses a border between parts, if an earlier part explains it, so that it is no
+    finding in its own part, or if the guard does not search single parts for it.
 
     Attributes:
         parts: where the parts begin.
@@ -313,6 +315,7 @@ class TextReader:
 
     __slots__ = (
         "_borders",
+        "_explained",
         "_fed",
         "_fixed",
         "_found",
@@ -322,6 +325,7 @@ class TextReader:
         "_key",
         "_kind",
         "_own",
+        "_passing",
         "_scan",
         "_scanned",
         "_unkept",
@@ -352,7 +356,9 @@ class TextReader:
         self._own = _Moving()
         self._joined: _Moving | None = None  # reads neighbouring parts as one
         self._borders: list[int] = []
+        self._passing = False  # whether the parts are read as one only until their border is behind the window
         self._found: list[Found] = []  # decided by one reading, and not taken yet
+        self._explained: list[Found] = []  # those of the whole that lie behind a border, and cross none
         self._unkept: TextWindow | None = None  # a window of `search_piece`
         self._scanned: Scanned | Awaitable[Scanned] | None = None  # of the next look: `search_piece` has searched
         self.parts: list[PartStart] = [PartStart(0, place)]
@@ -409,15 +415,30 @@ class TextReader:
         """Whether all of the text was searched."""
         return not self._own.fresh
 
+    def begin_behind(self, earlier: str) -> None:
+        """Begin behind text that was read and has left. Findings within it do not count."""
+        self._joined = _Moving()
+        self._joined.add(earlier)
+        self._passing = True
+        self._begin_at(len(earlier), self.parts.pop().place)
+        self.parts.insert(0, PartStart(0, EARLIER))
+
+    def _begin_at(self, position: int, place: TextPlace) -> None:
+        self._fed = position
+        self._own, self._unkept = _Moving(position), None
+        self._borders.append(position)
+        self.parts.append(PartStart(position, place))
+
     async def begin_part(self, place: TextPlace) -> None:
         """Begin the next part: the text behind it stands in another place."""
         if self._guard.read_parts_separately:
             if self._joined is None:
                 self._joined = self._own.copy()
+            self._passing = False
             await self._look(self._own, final=True)
-            self._own, self._unkept = _Moving(self._fed), None
-            self._borders.append(self._fed)
-        self.parts.append(PartStart(self._fed, place))
+            self._begin_at(self._fed, place)
+        else:
+            self.parts.append(PartStart(self._fed, place))
 
     async def read(self, *, final: bool) -> int:
         """Search the new text; return up to where the text is decided. ``final``: whether the text ends here."""
@@ -427,6 +448,8 @@ class TextReader:
             return until
         until = min(until, await self._look(self._joined, final=final, across=True))
         own.held = max(own.held, self._joined.held)  # the text is held back until both readings decide it
+        if self._passing and self._joined.base > self._borders[-1] and not self._joined.ahead:
+            self._joined = None  # both read the same from here on
         return until
 
     async def _look(self, moving: _Moving, *, final: bool, across: bool = False) -> int:
@@ -452,7 +475,11 @@ class TextReader:
             found = [item for item in found if item.start >= start]
             held = uncut(found, held)
             known = [moved(item, base) for item in found if item.start < held or final]
-            self._found.extend([item for item in known if not across or self._counts_across(item)])
+            for item in known:
+                if not across or self._counts_across(item):
+                    self._found.append(item)
+                elif item.start >= self._borders[0]:
+                    self._explained.append(item)
         moving.decide(held, self._guard.lookback)
         return base + held
 
@@ -467,13 +494,30 @@ class TextReader:
 
     def uncut(self, until: int) -> int:
         """Return the largest position up to ``until`` that lies within no finding."""
-        return uncut(self._found, until) if self._found else until
+        return uncut((*self._found, *self._explained), until) if self._found or self._explained else until
 
     def take(self, until: int, *, final: bool) -> list[Found]:
         """Remove and return the findings before a position, in order; with ``final`` all."""
-        if not self._found:
+        if not self._found and not self._explained:
             return []
-        taken = [found for found in self._found if found.start < until or final]
-        if taken:
-            self._found = [found for found in self._found if found.start >= until and not final]
+        taken, self._found = _parted(self._found, until, final=final)
+        explained, self._explained = _parted(self._explained, until, final=final)
+        taken += _beside(explained, taken)
         return resolve_overlaps(taken, self._borders, self._guard.search.overrides)
+
+
+def _beside(found: Iterable[Found], others: Iterable[Found]) -> list[Found]:
+    """Return the findings that overlap none of the others, and equal none."""
+    known = sorted(others, key=span)
+    equal = {span(item) for item in known}  # two that are empty do not overlap
+    starts = [item.start for item in known]
+    reach = [0, *itertools.accumulate((item.end for item in known), max)]  # the furthest end among those before each
+    apart = [item for item in found if reach[bisect_left(starts, item.end)] <= item.start]
+    return [item for item in apart if span(item) not in equal]
+
+
+def _parted(found: list[Found], until: int, *, final: bool) -> tuple[list[Found], list[Found]]:
+    """Return the findings that begin before a position, or with ``final`` all, and the others."""
+    if final:
+        return found, []
+    return [item for item in found if item.start < until], [item for item in found if item.start >= until]

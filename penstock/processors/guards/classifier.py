@@ -31,7 +31,7 @@ from penstock.engine.processor.option_checks import check_count, check_optional_
 from penstock.engine.processor.processor import is_async
 from penstock.engine.processor.stages import STAGES, WrongReturnError
 from penstock.engine.tasks import gather, run_without_loop
-from penstock.engine.text_guards.components import Search, by_message
+from penstock.engine.text_guards.components import Search, adjoins, by_message
 from penstock.engine.text_guards.reporting import cannot_edit
 from penstock.engine.text_guards.text_guard import TextGuard, in_places, window_of
 from penstock.engine.text_guards.window import Hit
@@ -237,11 +237,12 @@ class AnswerSearch(Search, Generic[A]):
         self._calls, self._judge = setup.detector.calls, setup.judge
 
     def runs(self, texts: Iterable[Text], ctx: AnyContext) -> list[list[Text]]:
-        """Return the texts that are read as one: on the way to the model, all text parts of a message."""
+        """Return the texts that are read as one: all text parts of a message."""
+        del ctx
         listed = [*texts]
         free, fixed = split_fixed(listed)
         fixed += [[text] for text in listed if text.fixed and text.text.isdigit()]
-        return [*(super().runs(free, ctx) if _phase(ctx) == "output" else by_message(free)), *fixed]
+        return [*by_message(free, adjoins), *fixed]
 
     def quiet(self, text: str, start: int, notes: Mapping[str, Value], *, final: bool) -> int | None:
         """Return where the window begins that waits for its end; None if there is a window to read."""

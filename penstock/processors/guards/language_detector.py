@@ -22,7 +22,7 @@ from penstock.engine.processor.option_checks import check_count, check_score
 from penstock.engine.processor.processor import flag
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.tasks import gather, runs_without_loop
-from penstock.engine.text_guards.components import by_message
+from penstock.engine.text_guards.components import adjoins, by_message
 from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError
@@ -267,8 +267,8 @@ class LanguageSearch(ScoreSearch[LanguageVerdict]):
 
     def runs(self, texts: Iterable[Text], ctx: AnyContext) -> list[list[Text]]:
         """Return the texts that are read as one, without ids, names and metadata, which have no language."""
-        free = [text for text in texts if not text.fixed]
-        return super().runs(free, ctx) if STAGES[ctx.stage].phase == "output" else by_message(free)
+        del ctx
+        return by_message([text for text in texts if not text.fixed], adjoins)
 
     def detect(self, text: str) -> WindowScores | None:
         """Return the language by the embedded detector; None if it is not used, or the text is too short."""

@@ -127,7 +127,7 @@ class ScoreSearch(Search, Generic[V]):
         guard.search, guard.action, guard.provides = self, action, (self.scores,)
         guard.lookback = max(self.input_windows.overlap, self.output_windows.overlap)
         limit_hold(guard, 2 * self.output_windows.most)
-        guard.read_parts_separately = False
+        guard.read_parts_separately = self.reads_thoughts_on = False
 
     def judge_scores(self, judged: Judged[V], text: str) -> WindowScores:
         """Return the scores in a judge's verdict about a window; ``flagged`` and ``judge`` are filled in later."""

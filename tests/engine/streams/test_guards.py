@@ -11,7 +11,7 @@ import pytest
 
 from penstock import Chunk, Edit, OutputStreamContext, Processor, TextGuard, Workflow
 from penstock.engine import StepFailedError, UsageError
-from penstock.engine.text_guards.components import Search, neighbours
+from penstock.engine.text_guards.components import Search
 from penstock.engine.text_guards.window import TextWindow
 from penstock.engine.values.edits import unite_overlaps
 from penstock.engine.values.errors import EditError
@@ -122,11 +122,6 @@ def test_what_is_not_written_cannot_be_called() -> None:
         TextGuard().find("", None, final=True)  # type: ignore[arg-type]
     with pytest.raises(NotImplementedError):
         Search().scan(TextWindow(""), None)  # type: ignore[arg-type]
-
-
-def test_a_message_of_no_texts_has_no_neighbours() -> None:
-    """Nothing is yielded."""
-    assert list(neighbours([])) == []
 
 
 def test_findings_that_overlap_are_united_if_all_of_them_hide() -> None:

@@ -1,4 +1,4 @@
-"""Which texts of a stream are read as one: those that are neighbours in the message they make."""
+"""Which texts of a stream are read as one: those that its readers join."""
 
 from __future__ import annotations
 
@@ -31,50 +31,85 @@ def told(source: list[Chunk]) -> list[tuple[str, str]]:
     return texts_of(chunks.message)
 
 
-@pytest.mark.parametrize(
-    "between",
-    [
-        [],
-        [Chunk("response-metadata")],
-        [Chunk("step-start")],
-        [Chunk("raw", payload={"event": 1})],
-        [Chunk("data-note", payload={"data": 1}, transient=True)],
-        EMPTY_THOUGHT,
-        block("empty", ""),
-    ],
-)
-def test_what_makes_no_part_does_not_part_two_texts(between: list[Chunk]) -> None:
-    """What is found across two texts is found, whatever passes between them that is no part of the message."""
-    assert told([*block("1", "a sec"), *between, *block("2", "ret b")]) == [("text", "a ***"), ("text", " b")]
+BETWEEN = [
+    [],
+    [Chunk("response-metadata")],
+    [Chunk("step-start")],
+    [Chunk("raw", payload={"event": 1})],
+    [Chunk("data-note", payload={"data": 1}, transient=True)],
+    EMPTY_THOUGHT,
+    block("empty", ""),
+]
+PARTS = [
+    [CALL],
+    [CALL, RESULT],
+    [RESULT],
+    [Chunk("source", payload={"id": "s"})],
+    [Chunk("file", payload={"data": "eA=="})],
+    [Chunk("data-note", payload={"data": 1})],
+]
 
 
-@pytest.mark.parametrize(
-    "between",
-    [
-        [CALL],
-        [Chunk("source", payload={"id": "s"})],
-        [Chunk("file", payload={"data": "eA=="})],
-        [Chunk("data-note", payload={"data": 1})],
-        [Chunk("reasoning-delta", "thinking", "r")],
-    ],
-)
-def test_a_part_between_two_texts_parts_them(between: list[Chunk]) -> None:
-    """Texts that are not shown side by side are not read as one."""
+@pytest.mark.parametrize("between", [*BETWEEN, *PARTS, [Chunk("reasoning-delta", "thinking", "r")]])
+def test_all_text_of_an_answer_is_read_as_one(between: list[Chunk]) -> None:
+    """Readers join it, whatever stands between."""
     texts = [text for text in told([*block("1", "a sec"), *between, *block("2", "ret b")]) if text[0] == "text"]
 
-    assert texts == [("text", "a sec"), ("text", "ret b")]
+    assert texts == [("text", "a ***"), ("text", " b")]
 
 
-def test_a_part_that_begins_while_a_text_is_written_parts_it_from_the_next() -> None:
+def test_a_part_that_begins_while_a_text_is_written_does_not_part_it_from_the_next() -> None:
     """The message's parts stand in the order they began."""
     first = block("1", "a sec")
     source = [*first[:2], Chunk("reasoning-delta", "thinking", "r"), first[2], *block("2", "ret b")]
 
-    assert told(source) == [("text", "a sec"), ("reasoning", "thinking"), ("text", "ret b")]
+    assert told(source) == [("text", "a ***"), ("reasoning", "thinking"), ("text", " b")]
 
 
-def test_thoughts_that_nobody_judges_part_texts_too() -> None:
-    """A guard of texts alone counts the parts of the message as any other does."""
+@pytest.mark.parametrize("between", BETWEEN)
+def test_blocks_of_reasoning_are_read_as_one(between: list[Chunk]) -> None:
+    """A provider may number them, or change the field that it sends them in."""
+    source = [Chunk("reasoning-delta", "a sec", "1"), *between, Chunk("reasoning-delta", "ret b", "2")]
+
+    assert told(source) == [("reasoning", "a ***"), ("reasoning", " b")]
+
+
+@pytest.mark.parametrize("between", [*PARTS, block("1", "said")])
+def test_a_finding_in_reasoning_that_another_part_divides_is_hidden_behind_the_part(between: list[Chunk]) -> None:
+    """The end of a thought does not wait for the answer: it has left when the finding is whole."""
+    source = [Chunk("reasoning-delta", "a sec", "r"), *between, Chunk("reasoning-delta", "ret b", "s")]
+    thoughts = [text for text in told(source) if text[0] == "reasoning"]
+
+    assert thoughts == [("reasoning", "a sec"), ("reasoning", "*** b")]
+
+
+def test_a_part_that_begins_within_a_thought_divides_it_from_the_next() -> None:
+    """Also if the thought ends after it."""
+    thought = [Chunk("reasoning-start", id="r"), Chunk("reasoning-delta", "a sec", "r"), CALL]
+    source = [*thought, Chunk("reasoning-end", id="r"), Chunk("reasoning-delta", "ret b", "s")]
+
+    assert told(source) == [("reasoning", "a sec"), ("reasoning", "*** b")]
+
+
+def test_the_end_of_a_thought_leaves_before_the_answer_goes_on() -> None:
+    """A client sees that the model has stopped thinking as soon as it says something."""
+    left: list[str] = []
+    seen: list[str] = []
+
+    def source() -> Iterator[Chunk]:
+        yield from (Chunk("reasoning-start", id="r"), Chunk("reasoning-delta", "a sec", "r"))
+        yield from (Chunk("reasoning-end", id="r"), Chunk("text-delta", "Yes.", "t"))
+        seen.extend(left)
+
+    guard = Toy(Rule("secret", "redact", "***"))
+    with Workflow("w").then(guard).start_sync().process_output_stream(source(), release="live") as chunks:
+        left.extend(chunk.text for chunk in chunks)
+
+    assert "".join(seen).startswith("a sec")
+
+
+def test_a_guard_of_texts_alone_reads_them_over_thoughts() -> None:
+    """It joins the same texts as any other guard does."""
     thoughts = [Chunk("reasoning-delta", text, "r") for text in ("think", "ing")]
     source = [
         *block("1", "a sec"),
@@ -83,23 +118,11 @@ def test_thoughts_that_nobody_judges_part_texts_too() -> None:
         *block("2", "ret sec"),
         *block("3", "ret"),
     ]
-    with (
-        Workflow("w")
-        .then(TextToy(Rule("secret", "redact", "***")))
-        .start_sync()
-        .process_output_stream(source) as chunks
-    ):
+    guard = TextToy(Rule("secret", "redact", "***"))
+    with Workflow("w").then(guard).start_sync().process_output_stream(source) as chunks:
         list(chunks)
 
-    assert texts_of(chunks.message) == [("text", "a sec"), ("reasoning", "thinking"), ("text", "ret ***")]
-
-
-def test_a_result_is_a_part_only_where_its_call_is_not_known() -> None:
-    """It completes the part of its call, which stands before the texts."""
-    source = [CALL, *block("1", "a sec"), RESULT, *block("2", "ret b")]
-
-    assert told(source) == [("text", "a ***"), ("text", " b")]
-    assert told([*block("1", "a sec"), RESULT, *block("2", "ret b")]) == [("text", "a sec"), ("text", "ret b")]
+    assert texts_of(chunks.message) == [("text", "a ***"), ("reasoning", "thinking"), ("text", " ***")]
 
 
 def test_a_text_that_nothing_announced_ends_where_another_begins() -> None:
