@@ -46,14 +46,19 @@ def _length(payload: Payload) -> int:
     """Return roughly how many characters there are to read; where it is more than `LONG`, any such number."""
     left = LONG
     for entry in payload.message_list.entries:
-        for part in entry[0].parts:
+        message = entry[0]
+        if message.metadata:
+            left = _left(message.metadata, left)
+        for part in message.parts:
             left -= _EACH
-            if type(part) is TextPart:
+            if type(part) is TextPart and not part.metadata:
                 left -= len(part.text)
             else:
                 left = _left([getattr(part, name) for name in part.__match_args__], left)
             if left < 0:
-                return LONG - left
+                break
+        if left < 0:
+            return LONG - left
     return LONG - (_left(payload.fields, left) if payload.fields else left)
 
 

@@ -12,7 +12,18 @@ import anyio.lowlevel
 import pytest
 from anyio import from_thread
 
-from penstock import Chunk, Edit, InputContext, Key, Message, OutputStreamContext, Processor, Workflow, processor
+from penstock import (
+    Chunk,
+    Edit,
+    InputContext,
+    Key,
+    Message,
+    OutputStreamContext,
+    Processor,
+    TextPart,
+    Workflow,
+    processor,
+)
 from penstock.engine import workers
 from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.engine.values import message_list
@@ -266,6 +277,19 @@ async def test_messages_and_values_are_read_off_the_loop_too() -> None:
     rows = [{"of": "a secret"}] * MANY
     result = (await workflow.check(rows, stage="process_tool_result", tool_name="t")).result
     assert set(map(str, result)) == {"{'of': 'a ***'}"}
+
+
+@pytest.mark.parametrize("noted", ["message", "part"])
+async def test_metadata_are_read_off_the_loop_too(noted: str) -> None:
+    """Many values of them count as a long text, wherever they stand; few stay on the loop."""
+    guard = Marks()
+    workflow = Workflow("w").then(guard)
+    for many, moved in ((1, False), (MANY, True)):
+        guard.threads.clear()
+        notes = {"notes": [f"v{number}" for number in range(many)]}
+        part = TextPart("hello", notes if noted == "part" else {})
+        await workflow.check([Message("user", (part,), metadata=notes if noted == "message" else {})])
+        assert (threading.get_ident() not in guard.threads) is moved
 
 
 async def test_parts_that_end_off_the_loop_are_merged() -> None:
