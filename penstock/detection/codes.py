@@ -14,6 +14,7 @@ import html
 import re
 from bisect import bisect_right
 from functools import cache, lru_cache, partial
+from html.entities import html5
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.detection.deferred import deferred
@@ -153,10 +154,20 @@ _BACKSLASHED = (
     r"|\\U[0-9A-Fa-f]{8}|\\x[0-9A-Fa-f]{2}|\\[0-3][0-7]{2}|\\[\"'\\/bfnrtv]"
 )
 _BACKSLASH = deferred(rf"{_BACKSLASHED}|=[0-9A-F]{{2}}|=\r?\n")
-_ESCAPE = deferred(rf"\\(?=\\)|{_BACKSLASHED}|%[0-9A-Fa-f]{{2}}")  # each byte by itself, each backslash of several
-_UNFINISHED = deferred(r"(?:\\[uUx]?\{?[0-9A-Fa-f]{0,8}(?:\\u?[0-9A-Fa-f]{0,4})?|%[0-9A-Fa-f]?)\Z")
-_MAY_ESCAPE = re.compile(r"\\(?:[uUx0-3\"'\\/bfnrtv]|\Z)|%(?:[0-9A-Fa-f]{2}|[0-9A-Fa-f]?\Z)")
-_LONGEST_ESCAPE = 12
+_NAMES = {name: char for name, char in html5.items() if name[-1] == ";" and char.isascii() and len(char) == 1}
+_AGAIN = "&(?:amp;){0,4}"  # a reference in a text that was written as HTML once more, or oftener
+_NAMED = rf"{_AGAIN}(?:#[0-9]{{1,8}};?|#[xX][0-9A-Fa-f]{{1,8}};?|nbsp;|shy;|{'|'.join(_NAMES)})"
+# Each byte by itself, each backslash of several.
+_ESCAPE = deferred(rf"\\(?=\\)|{_BACKSLASHED}|%[0-9A-Fa-f]{{2}}|{_NAMED}")
+_UNFINISHED = deferred(
+    r"(?:\\[uUx]?\{?[0-9A-Fa-f]{0,8}(?:\\u?[0-9A-Fa-f]{0,4})?|%[0-9A-Fa-f]?"
+    rf"|{_AGAIN}(?:#[xX]?[0-9A-Fa-f]{{0,8}}|[A-Za-z]{{0,16}}))\Z"
+)
+_MAY_ESCAPE = re.compile(
+    r"\\(?:[uUx0-3\"'\\/bfnrtv]|\Z)|%(?:[0-9A-Fa-f]{2}|[0-9A-Fa-f]?\Z)"
+    r"|&(?:#[xX]?[0-9A-Fa-f]|[A-Za-z]{1,16};|(?:#[xX]?|[A-Za-z]{0,16})\Z)"
+)
+_LONGEST_ESCAPE = 34
 _SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _LAST_CODE = 0x10FFFF
 
@@ -226,14 +237,15 @@ def _escaped(escapes: Sequence[tuple[int, int]], ends: Sequence[int], low: int, 
 
 def may_escape(text: str, start: int) -> bool:
     """Return, at a glance, whether a text may have escapes from a place on, or end with the beginning of one."""
-    return (text.find("\\", start) >= 0 or text.find("%", start) >= 0) and _MAY_ESCAPE.search(text, start) is not None
+    return any(text.find(sign, start) >= 0 for sign in "\\%&") and _MAY_ESCAPE.search(text, start) is not None
 
 
 def read_escapes(text: str, *, final: bool) -> disguises.PlainReading:
-    """Return how a text reads without its disguise, and with its backslash escapes and percent codes resolved.
+    """Return how a text reads without its disguise, and with its escapes and references resolved.
 
-    If it is not ``final``, that is up to an escape that its end leaves unfinished. Of backslashes in a row the last one
-    counts, so a text within texts reads as it does alone. No character depends on the text before it.
+    Those are backslash escapes, percent codes and character references. If it is not ``final``, that is up to an escape
+    that its end leaves unfinished. Of backslashes in a row the last one counts, so a text within texts reads as it does
+    alone. No character depends on the text before it.
     """
     given = disguises.read(text, final=final)
     source = given.source
@@ -249,7 +261,10 @@ def _masked(given: str) -> str:
     """Return the text of an escape, and behind it as many masked places as it has characters more."""
     if given == "\\":
         return disguises.GONE
-    said = chr(int(given[1:], 16)) if given[0] == "%" else _backslash(given)
+    if given[0] == "&":
+        said = html.unescape(f"&{given.rsplit('amp;', 1)[-1] or 'amp;'}" if "amp;" in given else given)
+    else:
+        said = chr(int(given[1:], 16)) if given[0] == "%" else _backslash(given)
     if len(said) != 1:
         return given
     shown = said if said.isprintable() or said.isspace() else " "  # what is not seen parts words

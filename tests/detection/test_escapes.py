@@ -34,6 +34,7 @@ VALUES = (
 )
 SHORT = (r"\n", r"\r", r"\t", r"\b", r"\f", r"\"", r"\/", r"\\", r"\u000a", r"\u0020", r"\u200b", r"\x0a")
 DEEPER = (r"\\n", r"\\\n", r"\\\\t", r"\\u000a", r"\r\n", r"\u{a}", r"\U0000000a")
+REFERENCES = ("&#10;", "&#x0A;", "&#32;", "&nbsp;", "&quot;", "&lt;", "&amp;quot;", "&amp;amp;#10;")
 PERCENT = ("%0A", "%0d%0a", "%20", "%22", "%2C")
 PERSONAL = PersonalData()
 FINDER = Finder([*SECRETS, *RANDOM_TOKENS])
@@ -44,7 +45,7 @@ def personal(text: str) -> list[str]:
     return [text[found.start : found.end] for found in PERSONAL.find(text)]
 
 
-@pytest.mark.parametrize("escape", [*SHORT, *DEEPER, *PERCENT])
+@pytest.mark.parametrize("escape", [*SHORT, *DEEPER, *PERCENT, *REFERENCES])
 @pytest.mark.parametrize("value", VALUES)
 def test_an_escape_beside_a_value_hides_nothing_and_stays(value: str, escape: str) -> None:
     """Before it, behind it, and on both sides; an address may have a percent sign, and then more than it is found."""
@@ -94,7 +95,23 @@ def test_a_password_in_a_dump_of_a_dump_is_found(times: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [r"jo\u0040example.com", "jo%40example.com", r"\u0034111 1111 1111 1111", r"4111 1111 1111 111\u0031"]
+    "text",
+    [
+        r"jo\u0040example.com",
+        "jo%40example.com",
+        r"\u0034111 1111 1111 1111",
+        r"4111 1111 1111 111\u0031",
+        "jo&#64;example.com",
+        "jo&#0064;example&#46;com",
+        "jo&#64example.com",
+        "jo&#X40;example.com",
+        "jo&commat;example&period;com",
+        "jo&amp;#64;example.com",
+        "&#106;o&#64;example.com",
+        "4111&#32;1111&nbsp;1111&#x20;1111",
+        "192&#46;168&period;3.77",
+        "DE89&#x33;70400440532013000",
+    ],
 )
 def test_an_escape_within_a_value_is_part_of_it(text: str) -> None:
     """All of it is replaced."""

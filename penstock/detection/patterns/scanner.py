@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from penstock.detection.patterns.built_in import BuiltInRule
 
 
-_UNREAD = "\\%" + "".join(map(chr, (*range(9), *range(14, 32), 127)))  # where escapes begin, and what is not seen
+_UNREAD = "\\%&" + "".join(map(chr, (*range(9), *range(14, 32), 127)))  # where escapes begin, and what is not seen
 _KEY = 2  # letters of a mark by which its rules are looked up; no mark is shorter
 
 LEAST_WORD = 12
