@@ -168,3 +168,20 @@ def test_a_stream_may_hold_the_longest_key_block() -> None:
 def test_a_common_word_that_ends_as_a_name_does_is_no_reason_to_search(text: str) -> None:
     """`taken` ends as `token` does, and `word` as `password`; neither costs a search."""
     assert [rule.trigger for rule in COMMANDS if re.search(rule.trigger, text)] == []
+
+
+@pytest.mark.parametrize("label", ["api_key", "API-Key", "clientSecret", "access_token", "private key id"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{{"{}": "{}", "b": 1}}',
+        "{}: '{}'",
+        '{} = "{}"',
+        r"{{\"{}\": \"{}\"}}",
+        "&quot;{}&quot;: &quot;{}&quot;",
+    ],
+)
+def test_a_key_in_quotes_is_found_alone(label: str, text: str) -> None:
+    """Its label and both quotes stay, so that what quotes it can still be parsed."""
+    key = "abcdefghij0123456789XYZ"
+    assert redacted(text.format(label, key)) == text.format(label, "[API_KEY]")

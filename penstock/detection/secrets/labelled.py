@@ -88,7 +88,7 @@ class _Labelled:
             low = at if self._whole is None else label.start()
             if reach > len(text) or (reach == len(text) and not final):
                 return traces, min(hold, low)
-            traces.append(Trace(low, reach, begin if self._whole is None else low, reach))
+            traces.append(Trace(low, reach, low if bare and self._whole is not None else begin, reach))
         return traces, hold
 
     def _behind(self, text: str, at: int, *, final: bool) -> tuple[int, int, bool] | None:
@@ -128,7 +128,8 @@ def labelled(
         label: a pattern, in any case.
         value: how the value must look.
         stems: words, separated by spaces; each label contains one of them.
-        whole: the trigger with which a label begins, if the label is part of the finding; empty otherwise.
+        whole: the trigger with which a label begins, if the label of a value without quotes is part of the finding;
+            empty otherwise.
     """
     before = StreamPattern(rf"(?:{label}){_BEHIND}(?:[:=]|!=)", regex.ASCII | regex.IGNORECASE) if whole else None
     return BuiltInRule(name, replacement, whole or "[:=]", _Labelled(label, value, before, stems.split()).search)
@@ -144,7 +145,11 @@ API_KEY = labelled(
     "key token secret",
     whole="[Aa](?<![A-Za-z0-9].)(?i:pi|pp|ccess|uth)|[CPScps](?<![A-Za-z0-9].)(?i:lient|rivate|ecret)",
 )
-"""Keys of APIs; the label belongs to the finding, as in the reference."""
+"""Keys of APIs.
+
+The label of a key without quotes belongs to the finding, as in the reference. A key in quotes is found alone, so that
+JSON in which it is hidden stays JSON.
+"""
 
 # What may stand between a name and the separator of its value, in XML and in lists of variables.
 _NAMED = r"""(?:["']?\s{1,24}["']?(?:value|content|default))?"""

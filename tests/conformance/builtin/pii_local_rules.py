@@ -55,11 +55,15 @@ def a_number_must_be_one(options: Fields, given: Fields, expected: Fields) -> Fi
     return {**expected, **anew(options, given["text"], kept)}
 
 
-def a_key_ends_before_the_quote(options: Fields, given: Fields, expected: Fields) -> Fields | None:
-    """The quote belongs to what is around it."""
+def a_key_stands_between_its_quotes(options: Fields, given: Fields, expected: Fields) -> Fields | None:
+    """The quotes belong to what is around it, and so does the label before them."""
     if given["method"] != "detect_local":
         return None
-    kept = [{**one, "end": one["end"] - (one["value"][-1:] in "\"'")} for one in expected["detections"]]
+    kept = []
+    for one in expected["detections"]:
+        label = re.match(r".*[:=]\s*[\"']", one["value"]) if one["type"] == "api-key" else None
+        start = one["start"] + (label.end() if label else 0)
+        kept.append({**one, "start": start, "end": one["end"] - (one["value"][-1:] in "\"'")})
     return {**expected, **anew(options, given["text"], kept)}
 
 
@@ -125,7 +129,7 @@ def a_number_of_something_else_is_no_phone(options: Fields, given: Fields, expec
 RULES = (
     what_overlaps_is_one,
     a_number_must_be_one,
-    a_key_ends_before_the_quote,
+    a_key_stands_between_its_quotes,
     a_link_ends_before_the_full_stop,
     a_version_is_no_address,
     a_birthday_has_its_words,

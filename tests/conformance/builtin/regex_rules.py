@@ -190,6 +190,16 @@ def keys_of_providers_are_found(options: Fields, given: Fields, expected: Fields
     return judged(options, given, expected, preset("secrets", change))
 
 
+def a_key_stands_between_its_quotes(options: Fields, given: Fields, expected: Fields) -> Fields | None:
+    """The label of a key in quotes stays, so that JSON stays JSON."""
+
+    def change(text: str, found: list[Match]) -> list[Match]:
+        labels = {one: re.match(r".*[:=]\s*[\"']", text[one.start : one.end]) for one in found if one.rule == "api-key"}
+        return [one._replace(start=one.start + label.end()) if (label := labels.get(one)) else one for one in found]
+
+    return judged(options, given, expected, preset("secrets", change))
+
+
 def links_of_every_kind_are_found(options: Fields, given: Fields, expected: Fields) -> Fields | None:
     """Other schemes are links, and so is what begins with www."""
 
@@ -252,6 +262,7 @@ RULES = (
     accounts_and_addresses_are_personal,
     a_bearer_has_a_token,
     keys_of_providers_are_found,
+    a_key_stands_between_its_quotes,
     links_of_every_kind_are_found,
     a_link_ends_before_the_punctuation,
     neighbours_are_read_as_one,
