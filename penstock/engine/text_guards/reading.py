@@ -8,13 +8,13 @@ something there must stop the run. A body that is no text (a picture, a sound) i
 from __future__ import annotations
 
 import binascii
-import codecs
 import re
 from base64 import urlsafe_b64decode
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_to_bytes
 
+from penstock.engine.text_guards.documents import document_text
 from penstock.engine.values.frozen import is_items, is_mapping
 from penstock.engine.values.messages import AudioPart, DataPart, FilePart, ImagePart, SourcePart, TextPart, ToolPart
 from penstock.engine.values.texts import KeyText, TextPlace, leaves
@@ -355,12 +355,10 @@ def _decoded(raw: bytes, media_type: str | None) -> _Body:
     types = [named for named in (media_type or "").split(";") if "/" in named]
     if types and not any(_TEXTUAL.match(named) for named in types):
         return _Body(known=False)
-    encoding = "utf-16" if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
-    try:
-        text = raw.decode(encoding)
-    except UnicodeDecodeError:
+    text, known = document_text(raw, media_type or "")
+    if text is None:
         return _Body(known=False, text=raw.decode("latin-1") if types else None)
-    return _Body(known="\0" not in text, text=text)
+    return _Body(known=known, text=text)
 
 
 # What only machines read
