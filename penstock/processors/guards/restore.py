@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from penstock.engine.text_guards.scope import choose_texts
 from penstock.engine.text_guards.text_guard import TextGuard
@@ -14,6 +16,8 @@ from penstock.engine.values.frozen import EMPTY, freeze
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    import regex
 
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
@@ -25,6 +29,12 @@ TOKEN = re.compile(r"\[([A-Z][A-Z0-9_]{0,40})_([1-9][0-9]{0,8})\]")
 
 LONGEST_TOKEN = 53
 """The length of the longest token in characters: brackets, name, underscore and number."""
+
+_SCORE = r"(?:\\{0,2}_|%5[Ff])"
+_WRITTEN = (
+    rf"(?:\\{{0,2}}\[|%5[Bb])([A-Z](?:[A-Z0-9]|{_SCORE}){{0,40}}){_SCORE}([1-9][0-9]{{0,8}})(?:\\{{0,2}}\]|%5[Dd])"
+)
+_LONGEST_WRITTEN = 144
 
 _NOT_IN_NAMES = re.compile(r"[^A-Z0-9]+")
 _LONGEST_NAME = 41
@@ -53,7 +63,12 @@ class Vault:
 
     def restored(self, text: str) -> str:
         """Return a text with this vault's tokens replaced by their values."""
-        return TOKEN.sub(lambda found: self.values.get(found.group(), found.group()), text)
+
+        def value(found: regex.Match[str]) -> str:
+            restored = _value(found, self.values)
+            return found.group() if restored is None else restored
+
+        return _written().sub(value, text)
 
     def __len__(self) -> int:
         """Return how many values it holds."""
@@ -79,8 +94,9 @@ class Numbering:
         self._tokens = {**vault.tokens}
         self._last: dict[str, int] = {}
         for text in (*vault.values, *texts):
-            for found in TOKEN.finditer(text) if "[" in text else ():
-                self._last[found[1]] = max(int(found[2]), self._last.get(found[1], 0))
+            for found in _written().finditer(text) if _may_have(text) else ():
+                name = _name(found)
+                self._last[name] = max(int(found[2]), self._last.get(name, 0))
 
     def token(self, type: str, value: str) -> str:
         """Return the token of a value of a type: the one that it has, or the next number."""
@@ -109,14 +125,36 @@ VAULT: Key[Vault] = Key("vault")
 """The fact that holds the vault of a run."""
 
 
-_BEGUN = re.compile(r"\[(?:[A-Z][A-Z0-9_]*)?\Z")
+@cache
+def _written() -> regex.Pattern[str]:
+    """Return the pattern of tokens as models write them: as they are, or escaped as in Markdown or in links."""
+    import regex  # loaded where texts are searched
+
+    return regex.compile(_WRITTEN)
+
+
+def _may_have(text: str) -> bool:
+    return "[" in text or "%5" in text
+
+
+def _name(found: regex.Match[str]) -> str:
+    return found[1].replace("\\", "").replace("%5F", "_").replace("%5f", "_")
+
+
+def _value(found: regex.Match[str], values: Mapping[str, str]) -> str | None:
+    """Return the value of a token as it is to be written in its place; None if it is no token of these."""
+    value = values.get(f"[{_name(found)}_{found[2]}]")
+    if value is None or not found.group().startswith("%"):
+        return value
+    return quote(value, safe="@", errors="surrogatepass")
 
 
 class Restore(TextGuard):
-    """Replaces tokens such as ``[EMAIL_1]`` by their values, in answers and in tool arguments.
+    r"""Replaces tokens such as ``[EMAIL_1]`` by their values, in answers and in tool arguments.
 
-    It restores only values in the vault of the run. It is a transform and protects nothing: place it after the guards
-    that judge answers.
+    It restores only values in the vault of the run, also where a token is escaped: ``\[EMAIL\_1\]`` in Markdown, and
+    ``%5BEMAIL_1%5D`` in a link, where the value is escaped, too. It is a transform and protects nothing: place it after
+    the guards that judge answers.
 
     Args:
         phase: what it reads: ``output`` (the default: answers and tool calls), ``input`` or ``all``.
@@ -130,8 +168,8 @@ class Restore(TextGuard):
     id = "restore"
     role: ProcessorRole = "transform"
     on_error: ErrorPolicy = "allow"
-    reach = LONGEST_TOKEN + 1
-    lookback = LONGEST_TOKEN
+    reach = _LONGEST_WRITTEN + 1
+    lookback = _LONGEST_WRITTEN
 
     def __init__(
         self,
@@ -149,15 +187,15 @@ class Restore(TextGuard):
         """Return the edits that put values in place of tokens."""
         del final
         vault = ctx.get(VAULT)
-        if not vault or "[" not in text:
+        if not vault or not _may_have(text):
             return []
         return [
-            Edit(*found.span(), vault.values[found.group()], "replace")
-            for found in TOKEN.finditer(text)
-            if found.group() in vault.values
+            Edit(*found.span(), value, "replace")
+            for found in _written().finditer(text)
+            if (value := _value(found, vault.values)) is not None
         ]
 
     def hold(self, text: str, start: int) -> int:
         """Return where a token may begin that is not complete yet."""
-        begun = _BEGUN.search(text, max(start, len(text) - LONGEST_TOKEN))
-        return begun.start() if begun else len(text)
+        found = _written().finditer(text, max(start, len(text) - _LONGEST_WRITTEN), partial=True)
+        return next((begun.start() for begun in found if begun.partial), len(text))

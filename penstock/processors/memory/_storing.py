@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
+from urllib.parse import quote
 
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import is_mapping
@@ -106,11 +107,13 @@ VAULT: Key[_Vault] = Key("vault")
 def text_redactor(ctx: AnyContext) -> Callable[[str], str] | None:
     """Return a function that puts the tokens of the run's vault in place of their values in texts.
 
-    A `PIIDetector` hides values in the vault, and a `Restore` puts them back for the client. Stored texts must have the
-    tokens. Returns None if the vault is empty or missing. The function uses the vault as it is now.
+    A `PIIDetector` hides values in the vault, and a `Restore` puts them back for the client, in links with percent
+    codes. Stored texts must have the tokens. Returns None if the vault is empty or missing. The function uses the vault
+    as it is now.
     """
     vault = ctx.get(VAULT)
-    tokens = {} if vault is None else {value: token for token, value in vault.values.items() if value}
+    values = {} if vault is None else {value: token for token, value in vault.values.items() if value}
+    tokens = {quote(value, safe="@", errors="surrogatepass"): token for value, token in values.items()} | values
     if not tokens:
         return None
     longest_first = sorted(tokens, key=len, reverse=True)

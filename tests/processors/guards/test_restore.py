@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from penstock import Chunk, Message, PIIDetector, Restore, Workflow
@@ -41,7 +42,24 @@ def test_tools_are_called_with_the_values() -> None:
 @settings(deadline=None, max_examples=examples(60))
 @given(
     st.lists(
-        st.sampled_from(["[EMAIL_1]", "[EMAIL_2]", "[PHONE_1]", "[", "]", "[EMAIL_", "_1]", "x", " ", "[[", "[A"])
+        st.sampled_from(
+            [
+                "[EMAIL_1]",
+                "[EMAIL_2]",
+                "[PHONE_1]",
+                "[",
+                "]",
+                "[EMAIL_",
+                "_1]",
+                "x",
+                " ",
+                "[[",
+                "[A",
+                "\\",
+                "%5B",
+                "%5d",
+            ]
+        )
     ),
     st.data(),
 )
@@ -54,6 +72,18 @@ def test_a_stream_is_restored_as_the_whole_is(parts: list[str], data: st.DataObj
     with run.process_output_stream(pieces) as chunks:
         out = "".join(chunk.text for chunk in chunks)
     assert out == begun().process_output_result([Message.assistant(text)]).text
+
+
+@pytest.mark.parametrize("opened", ["[", "\\[", "\\\\[", "%5B", "%5b"])
+@pytest.mark.parametrize("score", ["_", "\\_", "\\\\_", "%5F", "%5f"])
+@pytest.mark.parametrize("closed", ["]", "\\]", "\\\\]", "%5D", "%5d"])
+def test_a_token_is_known_behind_escapes(opened: str, score: str, closed: str) -> None:
+    """Those of Markdown and of links, whole and in a stream; in a link the value is escaped, too."""
+    said = f"see {opened}PHONE{score}1{closed}, ok"
+    number = "%2B49%2030%201234567" if opened.startswith("%") else "+49 30 1234567"
+    assert begun().process_output_result([Message.assistant(said)]).text == f"see {number}, ok"
+    with begun().process_output_stream([*said]) as chunks:
+        assert "".join(chunk.text for chunk in chunks) == f"see {number}, ok"
 
 
 def test_only_what_may_be_a_token_is_held_back() -> None:
