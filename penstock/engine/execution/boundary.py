@@ -23,7 +23,7 @@ from penstock.engine.values.errors import DetectorError, EditError, StepFailedEr
 from penstock.engine.values.frozen import FrozenDict
 from penstock.engine.values.message_list import MessageList
 from penstock.engine.values.model import JudgeError
-from penstock.engine.values.tripwire import BlockedError, Tripwire, TripwireSignal
+from penstock.engine.values.tripwire import Tripwire, TripwireSignal, verdict_in
 from penstock.engine.workers import AbandonedError, TimeLimitError
 
 if TYPE_CHECKING:
@@ -86,16 +86,6 @@ def apply_error(
     if foreign is not None:  # a verdict of a run inside the hook
         return _tripped(call, step, payload, effects, foreign, span)
     return fail(call, step, payload, error, span, effects)
-
-
-def verdict_in(error: BaseException) -> Tripwire | None:
-    """Return the verdict of a run inside the hook that the error carries, alone or in a group; None if it has none."""
-    if isinstance(error, (TripwireSignal, BlockedError)):
-        return error.tripwire
-    if isinstance(error, BaseExceptionGroup):
-        found = (verdict_in(inner) for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions)
-        return next((verdict for verdict in found if verdict is not None), None)
-    return None
 
 
 def fail(

@@ -28,6 +28,7 @@ from penstock.engine.execution.join import join, note_taken, skip
 from penstock.engine.execution.offloading import in_worker, is_long, move, must_move, within
 from penstock.engine.graph.conditions import truth
 from penstock.engine.graph.plan import (
+    TO_POLICY,
     PlanArm,
     PlanBranch,
     PlanDag,
@@ -123,8 +124,9 @@ async def _run_views(block: PlanViews, call: StageCall, payload: Payload) -> Pay
 
 
 async def _run_policy(block: PlanPolicy, call: StageCall, payload: Payload) -> Payload:
+    own = isinstance(block.block, PlanSteps) and block.block.calls[0][0].on_error == TO_POLICY
     for number in range(block.retries):
-        end = await _attempt(block, call, payload, None, number)
+        end = await _attempt(block, call.before_retry() if own else call, payload, None, number)
         if not isinstance(end, StepFailedError) and end.failure is None:
             return end
         failure = end if isinstance(end, StepFailedError) else end.failure

@@ -15,7 +15,7 @@ from typing_extensions import TypeVar
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import freeze
 from penstock.engine.values.message_list import ReturnCheck
-from penstock.engine.values.tripwire import Tripwire, TripwireSignal
+from penstock.engine.values.tripwire import Tripwire, TripwireSignal, verdict_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -234,10 +234,11 @@ class Context(View, Generic[S]):
         """Leave unjudged a text on which this hook failed, and go on with the others; the record says *failed*.
 
         Args:
-            error: the failure. It is raised again unless the step's policy is ``on_error="allow"``.
+            error: the failure. It is raised again unless the policy is ``on_error="allow"``, before the last of several
+                attempts, and if it carries a verdict.
         """
-        step = self._step
-        if not step.allows:
+        step, tripped = self._step, self.effects is not None and self.effects.tripwire is not None
+        if tripped or not step.allows or self._call.retried or verdict_in(error) is not None:
             raise error
         self._touch().failure = type(error).__name__
         if not step.warned_open:  # once for each plan

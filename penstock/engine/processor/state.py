@@ -196,10 +196,11 @@ class StageCall:
         info: the details that the caller gave for this call (usage, error, tool name …), read-only.
         fresh: the ids of the messages that came with this call.
         limited: whether a time limit applies, so that sync steps must run where they can be left.
+        retried: whether a step that fails is tried again, so that it must not let a text pass on which it fails.
         span: the part of the run that the steps belong to: the stage, a branch, or an attempt; None without a log.
     """
 
-    __slots__ = ("fresh", "info", "limited", "run", "span", "stage")
+    __slots__ = ("fresh", "info", "limited", "retried", "run", "span", "stage")
 
     def __init__(
         self, run: RunState, stage: StageLike, info: Values, fresh: frozenset[str], span: LoggedSpan | None = None
@@ -208,13 +209,19 @@ class StageCall:
         self.stage = stage
         self.info = info
         self.fresh = fresh
-        self.limited = False
+        self.limited = self.retried = False
         self.span = span
 
     def within(self, span: LoggedSpan) -> StageCall:
         """Return a copy of the call for the steps of a part of the run."""
         made = StageCall(self.run, self.stage, self.info, self.fresh, span)
-        made.limited = self.limited
+        made.limited, made.retried = self.limited, self.retried
+        return made
+
+    def before_retry(self) -> StageCall:
+        """Return a copy of the call for a step that is tried again if it fails."""
+        made = self._with(self.run)
+        made.retried = True
         return made
 
     def shadowed(self) -> StageCall:
@@ -245,7 +252,7 @@ class StageCall:
 
     def _with(self, run: RunState) -> StageCall:
         made = StageCall(run, self.stage, self.info, self.fresh, self.span)
-        made.limited = self.limited and run is self.run
+        made.limited, made.retried = self.limited and run is self.run, self.retried
         return made
 
 

@@ -16,7 +16,6 @@ from penstock.engine.execution.boundary import (
     log,
     passes_through,
     record,
-    verdict_in,
 )
 from penstock.engine.graph.plan import plan_steps
 from penstock.engine.processor.context import OutputStreamContext
@@ -24,6 +23,7 @@ from penstock.engine.processor.payload import Payload
 from penstock.engine.processor.stages import WrongReturnError
 from penstock.engine.tasks import call_later
 from penstock.engine.values import edits as edit_ops
+from penstock.engine.values.tripwire import verdict_in
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -14,14 +14,22 @@ from penstock.engine.processor.stages import WrongReturnError
 from penstock.engine.streams.chunk_texts import PROBE, SNAPSHOT, unread_in, with_texts
 from penstock.engine.streams.decisions import Decided, by_part, shifted
 from penstock.engine.text_guards.scope import PART_KINDS
-from penstock.engine.text_guards.text_guard import LONG_FOR_ASYNC, in_places, scan_or_move, window_of
+from penstock.engine.text_guards.text_guard import (
+    LONG_FOR_ASYNC,
+    acted,
+    check_edits,
+    in_places,
+    passed,
+    scan_or_move,
+    window_of,
+)
 from penstock.engine.text_guards.window import Hit, TextReader, TextWindow, moved
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.texts import KeyText, TextPlace
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from penstock.engine.graph.plan import HookCall
     from penstock.engine.streams.decisions import Fed
@@ -267,16 +275,24 @@ class StreamGuard(NamedTuple):
     def _scan(self, window: TextWindow) -> Scanned | Awaitable[Scanned]:
         step = self.step
         result: Scanned | Awaitable[Scanned]
-        short = len(window.text) <= LONG_FOR_ASYNC
-        result = self.scan(window, step.ctx) if short else scan_or_move(self.guard, self.scan, window, step.ctx)
+        if len(window.text) <= LONG_FOR_ASYNC:
+            try:
+                result = self.scan(window, step.ctx)
+            except Exception as error:  # noqa: BLE001 - the policy decides about this window, and about no other
+                result = passed(error, window, step.ctx)
+        else:
+            result = scan_or_move(self.guard, self.scan, window, step.ctx)
         if not isinstance(result, tuple):
-            return self._awaited(result)
+            return self._awaited(result, window)
         if step.ctx.effects is not None:
             step.keep_written()
         return result
 
-    async def _awaited(self, waiting: Awaitable[Scanned]) -> Scanned:
-        scanned = await self.step.looked(waiting)
+    async def _awaited(self, waiting: Awaitable[Scanned], window: TextWindow) -> Scanned:
+        try:
+            scanned = await self.step.looked(waiting)
+        except Exception as error:  # noqa: BLE001 - as above
+            scanned = passed(error, window, self.step.ctx)
         self.step.keep_written()
         return scanned
 
@@ -429,7 +445,11 @@ class GuardTrack:
         base = begin + self._offset
         window = TextWindow(held, 0, base, base == 0, kind=self._kind, parts=self._reader.parts)
         act = self._step.enclosed(self._guard.act)
-        made = act([Hit(window, [moved(item, -base) for item in found])], self._step.ctx)[0]
+        made: Iterable[edit_ops.Edit] = ()
+        try:
+            made = acted(act, [Hit(window, [moved(item, -base) for item in found])], self._step.ctx)[0]
+        except Exception as error:  # noqa: BLE001 - the policy decides about these findings, and about no others
+            self._step.ctx.let_pass(error)
         self._step.keep_written()
         edits = edit_ops.normalise(made, held)
         if edits and self._guard.edits == "nothing":
@@ -474,6 +494,7 @@ class GuardChunkTrack:
             else:
                 judged = step.enclosed(guard.judged, awaits=True)(step.ctx, read)
                 made = await (step.watched(judged) if guard.awaits else judged)
+                check_edits(made)
             step.keep_written()
             edits = self._edits(read, made, cuts) if made or cuts else {}
         except BaseException as error:  # noqa: BLE001 - `broke` sorts it and lets interrupts pass
@@ -528,4 +549,4 @@ class GuardChunkTrack:
                 window.final = is_key
                 hits.append(Hit(window, found))
         act = self._step.enclosed(self._guard.act)
-        return (in_places(hits, act(hits, self._step.ctx)) if hits else {}), cuts
+        return (in_places(hits, acted(act, hits, self._step.ctx)) if hits else {}), cuts

@@ -6,8 +6,10 @@ Whole texts are judged here; `penstock.engine.streams` judges streams. Both read
 from __future__ import annotations
 
 import inspect
-from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache, partial
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from penstock.engine.processor.payload import TextEdits
 from penstock.engine.processor.processor import CLAIMS, Processor, given_options, is_async, option_parameters
@@ -24,7 +26,18 @@ from penstock.engine.text_guards.reading import (
     value_texts,
 )
 from penstock.engine.text_guards.scope import PHASES, TextScope
-from penstock.engine.text_guards.window import Found, Hit, PartStart, TextReader, TextWindow, looks_at_all, moved, span
+from penstock.engine.text_guards.window import (
+    Found,
+    Hit,
+    PartStart,
+    TextReader,
+    TextWindow,
+    checked_position,
+    checked_scan,
+    looks_at_all,
+    moved,
+    span,
+)
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError, ProcessorError, UsageError
 from penstock.engine.values.frozen import EMPTY, is_mapping
@@ -32,7 +45,8 @@ from penstock.engine.values.texts import TextPlace
 from penstock.engine.workers import LONG, PIECE, checkpoint, run_in_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
+    from types import CodeType
 
     from penstock.engine.processor.context import (
         AnyContext,
@@ -172,7 +186,10 @@ class TextGuard(Processor):
             self.awaits = True
 
     def find(self, text: str, ctx: AnyContext, *, final: bool) -> Value:
-        """Return the findings as edits of ``text``, sorted and disjoint; None for nothing. May be async.
+        """Return the findings as edits of ``text``, sorted and disjoint; an empty list for nothing. May be async.
+
+        None counts as nothing only where it is meant: the guard declares ``edits="nothing"`` or is an observer, or
+        `find` itself calls ``ctx.abort`` or is annotated to return None. Else it is a failure: a forgotten ``return``.
 
         In a stream, ``text`` is a window. It begins at least `lookback` characters before the text that is still
         undecided. The result must depend on the text only.
@@ -217,10 +234,9 @@ class TextGuard(Processor):
             return self.search.scan(window, ctx)
         if self.awaits:
             return self._searched(window, ctx)
-        found: Iterable[Found] | None = self.find(window.text, ctx, final=window.final)
-        if not found:
+        ordered = self._ordered(self.find(window.text, ctx, final=window.final))
+        if not ordered:
             return (), len(window.text) if window.final else self.hold(window.text, window.start)
-        ordered = self._ordered(found)
         cut = _behind_decided(ordered, window)
         if cut:
             ordered = self._ordered(self.find(window.text[cut:], ctx, final=window.final), cut)
@@ -234,15 +250,18 @@ class TextGuard(Processor):
             found = self._ordered(await self.find(window.text[cut:], ctx, final=window.final), cut)
         return self._undecided(found, window, cut)
 
-    def _ordered(self, found: Iterable[Found] | None, cut: int = 0) -> list[Found]:
+    def _ordered(self, found: object, cut: int = 0) -> list[Found]:
         """Return what `find` found in a window from a position on, in order.
 
         Raises:
-            WrongReturnError: a finding is longer than the guard's reach.
+            WrongReturnError: it is no list of findings, or a finding is longer than the guard's reach.
         """
-        if not found:
+        if found is None and (self.edits == "nothing" or self.role == "observer" or _means_none(type(self).find)):
             return []
-        ordered = sorted([moved(item, cut) for item in found], key=span)
+        if isinstance(found, (str, bytes)) or is_mapping(found) or not isinstance(found, Iterable):
+            problem = "None; did you forget to return the edits? Return [] for nothing, or declare edits='nothing'"
+            raise WrongReturnError(f"its find returned {problem if found is None else type(found).__name__}")
+        ordered = sorted([moved(item, cut) for item in cast("Iterable[Found]", found)], key=span)
         if self.reach is not None and any(item.end - item.start > self.reach for item in ordered):
             raise WrongReturnError(
                 f"it found a span that is longer than its reach of {self.reach} characters; increase reach"
@@ -343,10 +362,13 @@ class TextGuard(Processor):
 
         def finish(edits: Mapping[TextPlace, Edits]) -> Changes:
             touched = {place.message_id for place in edits} if edits else ()
+            after = self.changed(ctx, edits)
+            if edits and after is None:
+                raise WrongReturnError("its changed returned None, though there are edits; did you forget to return?")
             for message in fresh:
                 if message.id not in touched:
                     unchanged[message.id] = message
-            return self.changed(ctx, edits)
+            return after
 
         return self._judge(ctx, distinct(texts) if len(texts) > 1 else texts, finish)
 
@@ -374,6 +396,7 @@ class TextGuard(Processor):
 
         All edits stay where their messages are removed.
         """
+        check_edits(edits)
         if not edits or self.action.removes(ctx):
             return edits
         fixed = dict.fromkeys(text.place for text in texts if text.fixed and edits.get(text.place))
@@ -411,7 +434,12 @@ class TextGuard(Processor):
         return self._acted(hits, ctx)
 
     def _acted(self, hits: list[Hit], ctx: AnyContext) -> Mapping[TextPlace, Edits]:
-        return in_places(hits, list(self.act(hits, ctx)))
+        try:
+            return in_places(hits, acted(self.act, hits, ctx))
+        except Exception as error:  # noqa: BLE001 - the policy decides about each text alone
+            ctx.let_pass(error)
+        single = [self._acted([hit], ctx) for hit in hits] if len(hits) > 1 else ()
+        return {place: made for edits in single for place, made in edits.items()}
 
     @property
     def _in_pieces(self) -> bool:
@@ -428,7 +456,10 @@ class TextGuard(Processor):
         if len(texts) > 1:
             return False
         text = texts[0]
-        return len(text.text) <= PIECE and not text.key and self.quiet(text.text, 0, EMPTY, final=True) is not None
+        if len(text.text) > PIECE or text.key:
+            return False
+        held = self.quiet(text.text, 0, EMPTY, final=True)
+        return held is not None and checked_position(held, 0, len(text.text)) >= 0
 
     async def _searched_run(self, ctx: AnyContext, run: Sequence[Text]) -> Sequence[Found]:
         """Return a search's findings in texts that are read as one, in order.
@@ -438,9 +469,10 @@ class TextGuard(Processor):
         first = run[0]
         size = sum(len(text.text) for text in run)
         if (len(run) == 1 or not self.read_parts_separately) and (size <= PIECE or not self._in_pieces):
-            result = scan_or_move(self, self.scan, window_of(run), ctx)
+            window = window_of(run)
+            result = scan_or_move(self, self.scan, window, ctx)
             scanned = result if isinstance(result, tuple) else await result
-            return sorted(scanned[0], key=span)
+            return sorted(checked_scan(scanned, 0, len(window.text))[0], key=span)
         scan = partial(scan_or_move, self, self.scan, ctx=ctx)
         single = len(run) == 1
         reader = TextReader(
@@ -451,6 +483,17 @@ class TextGuard(Processor):
                 await reader.begin_part(text.place)
             reader.add(text.text)
         return reader.take(await reader.read(final=True), final=True)
+
+
+@cache
+def _means_none(find: Callable[..., object]) -> bool:
+    """Return whether None is no forgotten result of a `find`: it is annotated so, or it aborts where it finds."""
+    own = inspect.unwrap(find)
+    code: CodeType | None = getattr(own, "__code__", None)
+    said = str(getattr(own, "__annotations__", EMPTY).get("return", ""))
+    return re.search(r"\bNone\b|\bNoneType\b|\bOptional\b", said) is not None or (
+        code is not None and "abort" in code.co_names
+    )
 
 
 _SEARCHING = ("find", "hold", "scan", "judged")
@@ -478,12 +521,66 @@ def _behind_decided(found: Sequence[Found], window: TextWindow) -> int:
 def scan_or_move(
     guard: TextGuard, scan: Callable[..., Value], window: TextWindow, ctx: AnyContext
 ) -> Scanned | Awaitable[Scanned]:
-    """Return a guard's findings in a window; an awaitable of that if it waits, or is moved off the event loop."""
+    """Return a guard's findings in a window; an awaitable of that if it waits, or is moved off the event loop.
+
+    If the guard fails and its policy lets the window pass, nothing is found in it.
+    """
     most = LONG_FOR_ASYNC if guard.awaits else LONG
-    if len(window.text) > most and guard.offloadable and not runs_without_loop():
-        return _scan_in_worker(partial(scan, window, ctx))
-    scanned: Scanned | Awaitable[Scanned] = scan(window, ctx)
-    return scanned
+    try:
+        if len(window.text) > most and guard.offloadable and not runs_without_loop():
+            result: Scanned | Awaitable[Scanned] = _scan_in_worker(partial(scan, window, ctx))
+        else:
+            result = scan(window, ctx)
+    except Exception as error:  # noqa: BLE001 - the policy decides
+        return passed(error, window, ctx)
+    return result if isinstance(result, tuple) else _scanned(result, window, ctx)
+
+
+async def _scanned(waiting: Awaitable[Scanned], window: TextWindow, ctx: AnyContext) -> Scanned:
+    try:
+        return await waiting
+    except Exception as error:  # noqa: BLE001 - the policy decides
+        return passed(error, window, ctx)
+
+
+def passed(error: Exception, window: TextWindow, ctx: AnyContext) -> Scanned:
+    """Return that nothing was found in a window on which a guard failed, if its policy lets that pass.
+
+    The guard begins anew behind the window.
+
+    Raises:
+        Exception: the policy does not, so the error is raised again.
+    """
+    ctx.let_pass(error)
+    window.notes.clear()
+    return (), len(window.text)
+
+
+def acted(
+    act: Callable[[Sequence[Hit], AnyContext], object], hits: Sequence[Hit], ctx: AnyContext
+) -> list[Iterable[Edit]]:
+    """Return a guard's edits for each hit, checked.
+
+    Raises:
+        WrongReturnError: there is not one list for each.
+    """
+    made: object = act(hits, ctx)
+    if isinstance(made, (str, bytes)) or is_mapping(made) or not isinstance(made, Iterable):
+        raise WrongReturnError(f"its act returned {type(made).__name__}; return a list of edits for each finding")
+    listed = list(cast("Iterable[Iterable[Edit]]", made))
+    if len(listed) != len(hits):
+        raise WrongReturnError(f"its act got {len(hits)} findings, but returned {len(listed)} lists of edits")
+    return listed
+
+
+def check_edits(made: object) -> None:
+    """Check the result of a guard's `judged`.
+
+    Raises:
+        WrongReturnError: it is no mapping.
+    """
+    if not isinstance(made, Mapping):
+        raise WrongReturnError(f"its judged returned {type(made).__name__}; return a mapping of places to edits")
 
 
 async def _scan_in_worker(scan: Callable[[], Scanned | Awaitable[Scanned]]) -> Scanned:

@@ -7,12 +7,14 @@ of the text before.
 from __future__ import annotations
 
 import itertools
+import operator
 from bisect import bisect_left, bisect_right
 from collections import deque
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, cast
 
+from penstock.engine.processor.stages import WrongReturnError
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.frozen import Value
 from penstock.engine.values.texts import TextPlace
@@ -139,6 +141,41 @@ def moved(found: Found, by: int) -> Found:
 def span(found: Found) -> tuple[int, int]:
     """Return where a finding begins and ends: the key by which findings are sorted."""
     return (found.start, found.end)
+
+
+def checked_scan(scanned: object, start: int, end: int) -> Scanned:
+    """Return the result of a `TextGuard.scan`, checked.
+
+    Raises:
+        WrongReturnError: it is no pair of findings and a position.
+    """
+    pair = cast("tuple[object, ...]", scanned) if isinstance(scanned, tuple) else ()
+    if len(pair) != 2 or not isinstance(pair[0], (tuple, list)):  # noqa: PLR2004 - a pair
+        raise WrongReturnError(
+            "its scan must return a list of findings, which may be empty, and a position in the text"
+        )
+    return cast("Sequence[Found]", pair[0]), checked_position(pair[1], start, end)
+
+
+def checked_position(at: object, start: int, end: int) -> int:
+    """Return the position from which a guard holds text back. One before the undecided text is its beginning.
+
+    Args:
+        at: the result of a `TextGuard.hold`, `TextGuard.quiet` or `TextGuard.scan`.
+        start: where the undecided text begins.
+        end: where the text ends.
+
+    Raises:
+        WrongReturnError: it is no position in the text.
+    """
+    if type(at) is not int and (isinstance(at, bool) or not hasattr(at, "__index__")):
+        raise WrongReturnError(f"it must return the position from which text is held back, not {type(at).__name__}")
+    position = operator.index(cast("int", at))
+    if position > end:
+        raise WrongReturnError(
+            f"it returned {position} as the position from which a text of {end} characters is held back"
+        )
+    return max(position, start)
 
 
 def uncut(stretches: Iterable[Found], until: int) -> int:
@@ -399,10 +436,12 @@ class TextReader:
                 else:  # the last one, which no guard has kept since it found nothing
                     window.text, window.start, window.base, window.begins = grown, own.start, own.base, own.begins
                 scanned = self._scan(window)
-                if not isinstance(scanned, tuple) or scanned[0]:
+                if not isinstance(scanned, tuple) or scanned[:1] != ((),):
                     self._scanned, self._unkept = scanned, None
                     return None
-                held = scanned[1]
+                held = checked_scan(scanned, own.start, len(grown))[1]
+            else:
+                held = checked_position(held, own.start, len(grown))
             at = own.base + held
             own.text = grown
             own.fresh = 0
@@ -470,7 +509,7 @@ class TextReader:
         if scanned is None:
             separate = self._joined is not None and not across
             scanned = self._scan(self._window(moving, moving.text, final=final, separate=separate))
-        found, held = scanned if isinstance(scanned, tuple) else await scanned
+        found, held = checked_scan(scanned if isinstance(scanned, tuple) else await scanned, start, len(moving.text))
         if found:
             found = [item for item in found if item.start >= start]
             held = uncut(found, held)

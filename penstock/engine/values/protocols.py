@@ -162,8 +162,10 @@ class ScoreDetector(Protocol):
     ``scores`` may be async. If it is not, guards call it in a worker thread; it is never called twice at a time. Texts
     of concurrent requests are collected and passed in one call.
 
-    Three optional attributes: ``name`` for errors and reports (by default the class), ``batch_size`` (the most texts of
-    a call; 32) and ``batch_seconds`` (how long a text waits for others; 0.002).
+    Four optional attributes: ``name`` for errors and reports (by default the class), ``batch_size`` (the most texts of
+    a call; 32), ``batch_seconds`` (how long a text waits for others; 0.002) and ``call_seconds`` (how long a call may
+    take; 30, None for no limit). The thread of a sync call that takes longer, or that nobody waits for, is given up,
+    and the next call is made beside it; at most 8 such threads, then the guard fails without a call.
     """
 
     @property

@@ -7,7 +7,7 @@ code swallows the verdict. It is caught in one place, the step boundary of the e
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from penstock.engine.values.errors import PenstockError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, freeze
@@ -64,6 +64,16 @@ class BlockedError(PenstockError):
     def __reduce__(self) -> tuple[type[BlockedError], tuple[Tripwire]]:
         """Return the arguments for pickle: the verdict, not the message."""
         return type(self), (self.tripwire,)
+
+
+def verdict_in(error: BaseException) -> Tripwire | None:
+    """Return the verdict of a run inside the hook that the error carries, alone or in a group; None if it has none."""
+    if isinstance(error, (TripwireSignal, BlockedError)):
+        return error.tripwire
+    if isinstance(error, BaseExceptionGroup):
+        found = (verdict_in(inner) for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions)
+        return next((verdict for verdict in found if verdict is not None), None)
+    return None
 
 
 Status = Literal["passed", "edited", "tripped", "failed", "skipped"]

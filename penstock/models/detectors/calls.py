@@ -3,16 +3,22 @@
 The first request that waits leads a batch: it waits for others until the batch is full or its time is up, then makes
 the call in its own task. Nothing goes on in the background. A leader that is cancelled gives its texts back, and the
 next request leads. A sync detector is called in a worker thread, once at a time; without an event loop, on the spot.
+
+A call has a time limit. The thread of a sync detector that hangs is given up and replaced, up to a bound. A call on the
+spot cannot be given up by its own caller, but others go on beside it when its time is up.
 """
 
 from __future__ import annotations
 
 import inspect
+import logging
+import math
 import re
 import threading
 from collections.abc import Iterable, Mapping
 from functools import partial
 from operator import index
+from time import monotonic
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, cast
 from weakref import WeakValueDictionary
 
@@ -22,7 +28,7 @@ from penstock.detection.spans import Span
 from penstock.engine.processor.processor import is_async
 from penstock.engine.tasks import gather, let_others_run, runs_without_loop
 from penstock.engine.values.errors import DetectorError, OptionError
-from penstock.engine.workers import checkpoint, run_in_worker
+from penstock.engine.workers import call_back, checkpoint, run_in_worker
 from penstock.models.single_flight import PerEventLoop
 
 if TYPE_CHECKING:
@@ -32,12 +38,21 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+log = logging.getLogger("penstock")
+
 BATCH_SIZE = 32
 """The most texts of a call, unless the detector says otherwise."""
 
 BATCH_SECONDS = 0.002
 """How long a text waits for others, unless the detector says otherwise."""
 
+CALL_SECONDS = 30.0
+"""How long a call may take, unless the detector says otherwise; a model has the same."""
+
+MOST_HUNG = 8
+"""How many threads of a sync detector that hang are given up. With so many, it is not called until one returns."""
+
+_GRACE = 1.0  # seconds that a call of a sync detector keeps its place when nobody waits for its answer any more
 _LONE = re.compile("[\ud800-\udfff]")  # half a surrogate pair; no library that encodes a text takes one
 _PATIENCE = 0.05  # seconds until a thread that waits for a detector looks whether its caller has left
 _SLACK = 1e-5  # sums of 32-bit numbers may be that much above 1
@@ -56,7 +71,7 @@ class DetectorCalls(Generic[R]):
     """
 
     __slots__ = (
-        *("__weakref__", "_check", "_lock", "_method", "_queues", "_scores", "_size"),
+        *("__weakref__", "_check", "_limit", "_method", "_queues", "_scores", "_size", "_turns"),
         *("detector", "name", "needs_loop"),
     )
 
@@ -69,8 +84,8 @@ class DetectorCalls(Generic[R]):
         self._scores = method == getattr(detector, "scores", None)
         self._method = method
         self._check = check
-        self._lock = threading.Lock()
-        self._size, seconds = _batching(detector, self.name)
+        self._turns = _CallTurns(self.name)
+        self._size, seconds, self._limit = _limits(detector, self.name)
         make: partial[BatchQueue[R]] = partial(BatchQueue, self._size, seconds, one_at_a_time=not self.needs_loop)
         self._queues = PerEventLoop(make)
 
@@ -80,6 +95,14 @@ class DetectorCalls(Generic[R]):
         Raises:
             DetectorError: it failed, or its answer about one of these texts is not valid.
         """
+        answers = await self.answers(texts)
+        for answer in answers:
+            if isinstance(answer, DetectorError):
+                raise answer
+        return cast("list[R]", answers)
+
+    async def answers(self, texts: Sequence[str]) -> list[R | DetectorError]:
+        """Return the detector's answer about each text, in order; where it failed, the error in its place."""
         if not texts:
             return []
         shown = [_LONE.sub("\ufffd", text) for text in texts]
@@ -87,41 +110,77 @@ class DetectorCalls(Generic[R]):
             answers = self._ask_on_the_spot(shown)
         else:
             answers = await self._queues.get().ask(shown, self._ask)
-        for answer in answers:
-            if isinstance(answer, DetectorError):  # raised anew, so that each caller has a traceback of its own
-                raise DetectorError(answer.detector, answer.problem) from answer.__cause__
-            if isinstance(answer, Exception):
-                raise DetectorError(self.name, f"it raised {type(answer).__name__}") from answer
-        return cast("list[R]", list(answers))
+        return [self._own_error(answer) if isinstance(answer, Exception) else answer for answer in answers]
+
+    def _own_error(self, error: Exception) -> DetectorError:
+        """Return an error of a call for one caller, made anew: each has a traceback of its own."""
+        made = DetectorError(self.name, f"it raised {type(error).__name__}")
+        made.__cause__ = error
+        if isinstance(error, DetectorError):
+            made = DetectorError(error.detector, error.problem)
+            made.__cause__ = error.__cause__
+        return made
 
     def _ask_on_the_spot(self, texts: Sequence[str]) -> list[R | Exception]:
         answers: list[R | Exception] = []
         for low in range(0, len(texts), self._size):
-            batch = texts[low : low + self._size]
-            try:
-                answers += self._checked(batch, self._locked(batch))
-            except Exception as error:  # noqa: BLE001 - raised by `ask`, which names the detector
-                return [error]
+            answers += self._answers_on_the_spot(texts[low : low + self._size])
         return answers
 
-    async def _ask(self, texts: Sequence[str]) -> Sequence[R | Exception]:
-        if self.needs_loop:
-            answer = self._method([*texts])
-        else:
-            answer = await run_in_worker(partial(self._locked, texts), in_turn=False)
-        if inspect.isawaitable(answer):
-            answer = await answer
-        return self._checked(texts, answer)
+    def _answers_on_the_spot(self, batch: Sequence[str]) -> list[R | Exception]:
+        call = _SyncCall()
 
-    def _locked(self, texts: Sequence[str]) -> object:
-        """Call a sync detector when no other thread does; not at all if nobody waits for the answer any more."""
-        while not self._lock.acquire(timeout=_PATIENCE):
-            checkpoint()
+        def begun() -> None:
+            if self._limit is not None:
+                call.keeps_until = monotonic() + self._limit
+
+        try:
+            return self._checked(batch, self._called(call, batch, begun))
+        except Exception as error:  # noqa: BLE001 - returned in the place of each answer
+            if len(batch) == 1:
+                return [error]
+            return [answer for text in batch for answer in self._answers_on_the_spot([text])]
+
+    async def _ask(self, texts: Sequence[str]) -> Sequence[R | Exception]:
+        with anyio.CancelScope() as scope:
+            if self.needs_loop:
+                self._limit_from_now(scope)
+                answer = self._method([*texts])
+            else:
+                answer = await self._in_worker(texts, scope)
+            if inspect.isawaitable(answer):
+                answer = await answer
+            return self._checked(texts, answer)
+        return [self._late()] * len(texts)
+
+    async def _in_worker(self, texts: Sequence[str], scope: anyio.CancelScope) -> object:
+        call = _SyncCall()
+        begun = partial(self._limit_from_now, scope)
+        try:
+            return await run_in_worker(partial(self._called, call, texts, begun), in_turn=False)
+        finally:
+            call.keeps_until = monotonic() + (0.0 if scope.cancel_called else _GRACE)
+
+    def _limit_from_now(self, scope: anyio.CancelScope) -> None:
+        if self._limit is not None:
+            scope.deadline = anyio.current_time() + self._limit
+
+    def _late(self) -> DetectorError:
+        return DetectorError(self.name, f"it gave no answer within {self._limit:g} s")
+
+    def _called(self, call: _SyncCall, texts: Sequence[str], begun: Callable[[], None]) -> object:
+        """Call a sync detector when no other thread does; not at all if nobody waits for the answer any more.
+
+        Raises:
+            DetectorError: too many of its calls hang.
+        """
+        self._turns.take(call)
         try:
             checkpoint()
+            call_back(begun)
             return self._method([*texts])
         finally:
-            self._lock.release()
+            self._turns.give(call)
 
     def _checked(self, texts: Sequence[str], answer: object) -> list[R | Exception]:
         """Return the checked answer about each text; where it is not valid, an error in its place.
@@ -146,6 +205,56 @@ class DetectorCalls(Generic[R]):
     def __repr__(self) -> str:
         """Show the detector's name."""
         return f"DetectorCalls({self.name!r})"
+
+
+class _SyncCall:
+    """A call of a sync detector. It keeps its place until a time, by the monotonic clock, if it does not end before."""
+
+    __slots__ = ("keeps_until",)
+
+    def __init__(self) -> None:
+        self.keeps_until = math.inf  # somebody waits for its answer
+
+
+class _CallTurns:
+    """Lets one call of a sync detector run at a time. One that hangs loses its place, and its thread is given up."""
+
+    __slots__ = ("_changed", "_hung", "_name", "_running")
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._changed = threading.Condition()
+        self._running: _SyncCall | None = None
+        self._hung: set[_SyncCall] = set()
+
+    def take(self, call: _SyncCall) -> None:
+        """Wait until no other call runs, or the one that does has lost its place.
+
+        Raises:
+            DetectorError: so many calls hang that no thread is to be lost to another one.
+        """
+        with self._changed:
+            while self._running is not None and monotonic() < self._running.keeps_until:
+                self._changed.wait(_PATIENCE)
+                checkpoint()
+            if self._running is not None:
+                self._hung.add(self._running)
+                self._running = None
+                log.error(
+                    "detector %r hangs: the thread of a call is given up (%d of at most %d)",
+                    *(self._name, len(self._hung), MOST_HUNG),
+                )
+            if len(self._hung) >= MOST_HUNG:
+                raise DetectorError(self._name, f"{MOST_HUNG} calls of it hang, so it is not called until one returns")
+            self._running = call
+
+    def give(self, call: _SyncCall) -> None:
+        """End a call."""
+        with self._changed:
+            self._hung.discard(call)
+            if self._running is call:
+                self._running = None
+            self._changed.notify()
 
 
 Check: TypeAlias = "Callable[[str, str, object], R | Exception]"
@@ -316,7 +425,7 @@ def score_calls(detector: ScoreDetector) -> DetectorCalls[Mapping[str, float]]:
     """Return the calls of a detector of scores; guards that share a detector share its calls.
 
     Raises:
-        OptionError: its ``batch_size`` or ``batch_seconds`` is not allowed.
+        OptionError: its ``batch_size``, ``batch_seconds`` or ``call_seconds`` is not allowed.
     """
     check = partial(_checked_scores, frozenset(detector.categories))
     return _shared(detector, "scores", lambda: DetectorCalls(detector, detector.scores, check))
@@ -326,7 +435,7 @@ def span_calls(detector: SpanDetector) -> DetectorCalls[Sequence[Span]]:
     """Return the calls of a detector of spans; guards that share a detector share its calls.
 
     Raises:
-        OptionError: its ``batch_size`` or ``batch_seconds`` is not allowed.
+        OptionError: its ``batch_size``, ``batch_seconds`` or ``call_seconds`` is not allowed.
     """
     check = partial(_checked_spans, frozenset(detector.types))
     return _shared(detector, "spans", lambda: DetectorCalls(detector, detector.find, check))
@@ -353,14 +462,24 @@ def _shared(detector: object, kind: str, make: Callable[[], DetectorCalls[R]]) -
         return calls
 
 
-def _batching(detector: object, name: str) -> tuple[int, float]:
+def _limits(detector: object, name: str) -> tuple[int, float, float | None]:
+    """Return the most texts of a call, how long a text waits for others, and how long a call may take.
+
+    Raises:
+        OptionError: one of them is not allowed.
+    """
     size: object = getattr(detector, "batch_size", BATCH_SIZE)
     seconds: object = getattr(detector, "batch_seconds", BATCH_SECONDS)
+    limit: object = getattr(detector, "call_seconds", CALL_SECONDS)
     if type(size) is not int or size < 1:
         raise OptionError(name, "batch_size", size, "a number of texts, 1 or more")
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds < MOST_SECONDS:
         raise OptionError(name, "batch_seconds", seconds, f"a number of seconds, 0 or more, below {MOST_SECONDS}")
-    return size, float(seconds)
+    if limit is None:
+        return size, float(seconds), None
+    if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 < limit < math.inf:
+        raise OptionError(name, "call_seconds", limit, "a number of seconds, more than 0; None for no limit")
+    return size, float(seconds), float(limit)
 
 
 MOST_SECONDS = 60

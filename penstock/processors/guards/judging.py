@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from penstock.engine.text_guards.reading import has_words
+from penstock.engine.values.errors import DetectorError
 from penstock.engine.values.model import JudgeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from penstock.engine.processor.context import AnyContext
     from penstock.engine.text_guards.reading import Text
     from penstock.engine.values.frozen import Value
+
+R = TypeVar("R")
 
 UNLISTED = "unlisted"
 """The category of a judge's findings whose category the judge was not offered."""
@@ -30,6 +34,21 @@ def require_complete(judged: Value, *, flagged: bool, model: str) -> None:
     """
     if judged.dropped and not flagged:
         raise JudgeError(model, "unreadable", f"{len(judged.dropped)} entries of its verdict could not be read")
+
+
+def without_failures(answers: Iterable[R | DetectorError], ctx: AnyContext) -> list[R]:
+    """Return the answers of a detector without those that failed, if the step's policy lets a text pass on that.
+
+    Raises:
+        DetectorError: one failed, and the policy does not.
+    """
+    known: list[R] = []
+    for answer in answers:
+        if isinstance(answer, DetectorError):
+            ctx.let_pass(answer)
+        else:
+            known.append(answer)
+    return known
 
 
 def unquoted(reason: str | None, text: str) -> str | None:

@@ -33,6 +33,7 @@ from penstock.models.judges.scores import Score  # noqa: TC001 - pydantic reads 
 from penstock.models.judges.spoken import SpokenVerdict
 from penstock.processors.guards.detector_options import use_score_detector
 from penstock.processors.guards.guard_options import set_up, shown_options
+from penstock.processors.guards.judging import without_failures
 from penstock.processors.guards.score_action import ScoreAction
 from penstock.processors.guards.score_search import ScoreSearch, WindowScores, WindowVerdict
 
@@ -277,15 +278,20 @@ class LanguageSearch(ScoreSearch[LanguageVerdict]):
         guess = self._identifier.identify(text)
         return self.apply_limits(_with_rivals(self._reading(guess.code, guess.confidence, "embedded"), guess.rivals))
 
-    async def ask_detector(self, text: str) -> WindowScores | None:
+    async def ask_detector(self, text: str, ctx: AnyContext) -> WindowScores | None:
         """Return the language of a window that the user's own detector is surest of; None if there is no detector.
+
+        None also if it failed and the step's policy lets the text pass.
 
         Raises:
             DetectorError: it failed.
         """
         if self._calls is None or self._is_short(text):
             return None
-        scores = (await self._calls.ask([text]))[0]
+        answers = without_failures(await self._calls.answers([text]), ctx)
+        if not answers:
+            return None
+        scores = answers[0]
         most = max(scores.values(), default=0.0)
         limits = {self._tags[name]: self.detector_limit(name) for name in scores if scores[name] == most}
         tags = sorted(limits, key=lambda tag: limits[tag])
@@ -340,17 +346,17 @@ class LanguageSearch(ScoreSearch[LanguageVerdict]):
             return scored._replace(flagged=())
         return scored._replace(flagged=tags)
 
-    async def detected(self, text: str) -> WindowScores | None:
+    async def detected(self, text: str, ctx: AnyContext) -> WindowScores | None:
         """Return what `detect` does; until the model is loaded a thread waits for it, and not the event loop."""
         if self._identifier is not None and not self._identifier.loaded and not runs_without_loop():
             await run_in_worker(self._identifier.load, in_turn=False)
-        return await super().detected(text)
+        return await super().detected(text, ctx)
 
     async def score_window(self, text: str, ctx: AnyContext) -> WindowScores:
         """Return the language of a window; the judge is asked only where the detectors are in doubt."""
         if self._is_short(text):
             return WindowScores()
-        own = await self.detected(text)
+        own = await self.detected(text, ctx)
         if own is not None and "iso_code" in own.details:
             return own
         return await self.judge_window(own, text, ctx)
@@ -418,16 +424,16 @@ class LanguageSearch(ScoreSearch[LanguageVerdict]):
 
     async def _finished(self, read: Awaitable[Verdicts], window: TextWindow, ctx: AnyContext) -> Verdicts:
         found, hold = await read
-        divided = await gather([partial(self._in_stretches, window.text, verdict) for verdict in found])
+        divided = await gather([partial(self._in_stretches, window.text, verdict, ctx) for verdict in found])
         verdicts = [*itertools.chain.from_iterable(divided)]
         if self.setup.strategy != "translate":
             return verdicts, hold
         pieces = await gather([partial(self._in_parts, window, verdict, ctx) for verdict in verdicts])
         return list(itertools.chain.from_iterable(pieces)), hold
 
-    async def _in_stretches(self, text: str, verdict: WindowVerdict) -> list[WindowVerdict]:
+    async def _in_stretches(self, text: str, verdict: WindowVerdict, ctx: AnyContext) -> list[WindowVerdict]:
         places = self._stretches(text, verdict)
-        read = await gather([partial(self.detected, text[slice(*place)]) for place in places])
+        read = await gather([partial(self.detected, text[slice(*place)], ctx) for place in places])
         return self._divided(verdict, [*map(_stretch, places, read)])
 
     async def _in_parts(self, window: TextWindow, verdict: WindowVerdict, ctx: AnyContext) -> list[WindowVerdict]:
@@ -453,7 +459,11 @@ class LanguageSearch(ScoreSearch[LanguageVerdict]):
         """
         if self._judge is None or not text.strip():
             return None
-        verdict = (await self._judge.ask(text, ctx=ctx)).verdict
+        try:
+            verdict = (await self._judge.ask(text, ctx=ctx)).verdict
+        except Exception as error:  # noqa: BLE001 - the policy decides about this text, and about no other
+            ctx.let_pass(error)
+            return None
         return verdict.translated_text if isinstance(verdict, TranslationVerdict) else None
 
 

@@ -71,15 +71,19 @@ class InjectionSearch(ScoreSearch["InjectionVerdict"]):
         """Return the scores of a window. To rewrite, the model is asked even if the detector is certain."""
         if self.setup.strategy != "rewrite" or not text or self._judge is None:
             return await super().score_window(text, ctx)
-        sure = await self.detected(text)
-        judged = await self._unharmed(self.read_judged(await self._judge.ask(text, ctx=ctx), text))
+        sure = await self.detected(text, ctx)
+        try:
+            judged = await self._unharmed(self.read_judged(await self._judge.ask(text, ctx=ctx), text), ctx)
+        except Exception as error:  # noqa: BLE001 - the policy decides about this text, and about no other
+            ctx.let_pass(error)
+            return sure or WindowScores()
         if judged.flagged or sure is None or not any(sure.scores[name] >= self.certain for name in sure.flagged):
             return judged
         return sure._replace(text=judged.text)
 
-    async def _unharmed(self, judged: WindowScores) -> WindowScores:
+    async def _unharmed(self, judged: WindowScores, ctx: AnyContext) -> WindowScores:
         """Return a judge's scores without its rewritten text if the detectors still find an attack in that."""
-        still = await self.detected(judged.text) if judged.text else None
+        still = await self.detected(judged.text, ctx) if judged.text else None
         return judged._replace(text=None) if still is not None and still.flagged else judged
 
 

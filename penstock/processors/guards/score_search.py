@@ -21,7 +21,7 @@ from penstock.engine.values.frozen import EMPTY, FrozenDict
 from penstock.engine.values.model import JudgeError
 from penstock.engine.workers import run_in_worker
 from penstock.processors.guards.guard_options import limit_hold
-from penstock.processors.guards.judging import require_complete, split_fixed, unquoted
+from penstock.processors.guards.judging import require_complete, split_fixed, unquoted, without_failures
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable, Mapping, Sequence
@@ -139,8 +139,10 @@ class ScoreSearch(Search, Generic[V]):
             return None
         return self.apply_limits(WindowScores(self._highest(self.own.scores([text, *spoken(text)]))))
 
-    async def ask_detector(self, text: str) -> WindowScores | None:
-        """Return the findings of the user's own detector in a window, as it stands and uncovered; else None.
+    async def ask_detector(self, text: str, ctx: AnyContext) -> WindowScores | None:
+        """Return the findings of the user's own detector in a window, as it stands and uncovered.
+
+        None if there is none, or if it failed, the step's policy lets the text pass, and nothing is found without it.
 
         It reads encoded text in the window, too, and the window without invisible characters.
 
@@ -151,7 +153,11 @@ class ScoreSearch(Search, Generic[V]):
             return None
         seen = visible_text(text)
         uncovered = spoken(text) if seen is None else (seen.text, *spoken(text))
-        scores = self._highest(await self._calls.ask([text, *uncovered]))
+        asked = [text, *uncovered]
+        answers = without_failures(await self._calls.answers(asked), ctx)
+        if not answers or (len(answers) < len(asked) and self.setup.combine == "confirm"):
+            return None
+        scores = self._highest(answers)
         limits = {name: self.detector_limit(name) for name in scores}
         flagged = tuple(name for name, score in scores.items() if score >= limits[name])
         return WindowScores(scores, flagged, detector=self._calls.name, limits=limits)
@@ -261,10 +267,11 @@ class ScoreSearch(Search, Generic[V]):
         scored = await gather([partial(self.score_window, text, ctx) for text in views])
         return [WindowVerdict(*place, each) for place, each in zip(places, scored, strict=True)], hold
 
-    async def detected(self, text: str) -> WindowScores | None:
+    async def detected(self, text: str, ctx: AnyContext) -> WindowScores | None:
         """Return the detectors' findings in a window; None if there are none.
 
-        With ``combine="confirm"`` the user's own is asked only about what the embedded one has flagged.
+        With ``combine="confirm"`` the user's own is asked only about what the embedded one has flagged. If the user's
+        own fails and the step's policy lets the text pass, the findings of the embedded one count.
 
         Raises:
             DetectorError: the user's own failed.
@@ -272,7 +279,7 @@ class ScoreSearch(Search, Generic[V]):
         own = await self._detected_beside(text)
         if self.setup.combine == "confirm" and (own is None or not self.confirmable(own)):
             return own
-        theirs = await self.ask_detector(text)
+        theirs = await self.ask_detector(text, ctx)
         return self.combined(own, theirs) if own is not None and theirs is not None else own or theirs
 
     def confirmable(self, own: WindowScores) -> bool:
@@ -293,10 +300,12 @@ class ScoreSearch(Search, Generic[V]):
             JudgeError: the judge gave no verdict, and nothing else counts in its place.
         """
         detects = self._judge is None or self.setup.embedded or self._calls is not None
-        return await self.judge_window(await self.detected(text) if text and detects else None, text, ctx)
+        return await self.judge_window(await self.detected(text, ctx) if text and detects else None, text, ctx)
 
     async def judge_window(self, own: WindowScores | None, text: str, ctx: AnyContext) -> WindowScores:
         """Return the judge's scores of a window, unless the detectors are certain: ``own`` are theirs.
+
+        That counts, too, if the judge fails and the step's policy lets the text pass.
 
         Raises:
             JudgeError: the judge gave no verdict, and nothing else counts in its place.
@@ -307,11 +316,11 @@ class ScoreSearch(Search, Generic[V]):
             return own
         try:
             return self.read_judged(await self._judge.ask(text, ctx=ctx), text)
-        except JudgeError:
-            if self.setup.judge_failure == "fail" or own is None:
-                raise
+        except Exception as error:  # noqa: BLE001 - the policy decides about this text, and about no other
+            if not isinstance(error, JudgeError) or self.setup.judge_failure == "fail" or own is None:
+                ctx.let_pass(error)
             ctx.note(judge_failed=True)
-            return own
+            return own or WindowScores()
 
     def read_judged(self, judged: Judged[V], text: str) -> WindowScores:
         """Return what a judge's verdict says, with limits applied, and without a reason that quotes the text.

@@ -21,6 +21,7 @@ from penstock.engine.tasks import gather
 from penstock.engine.text_guards.components import Action, Search
 from penstock.engine.text_guards.reading import is_random
 from penstock.engine.text_guards.text_guard import MAX_HOLD
+from penstock.engine.values.errors import DetectorError
 from penstock.engine.values.facts import Key
 from penstock.engine.values.model import JudgeError
 from penstock.processors.guards.guard_options import limit_hold
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from penstock.engine.text_guards.text_guard import TextGuard
     from penstock.engine.text_guards.window import Found, TextWindow
     from penstock.engine.values.frozen import Value
-    from penstock.engine.values.protocols import Judged
+    from penstock.engine.values.protocols import Judged, SpanDetector
     from penstock.processors.guards.guard_options import GuardSetup
 
 V = TypeVar("V")
@@ -218,7 +219,7 @@ class SpanSearch(Search, Generic[V]):
             windows = self.detector_windows if STAGES[ctx.stage].phase == "input" else self.windows
             begin = search.theirs.at - window.base
             cuts = windows.cuts(window.text, begin, final=window.final)
-            found = await self._found_by_detector(window, windows, list(itertools.pairwise([begin, *cuts])))
+            found = await self._found_by_detector(window, windows, list(itertools.pairwise([begin, *cuts])), ctx)
             search.theirs.advance(found, window.base, cuts[-1] if cuts else begin, final=window.final)
         if self._judge is not None:
             return await self._ask_judge(window, search, ctx)
@@ -226,7 +227,7 @@ class SpanSearch(Search, Generic[V]):
         return self._decided(window, search)
 
     async def _found_by_detector(
-        self, window: TextWindow, windows: Windows, places: Sequence[tuple[int, int]]
+        self, window: TextWindow, windows: Windows, places: Sequence[tuple[int, int]], ctx: AnyContext
     ) -> list[SpanFinding]:
         """Return the findings of the user's own detector in stretches of a text, in characters of the window.
 
@@ -244,9 +245,16 @@ class SpanSearch(Search, Generic[V]):
                 seen = visible_text(view)  # the embedded detector sees through them, too
                 uncovered = [_Reading(*seen)] if seen is not None and seen.text.strip() else []
                 asked += [(start, ahead, reading) for reading in (*_readings(view, borders), *uncovered)]
-        answers = await self._calls.ask([reading.text for _, _, reading in asked])
+        answers = await self._calls.answers([reading.text for _, _, reading in asked])
         found: dict[SpanFinding, None] = {}
         for (start, ahead, reading), spans in zip(asked, answers, strict=True):
+            if isinstance(spans, DetectorError):
+                ctx.let_pass(spans)
+                if self.setup.combine == "confirm":  # what nobody could confirm stays found
+                    end = reading.given(len(reading.text)) + ahead
+                    types = cast("SpanDetector", self._calls.detector).types
+                    found |= {SpanFinding(start, end, each, detector=self._calls.name): None for each in types}
+                continue
             for span in spans:
                 low, high = reading.given(span.start) + ahead, reading.given(span.end) + ahead
                 if high > start and span.score >= self.detector_threshold and self.wants(span.type):
@@ -281,18 +289,21 @@ class SpanSearch(Search, Generic[V]):
         ahead = end - len(view)  # where the view begins
         readings = _readings(view, [at - ahead for at in window.borders(ahead, end)])
         shown = self.judge_view("\n\n".join(reading.text for reading in readings), ctx)
+        values: list[JudgedValue] = []
+        judge = type(self._judge).__name__
         try:
             judged = await self._judge.ask(shown, ctx=ctx)
+            judge = judged.model or judge
             values = [value for value in self.judged_values(judged) if value.score >= self.threshold]
             # Redacting and filtering need every value: one that could not be read would stay where it is.
             require_complete(judged, flagged=bool(values) and not self.setup.edits, model=judged.model)
-        except JudgeError:
-            if self.setup.judge_failure == "fail":
-                raise
+        except Exception as error:  # noqa: BLE001 - the policy decides about this text, and about no other
+            if not isinstance(error, JudgeError) or self.setup.judge_failure == "fail":
+                ctx.let_pass(error)
             ctx.note(judge_failed=True)
-            return []
+            if not values:
+                return []
         placed = _located(values, readings, shown)
-        judge = judged.model or type(self._judge).__name__
         return [item for value, at in placed for item in _at_places(value, at, ahead, start, end, judge)]
 
     def _decided(self, window: TextWindow, search: _SpanSearch) -> SpanFindings:

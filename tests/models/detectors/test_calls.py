@@ -7,6 +7,7 @@ import math
 import pickle
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 from weakref import ref
 
@@ -15,7 +16,7 @@ import pytest
 
 from penstock.engine.tasks import run_without_loop
 from penstock.engine.values.errors import DetectorError, OptionError
-from penstock.models.detectors.calls import score_calls, span_calls
+from penstock.models.detectors.calls import MOST_HUNG, score_calls, span_calls
 from penstock.testing import ScriptedScores
 
 
@@ -384,3 +385,104 @@ def test_how_texts_are_collected_is_checked(option: str, value: Any) -> None:
     setattr(detector, option, value)
     with pytest.raises(OptionError, match=option):
         score_calls(detector)
+
+
+class Hanging(Lengths):
+    """A sync detector of which the first calls hang until they are let go."""
+
+    def __init__(self, hangs: int = 1) -> None:
+        super().__init__()
+        self.hangs = hangs
+        self.begun, self.may_end = threading.Event(), threading.Event()
+
+    def scores(self, texts: Sequence[str]) -> list[Mapping[str, float]]:
+        self.busy = False  # it is called beside a call that hangs
+        found = super().scores(texts)
+        self.begun.set()
+        if len(self.batches) <= self.hangs:
+            self.may_end.wait(60)
+        return found
+
+
+async def test_a_call_that_hangs_fails_and_the_next_one_is_made_beside_it(caplog: pytest.LogCaptureFixture) -> None:
+    """Its thread is given up, which the log says; requests that waited for it are answered."""
+    detector = Hanging()
+    detector.call_seconds = 0.05  # type: ignore[attr-defined]
+    calls = score_calls(detector)
+    try:
+        with anyio.fail_after(20):
+            with pytest.raises(DetectorError, match=r"it gave no answer within 0\.05 s"):
+                await calls.ask(["a"])
+            assert await calls.ask(["bb"]) == [{"long": 0.2}]
+    finally:
+        detector.may_end.set()
+    assert "detector 'scripted' hangs: the thread of a call is given up (1 of at most 8)" in caplog.messages
+
+
+async def test_a_call_that_hangs_loses_its_place_soon_after_its_caller_has_left() -> None:
+    """Though its own time is not up."""
+    detector = Hanging()
+    calls = score_calls(detector)
+    try:
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as group:
+                group.start_soon(calls.ask, ["a"])
+                await anyio.to_thread.run_sync(detector.begun.wait)
+                group.cancel_scope.cancel()
+            assert await calls.ask(["bb"]) == [{"long": 0.2}]
+    finally:
+        detector.may_end.set()
+
+
+async def test_no_more_than_some_threads_are_lost_to_a_detector_that_hangs() -> None:
+    """Then it fails at once, until a call returns."""
+    detector = Hanging(hangs=MOST_HUNG)
+    detector.call_seconds = 0.02  # type: ignore[attr-defined]
+    calls = score_calls(detector)
+    try:
+        with anyio.fail_after(20):
+            for at in range(MOST_HUNG):
+                with pytest.raises(DetectorError, match="no answer"):
+                    await calls.ask([f"{at}"])
+            with pytest.raises(DetectorError, match="8 calls of it hang, so it is not called until one returns"):
+                await calls.ask(["a"])
+            detector.may_end.set()
+            found: list[Mapping[str, float]] = []
+            while not found:
+                with suppress(DetectorError):
+                    found = await calls.ask(["bb"])
+    finally:
+        detector.may_end.set()
+    assert found == [{"long": 0.2}]
+
+
+async def test_an_async_call_has_the_same_limit() -> None:
+    """It harms its own request alone in any case."""
+    detector = AsyncLengths()
+    detector.call_seconds, detector.may_end = 0.05, anyio.Event()  # type: ignore[attr-defined]
+    with anyio.fail_after(20), pytest.raises(DetectorError, match="no answer within"):
+        await score_calls(detector).ask(["a"])
+
+
+def test_a_call_on_the_spot_that_hangs_does_not_stall_other_threads() -> None:
+    """It keeps its own thread, and loses its place."""
+    detector = Hanging()
+    detector.call_seconds = 0.05  # type: ignore[attr-defined]
+    calls = score_calls(detector)
+    first = threading.Thread(target=run_without_loop, args=(calls.ask(["a"]), "asking"), daemon=True)
+    first.start()
+    detector.begun.wait(20)
+    assert run_without_loop(calls.ask(["bb"]), "asking") == [{"long": 0.2}]
+    detector.may_end.set()
+    first.join(20)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, math.inf, math.nan, True, "1"])
+def test_a_limit_is_a_number_of_seconds(seconds: Any) -> None:
+    """None is no limit."""
+    detector = Lengths()
+    detector.call_seconds = seconds  # type: ignore[attr-defined]
+    with pytest.raises(OptionError, match="more than 0; None for no limit"):
+        score_calls(detector)
+    detector.call_seconds = None  # type: ignore[attr-defined]
+    assert run_without_loop(score_calls(detector).ask(["a"]), "asking") == [{"long": 0.1}]
