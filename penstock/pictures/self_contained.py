@@ -16,6 +16,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from penstock.engine.tracing.display import visible
+from penstock.engine.values.plain import plain
 from penstock.pictures.marked_picture import page_mark_style
 
 if TYPE_CHECKING:
@@ -127,4 +128,8 @@ def page_of(title: str, modules: Modules, entry: str, data: object, picture: str
 
 def json_block(value: object) -> str:
     r"""Return a value as JSON that no HTML parser reads as markup: ``<`` is ``\u003c``, and all is ASCII."""
-    return json.dumps(value, separators=(",", ":"), default=lambda other: type(other).__name__).translate(_UNSAFE)
+    try:
+        text = json.dumps(value, separators=(",", ":"), default=lambda other: type(other).__name__)
+    except (ValueError, RecursionError):  # a number of too many digits, or a value in itself
+        text = json.dumps(plain(value), separators=(",", ":"))
+    return text.translate(_UNSAFE)

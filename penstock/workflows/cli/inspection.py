@@ -13,7 +13,7 @@ from penstock.engine.tracing.trace import Trace
 from penstock.engine.values.errors import TraceError, UsageError, WorkflowError
 from penstock.workflows.cli.arguments import DIAGRAMS, DIFFS, PICTURES, Diagram, Diff
 from penstock.workflows.cli.exit_codes import CommandError, Exit
-from penstock.workflows.cli.terminal import write_line, writing
+from penstock.workflows.cli.terminal import refuse_same, refuse_source, write_line, writing
 from penstock.workflows.loading import load_workflow, load_workflow_or_agent
 from penstock.workflows.rows.reading import is_object
 
@@ -31,6 +31,7 @@ def draw(args: argparse.Namespace, stdout: IO[str]) -> int:
     """
     form = _format(args.output, args.format)
     trace = None if args.trace is None else _trace(args.trace)
+    refuse_same(args.trace or "-", args.output, "the trace")
     try:
         drawn = load_workflow_or_agent(args.workflow)
         diagram = drawn.draw(form, stage=args.stage, detail=args.detail, trace=trace)
@@ -55,6 +56,7 @@ def _trace(file: str) -> Trace:
 
 
 def _write(text: str, output: str | None, stdout: IO[str]) -> None:
+    refuse_source(output)
     with writing(output, stdout) as out:
         out.write(text if text.endswith("\n") else f"{text}\n")
     if output not in (None, "-"):

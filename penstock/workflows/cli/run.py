@@ -17,7 +17,7 @@ from penstock.engine.values.errors import StepFailedError
 from penstock.workflows.batch import JOBS, is_sync
 from penstock.workflows.cli.exit_codes import CommandError, Exit
 from penstock.workflows.cli.reports import check_report, opened
-from penstock.workflows.cli.terminal import refuse_same, write_line, writing
+from penstock.workflows.cli.terminal import refuse_same, refuse_source, write_line, writing
 from penstock.workflows.cli.writers import output_format, written_results
 from penstock.workflows.loading import from_anywhere, load_workflow
 from penstock.workflows.rows.files import is_url, matched
@@ -161,8 +161,7 @@ def run(args: argparse.Namespace, stdout: IO[str]) -> int:
     names = _input_names(args)
     name = None if names is None else names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1:,} more"
     _check_arguments(args, names)
-    workflow = load_workflow(args.workflow)
-    workflow.validate(args.stage)
+    workflow = _load(args)
     if name is None:
         _note_file(args.text)
     if args.texts:
@@ -194,6 +193,13 @@ def run(args: argparse.Namespace, stdout: IO[str]) -> int:
         return Exit.INTERRUPTED
     _note_missing(counts, unseen)
     return _exit_of(counts, args.fail_on)
+
+
+def _load(args: argparse.Namespace) -> Workflow:
+    workflow = load_workflow(args.workflow)
+    refuse_source(args.output, args.report, args.dead_letters)
+    workflow.validate(args.stage)
+    return workflow
 
 
 def _note_missing(counts: RunCounts, unseen: UnseenColumns) -> None:

@@ -91,8 +91,8 @@ def writing(name: str | None, stdout: IO[str], *, append: bool = False) -> Gener
         yield stream
 
 
-def refuse_same(read: str, written: str | None) -> None:
-    """Check that the output is not the input.
+def refuse_same(read: str, written: str | None, name: str = "the input") -> None:
+    """Check that the output is not the input, or another file of this name that is read.
 
     Raises:
         CommandError: both are the same file.
@@ -101,7 +101,30 @@ def refuse_same(read: str, written: str | None) -> None:
         return
     with contextlib.suppress(OSError):
         if os.path.samefile(read, written):  # noqa: PTH121 - neither needs to exist
-            raise CommandError(f"{written} is the input; write to another file")
+            raise CommandError(f"{written} is {name}; write to another file")
+
+
+def refuse_source(*written: str | None) -> None:
+    """Check that no output is a file of code that was loaded, such as the workflow's own.
+
+    Raises:
+        CommandError: one is.
+    """
+    outputs = {key: name for name in written if name not in (None, "-") and (key := _file_key(name)) is not None}
+    for module in [*sys.modules.values()] if outputs else ():
+        file: object = getattr(module, "__file__", None)
+        key = _file_key(file) if isinstance(file, str) else None
+        if key in outputs:
+            raise CommandError(f"{outputs[key]} is code that was loaded; write to another file")
+
+
+def _file_key(name: str) -> tuple[int, int] | None:
+    """Return the device and the number of a file; None if there is no such file."""
+    try:
+        found = os.stat(name)  # noqa: PTH116 - a name may be a URL
+    except (OSError, ValueError):
+        return None
+    return found.st_dev, found.st_ino
 
 
 def open_closed_streams() -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from penstock.engine.values.frozen import thaw
+from penstock.engine.values.plain import plain
 from penstock.workflows.batch import STATUSES, Checked
 from penstock.workflows.rows.reading import COLUMNS, TOOL_VALUES, Columns, InputRow, is_object
 
@@ -144,8 +145,11 @@ def as_json(checked: RowChecked, fields: ResultFields | None = None) -> str:
 
 
 def as_line(fields: dict[str, object]) -> str:
-    """Return fields as one line of JSON, without a line end."""
-    return _ENCODE(fields)
+    """Return fields as one line of JSON, without a line end; of a value in it that JSON cannot write, its type."""
+    try:
+        return _ENCODE(fields)
+    except (ValueError, RecursionError):  # as in `value_as_json`
+        return _ENCODE(plain(fields))
 
 
 def _kind(value: object) -> str:

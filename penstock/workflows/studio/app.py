@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _ASK_SECONDS = 30.0  # for what changes nothing: descriptions, previews
 _MOST_LISTED = 500
+_PIECE = 256 * 1024  # bytes of a file at once
 _REST_SECONDS = 20.0  # for the rest of a body that is refused
 
 
@@ -63,7 +64,7 @@ class Studio:
                 routes=_routes(self),
                 lifespan=self._lifespan,
                 exception_handlers=dict.fromkeys(
-                    (StudioError, WorkerError, HTTPException, sqlite3.Error, Exception), _answer_error
+                    (StudioError, WorkerError, HTTPException, sqlite3.Error, ClientDisconnect, Exception), _answer_error
                 ),
             ),
             settings,
@@ -234,7 +235,10 @@ class _Endpoints:
         run = self._studio.runs.live(request.path_params["id"])
         if run is None or run.results is None or not await anyio.Path(run.results).is_file():
             raise StudioError("not_found", "the results are not kept any more; run the file again")
-        return FileResponse(run.results, media_type="application/x-ndjson", headers=_download("results.jsonl"))
+        kind, headers = "application/x-ndjson", _download("results.jsonl")
+        if run.done.is_set():
+            return FileResponse(run.results, media_type=kind, headers=headers)
+        return StreamingResponse(_whole_lines(anyio.Path(run.results)), media_type=kind, headers=headers)
 
     async def row(self, request: Request) -> Response:
         whole = await self._studio.runs.whole(request.path_params["id"])
@@ -280,6 +284,16 @@ def _json(value: object, status: int = 200) -> Response:
 
 def _download(name: str) -> dict[str, str]:
     return {"content-disposition": f'attachment; filename="{name}"'}
+
+
+async def _whole_lines(path: anyio.Path) -> AsyncGenerator[bytes]:
+    """Yield the whole lines of a file that is being written, up to its present end."""
+    left, held = (await path.stat()).st_size, b""
+    async with await path.open("rb") as file:
+        while left > 0 and (piece := await file.read(min(left, _PIECE))):
+            left -= len(piece)
+            lines, end, held = (held + piece).rpartition(b"\n")
+            yield lines + end
 
 
 def _number(given: str | None, name: str) -> int | None:
@@ -356,6 +370,8 @@ async def _answer_error(_request: Request, error: Exception) -> Response:
     elif isinstance(error, sqlite3.Error):  # the file of the last runs was broken, locked or taken away since the start
         hint = "start the studio with another --history, or with --no-history"
         error = StudioError("internal", f"the last runs cannot be used: {error}; {hint}")
+    elif isinstance(error, ClientDisconnect):
+        error = StudioError("bad_request", "the client left before it had sent everything")  # nobody reads the answer
     elif not isinstance(error, StudioError):
         error = StudioError("internal", f"the studio failed: {type(error).__name__}: {error}")
     return _json(error.to_json(), error.status)

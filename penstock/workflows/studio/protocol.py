@@ -7,12 +7,9 @@ The studio sends requests, ``{"do": name, …}``. A worker answers each with any
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from penstock.engine.values.plain import plain
 
 MAX_LINE = 256 * 1024 * 1024
 """The length of the longest line, in bytes; a worker that sends a longer one is stopped."""
@@ -24,27 +21,13 @@ Json = dict[str, object]
 def dumps(value: object) -> str:
     """Return a value as JSON in ASCII, on one line.
 
-    What JSON cannot say is replaced: numbers that are not finite by null, other values by the name of their type.
+    What JSON cannot say is replaced, as `plain` does.
     Half a surrogate pair, which UTF-8 cannot encode, is escaped.
     """
     try:
         return _STRICT(value)
     except (ValueError, TypeError, RecursionError):
         return _STRICT(plain(value))
-
-
-def plain(value: object, depth: int = 200) -> object:
-    """Return the nearest JSON value of any value."""
-    if value is None or isinstance(value, (str, bool, int)):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if depth and isinstance(value, Mapping):
-        pairs = cast("Mapping[object, object]", value).items()
-        return {str(key): plain(item, depth - 1) for key, item in pairs}
-    if depth and isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(item, depth - 1) for item in cast("Iterable[object]", value)]
-    return type(value).__name__
 
 
 def _kind(value: object) -> str:

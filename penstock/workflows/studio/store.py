@@ -77,8 +77,10 @@ class RunStore:
             with self._lock, self._memory:
                 yield self._memory
             return
-        with closing(sqlite3.connect(cast("Path", self._path), timeout=_WAIT)) as connection, connection:
-            yield connection
+        with closing(sqlite3.connect(cast("Path", self._path), timeout=_WAIT)) as connection:
+            connection.execute("PRAGMA secure_delete = ON").fetchone()  # not every SQLite is built so
+            with connection:
+                yield connection
 
     def add(self, id: str, created: float, short: Json, whole: Json) -> int:
         """Keep a run, and return how many bytes it takes; the oldest ones may have to go."""
@@ -122,9 +124,11 @@ class RunStore:
         for connection in self._connections():
             where, values = ("", ()) if id is None else (" WHERE id = ?", (id,))
             deleted = connection.execute(f"DELETE FROM studio_runs{where}", values).rowcount  # noqa: S608 - two constants
-        if id is None and self._path is not None:
+        if self._path is not None:
             with closing(sqlite3.connect(self._path, timeout=_WAIT)) as connection:
-                connection.execute("VACUUM")
+                if id is None:
+                    connection.execute("VACUUM")
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()  # the log holds what was deleted
         return deleted > 0
 
 

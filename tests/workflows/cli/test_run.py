@@ -270,6 +270,47 @@ def test_the_input_is_never_written_over(run, world: Path, lines) -> None:
 
 
 @pytest.mark.parametrize(
+    "argv",
+    [
+        ["run", "guards.py:guard", "-i", "rows.jsonl", "-o", "./guards.py"],
+        ["run", "guards.py:guard", "-i", "rows.jsonl", "-o", "link.html"],
+        ["run", "guards.py:guard", "-i", "rows.jsonl", "--report", "link.html"],
+        ["run", "guards.py:guard", "-i", "rows.jsonl", "--dead-letters", "guards.py"],
+        ["draw", "guards.py:guard", "-f", "text", "-o", "guards.py"],
+        ["diff", "guards.py:guard", "hygiene", "-f", "text", "-o", "guards.py"],
+    ],
+)
+def test_the_code_of_a_workflow_is_never_written_over(run, world: Path, lines, argv) -> None:
+    """Under whatever name it is given."""
+    (world / "rows.jsonl").write_bytes(lines("a"))
+    (world / "link.html").symlink_to(world / "guards.py")
+    code = (world / "guards.py").read_text()
+    ran = run(*argv)
+    assert (ran.code, "code that was loaded" in ran.err) == (2, True)
+    assert (world / "guards.py").read_text() == code
+
+
+@pytest.mark.parametrize("output", ["out.jsonl", "out.csv", "out.parquet"])
+@pytest.mark.parametrize("report", ["report.html", "report.md", "report.json"])
+def test_a_verdict_that_json_cannot_write_ends_no_run(run, world: Path, lines, output, report) -> None:
+    """Numbers of too many digits, and a value in itself."""
+    (world / "odd.py").write_text(
+        "from penstock import Workflow, processor, InputContext\n"
+        "@processor(edits='nothing')\n"
+        "def odd(ctx: InputContext):\n"
+        "    if 'big' in ctx.text: ctx.abort('no', metadata={'n': 10**6000, 'all': [[10**6000]]})\n"
+        "w = Workflow('w').then(odd)\n"
+    )
+    (world / "rows.jsonl").write_bytes(lines("a", "big", "b"))
+    ran = run("run", "odd.py:w", "-i", "rows.jsonl", "-o", output, "--report", report, "--trace", "-j", "1")
+    assert (ran.code, "1 blocked" in ran.err) == (0, True)
+    if output == "out.jsonl":
+        rows = [json.loads(line) for line in (world / output).read_text().splitlines()]
+        assert [row["status"] for row in rows] == ["passed", "blocked", "passed"]
+        assert rows[1]["tripwire"]["metadata"] == {"n": "int", "all": [["int"]]}
+
+
+@pytest.mark.parametrize(
     ("argv", "rows", "code"),
     [
         ([], ["a"], 0),

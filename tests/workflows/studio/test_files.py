@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import socket
 
+import anyio
 import pytest
 
+from penstock.workflows.studio import app
 from penstock.workflows.studio.settings import MIB
 from tests.workflows.studio.served import until
 
@@ -136,3 +139,30 @@ def test_only_the_latest_files_are_kept(tmp_path, serving_studio):
         folder = made.studio.uploads.folder
         assert len([*folder.iterdir()]) == 20
     until(folder.exists, lambda exists: not exists)
+
+
+async def test_results_are_whole_lines_up_to_where_the_run_is(tmp_path, monkeypatch):
+    """However the file is cut into pieces, and although it grows."""
+    path = tmp_path / "results.jsonl"
+    lines = b"".join(b'{"line":%d}\n' % number for number in range(40))
+    for size in (1, 7, 1000):
+        monkeypatch.setattr(app, "_PIECE", size)
+        path.write_bytes(lines + b'{"li')
+        read = b""
+        async for piece in app._whole_lines(anyio.Path(path)):
+            read += piece
+            with path.open("ab") as file:
+                file.write(b'ne":99}\n')
+        assert read == lines
+
+
+@pytest.mark.parametrize("path", ["/api/runs", "/api/files?name=x"])
+def test_a_client_that_leaves_within_a_body_is_no_fault(served, path, caplog):
+    """A closed tab leaves no traceback, and the studio goes on."""
+    host, port = served.http.base_url.host, served.http.base_url.port
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{{"
+    with socket.create_connection((host, port)) as client:
+        client.sendall(head.encode())
+    assert served.http.get("/api/files").status_code == 200
+    assert served.run("hygiene", "hi")["status"] == "passed"
+    assert not [record for record in caplog.records if record.exc_info]

@@ -61,6 +61,27 @@ def test_runs_are_deleted_one_by_one_and_all_at_once(path):
     store.close()
 
 
+@pytest.mark.parametrize("id", ["secret", None])
+def test_a_deleted_run_is_not_left_in_the_file(tmp_path, monkeypatch, id):
+    """Also with a SQLite that is not built so, while another connection keeps the log open."""
+    connect = sqlite3.connect
+
+    def insecure(*args, **options):
+        connection = connect(*args, **options)
+        connection.execute("PRAGMA secure_delete = OFF").fetchone()
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", insecure)
+    store = RunStore(tmp_path / "studio.db", keep=10)
+    filled(store, 3)
+    other = connect(tmp_path / "studio.db")
+    other.execute("SELECT count(*) FROM studio_runs").fetchall()
+    store.add("secret", 9.0, {}, {"text": "DELETEDMARK " * 400})
+    store.delete(id)
+    assert not [file.name for file in tmp_path.glob("studio.db*") if b"DELETEDMARK" in file.read_bytes()]
+    other.close()
+
+
 def test_two_studios_write_into_one_file(tmp_path):
     stores = [RunStore(tmp_path / "studio.db", keep=1000) for _ in range(2)]
 

@@ -9,10 +9,10 @@ import anyio
 
 from penstock.engine.tracing.span import tripwire_json
 from penstock.engine.values.frozen import thaw
+from penstock.engine.values.plain import plain
 from penstock.engine.values.protocols import Model
 from penstock.engine.values.usage import usage_payload
 from penstock.workflows.rows.reading import InputRow, call_of
-from penstock.workflows.studio.protocol import plain
 from penstock.workflows.studio.worker.constructor_arguments import arguments_of
 from penstock.workflows.studio.worker.problems import problem_of
 from penstock.workflows.studio.worker.running import dumped, row_of, trace_json

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import typing_extensions
 
+from penstock.engine.values.plain import plain
 from penstock.engine.values.secret_names import HIDDEN, holds_secret, is_secret, masked_value
 from penstock.tools.arguments import described
-from penstock.workflows.studio.protocol import plain
 from penstock.workflows.studio.worker.constructor_arguments import arguments_of, signature_of
 from penstock.workflows.studio.worker.hints import evaluated, hints_of, unpacked_type, without_none
 

@@ -12,9 +12,9 @@ from penstock.engine.processor.stages import STAGES
 from penstock.engine.tracing.display import visible
 from penstock.engine.tracing.span import Span, SpanEdit
 from penstock.engine.values.chunks import DELTAS
+from penstock.engine.values.plain import plain
 from penstock.pictures.overlay import StepTotal
 from penstock.pictures.page_marks import mark_json
-from penstock.workflows.studio.protocol import plain
 
 if TYPE_CHECKING:
     from penstock.engine.tracing.events import RunEvent
