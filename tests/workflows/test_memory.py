@@ -270,15 +270,18 @@ async def test_what_tools_bring_is_kept_as_their_guards_left_it() -> None:
 
 
 async def test_tokens_in_the_store_stay_what_they_were() -> None:
-    """A later request's values get other numbers, and only those are put back."""
+    """A later request's values get other numbers, and the earlier ones are still known, in this thread alone."""
     storage = NotedStorage()
     hidden = [PIIDetector(redaction_method="token", phase="input"), Restore()]
-    model = ScriptedModel(["noted", "[EMAIL_1] and [EMAIL_2]"])
+    model = ScriptedModel(["noted", "[EMAIL_1] and [EMAIL_2]", "[EMAIL_1]", "[EMAIL_1]"])
     agent = Agent(model, processors=hidden, memory=Memory(storage))
     await asked(agent, "I am joe@example.com")
     result = await asked(agent, "And I am amy@example.com")
-    assert result.text == "[EMAIL_1] and amy@example.com"
+    assert result.text == "joe@example.com and amy@example.com"
     assert storage.of()[2:] == ["user:And I am [EMAIL_2]", "assistant:[EMAIL_1] and [EMAIL_2]"]
+    assert (await asked(agent, "Who?", thread_id="another")).text == "[EMAIL_1]"
+    await storage.delete_thread("t")
+    assert (await asked(agent, "Who?")).text == "[EMAIL_1]"
 
 
 async def test_requests_at_the_same_time_keep_everything() -> None:

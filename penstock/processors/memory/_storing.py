@@ -7,9 +7,11 @@ belongs to the working memory, which is stored elsewhere: calls of its tool, and
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote
+from weakref import WeakKeyDictionary
 
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import is_mapping
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.values.messages import Message, Part
+    from penstock.engine.values.protocols import Storage
 
 
 # Which parts are stored
@@ -102,6 +105,47 @@ class _Vault(Protocol):
 
 VAULT: Key[_Vault] = Key("vault")
 """The fact with the vault of a run. It equals `penstock.processors.guards.VAULT`: keys are equal by name."""
+
+
+MOST_VAULTS = 10_000
+"""How many threads of a storage have a vault; those that were not used for longest lose theirs."""
+
+_VAULTS: WeakKeyDictionary[Storage, ThreadVaults] = WeakKeyDictionary()
+
+
+class ThreadVaults:
+    """The vaults of a storage's threads, by the thread's id. They live in this process; the values are never stored."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, _Vault] = OrderedDict()
+
+    def load(self, ctx: AnyContext, thread_id: str) -> None:
+        """Give a run the vault of its thread, unless it has one."""
+        kept = self._kept.get(thread_id)
+        if kept is not None and ctx.get(VAULT) is None:
+            ctx.put(VAULT, kept)
+
+    def save(self, ctx: AnyContext, thread_id: str) -> None:
+        """Keep the vault of a run for the next run of the thread."""
+        vault = ctx.get(VAULT)
+        if vault is None:
+            return
+        self._kept[thread_id] = vault
+        self._kept.move_to_end(thread_id)
+        if len(self._kept) > MOST_VAULTS:
+            self._kept.popitem(last=False)
+
+    def forget(self, thread_id: str) -> None:
+        """Forget the vault of a thread that is new, or was deleted."""
+        self._kept.pop(thread_id, None)
+
+
+def vaults_of(storage: Storage) -> ThreadVaults:
+    """Return the vaults of a storage, which all histories over it share; new ones if it cannot be a weak key."""
+    try:
+        return _VAULTS.setdefault(storage, ThreadVaults())
+    except TypeError:
+        return ThreadVaults()
 
 
 def text_redactor(ctx: AnyContext) -> Callable[[str], str] | None:

@@ -33,7 +33,14 @@ from penstock.processors.memory._options import (
     checked_storage,
     thread_id_of,
 )
-from penstock.processors.memory._storing import WORKING_MEMORY_TOOLS, message_redactor, storable_message, storable_text
+from penstock.processors.memory._storing import (
+    VAULT,
+    WORKING_MEMORY_TOOLS,
+    message_redactor,
+    storable_message,
+    storable_text,
+    vaults_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -338,7 +345,8 @@ class MessageHistory(Processor[HistoryState]):
 
     Messages are stored as the guards left them. The input is stored before the model is asked; while checks still run
     beside the model, it is stored when the model has answered. Answers are stored when all of them have passed. Tokens
-    of a `PIIDetector` stay tokens in the store, even if a `Restore` has put the values back for the client.
+    of a `PIIDetector` stay tokens in the store, even if a `Restore` has put the values back for the client. The vault
+    with their values lives as long as the thread, in this process: later requests know the tokens of earlier ones.
 
     Args:
         storage: holds the threads.
@@ -368,6 +376,7 @@ class MessageHistory(Processor[HistoryState]):
     id = "message-history"
     role: ProcessorRole = "transform"
     edits = "anything"
+    provides = (VAULT,)
 
     def __init__(
         self,
@@ -391,6 +400,7 @@ class MessageHistory(Processor[HistoryState]):
         if id is not None:
             self.id = id
         self.storage = checked_storage(name, storage)
+        self._vaults = vaults_of(storage)
         self._window = HistoryWindow(
             name, last_messages, max_tokens, at_max_remove_tokens, token_counter, encoding, counting
         )
@@ -463,8 +473,10 @@ class MessageHistory(Processor[HistoryState]):
         if thread is None and not recent.rows:  # the thread is new, or belongs to another resource
             thread = check_owner(storage, await storage.thread(thread_id), resource_id)
             if thread is None:
+                self._vaults.forget(thread_id)
                 ctx.note(loaded=0)
                 return None
+        self._vaults.load(ctx, thread_id)
         listed = ctx.message_list
         made = join_history(listed, [*await self._stored_input(thread_id, recent, listed.input), *recent.rows])
         if thread is not None and recent.start is not None and not self._reads_only(ctx):
@@ -550,6 +562,7 @@ class MessageHistory(Processor[HistoryState]):
         emptied = state.stored.intersection(message.id for message in fresh).difference(row.id for row in rows)
         if emptied:
             await self.storage.delete_messages(sorted(emptied))
+        self._vaults.save(ctx, thread_id)
         ids = {row.id for row in rows}
         state.messages.update((message.id, message) for message in fresh)
         state.stored = (state.stored | ids) - emptied
