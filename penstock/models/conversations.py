@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeGuard, cast
 
 from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import is_mapping
 from penstock.engine.values.message_list import Entry
 from penstock.engine.values.messages import StepStartPart, ToolPart
 
@@ -70,6 +71,15 @@ def has_content(parts: Iterable[Part]) -> bool:
 def has_result(part: Part) -> TypeGuard[ToolPart]:
     """Return whether a part holds the result of a call."""
     return isinstance(part, ToolPart) and part.state in ("result", "error")
+
+
+def is_provider_executed(part: ToolPart) -> bool:
+    """Return whether the notes of a format say that the provider runs the tool itself."""
+    for notes in filter(is_mapping, part.metadata.values()):
+        extras = (notes.get("extra"), notes.get("inner"))
+        if "item" in notes or any(is_mapping(extra) and extra.get("providerExecuted") is True for extra in extras):
+            return True
+    return False
 
 
 def unanswered_calls(messages: Iterable[Message]) -> set[str]:

@@ -24,6 +24,8 @@ from penstock.engine.values.messages import (
     UnknownPart,
 )
 from penstock.formats import openai_chat
+from penstock.models.conversations import is_provider_executed
+from penstock.models.open_calls import with_calls_closed
 from penstock.processors.prompt.recipient import family_of, provider_named
 
 if TYPE_CHECKING:
@@ -114,7 +116,6 @@ def error_texts(error: BaseException) -> tuple[str, ...]:
 _PYDANTIC = "pydantic-ai"
 _CHAT = "openai-chat"
 _FORMATS = frozenset({_PYDANTIC, _CHAT, "openai-responses", "ai-sdk-model", "ai-sdk-ui", "stored", "langchain", "mcp"})
-_SDK = ("ai-sdk-model", "ai-sdk-ui", "stored")
 _HOSTED = ("builtin-tool-call", "builtin-tool-return")
 _NOT_SENT = (StepStartPart, DataPart, SourcePart)
 """Parts that are not sent to providers."""
@@ -166,15 +167,8 @@ def _has_anthropic_signature(part: Part) -> bool:
 
 def _hosting_families_of(part: Part) -> frozenset[str]:
     """Return the families of the provider that ran a tool itself; empty for tools of the caller."""
-    hosted = _raw_of(part).get("part_kind") in _HOSTED or (
-        isinstance(part, ToolPart) and any(_is_provider_executed(_metadata_under(part, name)) for name in _SDK)
-    )
+    hosted = _raw_of(part).get("part_kind") in _HOSTED or (isinstance(part, ToolPart) and is_provider_executed(part))
     return _HOSTING_FAMILIES.intersection(map(family_of, _providers_of(part))) if hosted else frozenset()
-
-
-def _is_provider_executed(notes: Values) -> bool:
-    extras = (notes.get("extra"), notes.get("inner"))
-    return any(is_mapping(extra) and extra.get("providerExecuted") is True for extra in extras)
 
 
 def _call_id_of(part: Part) -> str | None:
@@ -229,6 +223,12 @@ def _without_parts(
         if any(not isinstance(part, _NOT_SENT) for part in parts):
             made.append(message.with_parts(parts))
     return tuple(made) if changed else None
+
+
+def with_open_calls_closed(prompt: tuple[Message, ...], _recipient: Recipient) -> Sequence[Message] | None:
+    """Give each call without a result an error that says so, and remove results without a call."""
+    closed = with_calls_closed(prompt)
+    return None if closed is prompt else closed
 
 
 def without_foreign_hosted_tools(prompt: tuple[Message, ...], recipient: Recipient) -> tuple[Message, ...] | None:
@@ -402,5 +402,6 @@ BUILT_IN: tuple[HistoryRule, ...] = (
     HistoryRule("anthropic-strip-foreign-signed-reasoning", without_foreign_signatures),
     HistoryRule("azure-system-reminder-transform", with_reminders_renamed),
     HistoryRule("openai-orphan-item-id", fix=without_orphan_items, error_patterns=_ITEM_REFUSED),
+    HistoryRule("open-tool-calls", with_open_calls_closed),
 )
-"""The built-in rules, in the order in which they are applied. Their names are those of the reference system."""
+"""The built-in rules, in the order in which they are applied. The reference system has all but the last one."""

@@ -84,6 +84,9 @@ class Agent:
               request with the status ``suspended``. Without it, every such call ends the request that way.
             - ``allow_empty`` (bool; default False): whether the model may be called without any message except system
               messages.
+            - ``open_calls`` (``close`` or ``drop``; default ``close``): what a prompt holds of calls that nobody has
+              answered, which providers refuse: the call with an error that says so, or nothing. Results without a call
+              are always left out. The conversation itself keeps both.
             - ``ui_messages`` (bool; default False): whether the ``finish`` chunk of a stream has the answer as UI
               messages of the AI SDK, in its payload under ``ui_messages``: the answer as the client got it, and nothing
                   else.
@@ -267,6 +270,7 @@ class Agent:
             options.stop_functions,
             options.approve,
             options.allow_empty,
+            options.open_calls,
         )
         run = Run(
             plans,

@@ -13,6 +13,7 @@ from penstock.engine.run.held_answers import Release
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.frozen import EMPTY
 from penstock.engine.values.protocols import RANDOM_IDS, SYSTEM_CLOCK
+from penstock.models.open_calls import OpenCalls
 
 if TYPE_CHECKING:
     from penstock.engine.processor.context import InputStepContext
@@ -73,6 +74,7 @@ class AgentOptions(TypedDict, total=False):
     prepare_step: PrepareStep | None
     approve: Approve | None
     allow_empty: bool
+    open_calls: OpenCalls
     ui_messages: bool
     observers: Sequence[Observer]
     ids: Ids
@@ -140,6 +142,7 @@ class RequestOptions:
     prepare_step: PrepareStep | None = None
     approve: Approve | None = None
     allow_empty: bool = False
+    open_calls: OpenCalls = "close"
     ui_messages: bool = False
     request_context: RequestContext | None = None
     thread_id: str | None = None
@@ -181,6 +184,7 @@ class RequestOptions:
         if self.request_context is not None and not isinstance(cast("object", self.request_context), dict):
             raise OptionError("Agent", "request_context", "…", "a dict, in which hooks can set values for later hooks")
         one_of("Agent", "release", self.release, get_args(Release))
+        one_of("Agent", "open_calls", self.open_calls, get_args(OpenCalls))
 
     def _check_tools(self) -> None:
         """Check that names of tools are strings. Whether such tools exist is checked in each step."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.protocols import Model
+    from penstock.models.open_calls import OpenCalls
     from penstock.tools.tool import Tool
     from penstock.workflows.agent.options import Approve, RequestContext, RequestOptions, StopWhen
 
@@ -40,6 +41,8 @@ class RequestTask:
         stop_when: functions that may end the request after a step whose tools have run.
         approve: decides on calls that need approval.
         allow_empty: whether the model may be called without any message except system messages.
+        open_calls: what becomes of calls without a result in a prompt; None: they are sent as they are.
+        results_are_messages: whether the result of a call stands in a message of its own; else in the call.
     """
 
     start: MessageList
@@ -49,6 +52,8 @@ class RequestTask:
     stop_when: tuple[StopWhen, ...] = ()
     approve: Approve | None = None
     allow_empty: bool = False
+    open_calls: OpenCalls | None = "close"
+    results_are_messages: bool = False
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ from penstock.engine.values.errors import PenstockError, UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, is_items
 from penstock.engine.values.messages import Message, ToolPart
 from penstock.engine.values.usage import is_unbilled, usage_payload
+from penstock.models.open_calls import with_calls_closed
 from penstock.workflows.agent.client_chunks import is_for_client, keep_data, send_chunks
 from penstock.workflows.agent.request import step_request
 from penstock.workflows.agent.results import StepResult, calls_of, reasoning_of, text_of
@@ -277,12 +278,21 @@ class ModelStep:
         sent = ask.request
         if asked.message_list is not prepared.message_list:
             sent = replace(sent, messages=asked.messages)
+        sent = self._with_calls_closed(sent)
         if not self._task.allow_empty and all(message.role == "system" for message in sent.messages):
             raise UsageError(
                 "there is no message to answer: none was given, or processors have removed all of them; "
                 "use allow_empty=True to call the model with its instructions only"
             )
         return ask, ModelAttempt(run, f"{self.path}/model", ask.model, sent, asked.answer), steps
+
+    def _with_calls_closed(self, request: ModelRequest) -> ModelRequest:
+        """Return the request without calls that nobody answered; the conversation itself keeps them."""
+        task, messages = self._task, request.messages
+        if task.open_calls is None:
+            return request
+        closed = with_calls_closed(messages, task.open_calls, separate=task.results_are_messages)
+        return request if closed is messages else replace(request, messages=tuple(closed))
 
     # The answer
 

@@ -14,6 +14,7 @@ from penstock.engine.run.held_answers import Release
 from penstock.engine.run.run import Run
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.workflow import Workflow
+from penstock.models.open_calls import OpenCalls
 from penstock.workflows.agent.options import PROCESSOR_RETRIES, check_names
 from penstock.workflows.agent.processor_lists import ProcessorLists
 from penstock.workflows.hosting.request import HostRequest
@@ -46,6 +47,8 @@ class HostOptions(TypedDict, total=False):
       `Run.process_output_stream`.
     - ``history`` (``input`` or ``memory``; default ``input``): what earlier messages of a conversation are.
       ``input``: guards read them again in each request. ``memory``: they were checked when they were stored.
+    - ``open_calls`` (``close`` or ``drop``; default ``close``): what a prompt holds of calls that nobody has answered,
+      as for `Agent`.
     - ``records`` (bool; default False): whether to record each step.
     - ``observers`` (list; default: none): objects with ``on_record`` and ``on_event``, as for `Agent`.
     """
@@ -59,6 +62,7 @@ class HostOptions(TypedDict, total=False):
     max_error_retries: int
     release: Release
     history: History
+    open_calls: OpenCalls
     records: bool
     observers: Sequence[Observer]
 
@@ -113,6 +117,8 @@ class Host:
         self.release: Release = options.get("release", "auto")
         one_of(support.adapter, "history", self.history, get_args(History))
         one_of(support.adapter, "release", self.release, get_args(Release))
+        self.open_calls: OpenCalls = options.get("open_calls", "close")
+        one_of(support.adapter, "open_calls", self.open_calls, get_args(OpenCalls))
         every = _items(support.adapter, "processors", processors)
         given, output, error = [_items(support.adapter, name, options.get(name, ())) for name in _LISTS]
         if not (every or given or output or error):
@@ -164,6 +170,7 @@ class Host:
             remembers=self.history == "memory",
             trusts_instructions=self.support.trusted_instructions,
             reads_instructions=self._reads_instructions,
+            open_calls=self.open_calls,
         )
 
     def serves(self, stage: str) -> bool:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.model import ResponseFormat, ToolChoice, Usage
     from penstock.engine.values.protocols import Model
     from penstock.engine.values.tripwire import Tripwire
+    from penstock.models.open_calls import OpenCalls
 
 PLAIN_SETTINGS = frozenset({"temperature", "top_p", "max_tokens", "seed", "presence_penalty", "frequency_penalty"})
 """The settings that have the same names in `ModelCall` and in most frameworks; adapters pass on others as they are."""
@@ -65,6 +66,8 @@ class ModelCall:
         response_format: the format of the answer; None for text.
         live: whether the caller shows chunks to somebody as they come. If a verdict rejects shown text, the answer
             is not requested again: the framework could not take it back.
+        is_whole: whether the messages are the whole conversation. If the provider keeps the rest, results without a
+            call are sent as they are.
     """
 
     model: Model
@@ -75,6 +78,7 @@ class ModelCall:
     provider_options: Values = EMPTY
     response_format: ResponseFormat | None = None
     live: bool = False
+    is_whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,14 @@ class HostRequest:
     """
 
     def __init__(
-        self, run: Run, *, release: Release, remembers: bool, trusts_instructions: bool, reads_instructions: bool
+        self,
+        run: Run,
+        *,
+        release: Release,
+        remembers: bool,
+        trusts_instructions: bool,
+        reads_instructions: bool,
+        open_calls: OpenCalls,
     ) -> None:
         self.run = run
         self.answer: Message | None = None
@@ -111,6 +122,7 @@ class HostRequest:
         self._remembers = remembers
         self._trusts_instructions = trusts_instructions
         self._reads_instructions = reads_instructions
+        self._open_calls: OpenCalls = open_calls
         self._progress = RequestProgress()
         self._known = KnownMessages()
         self._begun = False
@@ -262,7 +274,14 @@ class HostRequest:
     async def _attempts(self, call: ModelCall) -> AsyncGenerator[Chunk]:
         """Call the model until an answer is accepted or the request has ended; yield the chunks without tools."""
         run, progress = self.run, self._progress
-        task = RequestTask(run.message_list, _settings(call), self._release, allow_empty=True)
+        task = RequestTask(
+            run.message_list,
+            _settings(call),
+            self._release,
+            allow_empty=True,
+            open_calls=self._open_calls if call.is_whole else None,
+            results_are_messages=True,
+        )
         goes_on = True
         while goes_on:
             step = ModelStep(run, task, progress, BackgroundTasks())  # no tool of ours runs, so it stays closed

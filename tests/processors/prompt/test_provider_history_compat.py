@@ -115,7 +115,8 @@ def test_the_answer_whose_tools_have_just_run_keeps_its_thoughts(rest: list[Mess
 def test_an_answer_that_only_looks_for_its_end_keeps_nothing() -> None:
     """A turn is open where a tool has answered; words at the end are none."""
     assert sent([ASKED, Message.assistant([thought("t"), TextPart("b")])]) == ["u:a", "a:b"]
-    assert sent([ASKED, Message.tool([ToolPart("c1", "t", state="result")])]) == ["u:a", "t:c1"]
+    called = Message.assistant([ToolPart("c1", "t")])
+    assert sent([ASKED, called, Message.tool([ToolPart("c1", "t", state="result")])]) == ["u:a", "a:c1", "t:c1"]
 
 
 def test_a_message_is_never_left_empty() -> None:

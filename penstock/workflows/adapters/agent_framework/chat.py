@@ -141,7 +141,9 @@ class InnerChatClient:
             said = [*(one for one in before if not one.metadata.get(_OURS)), *said]
         said[:0] = self._instructions()
         tools = [tool for tool in map(_spec, self._tools) if tool is not None]
-        return ModelCall(self, said, tools, settings=freeze(jsonable(self._settings)), live=self._stream)
+        settings = freeze(jsonable(self._settings))
+        is_whole = not self._options.get("conversation_id")
+        return ModelCall(self, said, tools, settings=settings, live=self._stream, is_whole=is_whole)
 
     def _instructions(self) -> list[Message]:
         """Return the instructions; guards read those of context providers, which often hold documents."""

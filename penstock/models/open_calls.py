@@ -1,0 +1,137 @@
+"""Close calls to tools that nobody answered, before a conversation is sent to a model.
+
+Providers refuse a call without a result, a result without its call, and a result that does not directly follow its
+call. One such call in a stored conversation would make every later request fail.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from penstock.engine.values.messages import DataPart, Message, ReasoningPart, SourcePart, StepStartPart, ToolPart
+from penstock.models.conversations import call_key, has_result, is_provider_executed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.engine.values.messages import Part
+
+OpenCalls = Literal["close", "drop"]
+"""What becomes of a call without a result in a prompt: it gets an error that says so, or it is left out."""
+
+UNANSWERED = "There is no result: the conversation went on before this call was answered."
+REFUSED = "the user did not allow this call"
+
+_NO_ANSWER = (ReasoningPart, StepStartPart, DataPart, SourcePart)
+"""Parts that make no answer of their own: providers refuse a message that has no others."""
+
+_Place = tuple[int, int]
+"""A part, by the index of its message and its own index."""
+
+
+def with_calls_closed(
+    messages: Sequence[Message], open_calls: OpenCalls = "close", *, separate: bool = False
+) -> Sequence[Message]:
+    """Return a prompt in which each call has its result, and each result its call; the same object if it was so.
+
+    A result that stands behind other messages is moved to its call. A call whose arguments were never complete is left
+    out, and so are a result without a call, and a call without a result to a tool that the provider runs.
+
+    Args:
+        messages: the prompt.
+        open_calls: ``close`` gives a call without a result an error that says so; ``drop`` leaves the call out.
+        separate: whether that error is a message of its own, as in frameworks. Such conversations may also have several
+            answers in a row in front of the results of all of them, and tools that the provider runs stay as they are.
+    """
+    calls = _MatchedCalls(messages, separate=separate)
+    return calls.closed(open_calls) if calls.is_broken else messages
+
+
+class _MatchedCalls:
+    """The calls and the results of a prompt, each by its place."""
+
+    def __init__(self, messages: Sequence[Message], *, separate: bool) -> None:
+        self._messages = messages
+        self._separate = separate
+        self._dropped = set[_Place]()
+        self._waiting: dict[str, list[_Place]] = {}
+        answered: dict[_Place, _Place] = {}
+        called: list[_Place] = []
+        for index, message in enumerate(messages):
+            for number, part in enumerate(message.parts):
+                if not isinstance(part, ToolPart) or (separate and is_provider_executed(part)):
+                    continue
+                place, key = (index, number), call_key(part)
+                if message.role == "assistant" and part.state == "call":
+                    self._supersede(key, index)
+                    called.append(place)
+                    self._waiting.setdefault(key, []).append(place)
+                elif message.role == "assistant" and has_result(part):  # a call with its result
+                    self._supersede(key, index)
+                    if self._waiting.get(key):
+                        answered[self._waiting[key].pop(0)] = place
+                elif has_result(part) and self._waiting.get(key):
+                    answered[self._waiting[key].pop(0)] = place
+                else:
+                    self._dropped.add(place)
+        hosted = {place for place in called if place not in answered and self._is_hosted(place)}
+        self._dropped |= hosted
+        self._unanswered = {place for place in called if place not in answered and place not in self._dropped}
+        self._moved = {call: result for call, result in answered.items() if not self._follows(call[0], result[0])}
+
+    def _supersede(self, key: str, index: int) -> None:
+        """Drop calls of earlier messages that wait for a result: a later message repeats their id."""
+        earlier = [place for place in self._waiting.get(key, ()) if place[0] < index]
+        if earlier:
+            self._dropped.update(earlier)
+            self._waiting[key] = self._waiting[key][len(earlier) :]
+
+    def _is_hosted(self, place: _Place) -> bool:
+        """Return whether the provider runs the tool of a call itself, so that nobody else can give a result."""
+        part = self._messages[place[0]].parts[place[1]]
+        return isinstance(part, ToolPart) and is_provider_executed(part)
+
+    def _follows(self, call: int, result: int) -> bool:
+        """Return whether a provider accepts a result in this message for a call in that one."""
+        roles = [message.role for message in self._messages[call + 1 : result]]
+        while self._separate and roles and roles[0] == "assistant":
+            roles.pop(0)
+        return all(role == "tool" for role in roles)
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a provider would refuse the prompt."""
+        return bool(self._dropped or self._unanswered or self._moved)
+
+    def closed(self, open_calls: OpenCalls) -> tuple[Message, ...]:
+        """Return the prompt with its calls closed."""
+        gone = self._dropped | set(self._moved.values()) | (self._unanswered if open_calls == "drop" else set())
+        made: list[Message] = []
+        for index, message in enumerate(self._messages):
+            parts: list[Part] = []
+            behind: list[Message] = []
+            for number, part in enumerate(message.parts):
+                place = (index, number)
+                if place in gone:
+                    continue
+                if place in self._moved:
+                    behind.append(self._alone(self._moved[place]))
+                if place in self._unanswered and isinstance(part, ToolPart):
+                    closed = replace(part, state="error", error=part.error or UNANSWERED)
+                    parts.append(part if self._separate else closed)
+                    behind += [Message("tool", (closed,))] if self._separate else []
+                else:
+                    parts.append(part)
+            if tuple(parts) == message.parts:
+                made.append(message)
+            elif any(not isinstance(part, _NO_ANSWER) for part in parts):
+                made.append(message.with_parts(parts))
+            made += behind
+        return tuple(made)
+
+    def _alone(self, place: _Place) -> Message:
+        """Return a result in a message of its own."""
+        index, number = place
+        message = self._messages[index]
+        return message if len(message.parts) == 1 else Message("tool", (message.parts[number],))
