@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from penstock.engine.values.messages import Message, Part, ToolState
+    from penstock.engine.values.messages import ApprovalState, Message, Part, ToolState
     from penstock.formats.parts import Media
     from penstock.formats.shape import WireShape
     from penstock.formats.wire import Json, Value
@@ -139,6 +139,7 @@ class CallShape:
         arguments: the key of the arguments.
         result: the key of the result.
         states: the words for the states; of several words for one state the first is the usual one.
+        approvals: the words for calls that a person was asked about, in some states; empty if it has none.
     """
 
     arguments: str
@@ -150,13 +151,16 @@ class CallShape:
         """The keys that have a meaning in the shape."""
         return frozenset({"toolCallId", "state", "errorText", self.arguments, self.result})
 
-    def usual_word(self, state: ToolState) -> str:
-        """Return the usual word for a state."""
-        return next(word for word, meant in self.states.items() if meant == state)
+    approvals: Mapping[tuple[ToolState, ApprovalState | None], str]
+
+    def usual_word(self, state: ToolState, approval: ApprovalState | None) -> str:
+        """Return the usual word for the state of a call and the decision about it."""
+        usual = next(word for word, meant in self.states.items() if meant == state)
+        return self.approvals.get((state, approval), usual)
 
 
 _INVOCATION = CallShape(
-    "args", "result", {"partial-call": "partial", "call": "call", "result": "result", "output-error": "error"}
+    "args", "result", {"partial-call": "partial", "call": "call", "result": "result", "output-error": "error"}, {}
 )
 _UI = CallShape(
     "input",
@@ -170,7 +174,14 @@ _UI = CallShape(
         "approval-responded": "call",
         "output-denied": "error",
     },
+    {
+        ("call", "requested"): "approval-requested",
+        ("call", "approved"): "approval-responded",
+        ("call", "rejected"): "approval-responded",
+        ("error", "rejected"): "output-denied",
+    },
 )
+_APPROVAL = "approval"
 _PREFIX = "tool-"
 
 
@@ -184,8 +195,8 @@ def _read_tool(item: Json, place: str, fmt: str) -> ToolPart:
         return _with_notes(part, metadata, fmt)
     dynamic = kind == "dynamic-tool"
     name = wire.expect_text(item, "toolName", place) if dynamic else kind.removeprefix(_PREFIX)
-    known = _UI.keys | {"type", "toolName"} if dynamic else _UI.keys | {"type"}
     part = _read_call(item, place, _UI, name, fmt)
+    known = _UI.keys | {"type", *(["toolName"] if dynamic else []), *([_APPROVAL] if part.approval else [])}
     notes: Json = {"shape": "dynamic" if dynamic else "named"}
     return _with_notes(part, read_metadata(item, fmt, known, notes, CALL_PROVIDER), fmt)
 
@@ -208,14 +219,40 @@ def _read_call(body: Json, place: str, shape: CallShape, name: str, fmt: str) ->
     state = shape.states.get(said, "call")
     error = wire.maybe_text(body, "errorText", place)
     result = body.get(shape.result)
+    approval, beside, reason = _read_approval(body, said) if shape.approvals else (None, None, None)
     notes = {
-        "state": said if said != shape.usual_word(state) else None,
+        "state": said if said != shape.usual_word(state, approval) else None,
+        _APPROVAL: beside,
         "arguments": None if shape.arguments in body else "absent",
         "result": _oddity(body, shape.result, state),
         "error": "null" if error is None and "errorText" in body else None,
     }
     call_id, arguments = wire.expect_text(body, "toolCallId", place), body.get(shape.arguments, EMPTY)
-    return ToolPart(call_id, name, arguments, state, result, error, with_notes(fmt, notes))
+    return ToolPart(
+        call_id, name, arguments, state, result, reason if error is None else error, with_notes(fmt, notes), approval
+    )
+
+
+def _read_approval(body: Json, said: str) -> tuple[ApprovalState | None, Json | None, str | None]:
+    """Return the decision about a call, the other keys of the approval, and the reason for a refusal.
+
+    An approval of an unknown form is no decision; it is kept like unknown keys.
+    """
+    given = body.get(_APPROVAL)
+    if not is_object(given) or not isinstance(given.get("reason", ""), str):
+        return None, None, None
+    approved = given.get("approved")
+    beside = {key: value for key, value in given.items() if key != "approved"}
+    if approved is True:
+        return "approved", beside, None
+    if approved is False:
+        reason = None if body.get("errorText") is not None else beside.get("reason")
+        if not reason:
+            return "rejected", beside, None
+        return "rejected", {**beside, "reason": True}, reason
+    if said == "approval-requested" and "approved" not in given:
+        return "requested", beside, None
+    return None, None, None
 
 
 def _oddity(body: Json, key: str, state: ToolState) -> str | None:
@@ -236,7 +273,23 @@ def _write_tool(part: ToolPart, fmt: str) -> Json:
     if shape == "dynamic":
         kind = {"type": "dynamic-tool", "toolName": part.name}
     body = {**kind, **_write_call(part, _UI, notes)}
-    return write_metadata(body, part, fmt, _UI.keys | {"type", *kind}, CALL_PROVIDER)
+    if part.approval is not None:
+        _write_approval(body, part, notes)
+    return write_metadata(body, part, fmt, _UI.keys | {"type", *kind, *body}, CALL_PROVIDER)
+
+
+def _write_approval(body: Json, part: ToolPart, notes: WireShape) -> None:
+    """Add the decision about a call; it holds the reason for a refusal, unless that came as an error."""
+    given = notes.get(_APPROVAL)
+    beside = {"id": part.call_id, "reason": True} if given is None else dict(given)
+    reason = beside.pop("reason", None)
+    if part.approval != "requested":
+        beside["approved"] = part.approval == "approved"
+    if reason is not True:
+        beside |= {} if reason is None else {"reason": reason}
+    elif part.approval == "rejected" and part.error is not None:
+        beside["reason"] = body.pop("errorText")
+    body[_APPROVAL] = beside
 
 
 def _write_invocation(part: ToolPart, notes: WireShape) -> Json:
@@ -248,7 +301,8 @@ def _write_invocation(part: ToolPart, notes: WireShape) -> Json:
 def _write_call(part: ToolPart, shape: CallShape, notes: WireShape) -> Json:
     said = notes.get("state")
     fits = said is not None and shape.states.get(said, "call") == part.state
-    body: Json = {"state": said if fits else shape.usual_word(part.state), "toolCallId": part.call_id}
+    usual = shape.usual_word(part.state, part.approval)
+    body: Json = {"state": said if fits else usual, "toolCallId": part.call_id}
     if notes.get("arguments") != "absent" or part.arguments != {}:
         body[shape.arguments] = thaw(part.arguments)
     due = part.state == "result" and notes.get("result") != "absent"

@@ -71,6 +71,7 @@ class WireTerms(_Named, total=False):
     summary: Literal["absent"]
     result: Json | Literal["absent", "null"]  # the shape of a result; in UI messages, that it was missing
     state: str
+    approval: Json  # what stood beside the decision about a call
     outcome: str
     source: Annotated[str, "text", "content", "base64", "url", "file"]
     data: Json | Literal["absent"]

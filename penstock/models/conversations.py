@@ -73,6 +73,16 @@ def has_result(part: Part) -> TypeGuard[ToolPart]:
     return isinstance(part, ToolPart) and part.state in ("result", "error")
 
 
+def is_decided(part: Part) -> TypeGuard[ToolPart]:
+    """Return whether a part is a call that a person has approved or rejected, and that has not been run since."""
+    return isinstance(part, ToolPart) and part.state == "call" and part.approval in ("approved", "rejected")
+
+
+def brings_answer(part: Part) -> TypeGuard[ToolPart]:
+    """Return whether a part holds the result of a call, or a person's decision about it."""
+    return has_result(part) or is_decided(part)
+
+
 def is_provider_executed(part: ToolPart) -> bool:
     """Return whether the notes of a format say that the provider runs the tool itself."""
     for notes in filter(is_mapping, part.metadata.values()):

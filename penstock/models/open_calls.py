@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.messages import Part
 
 OpenCalls = Literal["close", "drop"]
-"""What becomes of a call without a result in a prompt: it gets an error that says so, or it is left out."""
+"""A call without a result gets an error that says so in a prompt, or it is left out."""
 
 UNANSWERED = "There is no result: the conversation went on before this call was answered."
 REFUSED = "the user did not allow this call"
@@ -60,7 +60,7 @@ class _MatchedCalls:
         called: list[_Place] = []
         for index, message in enumerate(messages):
             for number, part in enumerate(message.parts):
-                if not isinstance(part, ToolPart) or (separate and is_provider_executed(part)):
+                if not isinstance(part, ToolPart):
                     continue
                 place, key = (index, number), call_key(part)
                 if message.role == "assistant" and part.state == "call":
@@ -73,11 +73,12 @@ class _MatchedCalls:
                         answered[self._waiting[key].pop(0)] = place
                 elif has_result(part) and self._waiting.get(key):
                     answered[self._waiting[key].pop(0)] = place
-                else:
+                elif not (separate and is_provider_executed(part)):
                     self._dropped.add(place)
         hosted = {place for place in called if place not in answered and self._is_hosted(place)}
-        self._dropped |= hosted
-        self._unanswered = {place for place in called if place not in answered and place not in self._dropped}
+        if not separate:
+            self._dropped |= hosted
+        self._unanswered = {*called} - answered.keys() - self._dropped - hosted
         self._moved = {call: result for call, result in answered.items() if not self._follows(call[0], result[0])}
 
     def _supersede(self, key: str, index: int) -> None:
@@ -106,7 +107,7 @@ class _MatchedCalls:
 
     def closed(self, open_calls: OpenCalls) -> tuple[Message, ...]:
         """Return the prompt with its calls closed."""
-        gone = self._dropped | set(self._moved.values()) | (self._unanswered if open_calls == "drop" else set())
+        gone = self._dropped | set(self._moved.values()) | (self._unanswered if open_calls == "drop" else set[_Place]())
         made: list[Message] = []
         for index, message in enumerate(self._messages):
             parts: list[Part] = []

@@ -248,6 +248,7 @@ def _sdk_part(m: Maker) -> dict[str, Any]:
                 {"type": f"tool-{m.text()}", "toolCallId": m.text(), "state": "output-available", "input": m.object()},
                 output=m.value,
                 errorText=m.text,
+                approval=lambda: {"id": m.text(), "approved": m.maybe(), "reason": m.text()},
             ),
             lambda: {"type": "novelty", "x": m.value()},
         ]

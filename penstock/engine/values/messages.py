@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 
 Role = Literal["system", "user", "assistant", "tool"]
 ToolState = Literal["partial", "call", "result", "error"]
+ApprovalState = Literal["requested", "approved", "rejected"]
 
 ROLES: tuple[str, ...] = get_args(Role)
 TOOL_STATES: tuple[str, ...] = get_args(ToolState)
+APPROVAL_STATES: tuple[str | None, ...] = (*get_args(ApprovalState), None)
 
 
 def _freeze_fields(value: object, *names: str) -> None:
@@ -125,7 +127,9 @@ class ToolPart:
     """A tool call and, once the tool has run, its result.
 
     ``state`` tells how far the call is: ``partial`` (arguments are still streaming), ``call``, ``result`` or ``error``.
-    ``arguments`` and ``result`` are frozen JSON values. All strings in them, keys included, count as text.
+    ``arguments`` and ``result`` are frozen JSON values. All strings in them, keys included, count as text. ``approval``
+    tells whether a person was asked about the call (``requested``) and has decided (``approved``, ``rejected``); an
+    `Agent` then runs or refuses it. The reason for a refusal is the ``error``.
     """
 
     texts: ClassVar[tuple[str, ...]] = ("arguments", "result", "error")
@@ -136,12 +140,16 @@ class ToolPart:
     result: Value = None
     error: str | None = None
     metadata: Values = EMPTY
+    approval: ApprovalState | None = field(default=None, repr=False)
     type: Literal["tool"] = field(default="tool", repr=False)
 
     def __post_init__(self) -> None:
         """Freeze the JSON values; refuse values that JSON does not have, and an unknown state."""
         if self.state not in TOOL_STATES:
             raise MessageError("", f"a tool part's state must be one of {', '.join(TOOL_STATES)}, not {self.state!r}")
+        if self.approval not in APPROVAL_STATES:
+            known = ", ".join(map(str, APPROVAL_STATES))
+            raise MessageError("", f"a tool part's approval must be one of {known}, not {self.approval!r}")
         for name in ("arguments", "result"):
             object.__setattr__(self, name, json_value(getattr(self, name), name))
         _freeze_fields(self, "metadata")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.processor.processor import Processor, flag
 from penstock.engine.values.messages import DataPart, Part, ReasoningPart, StepStartPart, TextPart, ToolPart
-from penstock.models.conversations import call_key, has_result, replace_source, unanswered_calls
+from penstock.models.conversations import call_key, has_result, is_decided, replace_source, unanswered_calls
 from penstock.processors.memory._options import check_owner, checked_policy, checked_storage, thread_id_of
 from penstock.stores.checks import MOST_OF_A_PAGE
 
@@ -119,7 +119,9 @@ class MemoryInputFilter(Processor):
                 parts = [] if nobody else list(message.parts)
             elif message.role == "assistant":
                 ends = index == len(sent) - 1
-                parts = list(_trailing_results(message.parts)) if ends else list[Part](_answers([message], calls))
+                decided = [part for part in message.parts if is_decided(part) and call_key(part) in calls]
+                results = _trailing_results(message.parts) if ends else _answers([message], calls)
+                parts = [*decided, *results]
             else:
                 continue
             if parts:

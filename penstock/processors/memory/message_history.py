@@ -15,6 +15,7 @@ from penstock.engine.values.errors import NotStoredError, OptionError, StorageCo
 from penstock.engine.values.message_list import Entry
 from penstock.engine.values.messages import Message, ToolPart
 from penstock.models.conversations import (
+    brings_answer,
     call_key,
     has_content,
     has_result,
@@ -223,7 +224,7 @@ def _with_answer(part: Part, answers: Mapping[str, ToolPart]) -> Part:
     answer = answers.get(call_key(part))
     if answer is None:
         return part
-    return replace(part, state=answer.state, result=answer.result, error=answer.error)
+    return replace(part, state=answer.state, result=answer.result, error=answer.error, approval=answer.approval)
 
 
 class JoinedHistory(NamedTuple):
@@ -242,8 +243,9 @@ def join_history(listed: MessageList, rows: Iterable[StoredMessage]) -> JoinedHi
     """Return a conversation with stored messages before its input.
 
     System messages are left out, and so are results without their calls. For a message that is stored, the stored
-    version counts, not the caller's message of the same id. Only results of tools that ran at the caller are taken
-    from the input. A stored message that gets such results has the source ``input``, so guards check it again.
+    version counts, not the caller's message of the same id. Only results of tools that ran at the caller, and decisions
+    about calls, are taken from the input. A stored message that gets one has the source ``input``, so guards check it
+    again.
     """
     taken = {entry.message.id for entry in listed.entries if entry.source != "input"}
     ordered = [row.message for row in sorted(rows, key=lambda row: row.order)]
@@ -285,9 +287,9 @@ def _complete_messages(messages: Sequence[Message]) -> list[Message]:
 
 
 def _answers(sent: Sequence[Message], calls: set[str]) -> dict[str, ToolPart]:
-    """Return the results for unanswered calls in assistant messages that the caller sent, by the keys of the calls."""
+    """Return the results and decisions for unanswered calls that the caller's assistant messages hold, by call key."""
     parts = [part for message in sent if message.role == "assistant" for part in message.parts]
-    return {call_key(part): part for part in parts if has_result(part) and call_key(part) in calls}
+    return {call_key(part): part for part in parts if brings_answer(part) and call_key(part) in calls}
 
 
 def _new_entries(entry: Entry, known: set[str], answers: Mapping[str, ToolPart]) -> list[Entry]:
@@ -297,7 +299,7 @@ def _new_entries(entry: Entry, known: set[str], answers: Mapping[str, ToolPart])
         return []
     if message.role != "assistant" or not answers:
         return [entry]
-    parts = [part for part in message.parts if not (has_result(part) and call_key(part) in answers)]
+    parts = [part for part in message.parts if not (brings_answer(part) and call_key(part) in answers)]
     if len(parts) == len(message.parts):
         return [entry]
     return [entry._replace(message=message.with_parts(parts))] if has_content(parts) else []

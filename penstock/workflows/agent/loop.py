@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.engine.execution.boundary import passes_through
@@ -16,9 +17,10 @@ from penstock.engine.values.errors import ModelError, StepFailedError, UsageErro
 from penstock.engine.values.frozen import EMPTY, FrozenDict
 from penstock.engine.values.tripwire import TripwireSignal
 from penstock.engine.values.usage import total_usage, usage_payload
+from penstock.models.conversations import is_decided
 from penstock.processors.structure.facts import OBJECT
 from penstock.workflows.agent.client_chunks import end_request, send_chunks
-from penstock.workflows.agent.request import RequestProgress
+from penstock.workflows.agent.request import RequestProgress, offered_tools
 from penstock.workflows.agent.results import (
     AgentResult,
     ModelResponse,
@@ -26,16 +28,18 @@ from penstock.workflows.agent.results import (
     calls_of,
 )
 from penstock.workflows.agent.step import ModelStep
+from penstock.workflows.agent.tools import CallRules, ToolStep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 
     from penstock.engine.run.run import Run
     from penstock.engine.tasks import BackgroundTasks
     from penstock.engine.values.frozen import Values
-    from penstock.engine.values.messages import ToolPart
+    from penstock.engine.values.messages import Message, ToolPart
     from penstock.engine.values.tripwire import Tripwire
     from penstock.workflows.agent.emitter import Emitter
+    from penstock.workflows.agent.options import Approve
     from penstock.workflows.agent.request import RequestTask
     from penstock.workflows.agent.results import Status
 
@@ -88,7 +92,7 @@ class Loop:
         run = self.run
         try:
             await self._begin(out)
-            goes_on = self._started and run.tripwire is None
+            goes_on = self._started and run.tripwire is None and await self._answer_decided(out)
             while goes_on:
                 step = ModelStep(run, self._task, self.progress, self._group)
                 with run.span("model_step", step.path) as span:
@@ -144,6 +148,38 @@ class Loop:
             self.progress.data = left.accepted
             await out.emit_all(left.chunks)
 
+    async def _answer_decided(self, out: Emitter[Chunk]) -> bool:
+        """Run or refuse the calls about which a person has decided since the last request; return whether it goes on.
+
+        Only messages of this request count, and of these the last answer, so that no decision is used twice.
+        """
+        run, task = self.run, self._task
+        asked = next((one for one in reversed(task.start.conversation) if one.role == "assistant"), None)
+        decided = {call.call_id: call for call in filter(is_decided, calls_of(asked))}
+        if not decided:
+            return True
+        answer, calls = _decided_in(run.message_list.conversation, decided)
+        if answer is None or len({call.call_id for call in calls}) < len(calls):
+            return True
+        rules = CallRules(
+            task.settings["tools"],
+            frozenset(offered_tools(task.settings["tools"], task.settings["active_tools"])),
+            partial(_decision, decided, task.approve),
+        )
+        tools = ToolStep(run, rules, self.progress, self._group, "approved")
+        await tools.judge(answer, calls, (), out)
+        if tools.verdict is None:
+            await tools.emit_chunks(answer, out)
+        if tools.verdict is not None:
+            await out.emit_all(tools.verdict.chunks)
+            return run.tripwire is None
+        left = [call for call in calls_of(run.message_list.get(answer.id)) if call.state == "call"]
+        if not left or run.message_list.conversation[-1].id != answer.id:
+            return True
+        self.progress.note_pending(left, answer)
+        self.progress.finish_reason = "tool-calls"
+        return False
+
     async def _report(self, place: int) -> None:
         """Report a step to the callback."""
         pending = self._on_step(self.progress.current(self.run.message_list)[place])
@@ -176,6 +212,29 @@ class Loop:
         usage = usage_payload(total_usage(step.usage for step in self.progress.steps))
         payload: Values = FrozenDict({"reason": reason, "usage": usage, "is_continued": False})
         return Chunk("finish", payload=payload, run_id=self.run.run_id)
+
+
+def _decided_in(messages: Sequence[Message], decided: Container[str]) -> tuple[Message | None, Sequence[ToolPart]]:
+    """Return the last answer with calls that were decided, by their ids, and these calls."""
+    for message in reversed(messages):
+        calls = [call for call in filter(is_decided, calls_of(message)) if call.call_id in decided]
+        if calls and message.role == "assistant":
+            return message, calls
+    return None, ()
+
+
+def _decision(
+    decided: Mapping[str, ToolPart], approve: Approve | None, call: ToolPart
+) -> bool | str | Awaitable[bool | str | None] | None:
+    """Return the decision about a call in the form that `approve` of an `Agent` returns.
+
+    An approval is one of these very arguments: if guards have changed them since, it has to be asked for again.
+    """
+    if call.approval == "rejected":
+        return call.error or False
+    if call.arguments == decided[call.call_id].arguments:
+        return True
+    return None if approve is None else approve(call)
 
 
 def _failure_of(error: BaseException) -> Exception:
@@ -248,7 +307,7 @@ def _pending(run: Run, progress: RequestProgress) -> tuple[ToolPart, ...]:
     if not progress.pending:
         return ()
     waiting = {call.call_id for call in progress.pending}
-    answer = run.message_list.get(progress.last_answer)
+    answer = run.message_list.get(progress.pending_in)
     return tuple(call for call in calls_of(answer) if call.state == "call" and call.call_id in waiting)
 
 

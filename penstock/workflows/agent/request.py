@@ -17,7 +17,7 @@ from penstock.tools.tool import as_tools
 from penstock.workflows.agent.results import StepResult, calls_of, reasoning_of, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.run.held_answers import Release
@@ -65,6 +65,7 @@ class RequestProgress:
         accepted: how many of them were accepted.
         finish_reason: why the last accepted one ended.
         pending: calls without a result.
+        pending_in: the id of the message that they stand in.
         error: the error that ended the loop.
         data: chunks that were written before the first answer, to be stored with it.
         answering: whether an answer of the model has begun that is neither rejected, nor accepted and sent whole.
@@ -74,6 +75,7 @@ class RequestProgress:
     accepted: int = 0
     finish_reason: str | None = None
     pending: tuple[ToolPart, ...] = ()
+    pending_in: str = ""
     error: Exception | None = None
     data: Sequence[Chunk] = ()
     answering: bool = False
@@ -89,6 +91,10 @@ class RequestProgress:
         """Why the last attempt ended; ``other`` if there is none."""
         return self.steps[-1].finish_reason if self.steps else "other"
 
+    def note_pending(self, calls: Iterable[ToolPart], answer: Message | None) -> None:
+        """Note the calls of an answer that the caller has to answer."""
+        self.pending, self.pending_in = tuple(calls), "" if answer is None else answer.id
+
     def follow_ids(self, before: Sequence[str], after: Sequence[str]) -> None:
         """Replace the ids of answers in the steps after a stage has changed the conversation.
 
@@ -102,6 +108,7 @@ class RequestProgress:
         new = [id for id in after if id not in before]
         if gone and len(gone) == len(new):
             names = dict(zip(gone, new, strict=True))
+            self.pending_in = names.get(self.pending_in, self.pending_in)
             self.steps = [replace(step, message_id=names.get(step.message_id, step.message_id)) for step in self.steps]
 
     def current(self, messages: MessageList) -> tuple[StepResult, ...]:
@@ -191,6 +198,11 @@ class StepRequest:
     tools: Mapping[str, Tool]
     request: ModelRequest
 
+    @property
+    def offered(self) -> frozenset[str]:
+        """The names of the tools that the model is offered."""
+        return frozenset(tool.name for tool in self.request.tools)
+
 
 def step_request(prepared: Outcome, known: Values) -> StepRequest:
     """Return the request of a step to the model, after the input processors.
@@ -207,7 +219,7 @@ def step_request(prepared: Outcome, known: Values) -> StepRequest:
     tools: Value = settings.get("tools")
     if tools is not known["tools"]:
         tools = as_tools(tools, "process_input_step")
-    offered = _offered(tools, settings.get("active_tools"))
+    offered = offered_tools(tools, settings.get("active_tools"))
     choice = _choice(settings.get("tool_choice"), tools)
     if choice == "none":
         offered = EMPTY
@@ -224,7 +236,12 @@ def step_request(prepared: Outcome, known: Values) -> StepRequest:
     return StepRequest(model if model is known["model"] else as_model(model, "Agent"), tools, request)
 
 
-def _offered(tools: Mapping[str, Tool], active: Sequence[str] | None) -> Mapping[str, Tool]:
+def offered_tools(tools: Mapping[str, Tool], active: Sequence[str] | None) -> Mapping[str, Tool]:
+    """Return the tools that the model is offered; ``active``: their names, or None for all.
+
+    Raises:
+        UsageError: there is no such tool.
+    """
     if active is None:
         return tools
     unknown = sorted(set(active) - set(tools))

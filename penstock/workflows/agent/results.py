@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.facts import AnyKey, Facts
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList
-    from penstock.engine.values.messages import Message
+    from penstock.engine.values.messages import Message, Part
     from penstock.engine.values.tripwire import Record, Tripwire
     from penstock.engine.values.usage import UsageEntry
 
@@ -164,23 +164,67 @@ class AgentResult(Generic[T]):
         """Whether a verdict stopped the request."""
         return self.tripwire is not None
 
-    def answered(self, results: Mapping[str, Value]) -> tuple[Message, ...]:
+    def answered(
+        self, results: Mapping[str, Value], *, approvals: Mapping[str, bool | str] = EMPTY
+    ) -> tuple[Message, ...]:
         """Return the conversation with results for pending calls, to be passed to the agent as the next request.
 
         Args:
             results: JSON values by the ids of calls in ``pending``.
+            approvals: decisions about calls that wait for approval, by their ids: True, False, or a str, the reason for
+                a refusal. The agent then runs or refuses these calls, with its guards. See `approve` and `reject`.
 
         Raises:
-            UsageError: an id is not that of a pending call.
+            UsageError: an id is not that of a pending call; a call that waits for approval is answered with a bool, or
+                one is approved that does not.
             MessageError: a result is not a JSON value.
         """
-        waiting = {call.call_id for call in self.pending}
-        unknown = sorted(set(results) - waiting)
+        waiting = {call.call_id: call.approval == "requested" for call in self.pending}
+        unknown = sorted({*results, *approvals} - waiting.keys())
         if unknown:
             known = ", ".join(sorted(waiting)) or "none"
             raise UsageError(f"no call with the id {', '.join(unknown)} waits for a result; these do: {known}")
+        for id, result in results.items():
+            if id in approvals:
+                raise UsageError(f"the call {id} has a result and a decision; give one of them")
+            if waiting[id] and isinstance(result, bool):
+                raise UsageError(
+                    f"the call {id} waits for approval, and {result} would be the result of a tool that never ran; use "
+                    f"result.approve({id!r}) or result.reject({id!r}, reason)"
+                )
+        external = sorted(id for id in approvals if not waiting[id])
+        if external:
+            raise UsageError(
+                f"the call {', '.join(external)} waits for a result, not for approval; use answered({{…}})"
+            )
         read = {id: json_value(result, id) for id, result in results.items()}
-        return tuple([_answered(message, read) for message in self.messages])
+        return tuple([_answered(message, read, approvals) for message in self.messages])
+
+    def approve(self, call_id: str) -> tuple[Message, ...]:
+        """Return the conversation with an approval; if it is passed to the agent, the tool runs, with its guards.
+
+        The approval is one of the arguments in ``pending``: if guards change them, the request is suspended again. If
+        other calls wait too, decide about all of them with `answered`.
+
+        Args:
+            call_id: the id of a call in ``pending`` that waits for approval.
+
+        Raises:
+            UsageError: no such call waits for approval.
+        """
+        return self.answered({}, approvals={call_id: True})
+
+    def reject(self, call_id: str, reason: str = "") -> tuple[Message, ...]:
+        """Return the conversation with a refusal; if it is passed to the agent, the model gets the reason.
+
+        Args:
+            call_id: the id of a call in ``pending`` that waits for approval.
+            reason: why, for the model.
+
+        Raises:
+            UsageError: no such call waits for approval.
+        """
+        return self.answered({}, approvals={call_id: reason or False})
 
     def unwrap(self) -> AgentResult[T]:
         """Return the result itself, unless it is blocked.
@@ -206,12 +250,19 @@ class AgentResult(Generic[T]):
         return f"AgentResult({self.status}, {len(self.steps)} steps, finish_reason={self.finish_reason!r}{verdict})"
 
 
-def _answered(message: Message, results: Mapping[str, Value]) -> Message:
-    """Return a message with results for its open calls."""
-    parts = tuple(
-        replace(part, state="result", result=results[part.call_id])
-        if isinstance(part, ToolPart) and part.state == "call" and part.call_id in results
-        else part
-        for part in message.parts
-    )
+def _answered(message: Message, results: Mapping[str, Value], approvals: Mapping[str, bool | str]) -> Message:
+    """Return a message with results for its open calls, or decisions about them."""
+    parts = tuple([_answered_part(part, results, approvals) for part in message.parts])
     return message if parts == message.parts else message.with_parts(parts)
+
+
+def _answered_part(part: Part, results: Mapping[str, Value], approvals: Mapping[str, bool | str]) -> Part:
+    if not isinstance(part, ToolPart) or part.state != "call":
+        return part
+    if part.call_id in results:
+        return replace(part, state="result", result=results[part.call_id], approval=None)
+    verdict = approvals.get(part.call_id)
+    if verdict is None:
+        return part
+    reason = verdict if isinstance(verdict, str) else None
+    return replace(part, approval="approved" if verdict is True else "rejected", error=reason)

@@ -21,7 +21,7 @@ from penstock.models.open_calls import with_calls_closed
 from penstock.workflows.agent.client_chunks import is_for_client, keep_data, send_chunks
 from penstock.workflows.agent.request import step_request
 from penstock.workflows.agent.results import StepResult, calls_of, reasoning_of, text_of
-from penstock.workflows.agent.tools import ToolStep
+from penstock.workflows.agent.tools import CallRules, ToolStep
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -428,7 +428,7 @@ class ModelStep:
                 from_cache=attempt.from_cache,
             )
         )
-        tools = ToolStep(run, self._task, ask, progress, self._group, self.path)
+        tools = ToolStep(run, CallRules(ask.tools, ask.offered, self._task.approve), progress, self._group, self.path)
         try:
             data = await send_chunks(run, judged.data)
             keep_data(run, "" if message is None else message.id, data.accepted, before=(*progress.data, *self._early))
@@ -450,7 +450,7 @@ class ModelStep:
             return
         progress.accepted += 1
         progress.finish_reason = reason
-        progress.pending = tools.pending
+        progress.note_pending(tools.pending, message)
         goes_on = not tools.pending and (bool(tools.answered) or (reason == "tool-calls" and attempt.called))
         data = await send_chunks(run, [self._end(reason, goes_on=goes_on, attempt=attempt)])
         await out.emit_all(data.chunks)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from penstock.tools.tool import Tool
     from penstock.workflows.agent.emitter import Emitter
     from penstock.workflows.agent.options import Approve
-    from penstock.workflows.agent.request import RequestProgress, RequestTask, StepRequest
+    from penstock.workflows.agent.request import RequestProgress
     from penstock.workflows.agent.results import StepResult
 
 
@@ -193,7 +193,7 @@ async def plan_call(call: ToolPart, judged: Outcome, rules: CallRules) -> Planne
         tool.read(judged.arguments)
     except ToolError as error:
         return PlannedCall(call, judged.arguments, problem=error)
-    if tool.wants_approval(judged.arguments):
+    if call.approval is not None or tool.wants_approval(judged.arguments):
         verdict = await _approval(rules.approve, replace(call, arguments=judged.arguments))
         if verdict is None:
             return None
@@ -222,8 +222,7 @@ class ToolStep:
     def __init__(
         self,
         run: Run,
-        task: RequestTask,
-        ask: StepRequest,
+        rules: CallRules,
         progress: RequestProgress,
         group: BackgroundTasks,
         path: str,
@@ -233,8 +232,7 @@ class ToolStep:
         self.answered = 0
         self._judged: list[tuple[ToolPart, Outcome]] = []  # the calls, and what `process_tool_call` said
         self._run = run
-        self._task = task
-        self._ask = ask
+        self._rules = rules
         self._number = run.step_number
         self._progress = progress
         self._path = path
@@ -270,21 +268,23 @@ class ToolStep:
         """Run the calls of an answer that were judged, add the results, and emit the chunks for the client."""
         if answer is None or not self._judged:
             return
-        planned = await self._plan()
+        planned = await self._plan(answer)
         await out.emit_all(await self._send(answer, [chunk for _, outcome in self._judged for chunk in outcome.data]))
         await self._run_calls(answer, planned if self.verdict is None else (), out)
 
-    async def _plan(self) -> list[PlannedCall]:
-        """Return the calls that run here, and note those that the caller answers."""
-        rules = CallRules(self._ask.tools, frozenset(tool.name for tool in self._ask.request.tools), self._task.approve)
+    async def _plan(self, answer: Message) -> list[PlannedCall]:
+        """Return the calls that run here, and note those that the caller answers, or has to approve."""
         planned: list[PlannedCall] = []
         pending: list[ToolPart] = []
         for call, outcome in self._judged:
-            plan = await plan_call(call, outcome, rules)
-            if plan is None:
-                pending.append(replace(call, arguments=outcome.arguments))
-            else:
+            plan = await plan_call(call, outcome, self._rules)
+            if plan is not None:
                 planned.append(plan)
+                continue
+            asks = not self._rules.tools[call.name].is_external
+            left = replace(call, arguments=outcome.arguments, approval="requested" if asks else None)
+            self._store(answer.id, left)
+            pending.append(left)
         self.pending = tuple(pending)
         return planned
 
