@@ -126,10 +126,11 @@ _REASONS = ("reason", "finish_reason", "finishReason")
 
 
 def _usage(end: Values) -> Value:
-    """Return the usage that the last chunk of an answer reports; unparsed where its form is unknown."""
+    """Return the usage that the last chunk of an answer reports; its counts where its form is unknown."""
     from penstock.engine.values.answer_builder import usage_of  # loaded where an answer is streamed
+    from penstock.engine.values.terms import counts_of
 
     try:
         return usage_of(end.get("usage"))
     except TypeError:
-        return end["usage"]
+        return counts_of(end["usage"])

@@ -33,6 +33,8 @@ from penstock.engine.values.messages import (
     ToolPart,
     UnknownPart,
 )
+from penstock.engine.values.model import FINISH_REASONS
+from penstock.engine.values.terms import is_code, is_model, is_word
 from penstock.engine.values.texts import KeyText, TextPlace, leaves, rewrite
 
 if TYPE_CHECKING:
@@ -102,11 +104,33 @@ def _named_texts(chunk: Chunk, kind: str) -> Iterator[Text]:
         if name not in _USUAL_KEYS:
             yield from fixed_texts(name, (*_PAYLOAD, KeyText(name)), _PLACE, kind)
         if chunk.is_control and name in _TERMS:
+            yield from _odd_terms(name, value, kind)
+            continue
+        if name == "provider_headers" and chunk.is_control:
+            yield from (text for text in fixed_texts(value, (*_PAYLOAD, name), _PLACE, kind) if not is_code(text.text))
             continue
         read = fixed_texts if is_name(name, chunk.type) else value_texts
         for text in read(value, (*_PAYLOAD, name), _PLACE, kind):
             if not (chunk.is_control and text.fixed and text.text.isdigit()):
                 yield text
+
+
+def _odd_terms(name: str, value: Value, kind: str) -> Iterator[Text]:
+    """Yield the texts in the value of a term that have not the form of one."""
+    for text in value_texts(value, (*_PAYLOAD, name), _PLACE, kind):
+        if not (text.fixed and text.text.isdigit()) and not _is_term(name, text):
+            yield text
+
+
+def _is_term(name: str, text: Text) -> bool:
+    if name == "usage":
+        return isinstance(text.place.path[-1], KeyText) and is_word(text.text)
+    if name == "raw_reason":
+        return is_word(text.text)
+    return is_model(text.text) if name == "model" else text.text in _KNOWN_REASONS
+
+
+_KNOWN_REASONS = frozenset({*FINISH_REASONS, "aborted", "retry", "suspended", "unknown"})
 
 
 _USUAL_KEYS = frozenset(
@@ -258,7 +282,13 @@ def _bare(chunk: Chunk) -> Chunk:
     if chunk.type not in ENDS:
         return chunk
     return chunk.with_payload(
-        FrozenDict({name: value for name, value in chunk.payload.items() if is_name(name, chunk.type)})
+        FrozenDict(
+            {
+                name: value
+                for name, value in chunk.payload.items()
+                if is_name(name, chunk.type) and not (name in _TERMS and any(_odd_terms(name, value, "text")))
+            }
+        )
     )
 
 

@@ -17,6 +17,7 @@ from urllib.parse import unquote_to_bytes
 from penstock.engine.text_guards.documents import document_text
 from penstock.engine.values.frozen import is_items, is_mapping
 from penstock.engine.values.messages import AudioPart, DataPart, FilePart, ImagePart, SourcePart, TextPart, ToolPart
+from penstock.engine.values.terms import is_address
 from penstock.engine.values.texts import KeyText, TextPlace, leaves
 from penstock.lazy import by_name
 
@@ -206,9 +207,13 @@ def value_texts(value: Layer, path: Path, where: TextPlace, kind: str = "tool") 
 
 
 def fixed_texts(value: Value, path: Path, where: TextPlace, kind: str) -> Iterator[Text]:
-    """Yield the texts of a value that cannot be edited, without the words that formats use for their notes."""
+    """Yield the texts of a value that cannot be edited.
+
+    Left out are the words that formats use for their notes, and the address of a provider.
+    """
     for text in value_texts(value, path, where, kind):
-        if text.text and text.text not in _note_words() and not _is_minted(text.text):
+        is_term = text.key == "provider_url" and is_address(text.text)
+        if text.text and text.text not in _note_words() and not _is_minted(text.text) and not is_term:
             yield text._replace(fixed=True)
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, cast
 
 from penstock.engine.values.call_ids import CALL_ID_KEYS, NAME_KEYS, CallIds
-from penstock.engine.values.frozen import EMPTY, FrozenDict, json_value
+from penstock.engine.values.frozen import EMPTY, FrozenDict, is_mapping, json_value
 from penstock.engine.values.messages import (
     AudioPart,
     DataPart,
@@ -23,6 +23,7 @@ from penstock.engine.values.messages import (
     UnknownPart,
 )
 from penstock.engine.values.model import FINISH_REASONS, ModelAnswer, Usage
+from penstock.engine.values.terms import counts_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Mapping
@@ -233,5 +234,13 @@ async def collected(stream: AsyncIterable[Chunk]) -> ModelAnswer:
 
 
 def usage_of(reported: Values | None) -> Usage | None:
-    """Return the usage that a ``finish`` chunk reports; None if it reports none."""
-    return None if reported is None else Usage(**reported)
+    """Return the usage that a ``finish`` chunk reports, numbers only; None if it reports none.
+
+    Raises:
+        TypeError: it is no usage.
+    """
+    if reported is None:
+        return None
+    Usage(**reported)  # for its check of the names
+    counts: Values = counts_of(reported)
+    return Usage(**{name: count for name, count in counts.items() if is_mapping(count) == (name == "details")})

@@ -12,6 +12,7 @@ from penstock.engine.values.answer_builder import collected
 from penstock.engine.values.errors import MessageError, ModelError, OptionError
 from penstock.engine.values.frozen import FrozenDict, freeze, is_mapping
 from penstock.engine.values.model import ModelRequest
+from penstock.engine.values.terms import is_code
 from penstock.models.openai.failures import MOST_OF_A_FAILURE, is_failure, kept_headers, refused_field
 from penstock.models.openai.http import (
     USUAL,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 
 
 _DONE = "[DONE]"
+_SERVERS = frozenset({"server", "via"})  # headers with names and addresses of servers, which are of use in errors only
 _LINGERING_SECONDS = 0.25
 
 
@@ -208,7 +210,8 @@ class _BodyReader:
             raise self._failures.of_error(answer.status_code, answer.headers, data, found)
         chunks = self._reader.read(item)
         if chunks and chunks[0].type == "response-metadata":  # it gets request ids, and remaining rate limits
-            kept = {name: self._failures.hidden(value) for name, value in kept_headers(self._answer.headers).items()}
+            given = {name: self._failures.hidden(value) for name, value in kept_headers(self._answer.headers).items()}
+            kept = {name: value for name, value in given.items() if name not in _SERVERS and is_code(value)}
             chunks[0] = chunks[0].with_payload(freeze({**chunks[0].payload, "provider_headers": kept}))
         return chunks
 

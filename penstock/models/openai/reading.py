@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.errors import MessageError
-from penstock.engine.values.frozen import freeze, is_items, is_mapping
+from penstock.engine.values.frozen import freeze, is_items
+from penstock.engine.values.terms import MOST_COUNTED, counts_of
 from penstock.formats import openai_chat
 from penstock.models.openai.blocks import Blocks, Calls
 from penstock.models.openai.wire import FORMAT, gather, gather_one, object_of, objects_of, says, text_of, well_formed
@@ -270,8 +271,7 @@ def usage_from(given: Json) -> Json:
         "reasoning_tokens": _first(given, _REASONING),
     }
     own = {*_INPUT, *_OUTPUT, "total_tokens"}
-    details = _countable({key: value for key, value in given.items() if key not in own})
-    return {**fields, "details": details}
+    return {**fields, "details": counts_of({key: value for key, value in given.items() if key not in own})}
 
 
 def _first(given: Json, paths: list[tuple[str, ...]] | tuple[tuple[str, ...], ...]) -> int | None:
@@ -284,23 +284,9 @@ def _first(given: Json, paths: list[tuple[str, ...]] | tuple[tuple[str, ...], ..
     return None
 
 
-_MOST_COUNTED = 10**15
-
-
 def _is_count(value: Value) -> bool:
     """Whether a value is a number that can be counted with: budgets and prices are computed from it."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= _MOST_COUNTED
-
-
-def _countable(value: Value) -> Value:
-    """Return the details of a usage without numbers that cannot be counted with."""
-    if is_mapping(value):
-        return {key: _countable(item) for key, item in value.items() if item is not None and not _is_odd_number(item)}
-    return value
-
-
-def _is_odd_number(value: Value) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and not abs(value) <= _MOST_COUNTED
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= MOST_COUNTED
 
 
 _TOLD = frozenset(

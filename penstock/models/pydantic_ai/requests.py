@@ -30,6 +30,7 @@ from penstock.engine.values.messages import (
     ToolPart,
     UnknownPart,
 )
+from penstock.engine.values.terms import TOKEN_KEYS
 from penstock.formats.pydantic_ai import FORMAT, OF_ANSWERS, OF_PARTS
 from penstock.models.openai.wire import checksum
 
@@ -44,7 +45,9 @@ if TYPE_CHECKING:
     from penstock.engine.values.model import ModelRequest, ResponseFormat, ToolSpec
 
 
-_TEXTS = frozenset({"citations", "logprobs", "refusal", "finish_reason", "timestamp"})
+_LEFT_OUT = TOKEN_KEYS | {"citations", "refusal", "finish_reason", "timestamp", "headers", "response_headers", "url"}
+"""Details that repeat the answer, stand elsewhere, or tell of the connection."""
+
 _SENT_BACK = ("thinking", "builtin-tool-call", "builtin-tool-return", "compaction")
 
 
@@ -66,8 +69,8 @@ def part_notes(part: theirs.ModelResponsePart, text: str) -> Values:
 
 
 def answer_notes(answer: theirs.ModelResponse) -> Values:
-    """Return the metadata of the message that an answer becomes."""
-    notes = _noted(answer, OF_ANSWERS)
+    """Return the metadata of the message that an answer becomes; without the address, which is not the provider's."""
+    notes = _noted(answer, tuple(name for name in OF_ANSWERS if name != "provider_url"))
     return {FORMAT: notes} if notes else EMPTY
 
 
@@ -80,7 +83,7 @@ def _plain(value: Value) -> Value:
     """Return a detail as a JSON value; None if it holds nothing."""
     if not is_mapping(value):
         return value
-    kept = {key: item for key, item in value.items() if key not in _TEXTS}
+    kept = {key: item for key, item in value.items() if key not in _LEFT_OUT}
     return json.loads(to_json(kept, fallback=str)) or None
 
 

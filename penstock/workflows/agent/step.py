@@ -16,6 +16,8 @@ from penstock.engine.values.chunks import Chunk, retract_chunk
 from penstock.engine.values.errors import PenstockError, UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, is_items
 from penstock.engine.values.messages import Message, ToolPart
+from penstock.engine.values.model import FINISH_REASONS
+from penstock.engine.values.terms import is_code, is_model
 from penstock.engine.values.usage import is_unbilled, usage_payload
 from penstock.models.open_calls import with_calls_closed
 from penstock.workflows.agent.client_chunks import is_for_client, keep_data, send_chunks
@@ -126,10 +128,10 @@ class ModelAttempt:
 
     def _details(self, stream: object) -> dict[str, object]:
         """Return what observers are told of an answer that is complete."""
-        reason = str(self.end.get("reason") or "other")
+        reason = _known_reason(self.end)
         told: dict[str, object] = {"finish_reason": reason, "usage": usage_payload(self.usage)}
         if isinstance(stream, EnclosedIterator):
-            known = self.metadata
+            known = self._terms
             told |= {f"response_{name}": known[name] for name in ("id", "model") if known.get(name)}
             told["first_chunk"] = stream.first_chunk
         return told
@@ -167,17 +169,33 @@ class ModelAttempt:
 
     @property
     def finish_reason(self) -> str:
-        """Why the answer ended: from the ``finish`` that left the guards, else the model's; ``other`` without one."""
-        return str(self._released_end.get("reason") or self.end.get("reason") or "other")
+        """Why the answer ended: from the ``finish`` that left the guards, else the model's if it is a known word."""
+        return str(self._released_end.get("reason") or _known_reason(self.end))
 
     @property
     def metadata(self) -> Values:
         """The provider's report about the answer, after the guards; while they hold it, only id, model and time."""
-        known, end = self._metadata, self._released_end
-        if known is None:
-            sent = next((chunk.payload for chunk in self.chunks if chunk.type == "response-metadata"), EMPTY)
-            known = {name: sent[name] for name in ("id", "model", "created") if name in sent}
+        end = self._released_end
+        known = self._terms if self._metadata is None else self._metadata
         return FrozenDict({**known, **(end.get("provider_terms") or {}), **(end.get("metadata") or {})})
+
+    @property
+    def _terms(self) -> Values:
+        """The id, the model and the time that the provider reports, if they have the form of such."""
+        sent = next((chunk.payload for chunk in self.chunks if chunk.type == "response-metadata"), EMPTY)
+        id, model, created = (sent.get(name) for name in ("id", "model", "created"))
+        known = {
+            "id": id if isinstance(id, str) and is_code(id) else None,
+            "model": model if isinstance(model, str) and is_model(model) else None,
+            "created": created if isinstance(created, (int, float)) else None,
+        }
+        return {name: value for name, value in known.items() if value is not None}
+
+
+def _known_reason(end: Values) -> str:
+    """Return the reason in the payload of a ``finish`` that no guard has read; ``other`` if it is no known word."""
+    reason = end.get("reason")
+    return reason if reason in FINISH_REASONS else "other"
 
 
 def _usage(reported: Value) -> Usage | None:
