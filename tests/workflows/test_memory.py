@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import anyio
@@ -318,6 +320,70 @@ async def test_while_checks_run_beside_the_model_the_input_is_not_kept() -> None
     assert (await asked(agent, "hello")).text == "fine"
     assert kept[-1] == []
     assert storage.of() == ["user:hello", "assistant:fine"]
+
+
+@pytest.mark.parametrize("ending", ["the client leaves a stream", "the client leaves a call", "the model fails"])
+@pytest.mark.parametrize("text", ["hello", "a bomb"])
+async def test_input_that_checks_beside_the_model_let_pass_is_kept_however_the_request_ends(
+    ending: str, text: str
+) -> None:
+    """And none that they stop, or have not judged."""
+    storage = NotedStorage()
+    judged = anyio.Event()
+
+    @processor(edits="nothing")
+    async def judge(ctx: InputContext) -> None:
+        await anyio.lowlevel.checkpoint()
+        judged.set()
+        if "bomb" in ctx.text:
+            ctx.abort("no")
+
+    class Slow:
+        name = "slow"
+
+        async def stream(self, request: Any) -> Any:
+            yield Chunk("text-start", id="t")
+            await judged.wait()
+            await anyio.wait_all_tasks_blocked()
+            if ending == "the model fails":
+                raise ModelError("slow", "down")
+            yield Chunk("text-delta", "word ", id="t")
+            await anyio.Event().wait()
+
+    agent = Agent(Slow(), memory=Memory(storage), processors=[Workflow("guard").then(judge, overlap="model")])
+    with anyio.fail_after(20):
+        if ending == "the client leaves a stream":
+            async with agent.stream(text, **OWN) as stream:
+                async for _ in stream.text_stream:
+                    break
+        elif ending == "the client leaves a call":
+            async with anyio.create_task_group() as group:
+                group.start_soon(partial(asked, agent, text))
+                await judged.wait()
+                await anyio.wait_all_tasks_blocked()
+                group.cancel_scope.cancel()
+        else:
+            with suppress(ModelError):
+                await asked(agent, text)
+    assert storage.of() == ([] if "bomb" in text else ["user:hello"])
+
+
+async def test_input_is_not_kept_before_checks_beside_the_model_have_judged_it() -> None:
+    """The client leaves before they have."""
+    storage = NotedStorage()
+
+    @processor(edits="nothing")
+    async def judge(ctx: InputContext) -> None:
+        await anyio.Event().wait()
+
+    agent = Agent(
+        ScriptedModel(["fine"]), memory=Memory(storage), processors=[Workflow("w").then(judge, overlap="model")]
+    )
+    async with anyio.create_task_group() as group:
+        group.start_soon(partial(asked, agent, "hello"))
+        await anyio.wait_all_tasks_blocked()
+        group.cancel_scope.cancel()
+    assert storage.of() == []
 
 
 # When it is kept

@@ -139,7 +139,7 @@ def of_result(result: AgentResult[Any]) -> Iterator[str]:
     for step in result.steps:
         yield step.text
         yield step.reasoning
-    for message in result.message_list.all:
+    for message, _, _ in result.message_list.entries:
         yield message.text
         yield "".join(part.text for part in message.parts if isinstance(part, TextPart))
     answers = [message for message in result.message_list.all if message.role == "assistant"]

@@ -11,6 +11,7 @@ import logging
 import sys
 import traceback
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from penstock.engine.graph.plan import TO_POLICY, plan_steps
@@ -406,7 +407,7 @@ def _check_claim(step: PlanStep, after: Payload, changes: Changes, known: KnownE
     if step.edits == "nothing":
         allowed, beyond = "nothing", bool(changes.texts or others)
     else:
-        allowed = "stretches of text and metadata, and remove messages"
+        allowed = "stretches of text and metadata, and remove messages, and set what Overrides set"
         beyond = not all(
             _is_slight(path, change) or (known.complete and path[0] != "fields") for path, change in others.items()
         )
@@ -415,8 +416,13 @@ def _check_claim(step: PlanStep, after: Payload, changes: Changes, known: KnownE
 
 
 def _is_slight(path: PayloadPath, change: object) -> bool:
-    """Return whether a change removes something, or sets a key of a message's metadata."""
+    """Return whether a change removes something, or sets a key of a message's metadata, or what `Overrides` set."""
+    if path[0] == "fields":
+        return path[1] in _OVERRIDDEN
     return isinstance(change, Gone) or (path[0] == "messages" and path[2:3] == ("metadata",))
+
+
+_OVERRIDDEN = frozenset(field.name for field in fields(Overrides)) - {"messages"}
 
 
 def close_awaitable(awaitable: object) -> None:

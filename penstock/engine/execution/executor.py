@@ -450,12 +450,12 @@ _RUNNERS: dict[type[object], Callable[[Any, StageCall, Payload], Coroutine[objec
 
 
 async def run_overlapping(
-    pending: Sequence[tuple[Block, StageCall, Payload]], model: Callable[[], Awaitable[T]]
+    pending: Sequence[tuple[Block, StageCall, Payload]], model: Callable[[], Awaitable[T]], passed: list[int]
 ) -> tuple[T | None, Payload]:
     """Run checks beside a model call; return its value, and one payload with the facts and data of all checks.
 
     The first verdict cancels the model and the other checks. A verdict beats a failure of a check, and that beats an
-    error of the model call.
+    error of the model call. The place of each check that passes is added to ``passed``, in case the call does not end.
     """
     ends: list[Payload | StepFailedError | None] = [None] * len(pending)
     answers: list[T] = []
@@ -466,6 +466,8 @@ async def run_overlapping(
             ends[place] = end = await _end_of(*pending[place])
             if isinstance(end, StepFailedError) or end.tripwire is not None:
                 group.cancel()
+            else:
+                passed.append(place)
 
         async def answer() -> None:
             try:

@@ -270,11 +270,13 @@ class RunEnd:
         message_list: the conversation as the run left it.
         tripwire: the verdict that stopped it, if one did.
         completed: whether it came to its end: no verdict, no error, no cancellation.
+        unchecked: whether checks that run beside the model call gave no verdict.
     """
 
     message_list: MessageList
     tripwire: Tripwire | None
     completed: bool
+    unchecked: bool = False
 
 
 OnEnd: TypeAlias = "Callable[[RunEnd], Awaitable[None] | None]"

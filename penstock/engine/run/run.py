@@ -101,6 +101,7 @@ class Run:
         if states is not None:
             self._state.states = states  # the caller shares them among its runs
         self._abandoned = False
+        self._accepted: set[int] = set()  # the ids of checks that wait again, since their call failed, and have passed
         if records or observers or texts:
             watching = self._observers(observers) if observers else ()
             self._state.spans = open_log(self._state, plans.name, watching, keeps=records, texts=texts)
@@ -272,7 +273,8 @@ class Run:
             self._drop_held()
             if self._state.on_end:
                 completed = error is None and self.tripwire is None and not self._abandoned
-                await call_on_end(self._state.on_end, RunEnd(self.message_list, self.tripwire, completed))
+                unchecked = any(id(check) not in self._accepted for check in self._state.pending or ())
+                await call_on_end(self._state.on_end, RunEnd(self.message_list, self.tripwire, completed, unchecked))
             if self._state.spans is not None:
                 self._close_log(self._state.spans, error)
         if self._take_pending() and error is None and self.tripwire is None and not self._abandoned:
@@ -652,11 +654,13 @@ class Run:
     async def _run_with_checks(self, call: Callable[[], Awaitable[T]]) -> tuple[T | None, Outcome]:
         """Run the checks that wait beside a call; return its value, and the outcome of the checks."""
         pending = self._take_pending()
+        passed: list[int] = []
         try:
             with self._beside(pending) as checks:
-                value, end = await run_overlapping(checks, call)
+                value, end = await run_overlapping(checks, call, passed)
         except BaseException:
-            self._state.pending = pending  # they gave no verdict, so they still have to
+            self._state.pending = pending  # the call may be made again, and they with it
+            self._accepted = {id(pending[place]) for place in passed}
             raise
         return value, self._checked(checks, end)
 

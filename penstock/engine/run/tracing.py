@@ -330,7 +330,7 @@ _TextKey = tuple[str, int, str, tuple[object, ...]]
 
 
 def _every(messages: MessageList) -> Sequence[Message]:
-    return messages.all
+    return [entry.message for entry in messages.entries]
 
 
 def _texts_of(

@@ -132,8 +132,8 @@ class MessageList:
 
     @property
     def all(self) -> tuple[Message, ...]:
-        """Every message, in order, system messages too."""
-        return tuple([entry[0] for entry in self.entries])
+        """Every message except system messages, in order: the same as `conversation`. `entries` has system messages."""
+        return self.conversation
 
     @property
     def conversation(self) -> tuple[Message, ...]:

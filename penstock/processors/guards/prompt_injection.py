@@ -20,7 +20,7 @@ from penstock.processors.guards.guard_options import set_up
 from penstock.processors.guards.judged_action import REMOVES_MESSAGES
 from penstock.processors.guards.judging import highest_scores, listing
 from penstock.processors.guards.score_action import ScoreAction
-from penstock.processors.guards.score_search import ScoreSearch, WindowScores
+from penstock.processors.guards.score_search import UNJUDGED, ScoreSearch, WindowScores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -76,7 +76,7 @@ class InjectionSearch(ScoreSearch["InjectionVerdict"]):
             judged = await self._unharmed(self.read_judged(await self._judge.ask(text, ctx=ctx), text), ctx)
         except Exception as error:  # noqa: BLE001 - the policy decides about this text, and about no other
             ctx.let_pass(error)
-            return sure or WindowScores()
+            return sure or UNJUDGED
         if judged.flagged or sure is None or not any(sure.scores[name] >= self.certain for name in sure.flagged):
             return judged
         return sure._replace(text=judged.text)

@@ -73,6 +73,10 @@ class WindowScores(NamedTuple):
     details: Values = EMPTY
 
 
+UNJUDGED = WindowScores()
+"""The scores of a window on which everything failed that was asked; the step's policy lets it pass, unreported."""
+
+
 class WindowVerdict(NamedTuple):
     """The scores of a window, and where in the text it begins and ends."""
 
@@ -265,7 +269,8 @@ class ScoreSearch(Search, Generic[V]):
         self, places: Sequence[tuple[int, int]], views: Sequence[str], hold: int, ctx: AnyContext
     ) -> Verdicts:
         scored = await gather([partial(self.score_window, text, ctx) for text in views])
-        return [WindowVerdict(*place, each) for place, each in zip(places, scored, strict=True)], hold
+        judged = [(place, each) for place, each in zip(places, scored, strict=True) if each is not UNJUDGED]
+        return [WindowVerdict(*place, each) for place, each in judged], hold
 
     async def detected(self, text: str, ctx: AnyContext) -> WindowScores | None:
         """Return the detectors' findings in a window; None if there are none.
@@ -311,7 +316,7 @@ class ScoreSearch(Search, Generic[V]):
             JudgeError: the judge gave no verdict, and nothing else counts in its place.
         """
         if self._judge is None or not text:
-            return own or WindowScores()
+            return own or (UNJUDGED if text else WindowScores())
         if own is not None and any(own.scores[name] >= self.certain for name in own.flagged):
             return own
         try:
@@ -320,7 +325,7 @@ class ScoreSearch(Search, Generic[V]):
             if not isinstance(error, JudgeError) or self.setup.judge_failure == "fail" or own is None:
                 ctx.let_pass(error)
             ctx.note(judge_failed=True)
-            return own or WindowScores()
+            return own or UNJUDGED
 
     def read_judged(self, judged: Judged[V], text: str) -> WindowScores:
         """Return what a judge's verdict says, with limits applied, and without a reason that quotes the text.

@@ -513,12 +513,18 @@ class MessageHistory(Processor[HistoryState]):
     async def process_llm_request(self, ctx: LLMRequestContext[HistoryState]) -> None:
         """Store the input: nothing that may block it runs after this, unless checks run beside the model.
 
+        Input that they let pass is stored with the answer, or when the run ends without one, as if the client leaves.
+
         Raises:
             StorageError: the store failed.
         """
-        asked = ctx.state.asked
-        if self.keep_input == "accepted" and asked is not None and not ctx.unchecked:
-            ctx.state.early |= await self._store(ctx, [entry.message for entry in asked if entry.source == "input"])
+        if self.keep_input != "accepted" or ctx.state.asked is None:
+            return
+        sent = [entry.message for entry in ctx.state.asked if entry.source == "input"]
+        if ctx.unchecked:
+            self._store_at_end(ctx, sent)
+        else:
+            ctx.state.early |= await self._store(ctx, sent)
 
     async def process_llm_response(self, ctx: LLMResponseContext[HistoryState]) -> None:
         """Store the input, if that was not done before: by now it has passed all checks.
@@ -570,6 +576,26 @@ class MessageHistory(Processor[HistoryState]):
         state.stored = (state.stored | ids) - emptied
         ctx.note(stored=len(rows))
         return ids
+
+    def _store_at_end(self, ctx: AnyContext, messages: Sequence[Message]) -> None:
+        """Store messages when the run ends, if no verdict stops it, every check has passed, and they are not yet."""
+        thread_id, resource_id = thread_id_of(ctx), ctx.resource_id
+        if thread_id is None or self._reads_only(ctx):
+            return
+        state: HistoryState = ctx.state
+        redact = message_redactor(ctx)
+
+        async def store() -> None:
+            if state.owner is None:
+                state.owner = await self._owner(thread_id, resource_id)
+            state.redact = redact
+            await self.storage.save_messages(self._rows(messages, state, thread_id))
+
+        def on_end(ended: RunEnd) -> Awaitable[None] | None:
+            stored = all(message.id in state.messages for message in messages)
+            return None if stored or ended.unchecked or ended.tripwire is not None else store()
+
+        ctx.on_end(on_end)
 
     def _rows(self, messages: Sequence[Message], state: HistoryState, thread_id: str) -> list[Message]:
         """Return messages as they are stored in the current thread."""

@@ -130,9 +130,6 @@ def _current_step(step: StepResult, messages: MessageList) -> StepResult:
     return replace(step, text=text, reasoning=reasoning, tool_calls=calls)
 
 
-SYSTEM_TAG = "user-provided"
-"""The tag of the system messages of a call (the name comes from the reference system)."""
-
 _CHOICES = ("auto", "none", "required")
 
 
@@ -147,7 +144,7 @@ async def starting_messages(options: RequestOptions, messages: object, context: 
     if instructions:
         made = made.add(_system(instructions))
     if options.system:
-        made = made.add(_system(options.system), tag=SYSTEM_TAG)
+        made = made.add(_system(options.system))
     if options.context:
         made = made.add(_owned(parse_input(options.context, "user"), context), source="context")
     given = parse_input(messages, "user") if not isinstance(messages, MessageList) else ()

@@ -78,9 +78,9 @@ async def _sent(world: Any, case: str, stage: str, texts: list[str]) -> Any:
     return [f"{entry['role']}:{entry['text']}" for entry in talk.prompt[1:]]
 
 
-@scenario("M03", {"*": SAME})
+@scenario("M03", {"*": Better(rules.system_messages_of_a_call_have_no_owner)})
 async def system_messages_are_not_doubled(world: Any, given: Any) -> Any:
-    """Equal texts of one owner are one; replacing the untagged ones leaves the others."""
+    """Equal texts of one owner are one; replacing those without an owner leaves the others."""
     del given
 
     def ops(ctx: Any) -> Any:

@@ -310,6 +310,12 @@ def added_messages_stand_by_themselves(_given: Any, _path: Path, theirs: Any) ->
     return made
 
 
+def system_messages_of_a_call_have_no_owner(_given: Any, _path: Path, theirs: Any) -> Any:
+    """They stand behind the instructions; who replaces the messages without an owner is shown both."""
+    instructions, replacing, of_the_call, *tagged = theirs
+    return [instructions, of_the_call, replacing, *tagged]
+
+
 def memory_is_no_input(_given: Any, _path: Path, theirs: Any) -> Any:
     """At the input a processor is shown what the caller said; what is remembered stands in the list."""
     return {**theirs, "messages": theirs["messages"][-1:]}

@@ -153,7 +153,7 @@ async def test_hooks_of_the_result_see_the_answers_alone() -> None:
 
 
 async def test_system_messages_that_hooks_see_are_the_untagged_ones() -> None:
-    """M07: what the call brings stands under its own name; replacing the untagged ones leaves it."""
+    """M07: what the call brings is one of them, unlike in the reference (docs/differences.md)."""
     seen: list[Any] = []
 
     def replace(ctx: Any) -> Any:
@@ -162,8 +162,8 @@ async def test_system_messages_that_hooks_see_are_the_untagged_ones() -> None:
 
     talk = Talk(HONEST.start(Hooks("A", process_input=replace)), [{"text": "ok"}])
     await talk.play(conversation("Hi", tagged={"user-provided": "of the call"}))
-    assert seen == [["Sys"]]
-    assert [entry["text"] for entry in talk.prompt] == ["New", "of the call", "Hi"]
+    assert seen == [["Sys", "of the call"]]
+    assert [entry["text"] for entry in talk.prompt] == ["New", "Hi"]
 
 
 async def test_equal_ids_are_refused_when_the_agent_is_made() -> None:

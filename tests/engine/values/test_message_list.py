@@ -352,8 +352,9 @@ def test_system_messages_that_say_the_same_are_one_and_others_stay() -> None:
     assert len(MessageList([Message.system("a", from_client=True, name=name) for name in "ab"]).system) == 2
 
 
-def test_all_is_all_and_the_conversation_is_without_system_messages() -> None:
-    """In the order in which they were added."""
+def test_all_is_the_conversation_without_system_messages_and_entries_have_them() -> None:
+    """In the order in which they were added, as docs/messages.md says."""
     messages = MessageList("hi").add(Message.system("Be brief."), tag="mine").add(Message.assistant("hello"))
-    assert [message.role for message in messages.all] == ["user", "system", "assistant"]
+    assert [entry.message.role for entry in messages.entries] == ["user", "system", "assistant"]
+    assert [message.role for message in messages.all] == ["user", "assistant"]
     assert [message.role for message in messages.conversation] == ["user", "assistant"]

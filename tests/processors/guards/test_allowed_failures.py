@@ -232,3 +232,11 @@ def test_the_language_of_other_texts_counts() -> None:
         Workflow("w").then(guard, on_error="allow").check_sync([Message.user(DOWN), Message.user("Il est tard ici.")])
     )
     assert outcome.blocked
+
+
+async def test_a_window_that_nobody_judged_is_not_reported() -> None:
+    """No callback says that nothing was found in it."""
+    told: list[Any] = []
+    guard = ModerationProcessor(judge(HATE), strategy="warn", embedded=False, retries=0, on_detection=told.append)
+    await Workflow("w").then(guard, on_error="allow").check([Message.user(DOWN), Message.user("Fine words.")])
+    assert [(one.message_id, one.flagged) for one in told] == [(told[0].message_id, False)]

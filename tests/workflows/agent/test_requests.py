@@ -19,13 +19,14 @@ from penstock import (
     ModelError,
     OptionError,
     OutputStepContext,
+    Processor,
     ToolCallContext,
     ToolResultContext,
     Workflow,
     WorkflowError,
     processor,
 )
-from penstock.engine import Overrides, Usage, UsageError
+from penstock.engine import Overrides, StepFailedError, Usage, UsageError
 from penstock.testing import CountingIds, ScriptedModel
 from penstock.tools import ToolContext
 from penstock.workflows import AgentResult, StepResult
@@ -446,3 +447,47 @@ def test_what_stands_beside_a_function_is_checked_when_the_agent_is_made(wrong: 
     with pytest.raises((OptionError, WorkflowError), match=told):
         Agent(ScriptedModel(["ok"]), input_processors=nothing, **wrong)
     Agent(ScriptedModel(["ok"]), input_processors=[nothing, reads])
+
+
+class Setting(Processor):
+    """Sets something for a call."""
+
+    role = "transform"
+    edits = "spans"
+
+    def __init__(self, name: str, **overrides: Any) -> None:
+        self.id = name
+        self.overrides = overrides
+
+    def process_input_step(self, ctx: InputStepContext) -> Overrides:
+        """Set it."""
+        return Overrides(**self.overrides)
+
+
+async def test_steps_that_only_return_overrides_stand_in_a_parallel() -> None:
+    """What they set is merged by key; values of one key that differ are a conflict."""
+    model = ScriptedModel(["ok"])
+    both = Workflow("w").parallel(
+        Setting("a", model_settings={"a": 1}, tool_choice="none"),
+        Setting("b", model_settings={"b": 2}, provider_options={"c": {"d": 3}}),
+    )
+    await Agent(model, input_processors=[both]).generate("Hi")
+    assert dict(model.requests[0].settings) == {"a": 1, "b": 2}
+    torn = Workflow("w").parallel(Setting("a", model_settings={"a": 1}), Setting("b", model_settings={"a": 2}))
+    with pytest.raises(StepFailedError, match="disagree about"):
+        await Agent(ScriptedModel(["ok"]), input_processors=[torn]).generate("Hi")
+
+
+async def test_system_messages_have_the_instructions_and_those_of_the_call() -> None:
+    """A processor that replaces the system messages without an owner replaces both."""
+    seen: list[list[str]] = []
+
+    @processor
+    def trimmer(ctx: InputContext) -> Any:
+        seen.append([message.text for message in ctx.system_messages])
+        return ctx.message_list.replace_system([Message.system(message.text[:3]) for message in ctx.system_messages])
+
+    model = ScriptedModel(["ok"])
+    await Agent(model, instructions="abcdef", processors=[trimmer]).generate("Hi", system="ghijkl")
+    assert seen == [["abcdef", "ghijkl"]]
+    assert [message.text for message in model.requests[0].messages if message.role == "system"] == ["abc", "ghi"]
