@@ -10,7 +10,15 @@ import anyio
 from penstock.workflows.web.sse import dumped
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, MutableMapping
+    from starlette.responses import Response
+else:
+    try:
+        from starlette.responses import Response  # FastAPI serves only its objects from `@app.post`
+    except ImportError:
+        Response = object
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping, MutableMapping
 
     from penstock.engine.values.frozen import Value
     from penstock.workflows.agent.results import AgentResult
@@ -23,8 +31,36 @@ if TYPE_CHECKING:
 E = TypeVar("E")
 
 
-class StreamedResponse:
-    """A response of an ASGI server: Starlette returns it from an endpoint, and so does FastAPI from ``add_route``.
+class _ClientResponse(Response):
+    """A response that ends when its client leaves.
+
+    Attributes:
+        status_code: the HTTP status.
+        raw_headers: the headers.
+        background: runs after the response; FastAPI sets it where an endpoint or a dependency has such tasks.
+    """
+
+    def __init__(self, headers: Iterable[tuple[str, str]], status: int) -> None:
+        self.status_code = status
+        self.raw_headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+        self.background: Callable[[], Awaitable[None]] | None = None  # type: ignore[assignment]
+
+    async def __call__(self, _scope: Event, receive: Receive, send: Send) -> None:
+        """Send the response."""
+        await _while_client_stays(receive, self._send(send))
+        if self.background is not None:
+            await self.background()
+
+    async def _begin(self, send: Send, *headers: tuple[bytes, bytes]) -> None:
+        start = {"type": "http.response.start", "status": self.status_code, "headers": [*self.raw_headers, *headers]}
+        await send(start)
+
+    async def _send(self, send: Send) -> None:
+        raise NotImplementedError
+
+
+class StreamedResponse(_ClientResponse):
+    """A response of an ASGI server, which an endpoint of Starlette or FastAPI returns.
 
     When the client leaves, the body is closed at once, also while the model is silent: a task of its own waits for it.
     Nothing is read ahead of the client.
@@ -36,23 +72,18 @@ class StreamedResponse:
     """
 
     def __init__(self, body: AsyncGenerator[bytes], headers: Mapping[str, str], status: int = 200) -> None:
-        self.status_code = status
+        super().__init__(headers.items(), status)
         self._body = body
-        self._headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
-
-    async def __call__(self, _scope: Event, receive: Receive, send: Send) -> None:
-        """Send the response."""
-        await _while_client_stays(receive, self._send(send))
 
     async def _send(self, send: Send) -> None:
         async with aclosing(self._body) as pieces:
-            await send({"type": "http.response.start", "status": self.status_code, "headers": self._headers})
+            await self._begin(send)
             async for piece in pieces:
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-class WholeResponse(Generic[E]):
+class WholeResponse(_ClientResponse, Generic[E]):
     """A response with a whole answer, as JSON or, if it is a string, as plain text; used as `StreamedResponse` is.
 
     When the client leaves, the request ends at once, although nothing of its answer was sent yet. Exceptions of the
@@ -65,6 +96,12 @@ class WholeResponse(Generic[E]):
         status: the HTTP status.
     """
 
+    if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, _encoder: object) -> type[WholeResponse]:
+            """Return the class: FastAPI takes it as an annotation of an endpoint, but not a generic alias."""
+            return cls
+
     def __init__(
         self,
         request: Coroutine[object, object, AgentResult[object]],
@@ -72,14 +109,10 @@ class WholeResponse(Generic[E]):
         encoder: E,
         status: int = 200,
     ) -> None:
-        self.status_code = status
+        super().__init__((), status)
         self._request = request
         self._answer = answer
         self._encoder = encoder
-
-    async def __call__(self, _scope: Event, receive: Receive, send: Send) -> None:
-        """Send the response."""
-        await _while_client_stays(receive, self._send(send))
 
     async def _send(self, send: Send) -> None:
         written = self._answer(await self._request, self._encoder)
@@ -87,8 +120,7 @@ class WholeResponse(Generic[E]):
             kind, body = b"text/plain; charset=utf-8", written.encode(errors="replace")
         else:
             kind, body = b"application/json", dumped(written)
-        headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
-        await send({"type": "http.response.start", "status": self.status_code, "headers": headers})
+        await self._begin(send, (b"content-type", kind), (b"content-length", str(len(body)).encode()))
         await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
