@@ -20,12 +20,13 @@ from dataclasses import dataclass, field
 from logging.handlers import QueueHandler
 from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
-from threading import RLock
+from threading import RLock, current_thread, main_thread
 from time import monotonic
 from typing import TYPE_CHECKING, Literal, cast
 
 from penstock.engine.values.errors import PenstockError
 from penstock.workflows.rows.job import ROW_SECONDS
+from penstock.workflows.rows.orphans import end_with_parent
 from penstock.workflows.rows.reading import InputRow, RowsError, is_object, parse_row
 
 if TYPE_CHECKING:
@@ -342,7 +343,7 @@ class _Worker:
         self.deadline = float("inf")
         loggers = logging.root.manager.loggerDict.items()
         levels = {name: one.level for name, one in loggers if isinstance(one, logging.Logger) and one.level}
-        start = _Start(job, row_seconds, self._at, levels)
+        start = _Start(job, row_seconds, self._at, levels, current_thread() is main_thread())
         self._process = context.Process(target=_work, args=(theirs, start), daemon=True, name="penstock rows")
         with _interrupts_blocked(), _main_module_hidden(hidden=isinstance(job.workflow, str)):
             self._process.start()
@@ -462,6 +463,7 @@ class _Start:
     row_seconds: float
     at: c_longlong
     levels: Mapping[str, int]
+    by_main_thread: bool  # others may end before their process does
 
 
 class _Parent:
@@ -501,6 +503,8 @@ class _LogToParent(QueueHandler):
 
 def _work(connection: Connection, start: _Start) -> None:
     """Check rows until the parent closes the connection, or ends."""
+    if start.by_main_thread:
+        end_with_parent()
     sys.stdout = sys.stderr  # as in the command: what the user's code prints does not mix with the results
     parent = _Parent(connection)
     logging.lastResort = _LogToParent(parent)

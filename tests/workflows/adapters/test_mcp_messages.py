@@ -267,6 +267,35 @@ async def test_what_is_no_message_is_left_out(caplog: pytest.LogCaptureFixture) 
     assert MAIL not in caplog.text
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"jsonrpc": "2.0", "id": %s, "result": "ada@example.com"}',
+        '{"jsonrpc": "2.0", "id": %s, "error": "ada@example.com"}',
+        '{"jsonrpc": "2.0", "id": %s, "result": {"content": [{"text": "ada@example.com"',
+        '{"result": 7, "id": "%s"}',
+    ],
+)
+async def test_a_call_whose_answer_is_no_message_gets_an_error(line: str, caplog: pytest.LogCaptureFixture) -> None:
+    """No other answer would come. Neither it nor the log says more."""
+    from mcp.client.stdio import _parse_line
+
+    server = Stranger(lambda _: [])
+    async with wired(as_proxy(HIDES, server=server)) as wire:
+        await wire.send(id=5, method="tools/call", params={"name": "f", "arguments": {}})
+        await wire.send(id=6, method="tools/call", params={"name": "f", "arguments": {}})
+        with anyio.fail_after(10):
+            while len(server.got) < 2:
+                await anyio.lowlevel.checkpoint()
+        await server._out.send(_parse_line(line % 5))
+        answer = await wire.next()
+        assert (answer["id"], answer["error"]["code"]) == (5, -32603)
+        await server.say({"id": 6, "result": {"content": []}})
+        assert await wire.next() == {"jsonrpc": "2.0", "id": 6, "result": {"content": []}}
+    assert "ada@example.com" not in str(answer) + caplog.text
+    assert "mcp: the transport reported" in caplog.text
+
+
 async def test_values_that_are_too_deep_are_blocked() -> None:
     """Nobody can read them."""
     deep: Any = MAIL

@@ -6,6 +6,7 @@ run side by side. What belongs to one request leaves in the order in which it ca
 
 from __future__ import annotations
 
+import re
 from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -24,7 +25,15 @@ from mcp.shared.inbound import (
     x_mcp_header_map,
 )
 from mcp.shared.message import ClientMessageMetadata, ServerMessageMetadata, SessionMessage
-from mcp.types import ErrorData, JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+from mcp.types import (
+    INTERNAL_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+)
+from pydantic import ValidationError
 
 from penstock.engine.execution.boundary import log
 from penstock.engine.values.frozen import is_items, is_mapping
@@ -285,12 +294,22 @@ class Relay:
                 async for item in self._from_server:
                     if isinstance(item, Exception):
                         log.warning("mcp: the server sent what is no message of the protocol; it was left out")
+                        await self._answer_unread(item)
                         continue
                     about = self._about(item.message)
                     before, sent = self._last_sent.get(about), anyio.Event()
                     self._last_sent[about] = sent
                     await places.acquire()
                     checks.start_soon(self._from_server_safely, item.message, about, before, sent, places)
+
+    async def _answer_unread(self, error: Exception) -> None:
+        """Answer the call that a message answers which is none of the protocol: no other answer will come."""
+        call = self._call(_unread_id(error))
+        if call is not None and call.sent:
+            call.scope.cancel()
+            async with call.busy:
+                data = ErrorData(code=INTERNAL_ERROR, message="The server's answer is no message of the protocol.")
+                await self._answer(call, JSONRPCError(jsonrpc="2.0", id=call.id, error=data))
 
     def _about(self, message: JSONRPCMessage) -> Id | None:
         """Return the id of the client's request that a message of the server belongs to; None if there is none."""
@@ -422,6 +441,21 @@ def closed(id: Id) -> JSONRPCError:
     """Return the answer to a request that the server will not answer: it has gone."""
     error = ErrorData(code=-32000, message="The server has closed the connection.")
     return JSONRPCError(jsonrpc="2.0", id=id, error=error)
+
+
+_ID = re.compile(r"""^\s*\{.*?"id"\s*:\s*(?:(\d{1,18})|"([^"\\]{1,256})")""", re.DOTALL)
+
+
+def _unread_id(error: Exception) -> Id | None:
+    """Return the id in a message that could not be parsed, if it is an answer; None if there is none."""
+    for each in error.errors(include_url=False) if isinstance(error, ValidationError) else ():
+        given: Value = each["input"]
+        if each["type"] == "missing" and each["loc"][-1] == "method" and is_mapping(given):  # so it is no request
+            found = given.get("id")
+            return found if isinstance(found, (int, str)) else None
+        if each["type"] == "json_invalid" and isinstance(given, str) and (match := _ID.match(given)) is not None:
+            return int(match[1]) if match[1] else match[2]
+    return None
 
 
 def _blocked(id: Id | None) -> JSONRPCError:

@@ -33,6 +33,7 @@ from penstock.engine.execution.boundary import log
 from penstock.engine.processor.processor import one_of
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.workflows.adapters.mcp.exchange import FLUSH, Exchange, decoded_of, problem
+from penstock.workflows.adapters.mcp.logs import logs_without_texts
 from penstock.workflows.adapters.mcp.reading import Descriptions, MessageGuard
 from penstock.workflows.adapters.mcp.relay import Relay
 from penstock.workflows.adapters.mcp.sharing import SharedConnection
@@ -187,6 +188,7 @@ class GuardProxy:
     @asynccontextmanager
     async def _connected(self) -> AsyncGenerator[Streams]:
         async with AsyncExitStack() as stack:
+            stack.enter_context(logs_without_texts())
             server = self._server
             if isinstance(server, StdioServerParameters):
                 yield await stack.enter_async_context(stdio_client(server))
