@@ -620,7 +620,9 @@ class Run:
         log.info("%s asked for another attempt (retry=True); none is made: %s", verdict.processor_id, why)
 
     def stop(self, tripwire: Tripwire) -> None:
-        """End the run with a verdict; no hook is called any more."""
+        """End the run with a verdict; no hook is called any more. Its reason is not logged: it may quote a text."""
+        if self.tripwire is None:
+            log.info("%s: %s blocked in %s", self._plans.name, tripwire.processor_id, tripwire.stage)
         self.tripwire = self._state.stopped = tripwire
         self._take_pending()
         if self._state.background is not None:
