@@ -379,6 +379,17 @@ async def answered(model: Says, *guards: Any) -> tuple[list[Any], Any]:
     return streamed, agent.get_state(config).values["messages"][-1]
 
 
+@pytest.mark.parametrize("args", ["{x", "", None, '{"a": 1', "[1]"])
+async def test_an_invalid_call_ends_a_run_as_it_does_without_guards(args: str | None) -> None:
+    """LangChain would complete the arguments of a piece of a call, and run it."""
+    broken = {"name": "f", "args": args, "id": "1", "error": None, "type": "invalid_tool_call"}
+    said = AIMessage("I cannot.", invalid_tool_calls=[broken])
+    model = Says(said, AIMessage("asked again"))
+    agent: Any = create_agent(model, middleware=[as_middleware(HIDES)])
+    left = (await agent.ainvoke({"messages": [("user", "Hi")]}))["messages"][-1]
+    assert (left.text, left.tool_calls, [one["id"] for one in left.invalid_tool_calls]) == ("I cannot.", [], ["1"])
+
+
 HIDDEN: dict[str, Any] = {
     "beside a text": {"content": [{"type": "text", "text": "Hello", "citations": [{"cited_text": MAIL}], "index": 0}]},
     "in a block": {

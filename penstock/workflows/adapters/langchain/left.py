@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessageChunk
-from langchain_core.messages.tool import tool_call_chunk
+from langchain_core.messages.tool import invalid_tool_call, tool_call_chunk
 
 from penstock.engine.values.messages import FilePart, Message, ReasoningPart, TextPart, ToolPart
 from penstock.formats import langchain as wire
@@ -26,6 +26,7 @@ from penstock.workflows.adapters.langchain.reading import (
     repeating,
     said_in,
     text_places,
+    with_broken_calls,
     with_left,
     without_signs,
 )
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from langchain_core.messages import AIMessage
+    from langchain_core.messages.content import InvalidToolCall
 
     from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.messages import Part
@@ -224,18 +226,28 @@ class LangChainAnswerWriter:
         answer = request.answer or Message("assistant")
         whole = self._reader().whole or AIMessageChunk(content="")
         left = Left(whole, answer.parts)
-        return AIMessageChunk(
+        calls = [call for call in calls_of(answer) if not _is_broken(call)]
+        made = AIMessageChunk(
             content=left.content(shown=self._shown),
             additional_kwargs=left.fields(shown=self._shown),
             response_metadata=left.reports(),
             tool_call_chunks=[
                 tool_call_chunk(name=call.name, args=as_text(call.arguments), id=call.call_id, index=number)
-                for number, call in enumerate(calls_of(answer))
+                for number, call in enumerate(calls)
             ],
             usage_metadata=_used(request, whole),
             id=None if self._shown else whole.id,
             chunk_position="last",
         )
+        return with_broken_calls(made, map(_broken_call, filter(_is_broken, calls_of(answer))))
+
+
+def _is_broken(call: ToolPart) -> bool:
+    return isinstance(call.arguments, str)
+
+
+def _broken_call(call: ToolPart) -> InvalidToolCall:
+    return invalid_tool_call(name=call.name, args=str(call.arguments), id=call.call_id)
 
 
 def _used(request: HostRequest, whole: AIMessageChunk) -> Any:

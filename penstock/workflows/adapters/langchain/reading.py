@@ -21,6 +21,7 @@ from penstock.formats.wire import has_text, is_array, is_object, without_empty
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from langchain_core.messages.content import InvalidToolCall
     from langchain_core.outputs import ChatGeneration
 
     from penstock.engine.values.frozen import Values
@@ -291,12 +292,18 @@ def _as_chunk(message: AIMessage) -> AIMessageChunk:
         tool_call_chunk(name=call["name"], args=json.dumps(call["args"]), id=call["id"], index=number)
         for number, call in enumerate(message.tool_calls)
     ]
-    broken = [
-        tool_call_chunk(name=call["name"], args=call["args"], id=call["id"], index=len(calls) + number)
-        for number, call in enumerate(message.invalid_tool_calls)
-    ]
-    given: Value = {**fields, "tool_calls": [], "invalid_tool_calls": [], "tool_call_chunks": [*calls, *broken]}
-    return AIMessageChunk(**{name: item for name, item in given.items() if name != "type"})
+    given: Value = {**fields, "tool_calls": [], "invalid_tool_calls": [], "tool_call_chunks": calls}
+    made = AIMessageChunk(**{name: item for name, item in given.items() if name != "type"})
+    return with_broken_calls(made, message.invalid_tool_calls)
+
+
+def with_broken_calls(message: AIMessageChunk, calls: Iterable[InvalidToolCall]) -> AIMessageChunk:
+    """Return a piece of an answer with calls whose arguments are no JSON.
+
+    They cannot be pieces of calls: LangChain completes their arguments, which makes valid calls of them.
+    """
+    broken = list(calls)
+    return message.model_copy(update={"invalid_tool_calls": broken}) if broken else message
 
 
 # What an answer says
