@@ -49,6 +49,7 @@ from penstock.engine.values.errors import (
     MessageError as MessageError,
     MissingExtraError as MissingExtraError,
     ModelError as ModelError,
+    NestingError as NestingError,
     NotStoredError as NotStoredError,
     OptionError as OptionError,
     OwnershipError as OwnershipError,

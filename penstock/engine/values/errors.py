@@ -135,6 +135,10 @@ class UsageError(PenstockError):
     """A run, a message list or a context was used in a way that it does not allow. The message says what to do."""
 
 
+class NestingError(UsageError):
+    """Agents call each other as tools too deeply; most likely, one is its own tool. It ends all of their requests."""
+
+
 class MissingExtraError(PenstockError, ImportError):
     """A feature needs a library that is not installed.
 

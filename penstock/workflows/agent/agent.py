@@ -67,6 +67,8 @@ class Agent:
               within a step if an error processor asks for it. None means ``max_processor_retries`` if that is set,
               else 3, or the number that the error processors want if that is more.
             - ``max_steps`` (int from 1; default 5): how many accepted answers of the model a request may have.
+            - ``max_depth`` (int from 1; default 32): how many agents may run within each other, this one included, each
+              as a tool of the one before. One more is a `NestingError`, which ends all of their requests.
             - ``stop_when`` (a function of the steps so far, or a list of them; default: none): called after each step
               whose tools have run; a true value ends the request. May be async.
             - ``release`` (``auto``, ``live``, ``step`` or ``result``; default ``auto``): when chunks may leave a

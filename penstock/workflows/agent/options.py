@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 MAX_STEPS = 5
 """How many accepted answers a request may have by default (the same as in the reference system, runtime.md §3)."""
 
+MAX_DEPTH = 32
+"""How many agents may run within each other by default, each as a tool of the one before."""
+
 PROCESSOR_RETRIES = 1
 """How often in a row an answer may be rejected and requested again by default."""
 
@@ -64,6 +67,7 @@ class AgentOptions(TypedDict, total=False):
     max_processor_retries: int | None
     max_error_retries: int | None
     max_steps: int
+    max_depth: int
     stop_when: StopWhen | Sequence[StopWhen]
     release: Release
     settings: Values
@@ -132,6 +136,7 @@ class RequestOptions:
     max_processor_retries: int | None = None
     max_error_retries: int | None = None
     max_steps: int = MAX_STEPS
+    max_depth: int = MAX_DEPTH
     stop_when: StopWhen | Sequence[StopWhen] = ()
     release: Release = "auto"
     settings: Values = EMPTY
@@ -169,6 +174,7 @@ class RequestOptions:
         for name in ("max_processor_retries", "max_error_retries"):
             check_count(name, getattr(self, name), least=0, optional=True)
         check_count("max_steps", self.max_steps, least=1)
+        check_count("max_depth", self.max_depth, least=1)
         for name in ("prepare_step", "approve", "on_chunk", "on_step_finish", "on_finish", "on_error"):
             check_function(name, getattr(self, name))
         if not callable(self.stop_when):

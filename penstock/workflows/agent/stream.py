@@ -17,10 +17,11 @@ from typing_extensions import TypeVar
 
 from penstock.engine.tasks import BackgroundTasks, close_in, on_asyncio, within
 from penstock.engine.values.chunks import Chunk, tripwire_chunk
-from penstock.engine.values.errors import UsageError
+from penstock.engine.values.errors import NestingError, UsageError
 from penstock.engine.values.usage import usage_payload
 from penstock.workflows.agent.emitter import Emitter
 from penstock.workflows.agent.loop import Loop, make_result
+from penstock.workflows.agent.tools import AGENT_DEPTH
 from penstock.workflows.agent.ui_messages import UIAnswer
 
 if TYPE_CHECKING:
@@ -364,10 +365,17 @@ class AgentStream(Generic[T]):
 
         Raises:
             UsageError: the stream was entered before.
+            NestingError: too many agents run within each other.
             PenstockError: the options or the functions of the request are not usable.
         """
         if self._chunks is not None:
             raise UsageError("a stream can be entered once only; make another with agent.stream(...)")
+        most = self._options.max_depth
+        if AGENT_DEPTH.get() >= most:
+            raise NestingError(
+                f"{most} agents run within each other, each as a tool of the one before, which is as deep as max_depth "
+                "allows; most likely an agent is its own tool"
+            )
         run, task = await self._prepare()
         background = self._background = BackgroundTasks()
         await background.open()

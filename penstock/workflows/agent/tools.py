@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 from collections import deque
 from contextlib import aclosing, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import anyio
 
 from penstock.engine.values.chunks import Chunk
+from penstock.engine.values.errors import NestingError
 from penstock.engine.values.frozen import freeze
 from penstock.tools.context import ToolContext, ToolError
 from penstock.workflows.agent.client_chunks import judged_chunks, keep_data, send_chunks
@@ -30,6 +32,10 @@ if TYPE_CHECKING:
     from penstock.workflows.agent.options import Approve
     from penstock.workflows.agent.request import RequestProgress
     from penstock.workflows.agent.results import StepResult
+
+
+AGENT_DEPTH: ContextVar[int] = ContextVar("penstock.agent_depth", default=0)
+"""How many agents' tools the current task runs within."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +122,7 @@ class ToolRunner:
 
     async def _run(self, plan: PlannedCall, tool: Tool, scope: anyio.CancelScope) -> None:
         done: FinishedCall | None = None
+        AGENT_DEPTH.set(AGENT_DEPTH.get() + 1)  # of this task only
         try:
             with scope, self._span(plan) as span:
                 with nullcontext() if span is None or span.scope is None else span.scope():
@@ -293,6 +300,8 @@ class ToolStep:
         async with aclosing(runner.events(planned)) as events:
             async for event in events:
                 if isinstance(event, FinishedCall):
+                    if event.error is not None and isinstance(event.error.__cause__, NestingError):
+                        raise event.error.__cause__  # the model would only call the tool again
                     chunks = await self._finish(answer, event)
                 else:
                     chunks = await self._send(answer, [event])
