@@ -35,6 +35,9 @@ OF_MESSAGE = "message"
 OUTSIDE = -1
 """The index that stands for a part in the places of such texts."""
 
+ORIGINAL = ("metadata", "language_detection", "original_content")
+"""Where `LanguageDetector` keeps the original of a translation: a guard that would edit it drops it."""
+
 _BODY = "data"
 """The key of a body that was decoded: it is no address, even if it stood in one."""
 
@@ -118,7 +121,8 @@ def _own_texts(message: Message) -> Iterator[Text]:
         text: str | None = getattr(message, field)
         if text and not _is_minted(text):
             yield _fixed(where, field, text, OF_MESSAGE)
-    yield from fixed_texts(message.metadata, ("metadata",), where, OF_MESSAGE)
+    for found in fixed_texts(message.metadata, ("metadata",), where, OF_MESSAGE):
+        yield found._replace(fixed=found.place.path != ORIGINAL)
 
 
 _MINTED = re.compile(r"(?=.*[a-f])(?:[0-9a-f]{24}|[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")

@@ -7,12 +7,15 @@ callbacks are given text, and only if the guard's user asks for that.
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 from penstock.engine.processor.stages import STAGES
+from penstock.engine.text_guards.reading import OF_MESSAGE
 from penstock.engine.values.frozen import EMPTY, freeze
+from penstock.engine.values.texts import KeyText
 from penstock.engine.workers import call_back
 
 if TYPE_CHECKING:
@@ -166,9 +169,28 @@ def by_place(window: TextWindow, found: Iterable[F]) -> dict[TextPlace, list[F]]
 
 def cannot_edit(windows: Iterable[TextWindow]) -> str:
     """Return why findings stop the run that would be edited elsewhere: they stand in texts that can only be read."""
-    fields = ", ".join(dict.fromkeys(field_of(window.locate(0)[0]) for window in windows))
+    listed = [(window.locate(0)[0], window.kind) for window in windows]
+    fields = ", ".join(dict.fromkeys(named_field(place) for place, _ in listed))
+    kinds = dict.fromkeys(kind for _, kind in listed)
+    skips = f"take {', '.join(map(repr, kinds))} out of parts= of this guard" if OF_MESSAGE not in kinds else ""
+    cure = skips or "leave it out of the message"
     named = f" ({fields})" if fields else ""
-    return f"an id, an address, metadata or a number{named} cannot be edited, only blocked; "
+    return (
+        f"an id, an address, metadata or a number{named} cannot be edited, only blocked; "
+        f"to let it pass, {cure}, or set strategy='warn'; "
+    )
+
+
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z_-]{,39}")
+
+
+def named_field(place: TextPlace) -> str:
+    """Return the field and the keys that a text stands under; for keys that could say something, an ellipsis."""
+    field, *keys = place.path or ("",)
+    if keys and isinstance(keys[-1], KeyText):
+        keys[-1] = "…"
+    plain = [str(key) if isinstance(key, int) or _PLAIN_KEY.fullmatch(key) else "…" for key in keys]
+    return ".".join([str(field), *plain])
 
 
 def field_of(place: TextPlace) -> str:

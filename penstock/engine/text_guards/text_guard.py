@@ -18,6 +18,7 @@ from penstock.engine.tasks import gather, run_without_loop, runs_without_loop
 from penstock.engine.text_guards.components import EDITS, NO_SEARCH, Action, Search
 from penstock.engine.text_guards.fixed import fixing, refuse_change, refuse_moved
 from penstock.engine.text_guards.reading import (
+    ORIGINAL,
     Unread,
     distinct,
     holds_unread,
@@ -25,6 +26,7 @@ from penstock.engine.text_guards.reading import (
     unread_bodies,
     value_texts,
 )
+from penstock.engine.text_guards.reporting import named_field
 from penstock.engine.text_guards.scope import PHASES, TextScope
 from penstock.engine.text_guards.window import (
     Found,
@@ -362,13 +364,16 @@ class TextGuard(Processor):
 
         def finish(edits: Mapping[TextPlace, Edits]) -> Changes:
             touched = {place.message_id for place in edits} if edits else ()
+            beside = () if self.action.removes(ctx) else [place for place in edits if place.path == ORIGINAL]
+            if beside:
+                edits = {place: made for place, made in edits.items() if place.path != ORIGINAL}
             after = self.changed(ctx, edits)
             if edits and after is None:
                 raise WrongReturnError("its changed returned None, though there are edits; did you forget to return?")
             for message in fresh:
                 if message.id not in touched:
                     unchanged[message.id] = message
-            return after
+            return _without_originals(after or ctx.message_list, beside) if beside else after
 
         return self._judge(ctx, distinct(texts) if len(texts) > 1 else texts, finish)
 
@@ -401,7 +406,7 @@ class TextGuard(Processor):
             return edits
         fixed = dict.fromkeys(text.place for text in texts if text.fixed and edits.get(text.place))
         if fixed and self.role == "guard":
-            fields = ", ".join(dict.fromkeys(str(place.path[0]) for place in fixed))
+            fields = ", ".join(dict.fromkeys(map(named_field, fixed)))
             ctx.abort(f"it would edit what can only be read: an id, an address, metadata or a number ({fields})")
         return {place: made for place, made in edits.items() if place not in fixed} if fixed else edits
 
@@ -623,6 +628,19 @@ def text_guard_of(processor: AnyProcessor) -> TextGuard | None:
     if isinstance(processor, TextGuard) and type(processor).process_output_stream is TextGuard.process_output_stream:
         return processor
     return None
+
+
+def _without_originals(messages: MessageList, places: Iterable[TextPlace]) -> MessageList:
+    """Return the conversation without the originals of translations at some places."""
+    _, field, key = ORIGINAL
+    changed: list[Message] = []
+    for message_id in dict.fromkeys(place.message_id for place in places):
+        message = messages.get(message_id)
+        if message is not None:
+            details: Mapping[str, Value] = message.metadata[field]
+            kept = {name: detail for name, detail in details.items() if name != key}
+            changed.append(message.with_metadata(**{field: kept}))
+    return messages.replace(*changed)
 
 
 def _value_edits(edits: Mapping[TextPlace, Edits]) -> Changes:

@@ -23,6 +23,7 @@ from penstock.engine.processor.processor import flag
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.tasks import gather, runs_without_loop
 from penstock.engine.text_guards.components import adjoins, by_message
+from penstock.engine.text_guards.reading import OF_MESSAGE, ORIGINAL
 from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError
@@ -227,7 +228,7 @@ LANGUAGE: Key[str] = Key("language")
 ANSWER_LANGUAGE: Key[str] = Key("answer_language")
 """The fact with the language of the model's latest text: a tag such as ``fr``, or ``und`` if it is unknown."""
 
-METADATA = "language_detection"
+METADATA = ORIGINAL[1]
 """The key of a message's metadata under which the details stand."""
 
 _STRETCHES = Windows(least=60, most=300)
@@ -267,9 +268,9 @@ class LanguageSearch(ScoreSearch[LanguageVerdict]):
         self._mixed_share = mixed_share
 
     def runs(self, texts: Iterable[Text], ctx: AnyContext) -> list[list[Text]]:
-        """Return the texts that are read as one, without ids, names and metadata, which have no language."""
+        """Return the texts that are read as one, without ids, names and metadata, whose language does not count."""
         del ctx
-        return by_message([text for text in texts if not text.fixed], adjoins)
+        return by_message([text for text in texts if not text.fixed and text.kind != OF_MESSAGE], adjoins)
 
     def detect(self, text: str) -> WindowScores | None:
         """Return the language by the embedded detector; None if it is not used, or the text is too short."""
@@ -547,7 +548,7 @@ class LanguageAction(ScoreAction):
         sure = {"translation_confidence": summary["confidence"]} if "confidence" in summary else {}
         named = language_name(self.targets[0])
         about = {"original_language": summary["detected_language"], "target_language": named, **sure}
-        kept = {"original_content": _joined(hit.window)} if self._preserves else {}
+        kept = {ORIGINAL[2]: _joined(hit.window)} if self._preserves else {}
         return {"translation": about, **kept}
 
     def warn(self, ctx: AnyContext, names: Sequence[str]) -> None:

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from penstock import Message, TextGuard, Workflow
+from penstock import Message, PIIDetector, TextGuard, Workflow
 from penstock.engine import Key
 from penstock.engine.processor.context import AnyContext
 from penstock.engine.text_guards.reporting import GuardReporter, by_place, field_of, listed_place
 from penstock.engine.text_guards.window import Hit
 from penstock.engine.values.edits import Edit
+from penstock.engine.values.messages import ImagePart
 
 COUNTS: Key[Mapping[str, int]] = Key("numbers")
 
@@ -95,3 +96,28 @@ def test_an_error_in_a_callback_is_logged_and_changes_nothing(
     [record] = caplog.records
     assert record.getMessage() == "numbers: on_found raised ValueError"
     assert bool(record.exc_info) is not shows_text
+
+
+@pytest.mark.parametrize(
+    ("message", "named", "cure"),
+    [
+        (
+            Message.user("Hi", metadata={"user": {"mail": "a@b.com"}}),
+            "metadata.user.mail",
+            "leave it out of the message",
+        ),
+        (Message.user("Hi", metadata={"u 1": ["a@b.com"]}), "metadata.….0", "leave it out of the message"),
+        (Message.user("Hi", metadata={"a@b.com": 1}), "metadata.…", "leave it out of the message"),
+        (
+            Message("user", (ImagePart(url="https://x.org/?mail=a@b.com", media_type="image/png"),)),
+            "url",
+            "take 'image' out of parts=",
+        ),
+    ],
+)
+def test_a_finding_that_cannot_be_edited_names_the_key_and_the_option(message: Message, named: str, cure: str) -> None:
+    """But no key that may itself say something."""
+    outcome = Workflow("w").then(PIIDetector(unscanned="allow")).check_sync([message])
+    assert outcome.tripwire is not None
+    assert f"({named}) cannot be edited, only blocked; to let it pass, {cure}" in outcome.tripwire.reason
+    assert "a@b" not in outcome.tripwire.reason

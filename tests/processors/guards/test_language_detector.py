@@ -12,7 +12,7 @@ import anyio
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from penstock import Message, OptionError, Workflow
+from penstock import Message, OptionError, PIIDetector, RegexFilterProcessor, Workflow
 from penstock.detection.language import LanguageIdentifier
 from penstock.engine import MissingExtraError
 from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
@@ -526,3 +526,40 @@ def test_it_shows_the_options_that_were_given() -> None:
     assert repr(LanguageDetector(strategy="block", target_languages=["de"])) == (
         "LanguageDetector(target_languages=('de',), strategy='block')"
     )
+
+
+TRANSLATED = {
+    "object": {"iso_code": "fr", "confidence": 0.99, "translated_text": "Write to joe@example.com, it is late."}
+}
+
+
+@pytest.mark.parametrize(
+    "guards",
+    [
+        lambda done: done.then(PIIDetector(redaction_method="placeholder")),
+        lambda done: done.then(RegexFilterProcessor(presets=["pii"], strategy="redact")),
+        lambda done: done.parallel(
+            PIIDetector(redaction_method="placeholder", id="one"), PIIDetector(redaction_method="placeholder", id="two")
+        ),
+        lambda done: done.then(PIIDetector(strategy="warn")).then(PIIDetector(redaction_method="placeholder")),
+    ],
+    ids=["personal data", "rules", "in parallel", "behind one that warns"],
+)
+async def test_an_original_that_a_later_guard_would_edit_is_dropped(guards: Any) -> None:
+    """What Penstock itself put beside a text stops no run, and nothing that was hidden stays in it."""
+    done = Workflow("w").then(LanguageDetector(ScriptedModel([TRANSLATED]), strategy="translate", embedded=False))
+    outcome = await guards(done).check("Ecrivez a joe@example.com, il est tard.")
+    assert not outcome.blocked
+    assert "joe@" not in repr(outcome.messages)
+    details = outcome.messages[0].metadata["language_detection"]
+    assert "original_content" not in details
+    assert details["translation"]["original_language"] == "French"
+
+
+async def test_an_original_in_which_nothing_is_found_stays() -> None:
+    """Beside its translation, and it is not translated again."""
+    model = ScriptedModel([{"object": {**TRANSLATED["object"], "translated_text": "It is late here."}}])
+    done = Workflow("w").then(LanguageDetector(model, strategy="translate", embedded=False)).then(PIIDetector())
+    outcome = await done.check("Il est tard ici.")
+    assert outcome.messages[0].metadata["language_detection"]["original_content"] == "Il est tard ici."
+    assert len(model.requests) == 1
