@@ -40,6 +40,7 @@ NAMES = (
     "stream_guards",
     "stream_built_in",
     "stream_texts",
+    "worst_texts",
     "hold_back",
     "streams_at_once",
     "stream_peers",
