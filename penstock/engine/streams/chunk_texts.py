@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from penstock.engine.text_guards.reading import (
+    Text,
     Unread,
     fixed_texts,
     holds_unread,
@@ -34,16 +35,24 @@ from penstock.engine.values.messages import (
     UnknownPart,
 )
 from penstock.engine.values.model import FINISH_REASONS
-from penstock.engine.values.terms import is_code, is_model, is_word
+from penstock.engine.values.terms import (
+    SEAL_KEYS,
+    TOKEN_KEYS,
+    is_code,
+    is_model,
+    is_word,
+    without_keys,
+    without_repeats,
+)
 from penstock.engine.values.texts import KeyText, TextPlace, leaves, rewrite
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from penstock.engine.text_guards.reading import Text
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.messages import ImagePart, Part
+    from penstock.engine.values.texts import Path
 
 SNAPSHOT = "object"
 """The chunk that shows a value while it grows."""
@@ -248,10 +257,35 @@ def with_texts(chunk: Chunk, texts: Mapping[TextPlace, str]) -> Chunk:
 def without_copies(value: Value, text: str) -> Value:
     """Return the payload of a chunk of text without copies of its text, which would leave before the held text does."""
     if is_mapping(value):
-        return {key: without_copies(item, text) for key, item in value.items()}
+        return {key: without_copies(item, text) for key, item in value.items() if key not in TOKEN_KEYS}
     if is_items(value):
         return [without_copies(item, text) for item in value]
     return "" if text and value == text else value
+
+
+def spelled_texts(chunk: Chunk, kind: str) -> list[Text]:
+    """Return the texts that the lists in a payload spell piece by piece: their strings under one key, joined."""
+    pieces: dict[Path, list[str]] = {}
+    for path, text in leaves(_value_of(chunk), _PAYLOAD):
+        if not isinstance(path[-1], KeyText):
+            pieces.setdefault(tuple(step for step in path if not isinstance(step, int)), []).append(text)
+    spelled = ((path, "".join(texts)) for path, texts in pieces.items() if len(texts) > 1)
+    return [Text(_PLACE._replace(path=path), text, kind) for path, text in spelled]
+
+
+def without_repeats_in(chunk: Chunk, *, is_edited: bool) -> Chunk:
+    """Return a chunk of an answer some text of which was edited, without what may repeat that text in another cut.
+
+    Args:
+        chunk: the chunk.
+        is_edited: whether it belongs to a text that was edited: then signatures of it go, too.
+    """
+    if not chunk.payload or not (chunk.is_control or chunk.type.startswith(("text-", "reasoning-", PROBE))):
+        return chunk
+    payload = without_keys(chunk.payload, SEAL_KEYS) if is_edited else chunk.payload
+    own = {name: value for name, value in payload.items() if name.startswith("provider_")}
+    rest = without_repeats({name: value for name, value in payload.items() if name not in own})
+    return chunk.with_payload(FrozenDict({**rest, **{name: without_keys(own[name], TOKEN_KEYS) for name in own}}))
 
 
 # Answers as chunks

@@ -16,7 +16,15 @@ from collections import OrderedDict, deque
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.engine.streams.chunk_texts import PROBE, chunk_texts, is_sealed, rewritten, without_copies
+from penstock.engine.streams.chunk_texts import (
+    PROBE,
+    chunk_texts,
+    is_sealed,
+    rewritten,
+    spelled_texts,
+    without_copies,
+    without_repeats_in,
+)
 from penstock.engine.streams.decisions import Pending, decided_by
 from penstock.engine.streams.hooks import STEP_ENDS
 from penstock.engine.streams.tracks import Subject, judge_chunk
@@ -150,12 +158,17 @@ def unreleased(item: Slice | Chunk) -> Chunk | None:
 class Outgoing:
     """Chunks that are released together. Consecutive slices of one text become one chunk.
 
-    Otherwise each guard in a sequence would cut the chunks further, and the last would get many small ones.
+    Otherwise each guard in a sequence would cut the chunks further, and the last would get many small ones. Chunks lose
+    what may repeat a text that was edited.
+
+    Attributes:
+        edited: kind and id of the texts of the answer that were edited.
     """
 
-    __slots__ = ("_chunk", "_chunks", "_texts")
+    __slots__ = ("_chunk", "_chunks", "_texts", "edited")
 
-    def __init__(self, chunks: list[Chunk]) -> None:
+    def __init__(self, chunks: list[Chunk], edited: set[tuple[str, str]]) -> None:
+        self.edited = edited
         self._chunks = chunks
         self._texts: list[str] = []  # of the chunk that is being joined
         self._chunk: Chunk | None = None
@@ -163,10 +176,16 @@ class Outgoing:
     def put(self, chunk: Chunk) -> None:
         """Add a chunk as it is."""
         self._finish()
+        if self.edited:
+            chunk = without_repeats_in(chunk, is_edited=(chunk.type.partition("-")[0], chunk.id) in self.edited)
+            if chunk.type in STEP_ENDS:
+                self.edited.clear()
         self._chunks.append(chunk)
 
     def write(self, text: str, piece: Chunk) -> None:
         """Add text that came in the chunk ``piece``."""
+        if self.edited and piece.payload:
+            piece = without_repeats_in(piece, is_edited=(piece.type.partition("-")[0], piece.id) in self.edited)
         if self._chunk is not None and not piece.differs_in_text(self._chunk):
             self._finish()
         self._chunk = piece
@@ -195,6 +214,7 @@ def release(piece: Slice, out: Outgoing) -> bool:
             return False  # text may still be inserted there
         edits = buffer.decided.take(piece.end, final=True) if buffer.closed and buffer.block == piece.block else ()
         if edits:
+            out.edited.add((buffer.kind, piece.chunk.id))
             out.write("".join(edit.text for edit in edits), piece.chunk)
         return True
     whole = until >= piece.end
@@ -203,6 +223,7 @@ def release(piece: Slice, out: Outgoing) -> bool:
     stop = piece.end if whole else until
     edits = buffer.decided.take(stop, final=False)
     if edits or buffer.gone > piece.start:
+        out.edited.add((buffer.kind, piece.chunk.id))
         out.write(_edited(piece, stop, edits), piece.chunk)
     else:
         out.write(piece.text if whole else piece.text[: stop - piece.start], piece.chunk)
@@ -233,6 +254,8 @@ async def judge_side_payload(lane: Lane, chunk: Chunk, kind: str) -> Chunk:
         return chunk
     payload = without_copies(chunk.payload, chunk.text) if lane.guards else chunk.payload
     probe = Chunk(PROBE, id=chunk.id, payload=payload)
+    if kind in lane.kinds and (pieces := spelled_texts(probe, kind)) and await judge_chunk(lane, probe, pieces):
+        probe = without_repeats_in(probe, is_edited=True)
     made = rewritten(probe, await judge_chunk(lane, probe, chunk_texts(probe, lane.kinds, kind))).payload
     return chunk if made == chunk.payload else chunk.with_payload(made)
 
@@ -401,6 +424,7 @@ class TextPipe:
         self._later = WaitingChunks()  # what waits for its end: another text that has begun, and all behind that
         self._resting: dict[str, TextBuffer] = {}  # by kind: its block has ended, and another may go on with it
         self._thought: TextBuffer | None = None  # the reasoning that is the message's last part so far
+        self._edited: set[tuple[str, str]] = set()  # kind and id of the texts that were edited
         self._calls: set[str] = set()  # the ids of the tool calls so far
         self._inputs = ToolInputs(lane)
 
@@ -637,7 +661,7 @@ class TextPipe:
         queue = self._queue
         if not queue and not self._written:
             return []
-        out = Outgoing(self._written[:])
+        out = Outgoing(self._written[:], self._edited)
         self._written.clear()
         while queue:
             head = queue[0]

@@ -110,4 +110,4 @@ def without_repeats(metadata: Values) -> Values:
 def _without_lists(value: Value) -> Value:
     if is_mapping(value):
         return without_repeats(value)
-    return None if is_items(value) else value
+    return None if is_items(value) and any(item != "" for item in value) else value

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.engine.values.frozen import FrozenDict
 from penstock.engine.values.messages import TextPart
+from penstock.engine.values.terms import SEAL_KEYS, without_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -141,9 +142,10 @@ def text_at(part: Part, path: Path) -> str | None:
 
 
 def with_part_texts(part: Part, texts: Mapping[Path, str]) -> Part:
-    """Return the part with the texts at the given paths replaced."""
+    """Return the part with the texts at the given paths replaced; signatures, which hold for the text before, go."""
+    metadata = without_keys(part.metadata, SEAL_KEYS) if part.metadata else part.metadata
     if type(part) is TextPart:  # by far the most frequent
-        return TextPart(texts.get(("text",), part.text), part.metadata)
+        return TextPart(texts.get(("text",), part.text), metadata)
     names = {path[0] for path in texts}
     changes = {name: rewrite(getattr(part, name), texts, (name,)) for name in part.texts if name in names}
-    return replace(part, **changes)
+    return replace(part, metadata=metadata, **changes)

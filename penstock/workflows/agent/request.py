@@ -12,6 +12,7 @@ from penstock.engine.values.frozen import EMPTY
 from penstock.engine.values.message_list import MessageList
 from penstock.engine.values.messages import Message, TextPart, ToolPart
 from penstock.engine.values.model import ModelRequest
+from penstock.engine.values.terms import without_repeats
 from penstock.models.named import as_model
 from penstock.tools.tool import as_tools
 from penstock.workflows.agent.results import StepResult, calls_of, reasoning_of, text_of
@@ -127,7 +128,8 @@ def _current_step(step: StepResult, messages: MessageList) -> StepResult:
     text, reasoning, calls = text_of(message), reasoning_of(message), calls_of(message)
     if (text, reasoning, calls) == (step.text, step.reasoning, step.tool_calls):
         return step
-    return replace(step, text=text, reasoning=reasoning, tool_calls=calls)
+    metadata = step.metadata if (text, reasoning) == (step.text, step.reasoning) else without_repeats(step.metadata)
+    return replace(step, text=text, reasoning=reasoning, tool_calls=calls, metadata=metadata)
 
 
 _CHOICES = ("auto", "none", "required")

@@ -10,14 +10,14 @@ import anyio
 from penstock.engine.streams.chunk_texts import sent
 from penstock.engine.streams.sources import as_chunk, close_source, failure_of
 from penstock.engine.tracing.enclosing import EnclosedIterator
-from penstock.engine.values.answer_builder import usage_of
+from penstock.engine.values.answer_builder import Assembly, usage_of
 from penstock.engine.values.call_ids import OF_CALLS, CallIds, call_ids_of
 from penstock.engine.values.chunks import Chunk, retract_chunk
 from penstock.engine.values.errors import PenstockError, UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, is_items
 from penstock.engine.values.messages import Message, ToolPart
 from penstock.engine.values.model import FINISH_REASONS
-from penstock.engine.values.terms import is_code, is_model
+from penstock.engine.values.terms import is_code, is_model, without_repeats
 from penstock.engine.values.usage import is_unbilled, usage_payload
 from penstock.models.open_calls import with_calls_closed
 from penstock.workflows.agent.client_chunks import is_for_client, keep_data, send_chunks
@@ -172,8 +172,20 @@ class ModelAttempt:
         """Why the answer ended: from the ``finish`` that left the guards, else the model's if it is a known word."""
         return str(self._released_end.get("reason") or _known_reason(self.end))
 
+    def metadata_of(self, answer: Message | None) -> Values:
+        """Return the provider's report about an answer, without what may repeat its text if that was changed."""
+        metadata = self._report
+        bare = without_repeats(metadata)
+        if bare == metadata:
+            return metadata
+        sent = Assembly()
+        for chunk in self.chunks:
+            sent.add(chunk)
+        same = text_of(answer) == sent.message.text and reasoning_of(answer) == reasoning_of(sent.message)
+        return metadata if same else bare
+
     @property
-    def metadata(self) -> Values:
+    def _report(self) -> Values:
         """The provider's report about the answer, after the guards; while they hold it, only id, model and time."""
         end = self._released_end
         known = self._terms if self._metadata is None else self._metadata
@@ -442,7 +454,7 @@ class ModelStep:
                 usage=attempt.usage,
                 model=attempt.model.name,
                 message_id="" if message is None else message.id,
-                metadata=attempt.metadata,
+                metadata=attempt.metadata_of(message),
                 from_cache=attempt.from_cache,
             )
         )
