@@ -145,7 +145,7 @@ class TokenLimiterProcessor(Processor[AnswerUsage]):
         remove = _remove(name, at_max_remove_tokens, self.limit)
         self._prompt = self._prompt_budget(prices(self._counting, counting, token_counter), remove, pinned)
         tail, each = check_text(name, "ellipsis", ellipsis), count_mode == "part"
-        self.end_stream = flag(name, "end_stream", end_stream)
+        self.ends = self.end_stream = flag(name, "end_stream", end_stream)
         self._answer = AnswerBudget(
             self.limit, self._counting, cut_at, tail, each=each, stop=strategy == "abort", ends=end_stream
         )
