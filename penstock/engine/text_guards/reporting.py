@@ -189,8 +189,17 @@ def named_field(place: TextPlace) -> str:
     field, *keys = place.path or ("",)
     if keys and isinstance(keys[-1], KeyText):
         keys[-1] = "…"
-    plain = [str(key) if isinstance(key, int) or _PLAIN_KEY.fullmatch(key) else "…" for key in keys]
-    return ".".join([str(field), *plain])
+    return ".".join([str(field), *(str(key) if _is_plain(key) else "…" for key in keys)])
+
+
+def _is_plain(key: object) -> bool:
+    """Tell whether a step of a path says nothing: a word, or a small index; keys of mappings may be any number."""
+    if isinstance(key, int):
+        return 0 <= key < _MOST_INDEX
+    return isinstance(key, str) and _PLAIN_KEY.fullmatch(key) is not None
+
+
+_MOST_INDEX = 10_000
 
 
 def field_of(place: TextPlace) -> str:
