@@ -78,7 +78,11 @@ async def _sent(world: Any, case: str, stage: str, texts: list[str]) -> Any:
     return [f"{entry['role']}:{entry['text']}" for entry in talk.prompt[1:]]
 
 
-@scenario("M03", {"*": Better(rules.system_messages_of_a_call_have_no_owner)})
+@scenario(
+    "M03",
+    {"*": Better(rules.system_messages_of_a_call_have_no_owner)},
+    overrules="DESIGN §9: a hook that trims system prompts sees all that no processor owns, those of a call too",
+)
 async def system_messages_are_not_doubled(world: Any, given: Any) -> Any:
     """Equal texts of one owner are one; replacing those without an owner leaves the others."""
     del given
