@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final
 
 from penstock.engine.values.frozen import EMPTY, FrozenDict, thaw
 from penstock.engine.values.messages import (
@@ -181,7 +181,7 @@ _UI = CallShape(
         ("error", "rejected"): "output-denied",
     },
 )
-_APPROVAL = "approval"
+_APPROVAL: Final = "approval"
 _PREFIX = "tool-"
 
 
@@ -281,7 +281,9 @@ def _write_tool(part: ToolPart, fmt: str) -> Json:
 def _write_approval(body: Json, part: ToolPart, notes: WireShape) -> None:
     """Add the decision about a call; it holds the reason for a refusal, unless that came as an error."""
     given = notes.get(_APPROVAL)
-    beside: Json = {"id": part.call_id, "reason": True} if given is None else {**cast("Json", given)}
+    beside: Json = {"id": part.call_id, "reason": True}
+    if given is not None:
+        beside = dict(given)
     reason = beside.pop("reason", None)
     if part.approval != "requested":
         beside["approved"] = part.approval == "approved"

@@ -345,7 +345,8 @@ class GuardTrack:
         self._guard = placed.guard
         self._kind = subject.kind
         self._reader = placed.reader(subject.kind)
-        self._earlier = subject.earlier if placed.guard.read_parts_separately else ""
+        reads_on = subject.kind == "text" or placed.guard.search.reads_thoughts_on
+        self._earlier = subject.earlier if reads_on and placed.guard.read_parts_separately else ""
         self._offset = len(self._earlier)
         if self._earlier:
             self._reader.begin_behind(self._earlier)

@@ -104,7 +104,7 @@ class SpanSearch(Search, Generic[V]):
         limit_hold(guard, max(2 * self.windows.most + sentence, needs_hold), MAX_HOLD + sentence)
         # What the user's own detector must confirm is searched for in the joined text, which is what that one reads.
         guard.read_parts_separately = self.setup.strategy != "filter" and self.setup.combine != "confirm"
-        self.reads_thoughts_on = guard.read_parts_separately
+        self.reads_thoughts_on = guard.read_parts_separately and self._calls is None and self._judge is None
 
     def find_spans(self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext) -> Spans:
         """Return the embedded detector's findings in a window, and from where on more text could change that.

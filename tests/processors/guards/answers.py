@@ -232,7 +232,7 @@ def _beyond(out: Sequence[Chunk], whole: Answered) -> str:
         text, known_text = getattr(part, "text", None), getattr(known, "text", None)
         last = index == len(left) - 1
         begun = last and text is not None and known_text is not None and known_text.startswith(text)
-        edited = whole.first is None and type(part) is type(known) and text is None  # by guards that failed later
+        edited = whole.first is None and type(part) is type(known)  # before a join failed, which stops the whole
         if not begun and part != known and not edited and not (isinstance(part, ToolPart) and part.state == "call"):
             return f"no prefix: {part} of {known}"
         if whole.first is not None and text != "" and (index, 0 if text is None else len(text)) > whole.first:
