@@ -6,7 +6,6 @@ Texts are written as JSON in the form of OpenTelemetry's GenAI conventions. They
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING
 
 from opentelemetry.trace import StatusCode
@@ -15,7 +14,6 @@ from penstock.engine.values.frozen import is_items, thaw
 from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
 from penstock.engine.values.model import ModelRequest, Usage
 from penstock.workflows.telemetry import names
-from penstock.workflows.telemetry.names import CONTENT_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -147,14 +145,6 @@ def _request_attributes(request: ModelRequest, *, content: bool) -> dict[str, At
         if system:
             made[names.SYSTEM_INSTRUCTIONS] = instructions_json(system)
     return made
-
-
-_ON = frozenset({"true", "span_only", "span_and_event"})
-
-
-def is_wanted(content: bool | None) -> bool:  # noqa: FBT001 - an option, passed on
-    """Return whether spans have texts: the option if it is given, else the environment variable decides."""
-    return os.environ.get(CONTENT_VARIABLE, "").strip().lower() in _ON if content is None else content
 
 
 def json_of(value: object) -> str:

@@ -6,6 +6,7 @@ the stable ones. All others begin with ``penstock.``.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -167,3 +168,11 @@ def model_attributes(name: str) -> dict[str, str]:
     if not (separator and prefix and rest):
         return {PROVIDER: OTHER, REQUEST_MODEL: name}
     return {PROVIDER: PROVIDERS.get(prefix, prefix), REQUEST_MODEL: rest}
+
+
+_ON = frozenset({"true", "span_only", "span_and_event"})
+
+
+def is_wanted(content: bool | None) -> bool:  # noqa: FBT001 - an option, passed on
+    """Return whether spans have texts: the option if it is given, else the environment variable decides."""
+    return os.environ.get(CONTENT_VARIABLE, "").strip().lower() in _ON if content is None else content

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.engine.values.errors import MissingExtraError
-from penstock.workflows.telemetry.attributes import is_wanted
-from penstock.workflows.telemetry.names import SCHEMA_URL, SCOPE
+from penstock.workflows.telemetry.names import SCHEMA_URL, SCOPE, is_wanted
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider

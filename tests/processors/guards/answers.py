@@ -158,7 +158,8 @@ async def whole_answer(
     bare, still = await _judged(twin or workflow, AnswerDice(seed, number=1).answer(), stage)
     if still is None:
         return Answered(bare, blocked=True)
-    spans: Sequence[Mapping[str, Any]] = tripwire.metadata.get("spans", ())
+    failed = "spans" not in still.metadata  # guards that disagree: their edits have left before
+    spans: Sequence[Mapping[str, Any]] = () if failed else tripwire.metadata.get("spans", ())
     first = min(((span["part"], span["start"] if span["field"] == "text" else 0) for span in spans), default=None)
     return Answered(parts, blocked=True, first=first)
 

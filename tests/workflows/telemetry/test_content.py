@@ -119,7 +119,7 @@ def test_the_environment_decides_unless_the_option_does(
     monkeypatch.delenv(names.CONTENT_VARIABLE, raising=False)
     if variable is not None:
         monkeypatch.setenv(names.CONTENT_VARIABLE, variable)
-    assert attributes.is_wanted(option) is wanted
+    assert names.is_wanted(option) is wanted
 
 
 def test_half_a_surrogate_pair_is_escaped() -> None:
