@@ -937,8 +937,22 @@ def _left(old: tuple[Any, ...], new: tuple[Any, ...]) -> list[int] | None:
     return left if len(left) == len(new) else None
 
 
+OVERRIDES = {
+    "active_tools",
+    "model",
+    "model_settings",
+    "provider_options",
+    "response_format",
+    "tool_choice",
+    "tools",
+}
+
+
 def beyond_claim(claim: str, before: Payload, after: Payload, edits: dict[Spot, Edits]) -> bool:
-    """Tell whether a step changed more than it declares; "spans" are texts, metadata and messages taken out."""
+    """Tell whether a step changed more than it declares.
+
+    "spans" are texts, metadata, messages taken out, and overrides.
+    """
     if claim == "anything":
         return False
     if claim == "nothing":
@@ -951,6 +965,7 @@ def beyond_claim(claim: str, before: Payload, after: Payload, edits: dict[Spot, 
         if name in TEXT_FIELDS
         else before.fields.get(name) == after.fields.get(name)
         for name in {**before.fields, **after.fields}
+        if name not in OVERRIDES
     )
     return list(kept.items()) != list(new.items()) or not same_fields
 
