@@ -170,7 +170,7 @@ def test_a_worker_that_ends_between_two_rows_costs_nothing() -> None:
         assert list(pool._waiting) == list(pool._blocks) == [block]
         assert [row.line for row in block.rows] == [3, 4, 5]
     finally:
-        pool._stop()
+        pool.close()
 
 
 def test_a_log_message_with_what_cannot_be_pickled_is_passed_on(capfd, caplog) -> None:

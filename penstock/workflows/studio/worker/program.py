@@ -10,7 +10,6 @@ import anyio
 from anyio import to_thread
 
 from penstock.engine.values.errors import DefinitionError, MessageError, PenstockError
-from penstock.workflows.rows.orphans import end_with_parent
 from penstock.workflows.studio.worker.agents import run_agent
 from penstock.workflows.studio.worker.changes import ChangeError
 from penstock.workflows.studio.worker.channel import own_channel
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Load the workflow or agent that the first request names, and answer the others, one after another."""
-    end_with_parent()
     _serve()
     sys.stdout.flush()
     os._exit(0)  # threads that user code has started do not keep the process
