@@ -271,6 +271,20 @@ async def test_no_reader_of_an_agents_answer_reads_a_secret(seed: int) -> None:
     assert not found, (strategy, release, answer.steps)
 
 
+@pytest.mark.parametrize("between", ["Hm. " * 2_000, "嗯" * 8_000])
+async def test_long_reasoning_between_two_steps_hides_no_text_of_the_first(between: str) -> None:
+    """Each kind of text is read on for itself, also one without spaces."""
+    calling = Chunk("tool-call", id="c", payload={"call_id": "c", "name": "look_up", "arguments": {"q": "x"}})
+    more = Chunk("finish", payload={"reason": "tool-calls"})
+    first = [Chunk("text-delta", "见" * 600 + " Write to ada@", "t"), calling, more]
+    second = [Chunk("reasoning-delta", between, "r"), calling, more]
+    last = [Chunk("text-delta", "example.com now.", "t"), Chunk("finish", payload={"reason": "stop"})]
+    result = await _agent(Answer([first, second, last], SECRETS[0]), "redact", "auto").generate("hi")
+
+    assert result.status == "success"
+    assert SECRETS[0] not in result.text
+
+
 @pytest.mark.parametrize("seed", seeds(range(200)))
 def test_no_reader_of_a_stream_reads_a_secret(seed: int) -> None:
     """The text of a stream, its message, and its chunks joined by kind."""

@@ -49,29 +49,20 @@ if TYPE_CHECKING:
     from penstock.engine.values.texts import TextPlace
 
 
-_FIRST_WORD = re.compile(r"\A\S*")
 _EARLIER = 512
 """How many characters of the text of earlier steps are read together with that of a step."""
 
 
 def earlier_texts(messages: MessageList) -> dict[str, str]:
     """Return the end of the text and of the reasoning of earlier steps, which readers join with what follows."""
-    kinds = {TextPart: "text", ReasoningPart: "reasoning"}
-    pieces: dict[str, list[str]] = {"text": [], "reasoning": []}
-    size = 0
+    ends = {"text": "", "reasoning": ""}
     for message, source, _tag in reversed(messages.entries):
-        if source in ("input", "memory") or size >= _EARLIER * 8:
+        if source in ("input", "memory") or all(len(end) >= _EARLIER for end in ends.values()):
             break
         for part in reversed(message.parts if source == "response" else ()):
-            if isinstance(part, (TextPart, ReasoningPart)):
-                pieces[kinds[type(part)]].append(part.text)
-                size += len(part.text)
-    return {kind: _end_of("".join(reversed(texts))) for kind, texts in pieces.items() if texts}
-
-
-def _end_of(text: str) -> str:
-    """Return the end of a text, from the beginning of a word on: a cut word is another word."""
-    return text if len(text) <= _EARLIER else _FIRST_WORD.sub("", text[-_EARLIER:])
+            if isinstance(part, (TextPart, ReasoningPart)) and len(ends[part.type]) < _EARLIER:
+                ends[part.type] = part.text[-_EARLIER:] + ends[part.type]
+    return {kind: end[-_EARLIER:] for kind, end in ends.items() if end}
 
 
 class TextBuffer:
@@ -110,7 +101,7 @@ class TextBuffer:
         """Append to the text."""
         self.fed += len(text)
         if self.kind == "reasoning":
-            self.end = _end_of(self.end + text)
+            self.end = (self.end + text)[-_EARLIER:]
         borders, self.borders = self.borders, ()
         self.decided.add(await decided_by(self.track.feed(text, borders)))
 

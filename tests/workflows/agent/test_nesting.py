@@ -75,3 +75,4 @@ async def test_a_cancellation_reaches_the_deepest_agent() -> None:
             group.start_soon(work)
             await reached.wait()
             group.cancel_scope.cancel()
+    assert group.cancel_scope.cancelled_caught
