@@ -141,11 +141,13 @@ class Answered:
         parts: what is left of it; if it is blocked, what would be left if nothing in it could not be edited.
         blocked: whether it is.
         first: where what was found first stands, as its part and its first character.
+        failed: whether guards disagree about it, so that their edits may have left before.
     """
 
     parts: list[Part]
     blocked: bool
     first: tuple[int, int] | None = None
+    failed: bool = False
 
 
 async def whole_answer(
@@ -158,10 +160,10 @@ async def whole_answer(
     bare, still = await _judged(twin or workflow, AnswerDice(seed, number=1).answer(), stage)
     if still is None:
         return Answered(bare, blocked=True)
-    failed = "spans" not in still.metadata  # guards that disagree: their edits have left before
+    failed = "failed" in still.metadata
     spans: Sequence[Mapping[str, Any]] = () if failed else tripwire.metadata.get("spans", ())
     first = min(((span["part"], span["start"] if span["field"] == "text" else 0) for span in spans), default=None)
-    return Answered(parts, blocked=True, first=first)
+    return Answered(parts, blocked=True, first=first, failed=failed)
 
 
 async def _judged(workflow: Workflow, answer: Sequence[Chunk], stage: str) -> tuple[list[Part], Tripwire | None]:
@@ -233,7 +235,7 @@ def _beyond(out: Sequence[Chunk], whole: Answered) -> str:
         text, known_text = getattr(part, "text", None), getattr(known, "text", None)
         last = index == len(left) - 1
         begun = last and text is not None and known_text is not None and known_text.startswith(text)
-        edited = whole.first is None and type(part) is type(known)  # before a join failed, which stops the whole
+        edited = whole.failed and type(part) is type(known)
         if not begun and part != known and not edited and not (isinstance(part, ToolPart) and part.state == "call"):
             return f"no prefix: {part} of {known}"
         if whole.first is not None and text != "" and (index, 0 if text is None else len(text)) > whole.first:
