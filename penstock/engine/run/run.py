@@ -194,7 +194,7 @@ class Run:
         It gives the part, to which details can be added; None without traces and observers.
 
         Args:
-            kind: what it is about.
+            kind: its subject.
             path: its path in events, for example ``step-0/model``; see `RunEvent`.
             name: the name of the model or the tool.
             called: the further fields of the `CallSite`: ``request``, or ``call_id`` and ``arguments``.
@@ -372,7 +372,7 @@ class Run:
     def process_output_stream(
         self, source: Source, *, release: Release = "auto", last: bool = True, sync: bool = False, **info: Value
     ) -> OutputStream:
-        """Run `process_output_stream` on a model's chunks as they come; enter what it returns, and iterate over it.
+        """Run `process_output_stream` on a model's chunks as they come. Enter the returned stream, and iterate over it.
 
         Closing it closes the source. A verdict sends one ``tripwire`` chunk (or, before another attempt, one
         ``step-finish`` with the reason ``retry``) and ends it. If the source raises, the chunks that were held are
@@ -566,7 +566,7 @@ class Run:
         return call
 
     def _ended(self, stage: Stage, call: StageCall, before: Payload, end: Payload, *, edited: bool) -> Outcome:
-        """Keep what the stage left, or roll it back, and return its outcome.
+        """Keep the stage's result, or roll it back, and return its outcome.
 
         Args:
             stage: the stage.
@@ -592,7 +592,7 @@ class Run:
         return outcome.with_stream((), self._answers.release(end.message_list)) if stage.judges == "result" else outcome
 
     def _blocked(self, stage: Stage, call: StageCall, before: Payload, end: Payload, records: GetRecords) -> Outcome:
-        """Roll back what was rejected; end the run, unless the model gets another attempt."""
+        """Roll back the rejected attempt; end the run, unless the model gets another attempt."""
         self._state.verdicts.clear()
         verdict = end.tripwire
         granted = verdict is not None and self._conversation.reject(stage, verdict, self._state)
@@ -644,7 +644,7 @@ class Run:
         """Call the model, with the checks that overlap beside it; its value is held until their verdict.
 
         Args:
-            call: makes the model call; cancelled if a check trips. What it raises is raised, unless a check trips.
+            call: makes the model call; cancelled if a check trips. Its exception is raised, unless a check trips.
         """
         if self.tripwire is not None:
             return ModelOutcome(None, self._stopped(STAGES["process_input"]))
@@ -868,7 +868,7 @@ class Run:
 
 
 _NOTHING_SAID = Payload(MessageList())
-"""What a run begins with, unless it has ids or a clock of its own."""
+"""The defaults of a run without ids or a clock of its own."""
 
 _UNTOLD = nullcontext()
 """The part of a run that no observer sees and no trace holds: its context manager does nothing."""
@@ -882,7 +882,7 @@ def _part_of(
     span = spans.part(kind, path, name, called)
     try:
         yield span
-    except (GeneratorExit, AbandonedError):  # what the part was made for is not wanted any more
+    except (GeneratorExit, AbandonedError):  # the caller gave the part up
         span.note_default(abandoned=True)
         raise
     except BaseException as error:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 _LEFT_OUT = TOKEN_KEYS | {"citations", "refusal", "finish_reason", "timestamp", "headers", "response_headers", "url"}
-"""Details that repeat the answer, stand elsewhere, or tell of the connection."""
+"""Details that repeat the answer, are kept elsewhere, or describe the connection."""
 
 _SENT_BACK = ("thinking", "builtin-tool-call", "builtin-tool-return", "compaction")
 

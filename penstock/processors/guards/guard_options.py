@@ -48,8 +48,8 @@ class GuardOptions(JudgeOptions, total=False):
         instructions: the question for the model, in place of the guard's own; None (the default) for the guard's own.
         judge_failure: what happens if the model fails. ``fail`` (the default): the guard fails, and its ``on_error``
             policy applies, which blocks unless it is changed. ``embedded``: the detectors decide.
-        phase: what the guard reads: ``input`` (what goes to the model: the caller's messages and tool results),
-            ``output`` (what comes from the model: answers and tool calls) or ``all``. The default depends on the guard.
+        phase: the texts that the guard reads: ``input`` (the caller's messages and tool results),
+            ``output`` (the model's answers and tool calls) or ``all``. The default depends on the guard.
         parts: the kinds of message parts to read; None (the default) for all. What belongs to a message itself, such
             as its name, is read in any case.
         history: whether to read the whole conversation again before each model call; False by default.
@@ -90,10 +90,10 @@ class GuardSetup(Generic[V, R]):
 
     Attributes:
         guard_id: the id of the guard, for reports.
-        strategy: what is done about findings.
+        strategy: the action on findings.
         embedded: whether the embedded detector is used; it is not if a ``detector`` replaces it.
         judge: the judge; None without a model.
-        judge_failure: what a failure of the judge means: ``fail`` or ``embedded``.
+        judge_failure: the meaning of a failure of the judge: ``fail`` or ``embedded``.
         detector: the user's own detector, and how it is combined with the embedded one.
         reporter: who is told about findings.
         fact: the name of the fact that the guard puts.
@@ -135,7 +135,7 @@ def set_up(
     asks: bool = True,
     fact: Sequence[object],
 ) -> GuardSetup[V, R]:
-    """Check the options that all guards have, and set what the guard declares. Call it in the constructor.
+    """Check the options that all guards have, and set the guard's declarations. Call it in the constructor.
 
     It sets the guard's ``model``, ``strategy``, ``options``, ``scope``, ``stages``, ``awaits``, ``needs_loop``,
     ``edits`` and, for a guard that only reports, ``role`` and ``on_error``.
@@ -144,7 +144,7 @@ def set_up(
         guard: the guard.
         model: a `Model`, its name, a `Judge` for verdicts of type ``verdict``, a `JudgePanel`, or None for the
             embedded detector.
-        strategy: what is done about findings.
+        strategy: the action on findings.
         strategies: the strategies that are allowed.
         verdict: returns the type of the model's verdicts; called if there is a model, since pydantic takes time.
         question: the question for the model, unless the option ``instructions`` replaces it.
@@ -152,7 +152,7 @@ def set_up(
         detector: the user's own detector.
         phase: the default of the option ``phase``.
         asks: whether there is something to ask the model.
-        fact: what the guard's fact holds, the last part of its name; and names that tell it from those of others.
+        fact: the content of the guard's fact, the last part of its name; and names that tell it from those of others.
 
     Raises:
         OptionError: an option is not allowed, or there is neither a model nor the embedded detector.
@@ -168,7 +168,7 @@ def set_up(
     judge: ports.Judge[V] | None = _judge(name, guard.id, model, verdict, question, options)
     detects = embedded or detector.calls is not None
     if judge is None and not detects:
-        raise OptionError(name, "embedded", False, "True, or a model= must be given to judge in its place")  # noqa: FBT003 - what was given
+        raise OptionError(name, "embedded", False, "True, or a model= must be given to judge in its place")  # noqa: FBT003 - the given value
     if not asks:
         judge = None
     judge_failure = one_of(

@@ -93,7 +93,7 @@ class SpanSearch(Search, Generic[V]):
 
         Args:
             guard: the guard.
-            action: what is done about findings.
+            action: edits findings, or stops the run.
             needs_hold: how many characters of a stream the detector may need to hold back; `limit_hold` says what
                 follows. Two windows, three with ``strategy="filter"``, are needed in any case.
         """
@@ -102,7 +102,7 @@ class SpanSearch(Search, Generic[V]):
         # With "filter", a detector holds text back from the beginning of its sentence.
         sentence = self.windows.most if self.setup.strategy == "filter" else 0
         limit_hold(guard, max(2 * self.windows.most + sentence, needs_hold), MAX_HOLD + sentence)
-        # What the user's own detector must confirm is searched for in the joined text, which is what that one reads.
+        # Findings that the user's own detector must confirm are searched for in the joined text, as it reads that one.
         guard.read_parts_separately = self.setup.strategy != "filter" and self.setup.combine != "confirm"
         self.reads_thoughts_on = guard.read_parts_separately and self._calls is None and self._judge is None
 
@@ -154,7 +154,7 @@ class SpanSearch(Search, Generic[V]):
         raise NotImplementedError
 
     def judge_view(self, text: str, ctx: AnyContext) -> str:
-        """Return a window as the judge is shown it; subclasses hide what the embedded detector finds in it."""
+        """Return a window as the judge is shown it; subclasses hide the embedded detector's findings in it."""
         del ctx
         return text
 
@@ -250,7 +250,7 @@ class SpanSearch(Search, Generic[V]):
         for (start, ahead, reading), spans in zip(asked, answers, strict=True):
             if isinstance(spans, DetectorError):
                 ctx.let_pass(spans)
-                if self.setup.combine == "confirm":  # what nobody could confirm stays found
+                if self.setup.combine == "confirm":  # a finding that nobody could confirm stays
                     end = reading.given(len(reading.text)) + ahead
                     types = cast("SpanDetector", self._calls.detector).types
                     found |= {SpanFinding(start, end, each, detector=self._calls.name): None for each in types}
@@ -345,7 +345,7 @@ class SpanSearch(Search, Generic[V]):
 
 
 class _SearchProgress:
-    """How far one search has come, what it found, and its notes; places are counted from the text's beginning."""
+    """The progress of one search, its findings, and its notes; places are counted from the text's beginning."""
 
     __slots__ = ("at", "found", "notes")
 
@@ -388,7 +388,7 @@ class _SpanSearch:
         self.theirs = _SearchProgress(window.base + len(window.text))
 
     def without_judge(self, window: TextWindow) -> None:
-        """Count a window as judged, since no judge reads it. What a judge found is left to the joined text."""
+        """Count a window as judged, since no judge reads it. A judge's findings are left to the joined text."""
         self.judged = _SearchProgress(window.base + len(window.text))
 
     def pass_over(self, before: int) -> None:
@@ -429,7 +429,7 @@ class _Reading(NamedTuple):
     """A text as it is read: as it stands, with a line break where a part begins, or without invisible characters.
 
     Attributes:
-        text: what is read.
+        text: the text to read.
         cuts: where something was added or left out, in characters of ``text``, in order.
         shifts: how many characters less it has up to each cut, behind a 0 for none.
     """
@@ -459,7 +459,7 @@ def _readings(text: str, borders: Sequence[int]) -> list[_Reading]:
 def _located(
     values: Sequence[JudgedValue], readings: Sequence[_Reading], shown: str
 ) -> list[tuple[JudgedValue, list[tuple[int, int]]]]:
-    """Return values with their places in a text, in any of its readings, without the names of what was hidden."""
+    """Return values with their places in a text, in any of its readings, without the names of hidden values."""
     from penstock.detection.locating import ValueLocator  # loaded where a judge names values
 
     here = [(reading, ValueLocator(reading.text)) for reading in readings]
@@ -470,7 +470,7 @@ def _located(
         places = {
             (reading.given(low), reading.given(high)) for reading, locator in here for low, high in locator.find(said)
         }
-        if places or not there.find(said):  # a value that stands only in what was shown is the name of what is hidden
+        if places or not there.find(said):  # a value that only the shown text has names a hidden one
             located.append((value, sorted(places)))
     return located
 

@@ -78,7 +78,7 @@ _HOLD = 8192  # characters: a chain or a code of the longest, twice as long for 
 
 
 class _Known(NamedTuple):
-    """An index without what the user knows, and what it was made of. Its representation shows no text."""
+    """An index without the user's texts, and its sources. Its representation shows no text."""
 
     whole: PromptIndex
     texts: tuple[str, ...]
@@ -99,14 +99,14 @@ class Prompts:
     allow: tuple[str, ...] = field(repr=False)
 
     def index(self, ctx: AnyContext) -> PromptIndex:
-        """Return the index of the run's prompts, without what the user wrote."""
+        """Return the index of the run's prompts, without the user's texts."""
         messages = ctx.message_list
         in_use = (message.text for message in messages.system if not message.from_client)
         prompts = tuple(dict.fromkeys(text for text in (*self.texts, *in_use) if text.strip()))
         whole = indexed(prompts, self.min_words, self.allow, self.canaries)
         said = (*messages.conversation, *(message for message in messages.system if message.from_client))
         texts = tuple(message.text for message in said if message.role in ("user", "system"))
-        state: Value = ctx.state  # of this request alone: what a user wrote must not outlive it on the guard
+        state: Value = ctx.state  # of this request alone: a user's text must not outlive it on the guard
         known: _Known | None = state.get(_KNOWN) if is_mapping(state) else None
         if known is None or known.whole != whole or known.texts != texts:
             known = _Known(whole, texts, whole.without(texts))
@@ -178,7 +178,7 @@ class LeakSearch(SpanSearch["LeakVerdict"]):
         return False
 
     def judge_view(self, text: str, ctx: AnyContext) -> str:
-        """Return a window as the model is shown it: without what was found, and together with the prompts."""
+        """Return a window as the model is shown it: without its findings, and together with the prompts."""
         index = self.prompts.index(ctx)
         hides = hide_spans(text, index.find(text)) if self.setup.embedded else text
         return with_prompts(index.prompts, hides) if self._shows_prompts else hides
@@ -207,7 +207,7 @@ class LeakAction(SpanAction):
         return ["*" * len(text) if self.replacement is None else self.replacement for text, _ in found]
 
     def warn(self, ctx: AnyContext, names: Sequence[str]) -> None:
-        """Log what was found and passes; with ``include_detections``, how much it is."""
+        """Log findings that pass; with ``include_detections``, how much it is."""
         super().warn(ctx, [f"{len(names)} found", *names] if self._counts else names)
 
     def block(self, ctx: AnyContext, types: Sequence[str], metadata: Mapping[str, Value], why: str) -> NoReturn:
