@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
+import os
 import signal
 import sys
 from collections import deque
@@ -20,13 +21,13 @@ from dataclasses import dataclass, field
 from logging.handlers import QueueHandler
 from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
-from threading import RLock, current_thread, main_thread
+from threading import RLock
 from time import monotonic
 from typing import TYPE_CHECKING, Literal, cast
 
 from penstock.engine.values.errors import PenstockError
 from penstock.workflows.rows.job import ROW_SECONDS
-from penstock.workflows.rows.orphans import end_with_parent
+from penstock.workflows.rows.orphans import OrphanWatcher
 from penstock.workflows.rows.reading import InputRow, RowsError, is_object, parse_row
 
 if TYPE_CHECKING:
@@ -68,7 +69,6 @@ MOST_EARLY_ENDS = 8
 _MEAN_OF = 64  # of how many rows the mean time of a row is, about
 _WATCH = 0.25  # seconds between two looks at whether a row takes too long
 _END_SECONDS = 5.0  # how long a worker may take to end by itself
-_ORPHAN_SECONDS = 10.0  # a worker whose parent is gone ends itself so much later than its parent would have ended it
 
 
 class RowLostError(PenstockError):
@@ -168,12 +168,14 @@ class RowProcesses:
         self._row_mean = BLOCK_SECONDS / FIRST_ROWS
         self._error: Exception | None = None
         self._looked = monotonic()
+        self._orphans = OrphanWatcher()
 
     def close(self) -> None:
         """Let the workers end."""
         for worker in self._workers:
             worker.end()
         self._workers.clear()
+        self._orphans.close()
 
     def checked(self, rows: Iterable[RawRow]) -> Generator[RowResult]:
         """Yield the results of the rows, in order; the workers are kept for the next ones. See `checked_in_processes`.
@@ -212,7 +214,7 @@ class RowProcesses:
                 worker.hand_out(self._waiting.popleft())
         idle = sum(worker.block is None for worker in self._workers)
         while len(self._workers) < self._processes and self._has_waiting(idle + 1):
-            self._workers.append(_Worker(self._job, self._row_seconds))
+            self._workers.append(_Worker(self._job, self._row_seconds, self._orphans))
             idle += 1
 
     def _has_waiting(self, count: int) -> bool:
@@ -331,7 +333,7 @@ class _Worker:
         deadline: when it takes too long for its row.
     """
 
-    def __init__(self, job: RowsJob, row_seconds: float) -> None:
+    def __init__(self, job: RowsJob, row_seconds: float, orphans: OrphanWatcher) -> None:
         context = multiprocessing.get_context("spawn")  # a fork would copy locks that other threads hold
         self.connection, theirs = context.Pipe()
         self.ready = False
@@ -343,11 +345,14 @@ class _Worker:
         self.deadline = float("inf")
         loggers = logging.root.manager.loggerDict.items()
         levels = {name: one.level for name, one in loggers if isinstance(one, logging.Logger) and one.level}
-        start = _Start(job, row_seconds, self._at, levels, current_thread() is main_thread())
+        start = _Start(job, self._at, levels)
         self._process = context.Process(target=_work, args=(theirs, start), daemon=True, name="penstock rows")
         with _interrupts_blocked(), _main_module_hidden(hidden=isinstance(job.workflow, str)):
             self._process.start()
         theirs.close()
+        self._pid = self._process.pid or 0
+        self._orphans = orphans
+        orphans.watch(self._pid)
 
     @property
     def waits(self) -> bool:
@@ -400,19 +405,20 @@ class _Worker:
         """Return how it ended, in words."""
         self._process.join()
         code = self._process.exitcode or 0
-        if code == -_ALARM:
-            return "took too long"  # this process would have ended it earlier, had it not been stopped, too
         return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
 
     def end(self) -> None:
         """Let it end by itself."""
         self.connection.close()
         self._process.join(_END_SECONDS)
+        if not self._process.is_alive():
+            self._orphans.forget(self._pid)
 
     def kill(self) -> None:
         """End it at once."""
         self._process.kill()
         self._process.join()
+        self._orphans.forget(self._pid)
         self.connection.close()
 
 
@@ -448,10 +454,6 @@ def _main_module_hidden(*, hidden: bool) -> Generator[None]:
 # The worker process
 
 
-_ALARM = int(getattr(signal, "SIGALRM", 0))
-_LONGEST_ALARM = 1e9  # in seconds: about what 32 bits hold
-
-
 @dataclass(frozen=True, slots=True)
 class _Start:
     """The arguments of a worker process.
@@ -460,10 +462,8 @@ class _Start:
     """
 
     job: RowsJob
-    row_seconds: float
     at: c_longlong
     levels: Mapping[str, int]
-    by_main_thread: bool  # others may end before their process does
 
 
 class _Parent:
@@ -503,8 +503,8 @@ class _LogToParent(QueueHandler):
 
 def _work(connection: Connection, start: _Start) -> None:
     """Check rows until the parent closes the connection, or ends."""
-    if start.by_main_thread:
-        end_with_parent()
+    if sys.platform != "win32":
+        os.setpgid(0, 0)  # so that the watcher ends what it starts, too
     sys.stdout = sys.stderr  # as in the command: what the user's code prints does not mix with the results
     parent = _Parent(connection)
     logging.lastResort = _LogToParent(parent)
@@ -526,20 +526,8 @@ def _check_block(checker: RowChecker, rows: list[RawRow], parent: _Parent, start
     sent = monotonic()
     for number, row in enumerate(rows):
         start.at.value = number
-        _end_in(seconds_for(row, start.row_seconds) + _ORPHAN_SECONDS)
         results.append(checker.check(parse_row(row)))
         if (now := monotonic()) - sent >= SEND_AFTER:
-            _end_in(0)  # the parent may be slow to listen: what reads its output decides
             parent.say("results", results)
             results, sent = [], now
-    _end_in(0)
     parent.say("results", results)
-
-
-def _end_in(seconds: float) -> None:
-    """Let the system end this process after a time, unless it is called again: nobody else could if its parent is gone.
-
-    The system does it even if the interpreter is stuck in a search that lets no other thread run.
-    """
-    if _ALARM:
-        signal.setitimer(signal.ITIMER_REAL, min(seconds, _LONGEST_ALARM))

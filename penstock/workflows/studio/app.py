@@ -17,6 +17,7 @@ from starlette.routing import Route
 import penstock
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.run.run import Run
+from penstock.workflows.rows.orphans import OrphanWatcher
 from penstock.workflows.studio.assets import asset, page
 from penstock.workflows.studio.catalog import Catalog
 from penstock.workflows.studio.comparisons import Comparisons
@@ -73,10 +74,11 @@ class Studio:
     @contextlib.asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncGenerator[None]:
         """Run the tasks beside the requests; at the end no process is left."""
+        orphans = OrphanWatcher()
         async with anyio.create_task_group() as tasks:
             self.tasks = tasks
             self.uploads = Uploads(self.settings.upload_limit)
-            self.catalog = Catalog(self.settings, tasks, lambda entry: self.feed.add("workflow", entry))
+            self.catalog = Catalog(self.settings, tasks, orphans, lambda entry: self.feed.add("workflow", entry))
             self.runs = Runs(self.settings, self.catalog, self.store, self.uploads, lambda: self.feed.add("runs", {}))
             self.comparisons = Comparisons(self.catalog, self.runs)
             self.catalog.start()
@@ -88,6 +90,7 @@ class Studio:
                     await self.catalog.stop()
                 tasks.cancel_scope.cancel()
         await self.catalog.stop()
+        orphans.close()
         self.uploads.close()
         self.store.close()
 

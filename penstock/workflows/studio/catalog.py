@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
+    from penstock.workflows.rows.orphans import OrphanWatcher
     from penstock.workflows.studio.protocol import Json
     from penstock.workflows.studio.settings import Settings
 
@@ -152,11 +153,14 @@ def stamp(path: str) -> tuple[int, int] | None:
 class Catalog:
     """All entries of a studio, and the workers that have loaded them."""
 
-    def __init__(self, settings: Settings, tasks: TaskGroup, tell: Callable[[Json], None]) -> None:
+    def __init__(
+        self, settings: Settings, tasks: TaskGroup, orphans: OrphanWatcher, tell: Callable[[Json], None]
+    ) -> None:
         self._settings = settings
         self._tasks = tasks
         self._tell = tell
         self._spares = Spares()
+        self._orphans = orphans
         self._loading = anyio.CapacityLimiter(_LOADING)
         self._refilling: dict[tuple[str, int], anyio.Event] = {}
         self.entries = {
@@ -252,7 +256,7 @@ class Catalog:
             WorkerError: the workflow or agent cannot be loaded.
         """
         async with self._loading:
-            return await Worker.start(load, self._tasks, self._settings.load_seconds)
+            return await Worker.start(load, self._tasks, self._orphans, self._settings.load_seconds)
 
     @contextlib.asynccontextmanager
     async def borrowed(self, entry: CatalogEntry, version: Version) -> AsyncGenerator[Worker]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import Process, TaskGroup
 
+    from penstock.workflows.rows.orphans import OrphanWatcher
     from penstock.workflows.studio.protocol import Json
 
 MOST_LOG = 64 * 1024
@@ -62,9 +63,10 @@ def _nothing(_name: str, _data: object) -> None:
 class Worker:
     """A worker process with one version of one workflow. Only one task may ask it at a time."""
 
-    def __init__(self, process: Process, tasks: TaskGroup) -> None:
+    def __init__(self, process: Process, tasks: TaskGroup, orphans: OrphanWatcher) -> None:
         self.loaded: Json = {}
         self._process = process
+        self._orphans = orphans
         self._buffer = bytearray()
         self._searched = 0
         self._log: deque[str] = deque()
@@ -78,12 +80,13 @@ class Worker:
         tasks.start_soon(self._read_log)
 
     @classmethod
-    async def start(cls, load: Json, tasks: TaskGroup, seconds: float) -> Worker:
+    async def start(cls, load: Json, tasks: TaskGroup, orphans: OrphanWatcher, seconds: float) -> Worker:
         """Start a process and load a workflow in it.
 
         Args:
             load: the request to load.
             tasks: the task group in which its output is read.
+            orphans: ends it if the studio is killed.
             seconds: how long loading may take.
 
         Raises:
@@ -96,7 +99,8 @@ class Worker:
             )
         except OSError as error:  # no memory, too many open files, Python was removed
             raise WorkerError({**_EMPTY, "kind": "crash", "message": f"no process can be started: {error}"}) from error
-        worker = cls(process, tasks)
+        worker = cls(process, tasks, orphans)
+        orphans.watch(worker.pid)
         try:
             worker.loaded = await worker.ask({"do": "load", **load}, seconds=seconds)
         except WorkerError as error:
@@ -223,6 +227,7 @@ class Worker:
                 os.killpg(self.pid, signal.SIGKILL)
         with anyio.CancelScope(shield=True):
             await self._process.wait()
+            self._orphans.forget(self.pid)
             with anyio.move_on_after(_WHERE_SECONDS):
                 await self._log_read.wait()
             await self._process.aclose()  # a process that has left the group may still hold the other ends

@@ -87,19 +87,26 @@ def test_ctrl_c_ends_it_with_all_of_its_processes(tmp_path):
 @pytest.mark.skipif(sys.platform == "win32", reason="kill")
 @pytest.mark.rest
 def test_when_it_is_killed_what_user_code_has_started_ends_too(tmp_path):
-    """Not only the processes of the studio itself."""
+    """Not only the processes of the studio itself, and also while user code is in a call in C that holds the GIL."""
     (tmp_path / "helped.py").write_text(
-        "import subprocess, sys\nfrom penstock.workflows.presets import PRESETS\n"
-        "helper = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
-        "open('helper.pid', 'a').write(f'{helper.pid}\\n')\nflow = PRESETS['hygiene']()\n"
+        "import re, subprocess, sys\nfrom penstock import InputContext, Workflow, processor\n"
+        "@processor(edits='nothing')\ndef stuck(ctx: InputContext) -> None:\n"
+        "    helper = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "    open('helper.pid', 'a').write(f'{helper.pid}\\n')\n    re.match('(a+)+$', 'a' * 60 + 'b')\n"
+        "flow = Workflow('helped').then(stuck)\n"
     )
+    pids = tmp_path / "helper.pid"
     with started("helped.py:flow", "--port", "0", "--no-history", cwd=tmp_path) as (process, url):
-        assert httpx.get(f"{url}/api/workflows/w1", timeout=PATIENCE).status_code == 200
+        body = {"workflow": "w1", "input": {"kind": "text", "text": "x"}}
+        assert httpx.post(f"{url}/api/runs", json=body, timeout=PATIENCE).is_success
+        wait_for(lambda: pids.exists() and pids.read_text().endswith("\n"))
+        children = children_of(process.pid)
         process.kill()
         process.wait()
-    helpers = [int(pid) for pid in (tmp_path / "helper.pid").read_text().split()]
-    assert helpers
-    wait_for(lambda: not [each for each in helpers if alive(each)])
+        killed = time.monotonic()
+    left = [*children, int(pids.read_text())]
+    wait_for(lambda: not [each for each in left if alive(each)])
+    assert time.monotonic() - killed < 2
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such signal")

@@ -160,7 +160,7 @@ def test_a_worker_that_ends_between_two_rows_costs_nothing() -> None:
     try:
         assert pool._has_waiting(1)
         block = pool._waiting.popleft()
-        worker = _Worker(JOB, 60.0)
+        worker = _Worker(JOB, 60.0, pool._orphans)
         pool._workers.append(worker)
         worker.block, worker._at.value = block, 1
         checker = JOB.started()
