@@ -80,12 +80,14 @@ def _served(folder: Path) -> Iterator[tuple[Path, Family, list[Row]]]:
 def ignored_options(folder: Path) -> dict[str, bool]:
     """Return for each option, ``file.option``, whether rows find out an implementation that ignores it.
 
-    The rows are those of the folder and those made by hand.
+    Of an option with a word for each way to work it is ``file.option=word``. The rows are those of the folder and those
+    made by hand.
     """
     found: dict[str, bool] = {}
     for path, family, rows in _served(folder):
-        for option, setting in options_of(family, rows).items():
-            found[f"{path.stem}.{option}"] = is_found_out(family, setting, option)
+        for (option, way), setting in options_of(family, rows).items():
+            name = f"{option}={way}" if way else option
+            found[f"{path.stem}.{name}"] = is_found_out(family, setting, option)
     return found
 
 

@@ -16,8 +16,13 @@ class ForeignError(Exception):
     """An error of somebody else's, with the attributes that it is described by."""
 
 
-def raised(described: Fields) -> Any:
-    """Return an error as it is described: our own if it is an API call's, a stranger's, or, if plain, a mapping."""
+def raised(described: Any) -> Any:
+    """Return an error as it is described: our own if it is an API call's, or a stranger's.
+
+    What no error is, is given as it is: a text, a number, or what is said to be plain.
+    """
+    if not isinstance(described, dict):
+        return described
     if "plain" in described:
         return described["plain"]
     error: Exception = api_call_error(described) if described.get("api_call_error") else foreign(described)
@@ -56,7 +61,7 @@ def api_call_error(described: Fields) -> ModelError:
     )
 
 
-def after_retries(processor: Processor[Any], described: Fields, retries: int) -> Outcome:
+def after_retries(processor: Processor[Any], described: Any, retries: int) -> Outcome:
     """Return the outcome for an error, after the same call has failed that way so many times before."""
     run = Workflow("w").then(processor).start_sync(max_error_retries=retries + 1)
     run.process_input("hi")

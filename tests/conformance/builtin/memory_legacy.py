@@ -28,8 +28,10 @@ def run(given: Given) -> Fields:
         if given.method == "construct":
             return constructed(lambda: meant(given))
         if given.method == "count_tokens":
-            [message] = parse_messages([given.input["message"]], "ai-sdk-model")
-            return {"tokens": limiter(given.options | {"limit": 0}).count(message)}
+            counting = limiter(given.options | {"limit": 0})
+            if isinstance(said := given.input.get("message", given.input.get("text")), str):
+                return {"tokens": counting.token_counter.count(said)}
+            return {"tokens": counting.count(*parse_messages([said], "ai-sdk-model"))}
         return on_memory(given, *meant(given))
     except OptionError as error:
         return {"error": str(error)}
@@ -105,7 +107,7 @@ def projection(fields: Fields) -> Fields:
 
 def a_message_counts_what_it_costs(_options: Fields, given: Fields, expected: Fields) -> Fields | None:
     """JSON counts in full, and every message has its overhead; nothing counts less than nothing."""
-    if "message" not in given:
+    if not isinstance(given.get("message"), dict):
         return None
     content = given["message"]["content"]
     parts = content if isinstance(content, list) else [{"type": "text"}]
@@ -145,7 +147,9 @@ def invented() -> Sequence[Row]:
     given = {"method": "memory_process", "messages": messages, "context": {}}
     thoughts = [{"role": "assistant", "content": [{"type": "reasoning", "text": "hm"}]}, *pair]
     example = Given(FAMILY.complete({}), {**given, "messages": thoughts}, example="example_reasoning_filter")
+    texts = [{"method": "count_tokens", "message": "alpha bravo"}, {"method": "count_tokens", "text": "alpha bravo"}]
     return [
+        *(Row("memory_legacy", "a text", Given(FAMILY.complete({}), text), {"tokens": 2}) for text in texts),
         Row("memory_legacy", "a cut pair", Given(FAMILY.complete({"limit": 50}), given), {"kept_indexes": [2, 3]}),
         Row(
             "memory_legacy", "a whole pair", Given(FAMILY.complete({"limit": 150}), given), {"kept_indexes": [1, 2, 3]}

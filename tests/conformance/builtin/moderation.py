@@ -91,7 +91,7 @@ def asked(model: ScriptedModel, options: Fields) -> Fields:
     assert request.response_format is not None
     form: Any = request.response_format.schema
     system = " ".join(str(message.text) for message in request.messages)
-    named = all(name in system for name in options["categories"])
+    named = all(name in system for name in options.get("categories", moderation_rules.ELEVEN))
     return {
         "json_schema": thaw(form),
         "temperature": request.settings["temperature"],

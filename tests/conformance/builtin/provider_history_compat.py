@@ -11,7 +11,6 @@ from typing import Any
 from penstock import (
     Message,
     MessageList,
-    ModelError,
     ProviderHistoryCompat,
     Retry,
     Workflow,
@@ -21,6 +20,7 @@ from penstock import (
 )
 from penstock.engine.processor.context import APIErrorContext
 from tests.conformance.builtin import provider_history_invented
+from tests.conformance.builtin.errors_given import raised
 from tests.conformance.builtin.frame import Family, Fields, Given
 from tests.conformance.builtin.shapes import read, told, write
 
@@ -85,18 +85,9 @@ def on_error(given: Fields) -> Fields:
     run.process_input(MessageList().add(read(given["messages"]), source="memory"))
     for _ in range(given.get("retry_count", 0)):
         run.process_api_error(TimeoutError())
-    outcome = run.process_api_error(error_of(given["error"]))
+    outcome = run.process_api_error(raised(given["error"]))
     messages = [{"id": row["id"], "parts": row["content"]["parts"]} for row in write(outcome.message_list)]
     return {"result": {"retry": True} if outcome.retry else None, "messages": messages, **told(outcome)}
-
-
-def error_of(told: Fields) -> Exception:
-    """Return the error of a row: that of a model's provider has a body; what is no error there says nothing here."""
-    if "plain" in told:
-        return Exception()
-    if told.get("api_call_error"):
-        return ModelError("m", told["message"], status=told.get("statusCode"), body=told.get("responseBody", ""))
-    return RuntimeError(told["message"])
 
 
 def projection(fields: Fields) -> Fields:

@@ -41,14 +41,18 @@ def dropping() -> Hooks:
 SABOTEURS = {"pass all": None, "block all": blocking, "drop all": dropping, "echo": echo}
 
 
-def options_of(family: Family, rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """Return the options of a family that any row sets to something else than the default, with those rows."""
-    found: dict[str, list[Row]] = {}
+def options_of(family: Family, rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
+    """Return the options of a family that any row sets to something else than the default, with those rows.
+
+    An option with a word for each way to work (``trim_mode``) is returned once a word, with the word.
+    """
+    found: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         default = family.complete(_required(row))
         for name, value in row.given.options.items():
             if value != default.get(name) and name not in _required(row):
-                found.setdefault(name, []).append(row)
+                way = value if isinstance(value, str) and isinstance(default.get(name), str) else ""
+                found.setdefault((name, way), []).append(row)
     return found
 
 

@@ -5,6 +5,7 @@ It knows the engine's values and the vectors' spelling of them; no processor.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -43,6 +44,43 @@ def constructed(make: Callable[[], object]) -> Fields:
     except OptionError as error:
         return {"error": str(error)}
     return {}
+
+
+FUNCTION = re.compile(r"_fn$|_function$|_returns$|^dynamic|^(?:fn|function|returns?)$")
+RAISING = re.compile(r"raise|throw|reject|error", re.IGNORECASE)
+NO_NUMBERS = {"nan": math.nan, "infinity": math.inf, "-infinity": -math.inf}
+
+
+def option_given(name: str, options: Fields, given: Fields) -> Any:
+    """Return the value of an option, or the function that a row says it is.
+
+    Rows tell of a function by an object in place of the value (``{"dynamic": 2}``), by its word (``"dynamic"``) or by
+    another field (``max_cost_fn``, ``dynamic_limit``). It gives what is told there, or what a field of the context of
+    that name holds; told that it raises, it does.
+    """
+    value = options.get(name)
+    inner = value if isinstance(value, dict) else {}
+    others = ((key, place[key]) for place in (options, given) for key in place if FUNCTION.search(key))
+    told = [told for key, told in others if key != name] or list(inner.values())
+    if told:
+        return _function(told[0], given)
+    return _function(value, given) if isinstance(value, str) else value
+
+
+def _function(told: Any, given: Fields) -> Callable[..., Any]:
+    def called(*_given: Any) -> Any:
+        value = told
+        if isinstance(value, dict):
+            key, inner = next(iter(value.items()), ("", None))
+            value = key if RAISING.search(key) else inner
+        if not isinstance(value, str):
+            return value
+        if RAISING.search(value):
+            raise ArithmeticError(value)
+        context = given.get("context") or {}
+        return context[value] if value in context else NO_NUMBERS.get(value.lower(), value)
+
+    return called
 
 
 def options_named(text: str, options: Iterable[str]) -> list[str]:

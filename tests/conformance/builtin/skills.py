@@ -22,7 +22,7 @@ from tests.conformance.builtin.frame import Family, Fields, Given
 
 ARGUMENTS = {"skillName": "skill_name"}
 INSTRUCTIONS = re.compile(r'<skill_instructions skill="(.*?)">\n(.*?)\n</skill_instructions>', re.DOTALL)
-LISTS = ("catalog", "text", "output", "result", "formatted")
+LISTS = ("catalog", "text", "output", "result", "formatted", "entries")
 """What the list may be called: rows of the method that gives it alone are kept back."""
 
 LABELS = frozenset({"name", "description", "location", "source", "available", "skills", "path"})
@@ -35,7 +35,9 @@ def run(given: Given) -> Fields:
         return anyio.run(played, searching(skills, given), given.input)
     form = given.options.get("format", given.input.get("format", "xml"))
     fields = anyio.run(listed, SkillsProcessor(skills, format=form, format_location=located(given.options)))
-    return fields if given.method == "process_input_step" else {name: fields[name] or "" for name in LISTS}
+    if given.method == "process_input_step":
+        return fields
+    return {"form": fields["form"], **{name: fields[name] or "" for name in LISTS}}
 
 
 def taken_in(row: Fields) -> Skill:
@@ -67,7 +69,8 @@ async def listed(processor: SkillsProcessor) -> Fields:
     lists = [text for text in told if text.startswith(("<", "{", "Available"))]
     shown = lists[0] if lists else None
     count = {"system_message_count": len(told), "usage_note_present": len(told) > len(lists)}
-    return {**count, **dict.fromkeys(LISTS, shown)}
+    form = {"<": "xml", "{": "json"}.get(shown[0], "markdown") if shown else None
+    return {**count, "form": form, **dict.fromkeys(LISTS, shown)}
 
 
 def started(processor: Any) -> Run:
@@ -94,11 +97,11 @@ async def played(processor: SkillSearchProcessor, given: Fields) -> Fields:
 
 
 def projection(fields: Fields) -> Fields:
-    """Lists as what they tell of each skill; of results hits, success, the name and what is suggested."""
+    """Lists as what they say of each skill; of results hits, success, the name and what is suggested."""
     for step in fields.get("steps", []):
         if "result" in step:
             step["result"] = answered(step["result"])
-    return {name: entries(value) if isinstance(value, str) else value for name, value in fields.items()}
+    return {name: entries(value) if name in LISTS and value is not None else value for name, value in fields.items()}
 
 
 def answered(result: Fields) -> Fields:
@@ -110,16 +113,28 @@ def answered(result: Fields) -> Fields:
     return {"success": result["success"], "name": name, "suggestions": meant[1].split(", ") if meant else []}
 
 
-def entries(text: str) -> Any:
-    """Return what a list tells of each skill; of Markdown, whose form is free, its words."""
-    if text.startswith("<"):
-        return [{field.tag: field.text for field in skill} for skill in ET.fromstring(text)]  # noqa: S314 - our own
+def entries(told: Any) -> list[list[str]]:
+    """Return the words that a list has for each skill, whether it was recorded as a text or as what it holds."""
+    if isinstance(told, dict):
+        held = next((inner for inner in told.values() if isinstance(inner, dict | list)), None)
+        return entries([told] if held is None else held)
+    if isinstance(told, list):
+        return [words(one) for one in told]
+    if told.startswith("<"):
+        return [words([field.text or "" for field in skill]) for skill in ET.fromstring(told)]  # noqa: S314 - our own
     try:
-        made = json.loads(text)
+        return entries(json.loads(told))
     except ValueError:
-        words = (re.sub(r"^\W+|[^\w.]+$", "", word) for word in text.split())
-        return sorted(word for word in words if word and word.lower() not in LABELS)
-    return next(iter(made.values())) if isinstance(made, dict) and len(made) == 1 else made
+        return [words(one) for one in re.split(r"^(?=[-*] )", told, flags=re.MULTILINE) if one.startswith(("- ", "* "))]
+
+
+def words(told: Any) -> list[str]:
+    """Return the words of an entry, in any order: the form of a list in Markdown is free."""
+    if isinstance(told, dict | list):
+        inner = told.values() if isinstance(told, dict) else told
+        return sorted(word for one in inner for word in words(one))
+    found = (re.sub(r"^\W+|[^\w.]+$", "", word) for word in str(told).split())
+    return sorted(word for word in found if word and word.lower() not in LABELS)
 
 
 def complete(options: Fields) -> Fields:

@@ -28,8 +28,15 @@ def listed(name: str, options: Fields, skills: list[Fields], text: str | None) -
     """Return a row about the list of skills."""
     given = {"method": "process_input_step", "skills": skills}
     count = 0 if text is None else 2
-    expected = {"system_message_count": count, "catalog": text, "usage_note_present": text is not None}
+    form = None if text is None else options["format"]
+    expected = {"system_message_count": count, "catalog": text, "usage_note_present": text is not None, "form": form}
     return Row("skills", name, Given(options, given), expected)
+
+
+def held(options: Fields) -> Row:
+    """Return a row of the list alone that was recorded as its entries."""
+    given = {"method": "format_catalog", "skills": SKILLS}
+    return Row("skills", "entries", Given(options, given), {"entries": LISTED, "form": options["format"]})
 
 
 def asked(name: str, options: Fields, skill: str, result: Fields) -> Row:
@@ -49,6 +56,7 @@ def rows(complete: Callable[[Fields], Fields]) -> Sequence[Row]:
     return [
         listed("as JSON", complete({"format": "json"}), SKILLS, json.dumps({"skills": LISTED})),
         listed("as Markdown", complete({"format": "markdown"}), SKILLS, f"# Skills\n\n{told}  `/sk/test/SKILL.md`"),
+        *(held(complete({"format": form})) for form in ("xml", "json", "markdown")),
         listed("no skills", complete({}), [], None),
         asked("a misspelt name", complete({}), "tesing", lost),
     ]

@@ -10,7 +10,7 @@ from penstock.processors.recovery import RetryMatcher, is_bad_request_error
 from tests.conformance.builtin import stream_error_retry_rules as rules
 from tests.conformance.builtin.errors_given import after_retries, raised
 from tests.conformance.builtin.frame import Family, Fields, Given
-from tests.conformance.builtin.shapes import options_named
+from tests.conformance.builtin.shapes import option_given, options_named
 from tests.conformance.builtin.stream_error_retry_invented import DEFAULTS, rows
 
 SECOND = 1000.0
@@ -21,7 +21,7 @@ def run(given: Given) -> Fields:
     if given.method == "is_bad_request_error":
         return {"results": [is_bad_request_error(raised(error)) for error in given.input["errors"]]}
     try:
-        processor = made(given.options)
+        processor = made(given.options, given.input)
     except OptionError as error:
         return {"error": str(error)}
     if given.method == "construct":
@@ -32,13 +32,14 @@ def run(given: Given) -> Fields:
     return {"result": {"retry": True}, "delay_ms": round(retry.after * SECOND, 3)}
 
 
-def made(options: Fields) -> StreamErrorRetryProcessor:
+def made(options: Fields, given: Fields) -> StreamErrorRetryProcessor:
     """Return the processor; times are in seconds here, and a fixed delay leaves nothing to chance."""
+    delay = option_given("delay_ms", options, given)
     return StreamErrorRetryProcessor(
         max_retries=options["max_retries"],
         matchers=[matcher(one) for one in options["matchers"]],
         retry_unknown_errors=options["retry_unknown_errors"],
-        delay=(options["delay_ms"] or 0) / SECOND,
+        delay=(lambda _error, *_: delay() / SECOND) if callable(delay) else (delay or 0) / SECOND,
         max_retry_after=options["max_retry_after_ms"] / SECOND,
     )
 

@@ -32,18 +32,18 @@ LASTING_WORDS = (
 )
 
 
-def chain(error: Fields) -> Iterator[Fields]:
-    """Yield the description of an error and of its causes; of one that is a mapping, that."""
-    seen: Any = error.get("plain", error)
+def chain(error: Any) -> Iterator[Fields]:
+    """Yield the description of an error and of its causes; of one that is a mapping, that; of a text, nothing."""
+    seen: Any = error.get("plain", error) if isinstance(error, dict) else None
     while isinstance(seen, dict):
         yield seen
         seen = seen.get("cause")
         seen = seen.get("plain", seen) if isinstance(seen, dict) else None
 
 
-def status(error: Fields) -> int | None:
+def status(error: Any) -> int | None:
     """Return the status that an error is described with, by either name."""
-    found = error.get("statusCode", error.get("status"))
+    found = error.get("statusCode", error.get("status")) if isinstance(error, dict) else None
     return found if isinstance(found, int) else None
 
 
@@ -68,7 +68,10 @@ def matched(options: Fields, given: Fields) -> Fields | None:
     """Return the first of the user's matchers that matches the error or a cause."""
     for error in chain(given["error"]):
         for one in options["matchers"]:
-            if status(error) == one["status_code"]:
+            words = [value for name, value in one.items() if "message" in name and isinstance(value, str)]
+            if status(error) == one.get("status_code", status(error)) and all(
+                word in str(error.get("message", "")) for word in words
+            ):
                 return dict(one)
     return None
 

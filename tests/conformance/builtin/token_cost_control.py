@@ -78,6 +78,8 @@ def run(given: Given) -> Fields:
         return TokenCostControl(**options, prices=PRICES, ledger=ledger, on_violation=seen.append)
 
     refused = constructed(made)
+    if given.method in token_cost_rules.REGISTERED:
+        return refused or {"made": True}
     if refused or given.method == "construct":
         return refused
     context = known(given.input.get("context") or {})
@@ -158,7 +160,7 @@ def projection(fields: Fields) -> Fields:
     """
     if "error" in fields:
         return {"error": options_named(fields["error"], OPTIONS)}
-    shown: Fields = {}
+    shown: Fields = {"made": True} if "made" in fields else {}
     if "steps" in fields:
         shown["steps"] = [step if isinstance(step, str) else figures(step["tripwire"]) for step in fields["steps"]]
     if "queries" in fields:
@@ -209,7 +211,7 @@ def filters(question: Fields) -> Fields:
 FAMILY = Family(
     files=("token_cost_control",),
     run=run,
-    projections={"process_input_step": projection, "construct": projection},
+    projections=dict.fromkeys(("process_input_step", "construct", *token_cost_rules.REGISTERED), projection),
     rules=token_cost_rules.RULES,
     defaults=token_cost_invented.DEFAULTS,
     invented=token_cost_invented.rows,

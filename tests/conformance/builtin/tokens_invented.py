@@ -112,6 +112,22 @@ def of_prompts() -> Iterator[Row]:
     orphan = [user("u1", LONG), assistant("a1", "yes"), user("u2", "go on")]
     yield kept("orphan", {"limit": 60}, orphan, ["a1", "u2"])
     yield kept("orphan_contiguous", {"limit": 60, "trim_mode": "contiguous"}, orphan, ["a1", "u2"])
+    gap = [user("u1", "hi"), assistant("a1", "yes"), user("u2", LONG), assistant("a2", "ok"), user("u3", "go on")]
+    yield kept("best_fit_leaves_a_gap", {"limit": 60}, gap, ["u1", "a1", "a2", "u3"])
+    for method in ("process_input", "process_input_step"):
+        contiguous = {"limit": 60, "trim_mode": "contiguous"}
+        yield kept("contiguous_leaves_none", contiguous, gap, ["a2", "u3"], method=method)
+        yield kept("contiguous_stops_at_a_run", contiguous, [*gap[:3], *gap[4:]], ["u3"], method=method)
+    prompt = [
+        {"role": one["role"], "content": [{"type": "text", "text": one["content"]["parts"][0]["text"]}]} for one in gap
+    ]
+    for mode, indexes in (("best-fit", [0, 1, 3, 4]), ("contiguous", [3, 4])):
+        yield row(
+            f"a_prompt_{mode}",
+            {"limit": 60, "trim_mode": mode},
+            {"method": "process_llm_request", "prompt": prompt},
+            {"changed": True, "kept_indexes": indexes},
+        )
     encoded = [user("u1", "hi"), assistant("a1", "QUJDREVGR0hJSktMTU5PUA" * 8), user("u2", "go on")]
     yield kept("heuristic_sees_one_word", {"limit": 75}, encoded, ["u1", "a1", "u2"])
     yield kept("bpe_sees_many", {**BPE, "limit": 75}, encoded, ["u1", "u2"], method="process_input")
