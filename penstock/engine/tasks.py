@@ -329,16 +329,16 @@ class AsyncioTaskGroup:
         import asyncio
 
         cancellation: asyncio.CancelledError | None = None
-        if error is not None:
+        if error is None:
+            cancellation = await self._wait()
+        if error is not None or cancellation is not None:
+            import anyio
+
             self.cancel()
-        for task in self._tasks:
-            while not task.done():
-                try:
-                    await self._end_of(task)
-                except asyncio.CancelledError as asked:
-                    cancellation = asked
+            with anyio.CancelScope(shield=True):  # a scope that was cancelled would cancel it at each turn of the loop
+                while (again := await self._wait()) is not None:
+                    cancellation = again
                     self.cancel()
-            _ = task.cancelled() or task.exception()  # which is in `_errors`, so that the loop need not report it
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
             return  # it goes on
         raised = [*self._errors, *([] if error is None or isinstance(error, asyncio.CancelledError) else [error])]
@@ -346,6 +346,19 @@ class AsyncioTaskGroup:
             raise BaseExceptionGroup("unhandled errors in a task group", raised)
         if cancellation is not None:
             raise cancellation
+
+    async def _wait(self) -> asyncio.CancelledError | None:
+        """Wait for all tasks; if that is cancelled, return the cancellation."""
+        import asyncio
+
+        for task in self._tasks:
+            while not task.done():
+                try:
+                    await self._end_of(task)
+                except asyncio.CancelledError as asked:
+                    return asked
+            _ = task.cancelled() or task.exception()  # which is in `_errors`, so that the loop need not report it
+        return None
 
     def _end_of(self, task: asyncio.Task[None]) -> asyncio.Future[None]:
         """Return a future that is done when a task is. To await the task would pass a cancellation on to it alone."""
@@ -478,13 +491,14 @@ class BackgroundTasks:
         self._scope.__enter__()
         await self._group.__aenter__()
 
-    def start(self, work: Callable[..., Coroutine[object, None, None]], *args: object) -> None:
-        """Start a task; it must handle its own errors."""
+    def start(self, work: Callable[..., Coroutine[object, None, None]], *args: object) -> anyio.CancelScope:
+        """Start a task, and return its scope; it must handle its own errors."""
         import anyio
 
         scope = anyio.CancelScope()
         self._scopes[scope] = None
         self._group.start(self._run, scope, work, args)
+        return scope
 
     async def _run(
         self, scope: anyio.CancelScope, work: Callable[..., Coroutine[object, None, None]], args: tuple[object, ...]

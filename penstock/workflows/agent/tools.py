@@ -116,21 +116,19 @@ class ToolRunner:
         if plan.tool is None:
             self._put(FinishedCall(plan, plan.answer, plan.problem))
             return
-        scope = anyio.CancelScope()
-        self._scopes.append(scope)
-        self._group.start(self._run, plan, plan.tool, scope)
+        self._scopes.append(self._group.start(self._run, plan, plan.tool))
 
-    async def _run(self, plan: PlannedCall, tool: Tool, scope: anyio.CancelScope) -> None:
-        done: FinishedCall | None = None
+    async def _run(self, plan: PlannedCall, tool: Tool) -> None:
+        done = FinishedCall(plan, error=ToolError(tool.name, "failed", "it was cancelled"))
         AGENT_DEPTH.set(AGENT_DEPTH.get() + 1)  # of this task only
         try:
-            with scope, self._span(plan) as span:
+            with self._span(plan) as span:
                 with nullcontext() if span is None or span.scope is None else span.scope():
                     done = await _run_tool(plan, tool, self._context(plan.call, self._put))
                 if done.error is not None and span is not None:
                     span.note(error=done.error.kind)
         finally:
-            self._put(done or FinishedCall(plan, error=ToolError(tool.name, "failed", "it was cancelled")))
+            self._put(done)
 
     def _put(self, one: Chunk | FinishedCall) -> None:
         self._events.append(one)

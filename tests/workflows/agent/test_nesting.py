@@ -9,6 +9,7 @@ import pytest
 
 from penstock import Agent
 from penstock.engine import NestingError
+from penstock.engine.tasks import AsyncioTaskGroup
 from penstock.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -50,9 +51,12 @@ async def test_agents_may_follow_one_another() -> None:
     assert (await outer.generate("Hi")).text == "Done."
 
 
-async def test_a_cancellation_reaches_the_deepest_agent() -> None:
-    """It arrives at once, however deep the agents run within each other."""
-    reached, depth = anyio.Event(), 30
+DEPTH = 30
+
+
+async def cancel_a_nest() -> None:
+    """Cancel agents that are tools of one another when the innermost waits."""
+    reached = anyio.Event()
 
     async def wait() -> str:
         reached.set()
@@ -68,7 +72,7 @@ async def test_a_cancellation_reaches_the_deepest_agent() -> None:
         return deeper
 
     work: Any = wait
-    for _ in range(depth):
+    for _ in range(DEPTH):
         work = around(work)
     with anyio.fail_after(20):
         async with anyio.create_task_group() as group:
@@ -76,3 +80,17 @@ async def test_a_cancellation_reaches_the_deepest_agent() -> None:
             await reached.wait()
             group.cancel_scope.cancel()
     assert group.cancel_scope.cancelled_caught
+
+
+async def test_a_cancellation_reaches_the_deepest_agent() -> None:
+    """It arrives at once, however deep the agents run within each other."""
+    await cancel_a_nest()
+
+
+async def test_each_agent_of_a_nest_cancels_its_tools_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not at each turn of the event loop: a nest would cost the square of its depth."""
+    counted: list[int] = []
+    cancel = AsyncioTaskGroup.cancel
+    monkeypatch.setattr(AsyncioTaskGroup, "cancel", lambda group: (counted.append(1), cancel(group))[1])
+    await cancel_a_nest()
+    assert len(counted) <= 2 * DEPTH
