@@ -10,24 +10,30 @@ from __future__ import annotations
 
 import re
 
+from penstock.detection.patterns.kinds import DASH
+
 # What may stand within a word, then what stands at its beginning.
 _NOUNS = (
-    r"phone|whats ?app|puhelin|điện thoại|di động|телефон|сотов|τηλ|κινητ|फ़?ोन|फोन|मोबाइल|दूरभाष|هاتف|جوال|موبايل"
+    r"(?<!head)(?<!micro)(?<!mega)(?<!i)(?<!gramo)phone|whats[ -]?app|msisdn"
+    r"|puhelin|điện thoại|di động|телефон|сотов|τηλ|κινητ|फ़?ोन|फोन|मोबाइल|दूरभाष|هاتف|جوال|موبايل"
     r"|تلفون|واتساب|تلفن|موبایل|טלפון|נייד|פלאפון|电话|電話|手机|手機|热线|熱線|传真|傳真|携帯|ケータイ|ファックス|전화|휴대폰|핸드폰|팩스|โทร|เบอร์"
     r"|มือถือ"
 )
 _NOUNS_WORDS = (
-    r"tel[eé:.=\s]|t[eé]l[eé]?f|t(?:el|él|lf|fno)\b|sms\b|fax\b|mobi(?:le|el)\b|mobil|cell|hotline|desk\b"
+    r"tel[eé:.=\s](?!gra|vis|met|por|sco)|t[eé]l[eé]?f|t(?:el|él|lf|fno)\b|sms\b|fax\b|mobi(?:le|el)\b|mobil(?!it)"
+    r"|cell?(?:\.|\b)|cell(?:phone|ular)|landline|hotline|desk\b|fone|fon\b|fono\b|natel|celu\b|mob\b|ph\b[.:]|kom\."
     r"|portable\b|t[eé]l[eé]copie|m[oó]vil\b|celular|telem[oó]vel|gsm\b|handy|rufnummer|durchwahl|festnetz|komórk"
     r"|puh\b|sími|símanúmer|cep\b|ponsel|telepon|no\.? ?hp\b|sđt\b|тел\b|моб(?:\b|ил|іл)"
 )
 # Calling, and whose number it is.
 _CALLS = (
-    r"answering|receiving|reach (?:me|us|him|her)|registered|contact (?:number|no)|звон|дзвон|καλέσ|कॉल|اتصل|تماس"
+    r"answering (?:at|on)|receiving (?:calls|messages|texts)|my registered|reach (?:me|us|him|her)"
+    r"|contact[ -](?:number|no)|звон|дзвон|καλέσ|कॉल|اتصل|تماس"
     r"|התקשר|לחייג|致电|致電|拨打|撥打|मेरा नंबर|번호[는은]|号码是|號碼是|番号は"
 )
 _CALLS_WORDS = (
-    r"call(?:ed|ing|s)?\b|dial|ring\b|text (?:me|us|him|her)\b|(?:my|his|her|our|your|their) number"
+    r"call(?:ed|ing|s)?\b(?!\()|dial(?:l?ed|l?ing)?\b|ring (?:me|us|him|her|at|on|mig|meg|oss)\b"
+    r"|text (?:me|us|him|her)\b|(?:my|his|her|our|your|their) (?:(?!id|po)[a-z]{2} )?number"
     r"|r?appel(?:er|ez|ons|le|é|ée)\b|joindre\b|joignable|compose[rz]\b"
     r"|ll[aá]m(?:ar|a|e|ame|eme|en|enos|anos|ada)\b|marcar\b|marque\b|chiam(?:are|a|i|ami|ate|ateci|ata|ando)\b"
     r"|cellulare|recapito|lig(?:ar|ue|uem|ação|ou)\b|bel(?:len|t|de)?\b|gebeld\b|bereikbaar|anruf|angerufen"
@@ -53,37 +59,65 @@ CONTACT = re.compile(r"\b(?:contact|kontakt|contatt|contato)|संपर्क|
 """Words for contacts: they explain one that is as long as a phone's."""
 
 BEHIND = re.compile(
-    r"(?i)[ \t,]{0,2}\(?(?:office|fax|mobile|cell|home|work|desk|bureau|domicile|portable|fixe|oficina|casa"
+    rf"(?i)(?=[ \t,{DASH}(]{{0,4}}[^\W\d])"  # most numbers have no word there
+    rf"(?:[ \t,{DASH}]{{0,3}}\(?(?:office|fax|mobile|cell|home|work|desk|bureau|domicile|portable|fixe|oficina|casa"
     r"|trabajo|m[oó]vil|celular|ufficio|cellulare|escrit[oó]rio|telem[oó]vel|kantoor|thuis|mobiel|b[uü]ro|privat"
     r"|gesch[aä]ftlich|dienstlich|mobil|handy|dom|praca|kom|koti|ev|iş|cep)\b"
     r"|[ \t,]{0,2}(?:erreichbar|anrufen|erreichen|bellen|bereikbaar|numaralı|numaradan|पर (?:कॉल|संपर्क)"
-    r"|(?:に|へ|まで)?(?:お?電話|ご?連絡)|(?:으로|로) ?(?:전화|연락))"
+    r"|(?:に|へ|まで)?(?:お?電話|ご?連絡)|(?:으로|로) ?(?:전화|연락)))"
 )
 """What explains a number from behind."""
 
 BEHIND_WIDTH = 24
 """How many characters behind a number such a word ends at most."""
 
+_UNITS = (
+    r"[kmgtp]i?b|bytes?|bits?|ns|µs|us|ms|secs?|seconds?|minutes?|hours?|days?|px|pixels?|dpi|ppi|points?|pts|rows?"
+    r"|records?|items?|files?|lines?|tokens?|params|parameters|users?|people|views?|visits?|hits|clicks?|requests?"
+    r"|times|cycles|blocks?|pages?|words|usd|eur|gbp|chf|jpy|inr|dollars|euros?|hz|khz|mhz|kg|km|zeilen|lignes|filas|stück"
+)
+UNIT = re.compile(
+    rf"(?:[.,]\d\d?)?[ \u00a0\u202f]?(?:(?:{_UNITS}|[KMGT]i?B|Bytes|Hz|[kMG]Hz|USD|EUR|GBP|CHF|JPY|INR)\b|[€$£%])"
+)
+"""Units of what is counted or measured, behind a number."""
+
+MEASURE = re.compile(r"\b(?:offset|delta|change|growth|lat|lon|long|latitude|longitude|coordinates?)\b[\W_]{0,4}$")
+"""Names of measures that may have a plus sign, right before a number."""
+
+NEAR = 24
+"""Within how many characters before a number words for other things stand close."""
+
 _HAS_VALUE = r"""["']?\s*[:=]\s*(?:"[^"\n]*"|'[^'\n]*'|[^\W\d]\w*[,;])"""
 """What stands behind a name in code or data that has got its value: digits behind that are another's."""
 
-OTHER = re.compile(
-    r"\b(?:account|acct|a/c|order|invoice|isbn|issn|doi|tracking|ticket|ref(?:erence)?|serial|transaction|"
-    r"time ?stamp|unix|epoch|case|policy|routing|passport|licen[cs]e|patent|version|sku|upc|ean|gtin|imei|vin|npi|tin|"
-    r"ein|vat|tax|bank|iban|card|population|revenue|usd|eur|gbp|seed|port|pid|uid|hash|total|price|cost|amount|"
-    rf"budget|slot|otp|\w+_(?:id|key|code|slot)\b(?!{_HAS_VALUE}))\b[^\n]{{0,14}}$"
+_OTHERS = (
+    r"account|acct|a/c|order|invoice|isbn|issn|doi|tracking|ticket|ref(?:erence)?|serial|transaction"
+    r"|time ?stamp|unix|epoch|case|policy|routing|passport|licen[cs]e|patent|version|sku|upc|ean|gtin|imei|vin|npi|tin"
+    r"|ein|vat|tax|bank|iban|card|population|revenue|usd|eur|gbp|seed|port|pid|uid|hash|total|price|cost|amount"
+    r"|budget|slot|otp|ids?|bytes|size|offset|checksum|p/n"
+    r"|(?:part|po|lot|batch|model|deal|run|job|build|item|product|article|booking|reservation|confirmation|shipment"
+    r"|parcel|claim|contract|catalog(?:ue)?)[ -]?(?:no|num(?:ber)?|nr|id|[#:.])"
 )
+OTHER = re.compile(rf"(?:\b(?:{_OTHERS})|-(?:id|key|code|slot))(?!\w)(?!{_HAS_VALUE})[^\n]{{0,14}}$")
 """English words for other things that have numbers, close before one."""
 
-OTHER_THAN_ENGLISH = re.compile(
-    r"(?:\b(?:dni|nie|nif|cpf|cnpj|bsn|kvk|btw|nip|pesel|regon|tva|siren|siret|инн|снилс|conto|conta|konto|tili|carte)\b"
+_OTHERS_THAN_ENGLISH = (
+    r"\b(?:dni|nie|nif|cpf|cnpj|bsn|kvk|btw|nip|pesel|regon|tva|siren|siret|инн|снилс|conto|conta|konto|tili|carte)\b"
     r"|compte|commande|facture|dossier|contrat|passeport|cuenta|pedido|factura|expediente|tarjeta|ordine|fattura"
     r"|n[uú]m[eé]ro (?:de |di )?(?:client|s[eé]rie|lot)|codice|partita iva|fatura|cartão|rekening|bestel|factuur"
     r"|klantn|kundenn|rechnung|auftragsn|steuer|vertragsn|versicherungsn|aktenzeichen|zamówieni|faktur|beställ|bestill"
     r"|personnummer|tilaus|lasku|hesap|sipariş|kimlik|сч[её]т|заказ|паспорт|договор|订单|訂單|账号|帐号|帳號|身份证|卡号"
-    r"|编号|編號|注文|口座|会員|주문|계좌|주민)[^\n]{0,14}$"
+    r"|编号|編號|注文|口座|会員|주문|계좌|주민"
 )
-"""The same in other languages: they decide about digits without a form only."""
+OTHER_THAN_ENGLISH = re.compile(rf"(?:{_OTHERS_THAN_ENGLISH})[^\n]{{0,14}}$")
+"""The same in other languages."""
 
 CODE = re.compile(r"\b(?:codes?|pins?|otps?|zip|plz|password|passcode|token|verification|times|users|people)\b")
 """Words for short numbers that are no phone's."""
+
+OTHER_CLOSER = re.compile(
+    rf"\b(?:{_OTHERS}|{_UNITS}|codes?|pins?|zip|plz|password|passcode|token|verification|count|max|min|limit|part|po|lot"
+    r"|batch|model|deal|run|job|build|item|product|duration|sessions?|downloads?|installs?|length|row|since|date)\b"
+    rf"|-(?:id|key|code|at|ts|ext|type)\b(?!{_HAS_VALUE})|\bnumber of\b|{_OTHERS_THAN_ENGLISH}"
+)
+"""Words for other things, between a word for a phone and digits that need one."""

@@ -1,11 +1,15 @@
-"""Phone numbers: by their form, or by a word nearby that explains looser groups of digits.
+"""Phone numbers: by a form that nothing else has, or by a word nearby that explains other digits.
 
-Digits in a link, in a UUID and in an IP address are no phone number, whatever stands before them.
+Forms of their own are a country's code behind a plus sign or two zeros, an area code in parentheses, the groups of
+North America, and those behind a zero that are usual somewhere. All other digits, such as ten in a row, need a word, a
+key or a phrase for a phone, and no word closer by that says something else. Digits in a link, in a UUID and in an IP
+address are no phone number, whatever stands before them.
 """
 
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import regex
@@ -15,7 +19,7 @@ from penstock.detection.patterns.open_matches import Scan, StreamPattern, Trace,
 from penstock.detection.personal_data import phone_cues
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 _ZONE = re.compile(rb"0(?:[^\n0]{0,3}+0){5,}+")  # in kinds: digits close together: no number is shorter or looser
 _REACH = 40  # how far before a number the words that explain it may stand
@@ -25,35 +29,76 @@ _BEHIND = 24  # characters of an extension, and what is seen behind it
 
 # Letters that a number cannot touch: those of Chinese, Japanese, Korean, Thai and the like may stand right beside it.
 _GLUED = r"[^\W\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff]"
-_SEP = rf"[ .\u00a0{DASH}]"
+_SEP = rf"(?:[ .\u00a0{DASH}]|[ ][{DASH}][ ])"
 _EXTENSION = r"(?:[ ,;]{0,2}(?:x|ext\.?|extension)[ .]?\d{1,6})?"
+_NOT_BEHIND = rf"(?<!{_GLUED})(?<![@#$%€£¥*])(?<![X*][ .\u00a0{DASH})/])"  # nor behind a mask
 _PHONE = StreamPattern(
-    rf"""(?ix)(?=[+(\d])(?<!{_GLUED})(?<![@#$%€£¥])(?<!\d[.,{DASH}/:])(?:
-      (?P<intl>\+\(?\d(?:[ .\u00a0{DASH}/()]{{0,3}}\d){{7,14}})
-    | (?P<exit>00[1-9]\d{{0,2}}(?:{_SEP}\(?\d{{1,5}}\)?){{2,6}})
+    rf"""(?ix)(?=[+(\d]){_NOT_BEHIND}(?:
+      (?P<intl>\+\(?[1-9](?:[ .\u00a0{DASH}/()]{{0,3}}\d){{7,14}})
+    | (?<!\d[.{DASH}/:])(?:
+      (?P<exit>\(?(?:00|011[ ])[1-9](?:[ .\u00a0{DASH}/()]{{0,3}}\d){{7,14}})
     | (?P<nanp>(?:1{_SEP}?)?(?:\(\d{{3}}\){_SEP}?|\d{{3}}{_SEP})\d{{3}}{_SEP}\d{{4}})
     | (?P<area>\(\d{{2,5}}\){_SEP}?\d{{2,8}}(?:{_SEP}\d{{2,5}}){{0,3}})
-    | (?P<trunk>0\d{{1,4}}(?:{_SEP}\d{{2,8}}){{1,4}})
-    | (?P<slash>0[2-9]\d{{1,3}}[ ]?/[ ]?\d{{3,8}}(?:{_SEP}\d{{2,5}}){{0,2}}|0\d{{1,3}}\(\d{{2,4}}\)\d{{3,4}})
+    | (?P<trunk>0\d{{1,4}}(?:{_SEP}\d{{2,8}}){{1,4}}(?:-\d{{1,4}})?)
+    | (?P<slash>0[1-9]\d{{1,3}}[ ]?/[ ]?\d{{3,8}}(?:{_SEP}\d{{2,5}}){{0,2}}(?:-\d{{1,4}})?)
+    | (?P<local>0\d{{1,3}}\(\d{{2,4}}\)\d{{3,4}})
     | (?P<mobile>(?<![=/&?])0(?:[67]\d{{8}}|7\d{{9}}|4\d{{8}}|1[567]\d{{8,9}}))
     | (?P<bare>(?<![=/&?])1?[2-9]\d{{9}})
-    ){_EXTENSION}(?!{_GLUED}|%|[.,{DASH}/:]\d)""",
+    )){_EXTENSION}(?!{_GLUED}|%|[.{DASH}/:]\d)""",
     flags=0,
     by_re=True,
 )
 _LOOSE = StreamPattern(
-    rf"(?<!{_GLUED})(?<![@#$%€£¥])(?<!\d[.,/:])\(?\+?\d(?:(?:[ ][{DASH}/][ ]|[ .\u00a0{DASH}/()]{{0,2}})\d){{5,14}}"
-    rf"(?!{_GLUED}|%|[.,{DASH}/:]\d)",
+    rf"{_NOT_BEHIND}(?<!\d[./:])\(?\+?\d(?:(?:[ ][{DASH}/][ ]|[ .\u00a0{DASH}/()]{{0,2}})\d){{5,14}}"
+    rf"(?!{_GLUED}|%|[.{DASH}/:]\d)",
     flags=0,
+    by_re=True,
 )
-_DIGITS_OF = {"intl": range(8, 16), "exit": range(9, 17), "area": range(7, 13), "trunk": range(9, 12)}
+_DIGITS_OF = {
+    "intl": range(8, 16),
+    "exit": range(10, 17),
+    "area": range(7, 13),
+    "trunk": range(9, 14),
+    "slash": range(9, 14),
+}
 _ANY = range(9, 13)
-_UNFORMED = ("mobile", "bare")  # digits without anything between them
+
+
+# Forms that only phone numbers have. All others count if a word, a key or a phrase nearby says that they are one.
+_OWN: Mapping[str, re.Pattern[str]] = {
+    kind: re.compile(form)
+    for kind, form in {
+        "intl": r"\+\D{0,2}(?:1\D{0,3}[2-9](?:\D*\d){9}|7(?:\D*\d){10}|[2-689])",
+        "exit": r"\(?0011?\D{0,3}[2-9](?:\D*\d){9}|\(?(?:00|011 )[2-9]\d(?:\D*\d|\D*\(0\))\D*[1-9](?:\D*\d){6}",
+        "nanp": rf"(?:1{_SEP}?)?"
+        rf"(?:\(\d{{3}}\){_SEP}?\d{{3}}[.{DASH}]|\([02-9]\d\d\)|[2-9]\d\d{_SEP}(?:[2-9]\d\d|123){_SEP})",
+        "area": rf"\(0|\([1-9]\d\){_SEP}?9?\d{{4}}{_SEP}\d{{4}}\Z",
+        # Groups set apart by blanks or points, pairs, one dash, a dash and blanks, and the groups of Japan and Korea.
+        "trunk": rf"0[1-9]\d*(?:[ .\u00a0]\d+)+(?:-\d+)?\Z|0[1-9](?:[{DASH}]\d\d){{4}}\Z|0\d+ ?[{DASH}] ?\d{{7,}}\Z"
+        rf"|0\d+ ?[{DASH}] ?\d+(?: \d+)+\Z|0(?:\d|1\d|\d0)[{DASH}]\d{{3,4}}[{DASH}]\d{{4}}\Z"
+        rf"|0\d+[{DASH}]\d{{4}}[{DASH}]\d{{4}}\Z",
+        "slash": r"0\d{2,4} ?/ ?\d",
+        "local": "0",
+    }.items()
+}
+_FIGURES = re.compile(r"1? ?(\d{3}) (\d{3}) (\d{4})")  # three figures in a row have this form, too
+_ALONE_BEFORE = re.compile(r"(?:\A|[^\d\s][ \t]*\n|[,;|\t\"'(\[>])[ \t]*\Z")
+_ALONE_BEHIND = re.compile(r"[ \t]{0,4}(?:\n(?![ \t]{0,4}\d)|[,;|)\]<\"'.!?]|\Z)")
+_PAIRS = re.compile(r"\d\d(?:[ .]\d\d)+")
+_STEPS = frozenset({1, 2, 5, 10})  # between hours or measures in a row
+_IN_THOUSANDS = re.compile(r"(?<!\d)\d{1,3},\d{3}(?:[ \u00a0]|\Z)")
+_ARTICLE = range(13, 15)  # digits in a row that may number an article (GTIN)
+_LONGEST_EXIT = 15
+_EPOCH = re.compile(r"1[67]\d{8}(?:\d{3})?")  # seconds or milliseconds of our time
+_PLACEHOLDER = re.compile(r"(?:\[|\A)(?:[A-Z][A-Z_]*(?:_\d+)?|HASH:[0-9a-f]*)\]")
+_NEW_WORD = re.compile(r"_|(?<=[a-z])(?=[A-Z])")
+_SOME_LETTER = re.compile(r"[^\W\d_]")
 
 _NO_PHONE = re.compile(  # dates, spans of years, social security numbers
     r"(?<!\d)(?:\d{1,2}[-./ ]\d{1,2}[-./ ](?:19|20)\d\d|(?:19|20)\d\d[-./]\d{1,2}[-./]\d{1,2})(?!\d)"
     rf"|^\(?(?:1[5-9]|20)\d\d\)?[ {DASH}]{{1,3}}(?:1[5-9]|20)\d\d"
     rf"|^\d{{3}}[{DASH}]\d{{2}}[{DASH}]\d{{4}}$"
+    r"|^\d{5}-\d{3}$|^\+\d\d\.\d{3,}-\d{3}\."  # postal codes of Brazil, coordinates (ISO 6709)
 )
 _A_DATE = re.compile(r"(?<!\d)(?:19|20)\d\d (?:0?[1-9]|1[0-2]) (?:0?[1-9]|[12]\d|3[01])(?!\d)")
 _GROUP = re.compile(r"\d+")
@@ -96,8 +141,11 @@ def _awaits(text: str, found: regex.Match[str], *, formed: bool) -> bool:
     """Return whether more text may decide about a number."""
     low, high = found.span()
     dashed = "-" in (text[low - 1 : low], text[high : high + 1])
-    if not dashed if formed else _has_other_form(found.group()):
-        return False
+    if not dashed:
+        kind = found.lastgroup or ""
+        other = kind == "intl" or not _has_size(found.group(kind), kind) if formed else _has_other_form(found.group())
+        if other:
+            return False
     return high > len(text) - (_UUID_LENGTH if dashed else phone_cues.BEHIND_WIDTH)
 
 
@@ -127,43 +175,111 @@ def _in_zones(
 
 
 class _Before(NamedTuple):
-    """The text close before a number, in small letters; words begin at ``at`` or behind it."""
+    """The text close before a number, in small letters, in which a dash parts the words of a name in code.
+
+    Attributes:
+        text: the text, without placeholders: no word for a phone is seen before the last of them.
+        at: where the first word begins in it, or behind that.
+        since: where words that explain the number may begin.
+    """
 
     text: str
     at: int
+    since: int
 
     def says(self, cue: re.Pattern[str]) -> bool:
-        """Return whether such a word stands there."""
+        """Return whether such words stand there."""
         return cue.search(self.text, self.at) is not None
+
+    def explained_by(self, cue: re.Pattern[str]) -> int:
+        """Return where the last such words end that may explain the number; -1 if there are none."""
+        return max([found.end() for found in cue.finditer(self.text, self.since)], default=-1)
 
 
 def _before(text: str, found: regex.Match[str]) -> _Before:
     low = max(found.start() - _REACH, 0)
     seen = max(low - 1, 0)  # whether a word begins there
-    return _Before(text[seen : found.start()].lower(), low - seen)
+    raw = text[seen : found.start()]
+    if _SOME_LETTER.search(raw) is None:
+        return _Before("", 0, 0)
+    *hidden, last = _PLACEHOLDER.split(raw)
+    kept = _in_words("".join(hidden))
+    at = low - seen
+    return _Before(kept + _in_words(last), at, max(len(kept), at))
+
+
+def _in_words(text: str) -> str:
+    if text.islower() and "_" not in text:
+        return text
+    return _NEW_WORD.sub("-", text).lower()
 
 
 def _is_phone(text: str, found: regex.Match[str]) -> bool:
     kind = found.lastgroup or ""
-    core = found.group(kind)
-    size = sum(map(str.isdigit, core))
-    if size not in _DIGITS_OF.get(kind, _ANY) or _NO_PHONE.search(core) or _is_part(text, found):
+    if not _has_size(found.group(kind), kind) or _is_part(text, found):
         return False
-    if kind == "intl":
-        return True
+    if not _has_own_form(text, found, kind):
+        return _is_cued(text, found)
     before = _before(text, found)
-    other = before.says(phone_cues.OTHER) or (kind in _UNFORMED and before.says(phone_cues.OTHER_THAN_ENGLISH))
-    return not other or before.says(phone_cues.PHONE)
+    if kind == "intl":
+        return not before.says(phone_cues.MEASURE)
+    other = before.says(phone_cues.OTHER) or before.says(phone_cues.OTHER_THAN_ENGLISH) or _has_unit(text, found)
+    return not other or before.explained_by(phone_cues.PHONE) >= 0
+
+
+def _has_size(number: str, kind: str) -> bool:
+    """Return whether it has as many digits as its kind has, and is no date."""
+    return sum(map(str.isdigit, number)) in _DIGITS_OF.get(kind, _ANY) and _NO_PHONE.search(number) is None
+
+
+def _has_own_form(text: str, found: regex.Match[str], kind: str) -> bool:
+    """Return whether a number is a phone's by its form, without any words nearby."""
+    core = found.group(kind)
+    own = _OWN.get(kind)
+    if own is None or own.match(core) is None:
+        return False
+    low = found.start()
+    if kind == "exit" and core.isdigit():
+        return len(core) <= _LONGEST_EXIT and not (len(core) in _ARTICLE and _is_article(core))
+    if kind == "area" and core[1] != "0":
+        return not text[max(low - 2, 0) : low].strip().isdigit()  # the issue of a journal behind its volume
+    if _PAIRS.fullmatch(core):
+        pairs = [int(pair) for pair in _GROUP.findall(core)]
+        steps = {after - one for one, after in pairwise(pairs)}
+        return len(steps) > 1 or steps.isdisjoint(_STEPS)
+    figures = _FIGURES.fullmatch(core)
+    if figures is None:
+        return True
+    if any(group.startswith("0") for group in figures.groups()):
+        return True
+    alone = _ALONE_BEFORE.search(text, max(low - _REACH, 0), low) is not None
+    return alone and _ALONE_BEHIND.match(text, found.end()) is not None and not _is_in_thousands(text, found)
+
+
+def _is_article(number: str) -> bool:
+    """Return whether the check digit is that of an article's number (EAN, GTIN)."""
+    weighed = sum(int(digit) * (3 - 2 * (at % 2)) for at, digit in enumerate(number[-2::-1]))
+    return (weighed + int(number[-1])) % 10 == 0
+
+
+def _is_in_thousands(text: str, found: regex.Match[str]) -> bool:
+    low = found.start()
+    return text[max(low - 1, 0) : low] == "," and _IN_THOUSANDS.search(text, max(low - 4, 0), low + 4) is not None
+
+
+def _has_unit(text: str, found: regex.Match[str]) -> bool:
+    return phone_cues.UNIT.match(text, found.end(), found.end() + phone_cues.BEHIND_WIDTH) is not None
 
 
 def _is_cued(text: str, found: regex.Match[str]) -> bool:
-    """Return whether a word nearby says that digits are a phone number."""
-    if _has_other_form(found.group()):
-        return False
+    """Return whether a word nearby says that digits are a phone number, and none closer by says something else."""
     before = _before(text, found)
-    if not _is_explained(text, found, before) or _is_part(text, found):
+    at = _explained_at(text, found, before)
+    if at < 0 or _has_other_form(found.group()) or _is_in_thousands(text, found) or _is_part(text, found):
         return False
-    return not before.says(phone_cues.OTHER) and not before.says(phone_cues.OTHER_THAN_ENGLISH)
+    if _has_unit(text, found) or (_EPOCH.fullmatch(found.group()) and not before.says(phone_cues.CLOSE)):
+        return False
+    return phone_cues.OTHER_CLOSER.search(before.text, at) is None
 
 
 def _has_other_form(number: str) -> bool:
@@ -174,20 +290,29 @@ def _has_other_form(number: str) -> bool:
     return _NO_PHONE.search(number) is not None or _A_DATE.search(number) is not None
 
 
-def _is_explained(text: str, found: regex.Match[str], before: _Before) -> bool:
+def _explained_at(text: str, found: regex.Match[str], before: _Before) -> int:
+    """Return from where on words before a number could say that it is none, since others say so; -1 if none do."""
+    behind = phone_cues.BEHIND.match(text, found.end(), found.end() + phone_cues.BEHIND_WIDTH) is not None
+    if not before.text and not behind:
+        return -1
     groups = _GROUP.findall(found.group())
     size = sum(map(len, groups))
-    behind = phone_cues.BEHIND.match(text, found.end(), found.end() + phone_cues.BEHIND_WIDTH) is not None
+    near = max(len(before.text) - phone_cues.NEAR, 0)
     if size < _FEW:
-        close = before.says(phone_cues.CLOSE) and not before.says(phone_cues.CODE)
-        return close or (behind and len(groups) >= _GROUPS_FORMED)
-    if behind or before.says(phone_cues.PHONE):
-        return True
+        close = before.explained_by(phone_cues.CLOSE) >= 0 and not before.says(phone_cues.CODE)
+        return near if close or (behind and len(groups) >= _GROUPS_FORMED) else -1
+    at = before.explained_by(phone_cues.PHONE)
+    if at >= 0:
+        return at
+    if behind:
+        return near
     if size not in _FORMED:
-        return False
-    if found.group()[0] in "0+(" or len(groups) >= _GROUPS_FORMED:
-        return before.says(phone_cues.CONTACT) or before.says(phone_cues.NUMBER)
-    return size in _ANY and before.says(phone_cues.CONTACT)
+        return -1
+    formed = found.group()[0] in "0+(" or len(groups) >= _GROUPS_FORMED
+    if formed or size in _ANY:
+        named = before.explained_by(phone_cues.CONTACT) >= 0
+        return near if named or (formed and before.explained_by(phone_cues.NUMBER) >= 0) else -1
+    return -1
 
 
 def _is_octet(number: str) -> bool:

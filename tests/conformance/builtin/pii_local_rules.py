@@ -113,15 +113,21 @@ def what_has_another_form_is_found(options: Fields, given: Fields, expected: Fie
 
 
 def a_number_of_something_else_is_no_phone(options: Fields, given: Fields, expected: Fields) -> Fields | None:
-    """The word before it tells; so do decimals."""
+    """The word before it tells; so do decimals. Digits without any groups need a word for a phone."""
     if given["method"] != "detect_local":
         return None
     before = re.compile(r"(?i)\b(?:order|invoice|account|ticket|tracking|ref)\W{1,3}$|\d\.$")
+    word = re.compile(r"(?i)phone|\btel|\bmobile|\bcell|\bcall")
     text = given["text"]
     kept = [
         one
         for one in expected["detections"]
-        if one["type"] != "phone" or not (before.search(text[: one["start"]]) or re.match(r"\d\.\d", one["value"]))
+        if one["type"] != "phone"
+        or not (
+            before.search(text[: one["start"]])
+            or re.match(r"\d\.\d", one["value"])
+            or (one["value"].isdigit() and not word.search(text[: one["start"]]))
+        )
     ]
     return {**expected, **anew(options, text, kept)}
 

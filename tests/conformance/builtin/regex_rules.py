@@ -86,11 +86,16 @@ def every_text_is_read(options: Fields, given: Fields, expected: Fields) -> Fiel
 
 
 def a_phone_number_looks_like_one(options: Fields, given: Fields, expected: Fields) -> Fields | None:
-    """Ten digits are a phone number by their shape, or by a word before them; not after a word that denies it."""
+    """Groups of digits are a phone number by their shape, or by a word before them; not after one that denies it."""
 
     def change(text: str, found: list[Match]) -> list[Match]:
         shaped = [Match(*one.span(), "phone", "[PHONE]") for one in PHONE.finditer(text)]
-        meant = [one for one in shaped if not OTHER_WORD.search(text[: one.start][-40:])]
+        words = [(one, text[: one.start][-40:], text[one.start : one.end].isdigit()) for one in shaped]
+        meant = [
+            one
+            for one, before, alone in words
+            if (PHONE_WORD.search(before) if alone else not OTHER_WORD.search(before))
+        ]
         told = [one for one in found if one.rule == "phone" and PHONE_WORD.search(text[: one.start][-40:])]
         others = [one for one in found if one.rule != "phone"]
         return [*others, *put(meant, told)]

@@ -104,6 +104,147 @@ def test_the_value_of_a_name_in_code_that_numbers_things_is_no_phone(text: str, 
     assert not phones(text.format(number))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "refused after {} ns",
+        "{} bytes were sent",
+        "rows: {}",
+        "org/feature-{} was merged",
+        "SELECT * FROM orders WHERE id = {};",
+        "s3://logs/{}/part-0",
+        "if size > {}:",
+        "run {} of the build",
+        "id: {}",
+        "phone_id: {}",
+        "phoneNumberId: {}",
+        "phone verification code {}",
+        "the app on my phone counted {} bytes",
+        "call_id = {}",
+        "call({})",
+        "about the headphones, PO {}",
+        "[PHONE]: {}",
+        "[PHONE] or [PHONE_2], then {}",
+        "{}",
+    ],
+)
+@pytest.mark.parametrize("number", ["4155550132", "14155550132", "0612345678", "2147483647"])
+def test_digits_without_groups_need_a_word_for_a_phone_and_none_closer_by_for_another_thing(
+    text: str, number: str
+) -> None:
+    """Ids, sizes, times, literals and placeholders are no such words."""
+    assert not phones(text.format(number))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "call {}",
+        "phone={}",
+        '"whatsapp": "{}"',
+        "msisdn: {}",
+        "fone: {}",
+        "primary_contact_number: {}",
+        "homeTel: {}",
+        "order by phone: {}",
+        "Account mobile {}",
+        "Handy {}",
+        "7,phone,{},33",
+    ],
+)
+@pytest.mark.parametrize("number", ["4155550132", "0612345678"])
+def test_digits_without_groups_count_behind_a_word_or_a_key_for_a_phone(text: str, number: str) -> None:
+    """The word that stands closest decides."""
+    assert phones(text.format(number)) == [number]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "part no. 030-555-0199",
+        "030-555-0199",
+        "0151-2384-77",
+        "Receiving objects: 100% (28417/28417), done.",
+        "J. Finance 12 (2011) 345-367",
+        "12 (11) 2345-2367",
+        "latencies were 250 300 1000 ms",
+        "status codes 404 500 5030",
+        "scores: 212 555 1000",
+        "\n1 2\n250 300 1000\n260 310 1100\n",
+        "08 09 10 11 12",
+        "+40.7128-074.0060/",
+        "offset: +12345678",
+        "0049000028904",
+        "1,234 567 8901",
+        "123-456-7890",
+    ],
+)
+def test_groups_that_other_things_have_too_are_no_phone(text: str) -> None:
+    """Without a word for one."""
+    assert not phones(text)
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        "+1-404-555-0171",
+        "+44 20 7946 0958",
+        "+442079460958",
+        "(404) 555-0171",
+        "404-555-0171",
+        "404.555.0171",
+        "0171/1234567",
+        "06 12 34 56 78",
+        "0049 171 1234567",
+    ],
+)
+@pytest.mark.parametrize("text", ["7,{},33", "{},33", "7,{}", "[{},{}]", "a,{},b\n1,{},2\n", '"{}",4'])
+def test_a_number_between_commas_is_found_whatever_stands_beyond_them(text: str, number: str) -> None:
+    """Only thousands have commas within a number."""
+    found = phones(text.replace("{}", number))
+    assert found == [number] * text.count("{}")
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        "0049 171 1234567",
+        "0049-171-1234567",
+        "00491711234567",
+        "0043 664 1234567",
+        "0041 79 123 45 67",
+        "(0049) 171 1234567",
+        "0049 (0)171 1234567",
+        "+49 (0) 30 1234567",
+        "0171/1234567",
+        "0171 / 123 45 67",
+        "030/1234567-0",
+        "030 – 1234567",
+        "+49–30–1234567",
+        "030 1234567-89",
+    ],
+)
+@pytest.mark.parametrize("text", ["Ada\n{}\nExample GmbH", "{}-Büro", "{}-Office"])
+def test_german_austrian_and_swiss_numbers_are_found_whole(text: str, number: str) -> None:
+    """With two zeros, a slash, a dash of any length, a direct dial, and glued to a word."""
+    assert phones(text.format(number)) == [number]
+
+
+@pytest.mark.parametrize("text", ["am 01/12/2024", "build 0049.1.2", "Seite 030/12"])
+def test_dates_versions_and_pages_are_no_german_number(text: str) -> None:
+    """They have fewer digits."""
+    assert not phones(text)
+
+
+def test_a_list_of_placeholders_reads_the_same_when_it_is_read_again() -> None:
+    """Placeholders are no words for a phone, and no word is seen beyond one."""
+    text = "phone: 0171 2345678 or ada@example.com. Then 5551234567, and order 2125550187"
+    once = text
+    for one in reversed(ALL.find(text)):
+        once = f"{once[: one.start]}[{one.type.upper()}]{once[one.end :]}"
+    assert not ALL.find(once)
+
+
 @pytest.mark.parametrize("number", ["2026-11-26", "1998-2003", "1 2 3 4 5 6 7", "1958 01 13"])
 def test_a_date_or_a_row_of_figures_waits_for_no_word(number: str) -> None:
     """No word explains it as a phone number; a number of another form waits for one that stands behind it."""
