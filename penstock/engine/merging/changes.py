@@ -13,7 +13,7 @@ from penstock.engine.processor.stages import STAGES
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.frozen import EMPTY, FrozenDict, is_items, is_mapping
 from penstock.engine.values.message_list import Entry
-from penstock.engine.values.texts import KeyText, TextPlace, UniqueKeys
+from penstock.engine.values.texts import KeyText, TextPlace, UniqueKeys, editable_text, replaced
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -354,7 +354,7 @@ def _rebuild_value(value: Value, node: Edits | Put | Tree) -> Value:
     if isinstance(node, Put):
         return node.value
     if isinstance(node, tuple):  # the tree's other leaves are not tuples
-        return edit_ops.apply(value, node)
+        return replaced(value, edit_ops.apply(editable_text(value) or "", node))
     if is_mapping(value):
         return _rebuild_dict(value, node)
     if is_items(value):

@@ -23,7 +23,7 @@ from penstock.engine.merging.rules import BranchChanges, Pick
 from penstock.engine.processor.payload import NO_CHANGES, Changes, Payload
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.errors import StepFailedError
-from penstock.engine.values.texts import KeyText
+from penstock.engine.values.texts import KeyText, editable_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -135,7 +135,8 @@ class DagState:
             path = path_of(place)
             if path in done.others or path in wanted.others:
                 continue
-            left = edit_ops.remainder(done.texts.get(place, ()), wanted.texts.get(place, ()), str(value_at(base, path)))
+            text = editable_text(value_at(base, path)) or ""
+            left = edit_ops.remainder(done.texts.get(place, ()), wanted.texts.get(place, ()), text)
             if left:
                 texts[place] = left
         others = {

@@ -27,6 +27,7 @@ from penstock.engine.values.texts import (
     NO_KNOWN_EDITS,
     KnownEdits,
     TextPlace,
+    editable_texts,
     leaves,
     part_texts,
     rewrite,
@@ -327,13 +328,13 @@ def _middles(was: Sequence[Entry], now: Sequence[Entry]) -> tuple[Sequence[Entry
 
 def _edited_value(value: Value, name: str, edits: Mapping[Path, Edits]) -> Value:
     """Return a JSON value after edits; None where an edit has no text to work on."""
-    texts = _edited(dict(leaves(value, (name,))), edits)
+    texts = _edited(dict(editable_texts(value, (name,))), edits)
     return None if texts is None else rewrite(value, texts, (name,))
 
 
 def _edited_part(part: Part, edits: Mapping[Path, Edits]) -> Part | None:
     """Return a part after edits of its texts; None where an edit has no text to work on."""
-    texts = _edited(dict(part_texts(part)), edits)
+    texts = _edited(dict(part_texts(part, editable_texts)), edits)
     return None if texts is None else with_part_texts(part, texts)
 
 

@@ -18,6 +18,7 @@ from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import EMPTY, freeze, is_mapping
 from penstock.engine.values.messages import Message
+from penstock.engine.values.texts import editable_text, replaced
 
 if TYPE_CHECKING:
     from penstock.engine.merging.changes import ChangeNode, Tree
@@ -343,7 +344,7 @@ def _made_of(base: Payload, place: PayloadPath, before: Value, node: Put | Added
     if isinstance(node, Added):
         return node.entry.message
     if isinstance(node, tuple):
-        return edit_ops.apply(before, node)
+        return replaced(before, edit_ops.apply(editable_text(before) or "", node))
     return value_at(rebuild(base, flatten(node, place)), place)
 
 

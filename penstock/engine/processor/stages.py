@@ -40,7 +40,7 @@ from penstock.engine.values.errors import MessageError, PenstockError, UsageErro
 from penstock.engine.values.frozen import FrozenDict, freeze, is_items, json_value, thaw
 from penstock.engine.values.message_list import Entry, MessageList
 from penstock.engine.values.messages import Message
-from penstock.engine.values.texts import NO_KNOWN_EDITS, KnownEdits, TextPlace, leaves, rewrite
+from penstock.engine.values.texts import NO_KNOWN_EDITS, KnownEdits, TextPlace, editable_texts, rewrite
 
 if TYPE_CHECKING:
     from penstock.engine.processor.context import AnyContext
@@ -193,12 +193,12 @@ def _json(value: Value, place: str) -> Value:
 
 
 def _text_edited(payload: Payload, result: TextEdits, field: str) -> Payload:
-    present = dict(leaves(payload.fields.get(field), (field,)))
+    present = dict(editable_texts(payload.fields.get(field), (field,)))
     texts: dict[Path, str] = {}
     for path, edits in result.changes.items():
         if path not in present:
             raise WrongReturnError(
-                f"it edits a place without text; paths begin with {field!r}, as returned by `leaves`"
+                f"it edits a place without text; paths begin with {field!r}, as returned by `editable_texts`"
             )
         texts[path] = edit_ops.apply(present[path], edit_ops.normalise(edits, present[path]))
     return _with_fields(payload, {field: rewrite(payload.fields.get(field), texts, (field,))})

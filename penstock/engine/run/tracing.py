@@ -12,7 +12,7 @@ from penstock.engine.processor.stages import STAGES
 from penstock.engine.tracing.span_log import LoggedSpan, SpanLog, known_log
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import EMPTY, freeze
-from penstock.engine.values.texts import KeyText, leaves, part_texts
+from penstock.engine.values.texts import KeyText, editable_texts, part_texts
 from penstock.engine.values.usage import total_usage, usage_payload
 
 if TYPE_CHECKING:
@@ -338,12 +338,12 @@ def _texts_of(
 ) -> Iterator[tuple[_TextKey, str]]:
     """Yield the texts of a payload by message, part, role and path; of a tool's stage the strings of its value."""
     if value:
-        for path, text in leaves(payload.fields.get(value), (value,)):
+        for path, text in editable_texts(payload.fields.get(value), (value,)):
             if not isinstance(path[-1], KeyText):
                 yield ("", 0, "tool", path), text
         return
     for message in shows(payload.message_list):
         for number, part in enumerate(message.parts):
-            for path, text in part_texts(part):
+            for path, text in part_texts(part, editable_texts):
                 if not isinstance(path[-1], KeyText):
                     yield (message.id, number, message.role, path), text

@@ -44,7 +44,7 @@ from penstock.engine.values.terms import (
     without_keys,
     without_repeats,
 )
-from penstock.engine.values.texts import KeyText, TextPlace, leaves, rewrite
+from penstock.engine.values.texts import KeyText, TextPlace, editable_texts, leaves, rewrite
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -237,17 +237,15 @@ _TERMS = frozenset({"reason", "finish_reason", "finishReason", "raw_reason", "mo
 
 
 def rewritten(chunk: Chunk, edits: Mapping[TextPlace, Edits]) -> Chunk:
-    """Return the chunk with edits made to the texts in it; a number that is edited is taken out."""
+    """Return the chunk with edits made to the texts in it."""
     if not edits:
         return chunk
-    texts = {_PLACE._replace(path=path): text for path, text in leaves(_value_of(chunk), _PAYLOAD)}
-    return with_texts(
-        chunk, {place: edit_ops.apply(texts[place], made) if place in texts else "" for place, made in edits.items()}
-    )
+    texts = {_PLACE._replace(path=path): text for path, text in editable_texts(_value_of(chunk), _PAYLOAD)}
+    return with_texts(chunk, {place: edit_ops.apply(texts.get(place, ""), made) for place, made in edits.items()})
 
 
 def with_texts(chunk: Chunk, texts: Mapping[TextPlace, str]) -> Chunk:
-    """Return the chunk with other texts at some places; a number at such a place is taken out."""
+    """Return the chunk with other texts at some places; a number becomes the text, or None if that is empty."""
     if not texts:
         return chunk
     made = {place.path: text for place, text in texts.items()}

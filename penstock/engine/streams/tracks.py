@@ -496,6 +496,7 @@ class GuardChunkTrack:
                 judged = step.enclosed(guard.judged, awaits=True)(step.ctx, read)
                 made = await (step.watched(judged) if guard.awaits else judged)
                 check_edits(made)
+            made = guard.with_whole_numbers(read, made) if made else made
             step.keep_written()
             edits = self._edits(read, made, cuts) if made or cuts else {}
         except BaseException as error:  # noqa: BLE001 - `broke` sorts it and lets interrupts pass
@@ -521,10 +522,10 @@ class GuardChunkTrack:
         """Return the edits to each text, in order and under the step's name.
 
         Raises:
-            WrongReturnError: it edits the digits of a number.
+            WrongReturnError: it edits a text that can only be read.
         """
-        if any(text.fixed and text.place in made for text in texts):
-            raise WrongReturnError("it edits a number, which cannot be edited as text; abort instead")
+        if any(text.fixed and not text.number and text.place in made for text in texts):
+            raise WrongReturnError("it edits a text that can only be read; abort instead")
         return {
             text.place: self._step.stamp(edit_ops.normalise(edits, text.text))
             for text in texts
@@ -540,11 +541,13 @@ class GuardChunkTrack:
             is_key = isinstance(text.place.path[-1], KeyText)  # a key is complete: its value stands behind it
             until = reader.uncut(await reader.read(final=is_key))
             found = reader.take(until, final=is_key)
-            if until < len(text.text):
-                cuts[text.place] = (edit_ops.Edit(until, len(text.text), "", "redact", self._step.step.path),)
-            if text.fixed:  # a number cannot be cut, so it stays or is taken out
+            if text.number:  # a number cannot be cut, so it stays or is replaced as a whole
+                is_cut = until < len(text.text)
                 reader = self._placed.reader(text.kind, text)
                 found = reader.take(await reader.read(final=True), final=True)
+                until = 0 if is_cut and not found else len(text.text)
+            if until < len(text.text):
+                cuts[text.place] = (edit_ops.Edit(until, len(text.text), "", "redact", self._step.step.path),)
             if found:
                 window = window_of([text])
                 window.final = is_key

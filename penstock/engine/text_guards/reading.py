@@ -1,8 +1,9 @@
 """What guards read: every string of a message, a part or a JSON value, and the bodies that no guard can read.
 
-A `Text` can be edited, or it is *fixed*: an id, an address, a media type, a name, metadata, the digits of a number, or
-a body that was decoded. A fixed text is read like any other, but nothing in it can be replaced, so a guard that finds
-something there must stop the run. A body that is no text (a picture, a sound) is an `Unread`.
+A `Text` can be edited, or it is *fixed*: an id, an address, a media type, a name, metadata, or a body that was decoded.
+A fixed text is read like any other, but nothing in it can be replaced, so a guard that finds something there must stop
+the run. The digits of a number in a value are fixed, too, except that the whole number can be replaced. A body that is
+no text (a picture, a sound) is an `Unread`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from penstock.engine.text_guards.documents import document_text
 from penstock.engine.values.frozen import is_items, is_mapping
 from penstock.engine.values.messages import AudioPart, DataPart, FilePart, ImagePart, SourcePart, TextPart, ToolPart
 from penstock.engine.values.terms import is_address
-from penstock.engine.values.texts import KeyText, TextPlace, leaves
+from penstock.engine.values.texts import LEAST_NUMBER, KeyText, TextPlace, leaves, numbers
 from penstock.lazy import by_name
 
 if TYPE_CHECKING:
@@ -41,8 +42,6 @@ ORIGINAL = ("metadata", "language_detection", "original_content")
 _BODY = "data"
 """The key of a body that was decoded: it is no address, even if it stood in one."""
 
-_LEAST, _MOST = 10**6, 10**30  # numbers whose digits may be personal data, such as a phone number
-
 
 class Text(NamedTuple):
     """One text with its place.
@@ -53,6 +52,7 @@ class Text(NamedTuple):
         kind: the kind of its part.
         key: the key under which it stands in a value, or the name of its field if it is fixed; otherwise empty.
         fixed: whether it can only be read, and not be edited.
+        number: whether it is the digits of a number that can be replaced as a whole; it is fixed, too.
     """
 
     place: TextPlace
@@ -60,6 +60,7 @@ class Text(NamedTuple):
     kind: str
     key: str = ""
     fixed: bool = False
+    number: bool = False
 
 
 class Unread(NamedTuple):
@@ -200,10 +201,22 @@ def _bodies(part: ImagePart | AudioPart | FilePart) -> Iterator[tuple[str, _Body
 # JSON values
 
 
-def value_texts(value: Layer, path: Path, where: TextPlace, kind: str = "tool") -> Iterator[Text]:
-    """Yield the strings of a value, keys and long numbers included, each with the key that it stands under."""
+def value_texts(
+    value: Layer, path: Path, where: TextPlace, kind: str = "tool", *, least: int = LEAST_NUMBER
+) -> Iterator[Text]:
+    """Yield the strings of a value, keys and numbers included, each with the key that it stands under.
+
+    Args:
+        value: the value.
+        path: the path to it.
+        where: the place of the part or the stage that it belongs to.
+        kind: the kind of that part.
+        least: the smallest number that is read, without its sign.
+    """
     for found, text in leaves(value, path):
         yield Text(where._replace(path=found), text, kind, _key_of(found), kind == "unknown" and _is_sealed(text))
+    for found, digits in numbers(value, path, least):
+        yield Text(where._replace(path=found), digits, kind, _key_of(found), fixed=True, number=True)
     for found, said in _unedited(value, path):
         key = _key_of(found)
         is_body = _ID_KEY.search(key) is not None and not said.isdigit()
@@ -218,7 +231,7 @@ def fixed_texts(value: Value, path: Path, where: TextPlace, kind: str) -> Iterat
     for text in value_texts(value, path, where, kind):
         is_term = text.key == "provider_url" and is_address(text.text)
         if text.text and text.text not in _note_words() and not _is_minted(text.text) and not is_term:
-            yield text._replace(fixed=True)
+            yield text._replace(fixed=True, number=False)
 
 
 @cache
@@ -236,7 +249,7 @@ def _key_of(path: Path) -> str:
 
 
 def _unedited(value: Value, path: Path) -> Iterator[tuple[Path, str]]:
-    """Yield texts that can be read but not edited: digits of numbers, odd keys and values, and bodies with text."""
+    """Yield texts that can be read but not edited: odd keys and values, and bodies with text."""
     if is_mapping(value):
         for key, item in value.items():
             if not isinstance(key, str):
@@ -256,10 +269,7 @@ def _said(value: object) -> str:
     """Return the text of a value that is not a str; an empty text if it has none."""
     if isinstance(value, str):
         return (_linked_body(value, None).text or "") if _DATA_URL.match(value) is not None else ""
-    if isinstance(value, (int, float)):
-        is_long = not isinstance(value, bool) and _LEAST <= abs(value) < _MOST
-        return str(abs(int(value))) if is_long else ""
-    return "" if value is None else _read(value)
+    return "" if value is None or isinstance(value, (int, float)) else _read(value)
 
 
 def _read(value: object) -> str:

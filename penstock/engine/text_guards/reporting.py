@@ -176,7 +176,7 @@ def cannot_edit(windows: Iterable[TextWindow]) -> str:
     cure = skips or "leave it out of the message"
     named = f" ({fields})" if fields else ""
     return (
-        f"an id, an address, metadata or a number{named} cannot be edited, only blocked; "
+        f"an id, an address or metadata{named} cannot be edited, only blocked; "
         f"to let it pass, {cure}, or set strategy='warn'; "
     )
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Phase = Literal["input", "output", "all"]
 Unscanned = Literal["allow", "flag", "block"]
 SystemMessages = Literal["client", "all", "none"]
+Numbers = Literal["null", "text"]
 
 PHASES: dict[Phase, tuple[str, ...]] = {
     "input": tuple(name for name, stage in STAGES.items() if stage.guarded and stage.phase == "input"),
@@ -93,6 +94,7 @@ class TextScope:
 class _Guard(Protocol):
     scope: TextScope
     stages: Iterable[str] | None
+    numbers: str
 
 
 def choose_texts(
@@ -105,8 +107,9 @@ def choose_texts(
     last_message_only: bool = False,
     unscanned: Unscanned | None = None,
     usual: Unscanned = "block",
+    numbers: str = "null",
 ) -> None:
-    """Check the options that choose texts, and set a guard's ``scope`` and the ``stages`` that follow from it.
+    """Check the options that choose texts; set a guard's ``scope``, ``numbers``, and the ``stages`` that follow.
 
     Args:
         guard: the guard, in its constructor.
@@ -117,6 +120,7 @@ def choose_texts(
         last_message_only: whether to read only the last message of a stage.
         unscanned: what to do with bodies that cannot be read; None for ``usual``, in parts of the kinds that are read.
         usual: the default of ``unscanned``.
+        numbers: what becomes of a number in which something is edited: ``null``, or a ``text``.
 
     Raises:
         OptionError: an option has a value that is not allowed.
@@ -131,6 +135,7 @@ def choose_texts(
         unscanned,
         one_of(name, "unscanned", usual if unscanned is None else unscanned, get_args(Unscanned)),
     )
+    guard.numbers = one_of(name, "numbers", numbers, get_args(Numbers))
     if (history or system == "all") and phase == "output":
         raise OptionError(name, "phase", phase, "'input' or 'all' where history=True or system='all' is set")
     chosen = PHASES[phase]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, TypeAlias, cast
 
@@ -47,7 +48,7 @@ from penstock.engine.values.texts import TextPlace
 from penstock.engine.workers import LONG, PIECE, checkpoint, run_in_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Sequence
     from types import CodeType
 
     from penstock.engine.processor.context import (
@@ -104,6 +105,8 @@ class TextGuard(Processor):
             does not limit whole texts, nor the arguments of a tool call, which are judged once they are complete.
         read_parts_separately: whether neighbouring text parts of a message are searched separately as well as together;
             if not, only together. Set it to False if `find` asks a model, so that it asks once.
+        numbers: what becomes of a number in a JSON value, or in JSON text, in which something is edited: ``null``, or
+            a string with the edited ``text``.
         scope: which texts it reads; set it in the constructor.
         search: the component that finds something; if there is none, `find` or `scan` is written.
         action: the component that acts on findings; by default they are edits, and are made.
@@ -119,6 +122,7 @@ class TextGuard(Processor):
     min_hold: int = 0
     max_hold: int = MAX_HOLD
     read_parts_separately: bool = True
+    numbers: str = "null"
 
     scope: TextScope = TextScope()
     search: Search = NO_SEARCH
@@ -395,20 +399,30 @@ class TextGuard(Processor):
         return finish(self._possible(ctx, texts, await self.judged(ctx, texts)))
 
     def _possible(
-        self, ctx: AnyContext, texts: Iterable[Text], edits: Mapping[TextPlace, Edits]
+        self, ctx: AnyContext, texts: Collection[Text], edits: Mapping[TextPlace, Edits]
     ) -> Mapping[TextPlace, Edits]:
         """Return the edits without those of fixed texts, which cannot be made: a guard stops the run for them.
 
-        All edits stay where their messages are removed.
+        An edit of a number replaces all of it, as ``numbers`` says. All edits stay where their messages are removed.
         """
         check_edits(edits)
         if not edits or self.action.removes(ctx):
             return edits
-        fixed = dict.fromkeys(text.place for text in texts if text.fixed and edits.get(text.place))
+        edits = self.with_whole_numbers(texts, edits)
+        fixed = dict.fromkeys(text.place for text in texts if text.fixed and not text.number and edits.get(text.place))
         if fixed and self.role == "guard":
             fields = ", ".join(dict.fromkeys(map(named_field, fixed)))
-            ctx.abort(f"it would edit what can only be read: an id, an address, metadata or a number ({fields})")
+            ctx.abort(f"it would edit what can only be read: an id, an address or metadata ({fields})")
         return {place: made for place, made in edits.items() if place not in fixed} if fixed else edits
+
+    def with_whole_numbers(self, texts: Iterable[Text], edits: Mapping[TextPlace, Edits]) -> Mapping[TextPlace, Edits]:
+        """Return the edits with all digits of an edited number taken away, unless ``numbers`` keeps the new text."""
+        whole = {
+            text.place: (replace(made[0], start=0, end=len(text.text), text=""),)
+            for text in texts
+            if text.number and self.numbers == "null" and (made := tuple(edits.get(text.place, ())))
+        }
+        return {**edits, **whole} if whole else edits
 
     def _guard_value(self, ctx: AnyContext, value: Value, field: str) -> Changes:
         scope = self.scope
@@ -598,7 +612,12 @@ def window_of(run: Sequence[Text]) -> TextWindow:
     first = run[0]
     if len(run) == 1:
         return TextWindow(
-            first.text, kind=first.kind, key=first.key, fixed=first.fixed, parts=(PartStart(0, first.place),)
+            first.text,
+            kind=first.kind,
+            key=first.key,
+            fixed=first.fixed,
+            number=first.number,
+            parts=(PartStart(0, first.place),),
         )
     parts: list[PartStart] = []
     begin = 0

@@ -70,7 +70,8 @@ class TextWindow:
         final: whether the text ends with the window.
         kind: the kind of part that holds the text: ``text``, ``reasoning``, ``tool`` …
         key: the key under which the text stands in a tool's arguments or result; otherwise empty.
-        fixed: whether the text is the digits of a number, which cannot be edited as text.
+        fixed: whether the text can only be read, and not be edited.
+        number: whether it is the digits of a number: fixed, except that the whole number can be replaced.
         notes: a place for the guard's own data; kept from window to window of one text.
         parts: where the parts of the text begin, in order.
         separate: whether the text is one of several neighbouring parts that are also searched as one joined text. A
@@ -88,6 +89,12 @@ class TextWindow:
     notes: Notes = field(default_factory=Notes)
     parts: Sequence[PartStart] = (PartStart(0, NOWHERE),)
     separate: bool = False
+    number: bool = False
+
+    @property
+    def stuck(self) -> bool:
+        """Whether nothing in the text can be replaced, so that findings in it must stop the run."""
+        return self.fixed and not self.number
 
     def locate(self, at: int) -> tuple[TextPlace, int]:
         """Return the place of a character of the window, and its position in the text at that place."""

@@ -1,6 +1,7 @@
 """Find and replace texts within JSON values and parts, and the place of a text in a list (`TextPlace`).
 
 A path leads from a part or a JSON value to one string. The key of a mapping is text too: its path ends with `KeyText`.
+The digits of a number are a text that is replaced as a whole: by another text, or by None if the new text is empty.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from penstock.engine.values.messages import TextPart
 from penstock.engine.values.terms import SEAL_KEYS, without_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.frozen import Layer, Value
@@ -62,6 +63,31 @@ NOTHING_EDITED = KnownEdits({}, complete=True)
 """It is known that nothing changed. The mapping is shared; do not write to it."""
 
 
+LEAST_NUMBER, _MOST_NUMBER = 10**6, 10**30  # numbers whose digits may be personal data, such as a phone number
+
+
+def number_text(value: object, least: int = LEAST_NUMBER) -> str:
+    """Return the digits of a number before its point; an empty text for a number below ``least``, and for other values.
+
+    Args:
+        value: the value.
+        least: the smallest number that counts, without its sign.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= abs(value) < _MOST_NUMBER:
+        return ""
+    return str(abs(int(value)))
+
+
+def editable_text(value: object) -> str | None:
+    """Return a string itself, and the digits of a number; None for other values."""
+    return value if isinstance(value, str) else number_text(value, 0) or None
+
+
+def replaced(value: object, text: str) -> str | None:
+    """Return the JSON value that stands for a string or a number after its text was edited."""
+    return text if isinstance(value, str) else text or None
+
+
 def leaves(value: Layer, path: Path = ()) -> Iterator[tuple[Path, str]]:
     """Yield every string of a JSON value (keys of mappings included) with the path to it."""
     if isinstance(value, str):
@@ -76,10 +102,34 @@ def leaves(value: Layer, path: Path = ()) -> Iterator[tuple[Path, str]]:
             yield from leaves(item, (*path, index))
 
 
-def rewrite(value: Layer, texts: Mapping[Path, str], path: Path = ()) -> Value:
-    """Return the JSON value with the strings at the given paths replaced. Any other value at such a path becomes None.
+def numbers(value: Layer, path: Path = (), least: int = LEAST_NUMBER) -> Iterator[tuple[Path, str]]:
+    """Yield the digits of every number of a JSON value that is not below ``least``, with the path to it."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from numbers(item, (*path, key), least)
+    elif isinstance(value, (tuple, list)):
+        for index, item in enumerate(value):
+            yield from numbers(item, (*path, index), least)
+    elif digits := number_text(value, least):
+        yield path, digits
 
-    Two keys that become equal are numbered.
+
+def editable_texts(value: Layer, path: Path = (), least: int = 0) -> Iterator[tuple[Path, str]]:
+    """Yield every text of a JSON value that can be edited: its strings, keys included, and the digits of its numbers.
+
+    Args:
+        value: the value.
+        path: the path to the value itself.
+        least: the smallest number whose digits are yielded.
+    """
+    yield from leaves(value, path)
+    yield from numbers(value, path, least)
+
+
+def rewrite(value: Layer, texts: Mapping[Path, str], path: Path = ()) -> Value:
+    """Return the JSON value with the texts at the given paths replaced.
+
+    A number at such a path becomes the text, or None if that is empty. Two keys that become equal are numbered.
     """
     if isinstance(value, str):
         return texts.get(path, value)
@@ -92,7 +142,7 @@ def rewrite(value: Layer, texts: Mapping[Path, str], path: Path = ()) -> Value:
         return FrozenDict(made)
     if isinstance(value, (tuple, list)):
         return tuple(rewrite(item, texts, (*path, index)) for index, item in enumerate(value))
-    return None if path in texts else value
+    return replaced(value, texts[path]) if path in texts else value
 
 
 class UniqueKeys:
@@ -116,18 +166,25 @@ class UniqueKeys:
         return made
 
 
-def part_texts(part: Part) -> Iterator[tuple[Path, str]]:
-    """Yield every text of a part with its path, which begins with the name of a field."""
+def part_texts(
+    part: Part, walk: Callable[[Layer, Path], Iterator[tuple[Path, str]]] = leaves
+) -> Iterator[tuple[Path, str]]:
+    """Yield every text of a part with its path, which begins with the name of a field.
+
+    Args:
+        part: the part.
+        walk: yields the texts of a JSON value; `editable_texts` yields numbers, too.
+    """
     for name in part.texts:
         value = getattr(part, name)
         if isinstance(value, str):
             yield (name,), value
         else:
-            yield from leaves(value, (name,))
+            yield from walk(value, (name,))
 
 
 def text_at(part: Part, path: Path) -> str | None:
-    """Return the text of a part at a path, as `part_texts` yields it; None if there is none."""
+    """Return the text of a part at a path, as `part_texts` yields it, numbers included; None if there is none."""
     if not path or path[0] not in part.texts:
         return None
     value: Layer = getattr(part, path[0])
@@ -138,7 +195,7 @@ def text_at(part: Part, path: Path) -> str | None:
             value = value[key]
         else:
             return None
-    return value if isinstance(value, str) else None
+    return editable_text(value)
 
 
 def with_part_texts(part: Part, texts: Mapping[Path, str]) -> Part:

@@ -346,7 +346,7 @@ class AnswerAction(JudgedAction):
             for one in asked:
                 self.reporter.report(ctx, self._detection(ctx, hit.window, one))
             filtered = [one for one in asked if one.filtered]
-            if filtered and hit.window.fixed and not self.removes(ctx):
+            if filtered and hit.window.stuck and not self.removes(ctx):
                 self.reporter.stop(ctx, f"{cannot_edit([hit.window])}it was to be filtered out", {})
             made.append([Edit(one.start, one.end, "", "redact") for one in filtered])
         return made

@@ -27,7 +27,7 @@ from penstock.processors.guards.detector_options import NO_DETECTOR, OwnDetector
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from penstock.engine.text_guards.scope import Phase, SystemMessages, Unscanned
+    from penstock.engine.text_guards.scope import Numbers, Phase, SystemMessages, Unscanned
     from penstock.processors.guards.detection import Detection
 
 V = TypeVar("V")
@@ -58,6 +58,10 @@ class GuardOptions(JudgeOptions, total=False):
         unscanned: what to do with bodies that no guard can read, such as pictures: ``block`` the run, ``flag`` them in
             the step's record, or ``allow`` them. The default is ``block`` for parts of the kinds that are read, and
             ``flag`` if the guard only reports.
+        numbers: what replaces a number in which something is found, in JSON values and in JSON text: ``null``, so that
+            a list or a column of numbers stays one, or ``text``: a string with the redacted digits. The default is
+            ``null``, and ``text`` for a guard whose ``redaction_method`` puts tokens, which must be there to be turned
+            back.
         on_detection: a plain function that is called with a `Detection` for each text that was judged; None by default.
         on_violation: the same, for each text that was flagged.
         include_text: whether both callbacks get the text; False by default. Nothing else gets it.
@@ -73,6 +77,7 @@ class GuardOptions(JudgeOptions, total=False):
     system: SystemMessages
     last_message_only: bool
     unscanned: Unscanned | None
+    numbers: Numbers
     on_detection: Callable[[Detection], object] | None
     on_violation: Callable[[Detection], object] | None
     include_text: bool
@@ -183,6 +188,7 @@ def set_up(
         last_message_only=options.get("last_message_only", False),
         unscanned=options.get("unscanned"),
         usual="flag" if strategy in REPORTING else "block",
+        numbers=options.get("numbers", guard.numbers),
     )
     reporter = _reporter(name, strategy, options)
     vars(guard).update(options=shown_options(options), model=model, strategy=strategy)

@@ -106,10 +106,10 @@ class PIIDetector(TextGuard):
         self.redaction_method = redaction_method
         methods = check_methods(name, redaction_method, looked.types)
         self.preserve_format = flag(name, "preserve_format", preserve_format)
-        digits = "a number of hexadecimal digits, 4 to 64"
-        self.hash_length = check_count(name, "hash_length", hash_length, digits, 4, 64)
+        self.hash_length = check_count(name, "hash_length", hash_length, "a number of digits, 4 to 64", 4, 64)
         self.include_detections = flag(name, "include_detections", include_detections)
         self.buffer_size = check_count(name, "buffer_size", buffer_size, "a number of characters, 80 or more", 80)
+        self.numbers = "text" if "token" in methods.values() else "null"
         actions = check_strategies(name, strategy, looked.types, _BY_TYPE, _BY_TYPE[0])
         setup = set_up(
             self,

@@ -79,7 +79,7 @@ class ScoreAction(JudgedAction):
         if warned:
             self.warn(ctx, warned)
         blocked = [(window, verdict) for action, window, verdict in done if action == "block"]
-        stuck = [(window, verdict) for action, window, verdict in done if window.fixed and action != "warn"]
+        stuck = [(window, verdict) for action, window, verdict in done if window.stuck and action != "warn"]
         if not self.edits or self.removes(ctx):
             stuck = []
         found = blocked or stuck

@@ -86,7 +86,7 @@ class SpanAction(JudgedAction):
         """Return why the findings cannot be edited; an empty text if they can."""
         if not self.edits:
             return ""
-        fixed = [window for window, _ in found if window.fixed]
+        fixed = [window for window, _ in found if window.stuck]
         if fixed and not self.removes(ctx):
             return cannot_edit(fixed)
         if self.strategy != "filter" and any(not group.owner.located for _, group in found):

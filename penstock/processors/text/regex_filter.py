@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from penstock.detection.patterns.matching import Match
     from penstock.detection.patterns.rules import RegexRule, UserRule
     from penstock.engine.processor.context import AnyContext
-    from penstock.engine.text_guards.scope import Phase, SystemMessages, Unscanned
+    from penstock.engine.text_guards.scope import Numbers, Phase, SystemMessages, Unscanned
     from penstock.engine.text_guards.window import Hit, TextWindow
     from penstock.engine.values.frozen import Value
 
@@ -173,7 +173,7 @@ class PatternAction(Action):
         self._reporter.count(ctx, self.findings, counts, note="matches")
         for window, items in shown:
             self._report(ctx, window, items)
-        fixed = [(window, matches) for window, matches in found if window.fixed and matches] if redacts else []
+        fixed = [(window, matches) for window, matches in found if window.stuck and matches] if redacts else []
         if self._reporter.strategy == "block":
             self._block(ctx, found, counts)
         if fixed:
@@ -276,6 +276,7 @@ class RegexFilterProcessor(TextGuard):
         history: bool = False,
         system: SystemMessages = "client",
         unscanned: Unscanned | None = None,
+        numbers: Numbers = "null",
         timeout: float = 0.5,
         on_violation: Callable[[Violation], object] | None = None,
         id: str | None = None,
@@ -303,6 +304,8 @@ class RegexFilterProcessor(TextGuard):
             unscanned: what happens to bodies that no rule can read, such as pictures: ``block``, ``flag`` (a note in
                 the step's record) or ``allow``. None (the default): ``block`` in parts of the kinds that are read,
                 ``flag`` with ``strategy="warn"``.
+            numbers: what replaces a number that matches, in JSON values and in JSON text: ``null`` (the default), so
+                that a list or a column of numbers stays one, or ``text``: a string with the redacted digits.
             timeout: how many seconds one of your own rules may take on one text, more than 0; 0.5 by default.
             on_violation: a plain function that is called with a `Violation` for each text with a match; None by
                 default.
@@ -326,7 +329,9 @@ class RegexFilterProcessor(TextGuard):
                 name, "rules", self.rules, f"one rule or more, or presets= of {', '.join(PRESETS)}, or banned_words="
             )
         usual: Unscanned = "flag" if strategy == "warn" else "block"
-        choose_texts(self, phase, parts, history=history, system=system, unscanned=unscanned, usual=usual)
+        choose_texts(
+            self, phase, parts, history=history, system=system, unscanned=unscanned, usual=usual, numbers=numbers
+        )
         self.include_redacted_values = flag(name, "include_redacted_values", include_redacted_values)
         fits = f"an int from 1 to {self.max_hold}, or None; a subclass that declares max_hold changes the limit"
         self.stream_carryover_size = (

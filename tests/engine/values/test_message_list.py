@@ -190,7 +190,7 @@ def test_a_place_that_is_not_there_is_refused(place: TextPlace) -> None:
         ("arguments", "q", 2),
         ("arguments", "q", -1),
         ("arguments", "q", 0, 0),
-        ("result", "n"),
+        ("result", "ok"),
     ],
 )
 def test_a_path_to_what_is_no_text_is_refused(path: Any) -> None:

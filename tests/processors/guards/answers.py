@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import random
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -201,13 +202,25 @@ def wrong_in(out: list[Chunk], blocked: bool, whole: Answered, answer: Sequence[
         return f"stream blocked: {blocked}, whole: {whole.blocked}"
     if blocked:
         return _beyond(out, whole)
-    if runs_of(parts, loose=False) != runs_of(whole.parts, loose=False):
-        both = zip_longest(runs_of(parts, loose=False), runs_of(whole.parts, loose=False))
+    streamed, judged = (_renumbered(runs_of(each, loose=False)) for each in (parts, whole.parts))
+    if streamed != judged:
+        both = zip_longest(streamed, judged)
         return next(f"stream {one}\n    whole  {other}" for one, other in both if one != other)
     seen, sent = (sorted(each for each in others_of(all_)) for all_ in (out, answer))
     return (
         (f"others {seen} instead of {sent}" if set(seen) != set(sent) else "") or _inputs(out, parts) or ill_formed(out)
     )
+
+
+def _renumbered(runs: Sequence[object]) -> list[str]:
+    """Return what was left as text, its tokens numbered as they stand: a whole answer is searched in another order."""
+    known: dict[str, str] = {}
+    return [
+        _TOKEN.sub(lambda found: known.setdefault(found[0], f"[{found[1]} {len(known)}]"), repr(run)) for run in runs
+    ]
+
+
+_TOKEN = re.compile(r"\[([A-Z_]+)_\d+\]")
 
 
 def _inputs(out: Sequence[Chunk], parts: Sequence[Part]) -> str:

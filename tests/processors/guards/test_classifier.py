@@ -179,13 +179,14 @@ def test_text_parts_of_a_message_are_one_text() -> None:
     assert seen == ["one two", "hm"]
 
 
-def test_tools_are_read_and_what_cannot_be_filtered_stops_the_run() -> None:
+def test_tools_are_read_and_a_number_is_filtered_as_a_whole() -> None:
     """Arguments and results."""
     guard = ClassifierProcessor(lambda text: "1234567" in text, take_away, parts=["tool"])
     said = Message("assistant", (ToolPart("c", "t", {"note": "1234567 is it", "other": "fine"}),))
     assert "1234567" not in str(run_stage(guard, "process_output_step", [said]).messages)
     number = Message("assistant", (ToolPart("c", "t", {"n": 12345678}),))
-    assert run_stage(guard, "process_output_step", [number]).blocked
+    (part,) = run_stage(guard, "process_output_step", [number]).messages[0].parts
+    assert part.arguments == {"n": None}
 
 
 def test_long_texts_are_shown_to_a_limit() -> None:

@@ -105,10 +105,12 @@ def test_what_is_found_is_hidden_in_place_and_all_else_stays() -> None:
     assert next(iter(outcome.facts.values())) == {"number": 2}
 
 
-def test_a_number_that_is_no_text_stops_the_run() -> None:
-    """It cannot be hidden in place."""
+@pytest.mark.parametrize(("numbers", "left"), [("null", None), ("text", "[number]")])
+def test_a_number_in_a_value_is_replaced_as_a_whole(numbers: Any, left: Any) -> None:
+    """By null, or by a string."""
     part = ToolPart("c", "t", {"n": 4532015112830366})
-    assert run_stage(Digits(), "process_output_result", [Message("assistant", (part,))]).blocked
+    outcome = run_stage(Digits(numbers=numbers), "process_output_result", [Message("assistant", (part,))])
+    assert outcome.messages[0].parts[0].arguments == {"n": left}
 
 
 def test_a_verdict_says_where_and_what_and_not_the_text() -> None:

@@ -185,10 +185,13 @@ def test_a_secret_as_the_name_of_a_key_is_redacted() -> None:
 
 
 @pytest.mark.parametrize("strategy", ["redact", "block"])
-def test_a_number_that_is_personal_blocks(strategy: str) -> None:
-    """A card sent as a number is no text that could be redacted in place; small numbers and time stamps pass."""
+def test_a_number_that_is_personal_is_hidden_as_a_whole(strategy: str) -> None:
+    """A card sent as a number becomes null, or stops the run; small numbers and time stamps pass."""
     outcome = pii(strategy=strategy).check_sync({"card": 4111111111111111}, stage="process_tool_result")
-    assert outcome.tripwire.metadata["counts"] == {"credit-card": 1}
+    if strategy == "redact":
+        assert outcome.result == {"card": None}
+    else:
+        assert outcome.tripwire.metadata["counts"] == {"credit-card": 1}
     value = {"at": 1700000000, "ms": 1700000000123, "n": 7, "x": 0.5, "ok": True}
     assert pii(strategy=strategy).check_sync(value, stage="process_tool_result").result == value
 
