@@ -1,4 +1,4 @@
-"""`document_text`: the text of a document, in the charset that it names, and without the escapes of RTF."""
+"""`document_text`: the text of a document, in the charset that it names, and of RTF as its readers show it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import codecs
 import re
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
+
+from penstock.engine.text_guards.rtf import rtf_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,8 +36,10 @@ def document_text(raw: bytes, media_type: str) -> tuple[str | None, bool]:
     whole = "\n".join(texts)
     if "rtf" not in media_type.lower() and not raw.lstrip().startswith(b"{\\rtf"):
         return whole, is_read
-    plain = _whole_pairs(_CODES.sub(_code, whole))
-    return f"{_WORDS.sub('', plain)}\n{plain}", is_read and _OPAQUE.search(whole) is None
+    sources = [_VERSION.sub("", one) for one in (raw.decode("latin-1"), *(() if raw.isascii() else texts), whole)]
+    shown = [rtf_text(source) for source in sources[:-1]]
+    every = "\n".join([*(one.text for one in shown), _BLOBS.sub(" ", _NUMBERS.sub(" ", sources[-1]))])
+    return _whole_pairs(every), is_read and all(one.is_read for one in shown)
 
 
 def _usual_text(raw: bytes) -> str | None:
@@ -89,16 +93,10 @@ def _whole_pairs(text: str) -> str:
 
 # RTF
 
-_CODES = re.compile(r"\\'([0-9a-f]{2})|\\u(-?\d{1,5}) ?(?:\\'[0-9a-f]{2}|[^\\{}])?", re.IGNORECASE)
-_WORDS = re.compile(r"\\[a-z]{1,32}-?\d{0,10} ?|\\[\r\n~_-]|[{}\r\n]", re.IGNORECASE)
-_OPAQUE = re.compile(
-    r"\\(?:\*|bin|objdata|pict|upr|field|uc(?!1(?!\d))|ansicpg(?!1252(?!\d))|fcharset(?!0(?!\d))|'[89a-f])",
-    re.IGNORECASE,
-)
-"""Controls with which a reader shows another text than `_CODES` and `_WORDS` leave: the document counts as unread."""
+_VERSION = re.compile(r"(?<=\{\\\*\\generator )[A-Za-z]{1,32}\d{0,2}[ /]\d{1,3}(?:\.\d{1,5}){1,3}(?=[;$ }])")
+"""The version of the program that wrote the document, which looks like an address."""
 
+_NUMBERS = re.compile(r"\\(?:[a-z]*rsid|listid|listtemplateid|bliptag|[a-z]*dttm[a-z]*)-?\d{1,10}(?!\d) ?")
+"""Numbers of the document, of its lists and pictures, and times, which look like those of people in the source."""
 
-def _code(found: re.Match[str]) -> str:
-    """Return the character of an escape."""
-    byte, number = found.groups()
-    return bytes.fromhex(byte).decode("cp1252", "replace") if byte else chr(int(number) % 0x10000)
+_BLOBS = re.compile(r"[0-9a-f](?:[\r\n]*[0-9a-f]){31,}", re.IGNORECASE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import time
 
 import pytest
 
@@ -90,11 +91,111 @@ def test_the_escapes_of_rtf_are_undone(text: str, media_type: str | None) -> Non
     assert is_blocked(rf"{{\rtf1\ansi Mail {text}}}".encode(), media_type)
 
 
-def test_plain_rtf_is_read_and_rtf_with_hidden_parts_is_unread() -> None:
-    """Parts that readers do not show, binary ones, and other code pages."""
-    assert document_text(rb"{\rtf1\ansi\ansicpg1252 Good \b morning\b0 .\par}", "text/rtf")[1]
-    for hidden in (rb"{\*\x a}", rb"\bin3 abc", rb"\uc2", rb"{\pict 00}", rb"\ansicpg1251", rb"\'e4"):
-        assert not document_text(rb"{\rtf1 ada" + hidden + rb"}", "text/rtf")[1]
+WORD = (
+    rb"{\rtf1\adeflang1025\ansi\ansicpg1252\uc1\adeff31507\deff0\stshfdbch31506{\fonttbl{\f0\fbidi\froman\fcharset0\fprq2"
+    rb"{\*\panose 02020603050405020304}Times New Roman;}{\f3\froman\fcharset2 Symbol;}{\f4\fcharset204 Arial CYR;}"
+    rb"{\f5\fcharset128 MS Mincho{\*\falt \'82\'6c\'82\'72 \'96\'be\'92\'a9};}}{\colortbl;\red0\green0\blue0;}"
+    rb"{\*\defchp \fs22\loch\af31506 }{\stylesheet{\ql\snext0 \spriority0 Normal;}{\*\cs10 \additive Default Font;}"
+    rb"{\*\cs16 \f3 Marks;}}{\*\listtable{\list\listtemplateid1204561234{\listlevel{\leveltext\'01\u-3913 ?;}"
+    rb"{\levelnumbers;}\f3}\listid-1012345678}}{\*\rsidtbl \rsid1511254\rsid15154253}{\mmathPr\mmathFont34}"
+    rb"{\info{\title Plan}{\author Anna}{\creatim\yr2026\mo3\dy1\hr9}}{\*\xmlnstbl {\xmlns1 http://schemas.microsoft.com}}"
+    rb"\paperw12240\paperh15840{\*\pnseclvl1\pndec{\pntxta .}}\pard\plain \insrsid15154253 {\rtlch\fcs1 \af0 Good "
+    rb"morning\'85 \'93sch\'f6n\'94 \u8217\'92 {\f4 \'cf\'f0\'e8\'e2\'e5\'f2} {\f5 \'93\'fa\'96\'7b HERE}"
+    rb"{\field{\*\fldinst { HYPERLINK \'22https://example.org\'22 }{{\*\datafield 00d0c9ea79f9bace118c8200aa004ba90b}}}"
+    rb"{\fldrslt {\cs16 our page}}}{\listtext\f3 \'b7\tab}\upr{plain}{\*\ud{\u1087 ?}}\par}{\*\themedata "
+    + b"504b030414000600080000002100\r\n"
+    * 40
+    + rb"}{\*\colorschememapping 3c3f786d6c2076657273696f6e3d22312e3022}{\*\latentstyles\lsdstimax376{\lsdlockedexcept "
+    rb"\lsdqformat1 Normal;}}{\*\datastore 0105000002000000180000004d73786d6c322e534158}}"
+)
+"""A document as Word writes it."""
+
+LIBRE_OFFICE = (
+    rb"{\rtf1\ansi\deff3\adeflang1025{\fonttbl{\f3\froman\fcharset0 DejaVu;}{\f5\fcharset2 OpenSymbol{\*\falt Arial};}}"
+    rb"{\stylesheet{\s0 Normal;}{\*\cs16\f5\dbch\af5 Bullets;}}{\*\listtable{\list{\listlevel{\leveltext \'01\u8226 ?;}"
+    rb"{\levelnumbers;}\f5}\listid1}}{\*\generator LibreOffice/7.4.7.2$Linux_X86_64 LibreOffice_project/40$Build-2}"
+    rb"{\info{\title Plan}{\creatim\yr0\mo0\dy0}}\pard\plain {\loch Good morning \u1055\'3f\u1088\'3f HERE}"
+    rb"{\listtext\f5 \u8226\'95\tab}{\*\ftnsep\chftnsep}\par }"
+)
+"""A document as LibreOffice writes it."""
+
+
+@pytest.mark.parametrize("document", [WORD, LIBRE_OFFICE])
+def test_documents_of_word_processors_are_read(document: bytes) -> None:
+    """They pass unharmed, and what stands in them is found."""
+    assert document_text(document, "text/rtf")[1]
+    assert not is_blocked(document.replace(b"HERE", b"all"), "application/rtf")
+    assert is_blocked(document.replace(b"HERE", MAIL.encode()), "application/rtf")
+
+
+def test_a_text_is_read_as_its_readers_show_it() -> None:
+    """Bytes in the charset of their font, a field as its result."""
+    text = str(document_text(WORD, "text/rtf")[0])
+    assert text.startswith("Good morning… “schön” ’ Привет ")
+    assert "our page" in text
+    assert "504b03" not in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"ada{\*\bkmkstart x}@example{\*\bkmkend x}.com",
+        r"ada@exam{\v hidden }ple.com",
+        r"ada@exam\deleted gone\deleted0 ple.com",
+        r"\uc2 ada\u64 ab\uc1 example.com",
+        r"\uc0 ada\u64 example.com",
+        r"\u65 a\uc15\u66 ada@example.com",
+        r"{\header ada@example.com}",
+        r"{\footnote\pard ada@example.com}",
+        r"{\*\annotation ada@example.com}",
+        r"{\info{\doccomm ada@example.com}}",
+        r"{\*\unknown ada@example.com}",
+        r"{\field{\*\fldinst HYPERLINK mailto:ada@example.com}{\fldrslt write}}",
+        r"{\field{\*\fldinst HYPERLINK x}{\fldrslt ada@}}example.com",
+        r"{\upr{x}{\*\ud{ada@example.com}}}",
+        r"{\upr{ada@example.com}{\*\ud{x}}}",
+        r"{\fonttbl{\f1\fcharset128 X;}}\f1\'93\'fa ada@example.com",
+        r"ada@exam" + "\n" + r"ple.com",
+        r"\ada@example.com",
+    ],
+)
+def test_no_destination_of_rtf_hides_a_text(text: str) -> None:
+    """Shown in its place, elsewhere, or by some readers only."""
+    assert is_blocked(rf"{{\rtf1\ansi {text}}}".encode(), "text/rtf")
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        rb"\bin3 abc",
+        rb"{\pict 00}",
+        rb"{\*\shppict{\pict 00}}",
+        rb"{\object{\*\objdata 0105}}",
+        rb"{\*\fontemb 00}",
+        rb"{\field{\*\fldinst QUOTE 97 100 97}{\fldrslt x}}",
+        rb"{\field{\*\fldinst SYMBOL 97}}",
+        rb"{\*\unknown 00112233445566778899aabbccddeeff}",
+        b"{" * 2_000,
+        rb"\ansicpg4711 \'e4",
+        rb"{\fonttbl{\f1\fcharset2 Wingdings;}}\f1 lmno",
+        rb"{\fonttbl{\f1\fcharset128 X;}}\f1 \'81",
+    ],
+)
+def test_rtf_that_a_reader_shows_but_nobody_can_read_is_unread(part: bytes) -> None:
+    """Pictures, objects, fonts of one's own, computed fields, unknown charsets and data."""
+    assert document_text(rb"{\rtf1\ansi Good morning.}", "text/rtf")[1]
+    assert not document_text(rb"{\rtf1\ansi Good morning." + part + rb"}", "text/rtf")[1]
+
+
+def test_long_rtf_is_read_in_linear_time() -> None:
+    """Fallbacks, braces, words and data."""
+    for piece in (rb"\uc2000000000\u97 abc", b"{" * 50, rb"{\*\x a}", rb"\b", rb"\'e4", b"ab12" * 20, rb"{\v a}"):
+        times = []
+        for count in (300, 3_000):
+            start = time.perf_counter()
+            document_text(rb"{\rtf1 " + piece * count, "text/rtf")
+            times.append(time.perf_counter() - start)
+        assert times[1] < 40 * times[0] + 0.5
 
 
 def test_characters_of_two_halves_are_read_whole() -> None:
