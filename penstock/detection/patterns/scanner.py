@@ -27,6 +27,7 @@ from penstock.detection.patterns.kinds import (
 )
 from penstock.detection.patterns.open_matches import Trace
 from penstock.detection.patterns.triggers import Triggers
+from penstock.detection.places.evidence import KINDS, evidence_of, is_open
 from penstock.detection.unicode.disguises import (
     PlainPlaces,
     PlainReading,
@@ -391,6 +392,8 @@ class Scanner:
             hold = min(hold, open_at)
             if traces:
                 found.extend([(index, trace) for trace in traces])
+                if rule.name in KINDS:
+                    hold = min(hold, _placed(rule.name, text, found, len(found) - len(traces), final=final))
         words = [*long_words(text, start)]
         if words:
             hold = min(hold, self._in_words(text, words, found, final=final))
@@ -476,6 +479,24 @@ def _cut_by(units: Sequence[tuple[int, int]], at: int) -> tuple[int, int] | None
     """Return the escape that a place lies within."""
     before = bisect_left(units, (at,)) - 1
     return units[before] if before >= 0 and at < units[before][1] else None
+
+
+def _placed(type: str, text: str, found: list[IndexedTrace], since: int, *, final: bool) -> int:
+    """Let those findings of a list, from an index on, no longer count whose places speak against them.
+
+    Returns:
+        The place from which on more text may change that.
+    """
+    hold = len(text)
+    for at, (index, trace) in enumerate(found[since:], since):
+        if not trace.counts:
+            continue
+        if not final and is_open(type, text, trace.low, trace.high):
+            hold = min(hold, trace.start)
+        evidence = evidence_of(type, text, trace.low, trace.high)
+        if evidence is not None and evidence.weight <= 0:
+            found[at] = (index, trace._replace(counts=False))
+    return hold
 
 
 def is_decided(trace: Trace, hold: int) -> bool:

@@ -26,6 +26,7 @@ EMBEDDED: tuple[str, ...] = (
     "ssn",
     "api-key",
     "ip-address",
+    "private-ip",
     "date-of-birth",
     "url",
     "uuid",
@@ -35,8 +36,8 @@ EMBEDDED: tuple[str, ...] = (
 )
 """The types that are found without a judge."""
 
-DEFAULT: tuple[str, ...] = tuple(name for name in EMBEDDED if name not in ("url", "uuid"))
-"""Those that are personal data wherever they stand; links and UUIDs are mostly the application's own."""
+DEFAULT: tuple[str, ...] = tuple(name for name in EMBEDDED if name not in ("url", "uuid", "private-ip"))
+"""Those that are personal data wherever they stand; links, UUIDs and private addresses are mostly the application's."""
 
 CONTEXTUAL: tuple[str, ...] = ("name", "address")
 """The types that no pattern can find reliably; they need a judge."""
@@ -44,7 +45,7 @@ CONTEXTUAL: tuple[str, ...] = ("name", "address")
 _IDS_THEMSELVES = frozenset({"uuid", "url"})
 _LIKE_IDS = frozenset({"random-token", "secret-value"})  # rules that know a key by its randomness, or by a label
 _LABELLED = "secret-value"  # the rule that knows a key by a label
-_IN_CODES = ("url", "uuid", "mac", "ip-address")
+_IN_CODES = ("url", "uuid", "mac", "ip-address", "private-ip")
 _PRECEDENCE = (("url", "uuid"), ("api-key",))  # a link with a key in it is a key, whoever has it may come in
 _HOSTED = ("url", "email")  # types whose values end in a domain, or begin with one
 _STATE = "personal-data"  # the note in which a stream's state is kept
@@ -244,6 +245,7 @@ def _tables() -> Mapping[str, tuple[BuiltInRule, ...]]:
         CUED_IBANS,
         MACS,
         PII,
+        PRIVATE_ADDRESSES,
         UUIDS,
         without_row_keys,
     )
@@ -257,6 +259,7 @@ def _tables() -> Mapping[str, tuple[BuiltInRule, ...]]:
         "credit-card": (*pii["credit-card"], *CUED_CARDS),
         "iban": (*(rule for rule in PII if rule.name == "iban"), *CUED_IBANS),
         "ip-address": ADDRESSES,
+        "private-ip": PRIVATE_ADDRESSES,
         "date-of-birth": BIRTHS,
         "url": LINKS,
         "uuid": UUIDS,

@@ -5,8 +5,8 @@ and these beside them:
 
 - `CUED_IBANS` and `CUED_CARDS`: numbers behind a word for an IBAN or a card that look like one, though a digit is
   wrong. A mistyped number still belongs to somebody; without the word, only correct check digits count.
-- `ADDRESSES`: every IP address, with its zone and prefix length. The preset leaves out addresses that cannot be a
-  person's, such as loopback; a search for personal data had better find one too many.
+- `ADDRESSES`: IP addresses with their zone and prefix length. Private, loopback, link-local and documentation addresses
+  are nobody's; those who want them hidden choose the type ``private-ip`` (`PRIVATE_ADDRESSES`).
 - `UUIDS` and `MACS`: identifiers of things and of network cards.
 """
 
@@ -298,11 +298,18 @@ def _is_address(found: str) -> bool:
     return not _is_netmask(found)
 
 
-ADDRESSES: tuple[BuiltInRule, ...] = (
-    BuiltInRule("ip-address", "[IP_ADDRESS]", _QUAD_TRIGGER, _ipv4),
-    BuiltInRule("ip-address", "[IP_ADDRESS]", ":[0-9A-Fa-f]{0,4}:", _ipv6),
-)
-"""IPv4 and IPv6."""
+def _addresses(name: str, replacement: str) -> tuple[BuiltInRule, ...]:
+    return (
+        BuiltInRule(name, replacement, _QUAD_TRIGGER, _ipv4),
+        BuiltInRule(name, replacement, ":[0-9A-Fa-f]{0,4}:", _ipv6),
+    )
+
+
+ADDRESSES: tuple[BuiltInRule, ...] = _addresses("ip-address", "[IP_ADDRESS]")
+"""IPv4 and IPv6 addresses that can be a person's."""
+
+PRIVATE_ADDRESSES: tuple[BuiltInRule, ...] = _addresses("private-ip", "[PRIVATE_IP]")
+"""Private, loopback, link-local and documentation addresses."""
 
 
 class _Mistyped:

@@ -129,6 +129,12 @@ def rows() -> Sequence[Row]:
         local("123e4567-e89b-12d3-a456-426614174000", ("uuid", 0, 36, "********-****-****-****-************")),
         local("see https://a.example/u?id=1", ("url", 4, 28, "h**********************1")),
         local("see https://a.example/u.", ("url", 4, 24, "h******************.")),
+        local(
+            "see https://a.example/u?m=a@b.io",
+            ("url", 4, 32, f"h{'*' * 26}o"),
+            ("email", 26, 32, "***@*.io"),
+        ),
+        local("2a02:db8::1"),
         local("DE89370400440532013001", ("phone", 2, 15, "XXXXXXXXX4053"), ("iban", 0, 22, "DE****************3001")),
         local("born 1990-01-31"),
         local("version 1.2.3.4", ("ip-address", 8, 15, "1*****4")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -89,6 +90,22 @@ def a_version_is_no_address(options: Fields, given: Fields, expected: Fields) ->
     return {**expected, **anew(options, given["text"], kept)}
 
 
+def a_private_address_is_nobodys(options: Fields, given: Fields, expected: Fields) -> Fields | None:
+    """Private, loopback, link-local and documentation addresses are many machines'."""
+    if given["method"] != "detect_local":
+        return None
+    kept = [one for one in expected["detections"] if one["type"] != "ip-address" or is_public(one["value"])]
+    return {**expected, **anew(options, given["text"], kept)}
+
+
+def is_public(value: str) -> bool:
+    """Return whether an address can be one person's; True for what is no address at all."""
+    try:
+        return ipaddress.ip_address(value.partition("%")[0]).is_global
+    except ValueError:
+        return True
+
+
 def a_birthday_has_its_words(options: Fields, given: Fields, expected: Fields) -> Fields | None:
     """A date behind a word for birth is somebody's."""
     if given["method"] != "detect_local":
@@ -106,7 +123,11 @@ def what_has_another_form_is_found(options: Fields, given: Fields, expected: Fie
     for type, pattern in FORMS.items():
         for found in re.finditer(pattern, text):
             group = 1 if found.re.groups and found[1] else 0
-            if is_one(type, found[group]) and not (type == "iban" and not found[group][:2].isalpha()):
+            if (
+                is_one(type, found[group])
+                and is_public(found[group])
+                and not (type == "iban" and not found[group][:2].isalpha())
+            ):
                 kept.append((*found.span(group), type))
     rows = [{"start": start, "end": end, "type": type} for start, end, type in united(kept)]
     return {**expected, **anew(options, text, rows)} if len(kept) > len(expected["detections"]) else None
@@ -138,6 +159,7 @@ RULES = (
     a_key_stands_between_its_quotes,
     a_link_ends_before_the_full_stop,
     a_version_is_no_address,
+    a_private_address_is_nobodys,
     a_birthday_has_its_words,
     what_has_another_form_is_found,
     a_number_of_something_else_is_no_phone,

@@ -151,7 +151,7 @@ def a_social_security_number_was_given_out(options: Fields, given: Fields, expec
 
 
 def accounts_and_addresses_are_personal(options: Fields, given: Fields, expected: Fields) -> Fields | None:
-    """IBANs with the right check digits, and IP addresses that are no version, belong to somebody."""
+    """IBANs with the right check digits, and public IP addresses that are no version, belong to somebody."""
 
     def is_iban(text: str) -> bool:
         plain = text.replace(" ", "")
@@ -160,7 +160,7 @@ def accounts_and_addresses_are_personal(options: Fields, given: Fields, expected
     def is_address(text: str, match: re.Match[str]) -> bool:
         if any(int(one) > 255 for one in match.group().split(".")) or VERSION.search(text[: match.start()]):
             return False
-        return not (address := ipaddress.ip_address(match.group())).is_loopback and not address.is_unspecified
+        return ipaddress.ip_address(match.group()).is_global
 
     def change(text: str, found: list[Match]) -> list[Match]:
         accounts = [Match(*one.span(), "iban", "[IBAN]") for one in IBAN.finditer(text) if is_iban(one.group())]

@@ -40,7 +40,7 @@ def redacted(text: str, finder: Finder = FINDER) -> str:
         ("1 2 3 4 4111 1111 1111 1111 123", "1 2 3 4 [CREDIT_CARD] 123"),
         ("GB82 WEST 1234 5698 7654 32!", "[IBAN]!"),
         ("de89370400440532013000", "[IBAN]"),
-        ("from 8.8.8.8:53 and 2001:db8::1, ::ffff:1.2.3.4", "from [IP_ADDRESS]:53 and [IP_ADDRESS], [IP_ADDRESS]"),
+        ("from 8.8.8.8:53 and 2a02:db8::1, ::ffff:1.2.3.4", "from [IP_ADDRESS]:53 and [IP_ADDRESS], [IP_ADDRESS]"),
     ],
 )
 def test_what_is_personal_is_found(text: str, expected: str) -> None:

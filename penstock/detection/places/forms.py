@@ -1,0 +1,216 @@
+"""Forms: how much the form of a match says, and forms of other things that look alike: commands, files, versions.
+
+Each function returns a weight of 0 to 4, or `OTHER` if the form is that of something else.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import TypeAlias
+
+from penstock.detection.places.labels import lead_of, word_set
+
+OTHER = -9
+"""The weight of a match that is something else."""
+
+
+def never_open(text: str, low: int, high: int) -> bool:
+    """Return False: nothing behind a match matters."""
+    del text, low, high
+    return False
+
+
+# E-mail addresses
+
+_FILES = word_set(
+    """png jpg jpeg jfif gif webp avif bmp ico svg tif tiff heic mp3 mp4 webm ogg wav css scss js mjs jsx tsx json yaml
+    yml xml txt csv tsv pdf docx xlsx pptx html htm exe dll jar whl tgz gz log lock toml ini cfg"""
+)
+_COMMON_ENDS = word_set(
+    """com org net edu gov mil int info biz name pro mobi example test invalid local internal online store shop tech
+    site cloud club world blog live news space email agency company center"""
+)
+_VERSION = re.compile(r"v?\d[\w.-]*\.(?P<end>[^\W\d_]{3,})", re.IGNORECASE)
+_PATH = re.compile(r":(?:[~/]|\.{1,2}/|[\w.+-]{1,64}/|[\w.+-]{1,64}\.git\b)")
+_PATH_BEGUN = re.compile(r"(?::[\w.+-]{0,64})?\Z")
+_LOGIN = re.compile(
+    r"(?:\b(?:ssh|scp|sftp|rsync|sshfs|mosh|ssh-copy-id)"
+    r"(?:\s+(?:-[\w-]{1,24}(?:[ =][\w./:~-]{1,40})?|[\w~-]{0,40}[./][\w./~-]{0,60})){0,6}"
+    r"|\b[a-z][a-z0-9+.-]{1,20}://[^\s/?#@<>\"'`]{0,64}[:@]?)\s{0,3}\Z",
+    re.IGNORECASE,
+)
+_MESSAGE = re.compile(r"<(?!\w{1,20}://)[^<>\s@]{1,90}/\Z")  # the ids of messages of GitHub are paths
+_SERVICES = word_set("git hg svn oauth2 x-access-token token x-oauth-basic anonymous apikey")
+_LOGIN_REACH = 100
+_RANDOM = 20  # characters of a local part that is a message's id
+
+
+def email(text: str, low: int, high: int) -> int:
+    """Return the weight of an e-mail address: a login, the name of a file, a version or a message's id is none."""
+    local, _, domain = text[low:high].partition("@")
+    rest, _, end = domain.lower().rpartition(".")
+    version = _VERSION.fullmatch(domain)
+    of_file = end in _FILES and ("." not in rest or rest[0].isdigit())
+    if of_file or (version and version["end"].lower() not in _COMMON_ENDS):
+        return OTHER
+    before = text[max(low - _LOGIN_REACH, 0) : low]
+    if before.endswith("<") and len(local) >= _RANDOM and _is_id(local) and text[high : high + 1] == ">":
+        return OTHER
+    if _MESSAGE.search(before):
+        return OTHER
+    if _PATH.match(text, high):
+        return OTHER
+    login = _LOGIN.search(before)
+    if login and ("://" not in login.group() or local.lower() in _SERVICES or before.endswith(":")):
+        return OTHER
+    return 2 if _is_id(local) else 4
+
+
+def path_may_follow(text: str, low: int, high: int) -> bool:
+    """Return whether what follows an address may become the path of a remote file."""
+    del low
+    return _PATH_BEGUN.match(text, high) is not None
+
+
+_ID, _ID_DIGITS = 12, 2  # characters and digits of a local part that may be an id
+
+
+def _is_id(local: str) -> bool:
+    digits = sum(map(str.isdigit, local))
+    return digits == len(local) or (len(local) >= _ID and digits >= _ID_DIGITS)
+
+
+# Numbers
+
+_UNIT = re.compile(
+    r"[ \u00a0\u202f]?(?:[KMGTP]i?B\b|[Bb]ytes?\b|[mnµu]s\b|rows?\b|items?\b|tokens?\b|€|USD\b|EUR\b|GBP\b|\$|%)"
+)
+_UNIT_BEGUN = re.compile(r"[ \u00a0\u202f]?[A-Za-zµ]{0,6}\Z")
+
+
+def unit_follows(text: str, high: int) -> bool:
+    """Return whether a unit of something counted stands behind a number."""
+    return _UNIT.match(text, high) is not None
+
+
+def unit_may_follow(text: str, low: int, high: int) -> bool:
+    """Return whether what follows a number may become a unit."""
+    del low
+    return _UNIT_BEGUN.match(text, high) is not None
+
+
+def phone(text: str, low: int, high: int) -> int:
+    """Return the weight of a phone number: digits alone weigh least, a country's code most."""
+    if text[low] == "+":
+        return 4
+    return 2 if text[low:high].isdigit() else 3
+
+
+_USUAL_CARDS = range(15, 17)  # digits; other numbers of cards are as often ids and numbers of articles
+_DINERS = 14
+
+
+def card(text: str, low: int, high: int) -> int:
+    """Return the weight of a card number: in groups most; of unusual length, in one piece, nothing without a word."""
+    found = text[low:high]
+    if not found.isdigit():
+        return 4
+    if len(found) in _USUAL_CARDS:
+        return 3
+    return 2 if len(found) == _DINERS else 0
+
+
+def ssn(text: str, low: int, high: int) -> int:
+    """Return the weight of a social security number."""
+    del text, low, high
+    return 2
+
+
+# Addresses of machines
+
+_OPERATOR = re.compile(r"(?:[=<>~^!]=|[~^]|@)\s?\Z")
+_PRODUCT = re.compile(r"[A-Za-z]/\Z")
+_ENTRY = re.compile(r"\](?: -|\()")
+_ENTRY_BEGUN = re.compile(r"(?:\](?: -?)?)?\Z")
+_CLIENT = re.compile(r" - \S{1,64} \[\d| port \d")  # in the logs of a web server, and of a login
+_CLIENT_BEGUN = re.compile(r"(?: (?:-(?: \S{0,64}(?: \[?)?)?|p|po|por|port ?)?)?\Z")
+_CLIENTS = word_set("client remote browser visitor customer user guest caller login forwarded")
+_WIDE = 24  # bits of a prefix that is a network's
+
+
+_Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def _address(found: str) -> _Address | None:
+    bare = found.partition("/")[0].partition("%")[0]
+    try:
+        address = ipaddress.ip_address(bare)
+    except ValueError:
+        return None
+    return (address.ipv4_mapped or address) if isinstance(address, ipaddress.IPv6Address) else address
+
+
+def public_address(text: str, low: int, high: int) -> int:
+    """Return the weight of an IP address: private, loopback, link-local and documentation ones are nobody's.
+
+    Neither are networks and versions with four parts. An address of documentation that stands where a client's does
+    is read as one.
+    """
+    found = text[low:high]
+    address = _address(found)
+    if address is None or address.is_multicast:
+        return OTHER
+    if not address.is_global and not _is_example_of_client(address, text, low, high):
+        return OTHER
+    if isinstance(address, ipaddress.IPv6Address):
+        return 3
+    prefix = found.partition("/")[2]
+    if found.partition("/")[0].endswith(".0.0") or (prefix and int(prefix) <= _WIDE):
+        return OTHER
+    return _of_version(text, low, high)
+
+
+_EXAMPLES = [*map(ipaddress.ip_network, ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32"))]
+"""Networks of documentation (RFC 5737, RFC 3849)."""
+
+
+def _is_example_of_client(address: _Address, text: str, low: int, high: int) -> bool:
+    if not any(address in network for network in _EXAMPLES):
+        return False
+    named = not _CLIENTS.isdisjoint(lead_of(text, low).words)
+    return named or _CLIENT.match(text, high) is not None
+
+
+def private_address(text: str, low: int, high: int) -> int:
+    """Return the weight of an address that `public_address` leaves out because it is nobody's."""
+    address = _address(text[low:high])
+    if address is None or (address.is_global and not address.is_multicast):
+        return OTHER
+    return _of_version(text, low, high)
+
+
+def _of_version(text: str, low: int, high: int) -> int:
+    before = text[max(low - 4, 0) : low]
+    if before.endswith("[") and _ENTRY.match(text, high):
+        return OTHER
+    if _PRODUCT.search(before) and text[low:high].endswith(".0"):
+        return OTHER
+    return 0 if _OPERATOR.search(before) else 3
+
+
+def entry_may_follow(text: str, low: int, high: int) -> bool:
+    """Return whether what follows an address may show that it is a version in a change log, or a client in a log."""
+    return (
+        _ENTRY_BEGUN.match(text, high) is not None
+        if text[low - 1 : low] == "["
+        else _CLIENT_BEGUN.match(text, high) is not None
+    )
+
+
+_CONTAINERS = "02:42:"
+
+
+def mac(text: str, low: int, high: int) -> int:
+    """Return the weight of the address of a network card; those that Docker gives to containers are no card's."""
+    return OTHER if text[low:high].replace("-", ":").startswith(_CONTAINERS) else 3

@@ -1,0 +1,93 @@
+"""`lead_of`: the words that name a value: its key, its label, the header of its column, or the words before it."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+REACH = 72
+"""How many characters before a value are looked at for the words that name it."""
+
+_WORDS_REACH = 48
+_NEAR = 28  # characters: words without a separator must stand this close
+_OPENING = " \t\"'`([{<\\"
+_LIST = re.compile(r"""\[[\d\s,.+"'-]*\Z""")  # the values of a list before this one
+_SEPARATOR = re.compile(r"""["'`\])>\\]{0,3}[ \t]{0,4}(?::=|=>|={1,3}|[:\uff1a])\Z""")
+_LABEL = re.compile(r"[\w .#/&-]{1,48}\Z")
+_CELL = re.compile(r"[;,|\t]\Z")  # behind it another value begins, which the words before do not name
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\dA-Z_]+|\d+")
+
+
+def word_set(words: str) -> frozenset[str]:
+    """Return the words of a text, which are parted by white space."""
+    return frozenset(words.split())
+
+
+NEUTRAL = word_set(
+    """a an the of for is are was were be my your our his her their its this that and or with to as in on by no nr num
+    number numbers nbr nummer numer numero número numéro numéros números value values val text str string raw field de
+    del la le les el il di der die das den dem ein eine unser unsere ist war lautet est es son era del do da o os und
+    et e y like x"""
+)
+"""Words that say nothing of what a value is; the word before them does."""
+
+_NUMBER = ("nummern", "nummer", "number", "nr", "no", "num", "numero")  # the end of a compound: Bestellnummer, orderno
+
+
+class Lead(NamedTuple):
+    """The words that name a value.
+
+    Attributes:
+        words: the words, in small letters, in order; empty if nothing names it.
+        labelled: whether a separator follows them, as behind a key or a label; if not, they just stand before it.
+    """
+
+    words: tuple[str, ...] = ()
+    labelled: bool = False
+
+    @property
+    def head(self) -> str:
+        """The word that says what the value is: the last one that is not neutral, without *number* at its end."""
+        for word in reversed(self.words):
+            if word not in NEUTRAL and not word.isdigit():
+                return _without_number(word)
+        return ""
+
+
+def lead_of(text: str, at: int) -> Lead:
+    """Return the words that name the value at a place of a text; they stand on the same line.
+
+    Args:
+        text: the text.
+        at: where the value begins.
+    """
+    before = text[max(at - REACH, 0) : at]
+    before = before[before.rfind("\n") + 1 :]
+    bare = before.rstrip(_OPENING)
+    in_list = _LIST.search(before)
+    if in_list:
+        bare = before[: in_list.start()].rstrip(_OPENING)
+    separator = _SEPARATOR.search(bare)
+    if separator:
+        label = _LABEL.search(bare, 0, separator.start())
+        return Lead(_words(label.group()) if label else (), labelled=True)
+    if in_list or _CELL.search(bare):
+        return Lead()
+    label = _LABEL.search(bare, max(len(bare) - _NEAR, 0))
+    return Lead(_words(label.group())[-3:] if label else ())
+
+
+def words_near(text: str, at: int) -> tuple[str, ...]:
+    """Return all words close before a place, in small letters."""
+    return _words(text[max(at - _WORDS_REACH, 0) : at])
+
+
+def _words(label: str) -> tuple[str, ...]:
+    return tuple(word.lower() for word in _WORD.findall(label))
+
+
+def _without_number(word: str) -> str:
+    for ending in _NUMBER:
+        if word.endswith(ending) and len(word) > len(ending) + 2:
+            return word[: -len(ending)].rstrip("s") if ending.startswith("numm") else word[: -len(ending)]
+    return word

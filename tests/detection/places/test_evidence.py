@@ -1,0 +1,112 @@
+"""What stands around a value decides whether it is a finding, whole and streamed."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from penstock.detection.personal_data.detector import DEFAULT, PersonalData
+from penstock.detection.places.evidence import evidence_of
+from penstock.detection.places.labels import lead_of
+from penstock.detection.spans import Span
+
+ALL = PersonalData(DEFAULT)
+
+PLACES = [
+    ("git clone git@github.com:acme/widgets.git", ()),
+    ("git remote set-url origin hg@code.example.com:a/b/c", ()),
+    ("scp report.pdf deploy@files.example.com:/srv/reports/", ()),
+    ("rsync -av --delete out/ web@www.example.com:~/site", ()),
+    ("ssh -i key.pem ubuntu@ec2-3.example.com", ()),
+    ("pip install git+ssh://git@github.com/acme/widgets.git", ()),
+    ("write to git@gitmail.example, please", ("git@gitmail.example",)),
+    ("I cannot ssh in, mail joe@example.com", ("joe@example.com",)),
+    ("mail ada@example.com: she knows", ("ada@example.com",)),
+    ("<img src='img/logo@2x.png'>", ()),
+    ("uses: actions/setup-node@v4.main", ()),
+    ("python@3.11-slim.bookworm", ()),
+    ("ada@2x.example.com and ada@v4.io", ("ada@2x.example.com", "ada@v4.io")),
+    ("In-Reply-To: <acme/mill/pull/12/c4821@github.com>", ()),
+    ('{"iCalUID": "jvokroo8sspa5frjoihyfycs9o@google.com"}', ()),
+    ('{"threadId": "joe@example.com"}', ("joe@example.com",)),
+    ("Email ID: joe@example.com", ("joe@example.com",)),
+    ('{"product_id": "4111111111111111"}', ()),
+    ('{"order_no": 4111111111111111}', ()),
+    ("order 4111 1111 1111 1111", ("4111 1111 1111 1111",)),
+    ("EAN 4037646017465", ()),
+    ("4037646017465", ()),
+    ("my card is 4222222222222", ("4222222222222",)),
+    ('{"card_number": "4222222222222"}', ("4222222222222",)),
+    ("4111111111111111 bytes", ("4111111111111111",)),
+    ("part numbers like 030-55-0199", ()),
+    ("sku: 030-55-0199", ()),
+    ("employee id 078-05-1120", ("078-05-1120",)),
+    ("from 10.1.2.3, 127.0.0.1, 169.254.1.1, 192.168.0.0/16, fe80::1 and 192.0.2.10", ()),
+    ("from 84.12.33.9", ("84.12.33.9",)),
+    ("0.0.0.0/0 and 84.12.33.0/24", ()),
+    ("Chrome/120.0.0.0 Safari/537.36", ()),
+    ("requests==2.31.0.1", ()),
+    ("ip == 84.12.33.9", ("84.12.33.9",)),
+    ("version: 4.12.33.9", ()),
+    ("## [1.2.3.4] - 2026-01-02", ()),
+    ('203.0.113.77 - lea [04/Sep/2025:09:12:44 +0200] "GET / HTTP/1.1" 200', ("203.0.113.77",)),
+    ("Accepted password for lea from 203.0.113.77 port 4022", ("203.0.113.77",)),
+    ('{"client_ip": "203.0.113.77"}', ("203.0.113.77",)),
+    ("02:42:ac:11:00:03", ()),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), PLACES)
+def test_a_place_speaks_for_and_against_a_value(text: str, expected: tuple[str, ...]) -> None:
+    """Names of other things, commands, files and versions speak against it."""
+    assert tuple(text[one.start : one.end] for one in ALL.find(text) if one.type != "api-key") == expected
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_stream_of_places_finds_what_the_whole_text_has(seed: int) -> None:
+    """Wherever the text is cut."""
+    drawn = random.Random(seed)  # noqa: S311 - repeatable
+    text = drawn.choice(("\n", ", ", " ")).join(drawn.sample([text for text, _ in PLACES], 12))
+    notes: dict[str, object] = {}
+    found: list[Span] = []
+    start = at = 0
+    while at < len(text):
+        at = min(at + drawn.randint(1, 9), len(text))
+        spans, hold = ALL.scan(text[:at], start, notes, final=at == len(text))  # type: ignore[arg-type]
+        found += [one for one in spans if one.end <= hold]
+        start = hold
+    assert found == ALL.find(text)
+
+
+def test_private_addresses_are_a_type_of_their_own() -> None:
+    """Those who want them hidden choose it."""
+    found = PersonalData(["private-ip"]).find("10.1.2.3, 127.0.0.1, ::1, fe80::1%eth0 and 84.12.33.9")
+    assert len(found) == 4
+    assert {one.type for one in found} == {"private-ip"}
+
+
+@pytest.mark.parametrize(
+    ("before", "words", "head"),
+    [
+        ('{"nextSyncToken": "', ("next", "sync", "token"), "token"),
+        ("Order number: ", ("order", "number"), "order"),
+        ("Bestellnummer ", ("bestellnummer",), "bestell"),
+        ('"ids": [123, 456, ', ("ids",), "ids"),
+        ("a,b,", (), ""),
+        ("one line: x\n", (), ""),
+    ],
+)
+def test_a_lead_is_the_name_of_a_value(before: str, words: tuple[str, ...], head: str) -> None:
+    """A key, a label, or the words right before it, on one line."""
+    lead = lead_of(before + "1", len(before))
+    assert (lead.words, lead.head) == (words, head)
+
+
+def test_evidence_says_what_counted() -> None:
+    """The record names the label, never the value."""
+    text = "card: 4222222222222"
+    found = evidence_of("credit-card", text, 6, len(text))
+    assert found is not None
+    assert found == (3, ("label card",))
+    assert evidence_of("uuid", text, 6, len(text)) is None
