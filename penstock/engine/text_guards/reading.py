@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import binascii
 import re
-from base64 import urlsafe_b64decode
+from base64 import b64decode, urlsafe_b64decode
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_to_bytes
@@ -289,13 +289,59 @@ _TYPE_KEYS = ("media_type", "mediaType", "mimeType", "mime_type")
 
 
 def _bodies_in(value: dict[Value, Value]) -> Iterator[tuple[str, _Body]]:
-    """Yield the bodies that stand in an object, by key: beside their media type, or where a format has its bodies."""
-    named = next((value[key] for key in _TYPE_KEYS if isinstance(value.get(key), str)), None)
+    """Yield the bodies that stand in an object, by key: beside their media type, or where a format has its bodies.
+
+    Beside a media type, a body stands under a key that says so, or decodes to that type. Others are ids and hashes.
+    """
+    named: str | None = next((value[key] for key in _TYPE_KEYS if isinstance(value.get(key), str)), None)
     keys = _usual_keys(value) if named is None else [key for key in value if key not in _TYPE_KEYS]
     for key in keys:
         item = value[key]
         if isinstance(item, str) and _is_base64(item):
-            yield key, _body(item, named)
+            body = _body(item, named)
+            if named is None or _BODY_KEY.search(str(key)) or _has_type(item, named, body):
+                yield key, body
+
+
+_BODY_KEY = re.compile(
+    r"(?:^|[_.-]|(?<=[a-z0-9])(?=[A-Z]))(?:data|blob|contents?|base64|b64|body|bytes|binary|payload|raw|encoded|value"
+    r"|images?|audio|video|media|files?|pictures?|photo|thumbnail|attachments?|documents?|src|source|json|text)$",
+    re.IGNORECASE,
+)
+"""Keys whose last word says that a body stands there, such as ``data``, ``b64_json`` and ``fileContent``."""
+
+_MAGIC: tuple[tuple[bytes, str], ...] = (
+    (b"\x89PNG", "image/"),
+    (b"\xff\xd8\xff", "image/"),
+    (b"GIF8", "image/"),
+    (b"BM", "image/"),
+    (b"II*\0", "image/"),
+    (b"MM\0*", "image/"),
+    (b"RIFF", ""),
+    (b"%PDF", ""),
+    (b"PK\x03\x04", ""),
+    (b"PK\x05\x06", ""),
+    (b"\x1f\x8b", ""),
+    (b"\xd0\xcf\x11\xe0", ""),
+    (b"OggS", ""),
+    (b"ID3", ""),
+    (b"fLaC", ""),
+    (b"\x1a\x45\xdf\xa3", ""),
+)
+"""The first bytes of bodies, and the beginning of the media types that have them."""
+_HEAD_SIZE = 24  # characters of base64, enough for the first bytes
+
+
+def _has_type(written: str, named: str, body: _Body) -> bool:
+    """Return whether a body decodes to its media type: to text that is read whole, or to bytes with its beginning."""
+    if _TEXTUAL.match(named):
+        return body.known and body.text is not None
+    packed = _SPACE.sub("", written)[:_HEAD_SIZE].replace("-", "+").replace("_", "/").rstrip("=")
+    try:
+        head = b64decode(packed[: len(packed) // 4 * 4])
+    except ValueError:
+        return False
+    return head[4:8] == b"ftyp" or any(head.startswith(magic) and named.startswith(kind) for magic, kind in _MAGIC)
 
 
 def _usual_keys(value: Mapping[str, object]) -> Iterator[str]:

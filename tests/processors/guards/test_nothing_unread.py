@@ -339,3 +339,24 @@ def test_a_verdict_about_a_parsed_system_message_says_how_to_make_it_the_applica
     usual = Workflow("w").then(PIIDetector(strategy="block")).check_sync(said)
     assert usual.tripwire is not None
     assert "system" not in usual.tripwire.reason
+
+
+OPAQUE = "dGhpc8Pfw6kAAf/+/fwYs9nq8Qz7vKx3Pj0="
+
+
+@pytest.mark.parametrize(
+    ("value", "unread"),
+    [
+        ({"mimeType": "image/png", "etag": OPAQUE, "id": "1AbCdEfGhIjKlMnOpQrStUvWxYz012345"}, False),
+        ({"mimeType": "application/pdf", "md5Hash": OPAQUE, "fileId": OPAQUE}, False),
+        ({"mimeType": "text/plain", "version": OPAQUE}, False),
+        ({"mimeType": "image/png", "fileContent": OPAQUE}, True),
+        ({"mimeType": "image/png", "b64_json": OPAQUE}, True),
+        ({"mimeType": "image/png", "any": base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(range(30))).decode()}, True),
+        ({"mimeType": "application/pdf", "any": base64.b64encode(b"%PDF-1.7\n" + bytes(range(30))).decode()}, True),
+    ],
+)
+def test_a_body_beside_a_media_type_has_a_key_or_the_form_of_one(value: dict[str, str], unread: bool) -> None:
+    """An id or a hash beside a media type is no body."""
+    outcome = Workflow("w").then(PIIDetector()).check_sync(value, stage="process_tool_result")
+    assert outcome.blocked == unread
