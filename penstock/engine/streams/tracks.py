@@ -26,6 +26,7 @@ from penstock.engine.text_guards.text_guard import (
 from penstock.engine.text_guards.window import Hit, TextReader, TextWindow, moved
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.chunks import Chunk
+from penstock.engine.values.json_text import JsonReader
 from penstock.engine.values.texts import KeyText, TextPlace
 
 if TYPE_CHECKING:
@@ -328,6 +329,7 @@ class GuardTrack:
         "_guard",
         "_held",
         "_held_from",
+        "_json",
         "_kind",
         "_most",
         "_observes",
@@ -358,6 +360,7 @@ class GuardTrack:
         self._most = placed.guard.max_hold
         self._waits = placed.guard.awaits
         self._observes = placed.step.step.role == "observer"
+        self._json = JsonReader() if placed.guard.edits != "nothing" else None  # in positions of the streamed text
 
     def feed(self, text: str, borders: Sequence[int] = (), *, final: bool = False) -> Fed:
         """Read the text, unless too little is new; return the new decisions."""
@@ -365,6 +368,8 @@ class GuardTrack:
         if self._out:
             return fed
         self._held.append(text)
+        if self._json is not None and not borders:
+            self._json.feed(text, final=final)
         if final or borders or self._waits or not text:
             return self._judged(text, borders, final=final)
         try:
@@ -372,11 +377,13 @@ class GuardTrack:
             if until is None:
                 return self._judged(text, (), final=False)
             until -= self._offset
-            if self._bounded or fed - until > self._most:
+            if self._bounded or fed - until > self._most or (self._json is not None and self._json.tokens):
                 until = self._allowed(until, fed)
         except BaseException as error:  # noqa: BLE001 - raised or handled by the coroutine
             return self._failed(error)
         self._until = until
+        if self._json is not None and self._json.tokens:
+            self._json.forget(until)
         if len(self._held) > _MANY:
             self._join_held()
         return fed if self._observes else until
@@ -401,9 +408,14 @@ class GuardTrack:
         begin = 0
         for border in borders:
             self._reader.add(text[begin:border])
+            if self._json is not None:
+                self._json.feed(text[begin:border], final=True)
+                self._json.begin_part()
             await self._reader.begin_part(TextPlace("", self._parts))
             self._parts += 1
             begin = border
+        if borders and self._json is not None:
+            self._json.feed(text[begin:])
         due = self._reader.add(text[begin:]) and not (self._waits and self._step.has_more_text)
         return due or bool(borders)  # a part that has ended is news, though nothing follows yet
 
@@ -421,9 +433,19 @@ class GuardTrack:
         """
         if self._guard.min_hold and not final:
             until = max(self._until, min(until, fed - self._guard.min_hold))
-        until = max(self._reader.uncut(until + self._offset) - self._offset, 0)
+        until = max(self._uncut(until, final=final), 0)
         if fed - until > self._guard.max_hold and self._reader.is_up_to_date:
             raise WrongReturnError(f"it would hold back more than {self._guard.max_hold} characters of the stream")
+        return until
+
+    def _uncut(self, until: int, *, final: bool) -> int:
+        """Return the largest position up to ``until`` that is within no finding, and no number or escape of JSON."""
+        until = self._reader.uncut(until + self._offset) - self._offset
+        while self._json is not None and not final:
+            whole = self._json.uncut(until)
+            if whole == until:
+                break
+            until = self._reader.uncut(whole + self._offset) - self._offset
         return until
 
     async def _read(self, *, final: bool) -> Edits:
@@ -432,6 +454,8 @@ class GuardTrack:
         found = self._reader.take(until + self._offset, final=final)
         edits = self._edits(found, until) if found else ()
         self._until = until
+        if self._json is not None:
+            self._json.forget(until)
         return edits
 
     def _edits(self, found: Sequence[Found], until: int) -> Edits:
@@ -453,6 +477,8 @@ class GuardTrack:
             self._step.ctx.let_pass(error)
         self._step.keep_written()
         edits = edit_ops.normalise(made, held)
+        if edits and self._json is not None:
+            edits = self._json.fit(edits, held, base - self._offset, self._guard.numbers)
         if edits and self._guard.edits == "nothing":
             raise WrongReturnError("it declares edits='nothing', but it returned edits; declare edits='spans'")
         if edits and edits[-1].end > until - begin:
@@ -553,4 +579,5 @@ class GuardChunkTrack:
                 window.final = is_key
                 hits.append(Hit(window, found))
         act = self._step.enclosed(self._guard.act)
-        return (in_places(hits, acted(act, hits, self._step.ctx)) if hits else {}), cuts
+        made = self._guard.fitting(hits, acted(act, hits, self._step.ctx)) if hits else ()
+        return in_places(hits, made), cuts

@@ -44,6 +44,7 @@ from penstock.engine.text_guards.window import (
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError, ProcessorError, UsageError
 from penstock.engine.values.frozen import EMPTY, is_mapping
+from penstock.engine.values.json_text import fit_json
 from penstock.engine.values.texts import TextPlace
 from penstock.engine.workers import LONG, PIECE, checkpoint, run_in_worker
 
@@ -415,6 +416,13 @@ class TextGuard(Processor):
             ctx.abort(f"it would edit what can only be read: an id, an address or metadata ({fields})")
         return {place: made for place, made in edits.items() if place not in fixed} if fixed else edits
 
+    def fitting(self, hits: Sequence[Hit], made: Sequence[Iterable[Edit]]) -> Sequence[Iterable[Edit]]:
+        """Return the edits of whole texts so that those that are JSON stay JSON."""
+        return [
+            fit_json(tuple(edits), hit.window.text, [part.start for part in hit.window.parts[1:]], self.numbers)
+            for hit, edits in zip(hits, made, strict=True)
+        ]
+
     def with_whole_numbers(self, texts: Iterable[Text], edits: Mapping[TextPlace, Edits]) -> Mapping[TextPlace, Edits]:
         """Return the edits with all digits of an edited number taken away, unless ``numbers`` keeps the new text."""
         whole = {
@@ -454,7 +462,7 @@ class TextGuard(Processor):
 
     def _acted(self, hits: list[Hit], ctx: AnyContext) -> Mapping[TextPlace, Edits]:
         try:
-            return in_places(hits, acted(self.act, hits, ctx))
+            return in_places(hits, self.fitting(hits, acted(self.act, hits, ctx)))
         except Exception as error:  # noqa: BLE001 - the policy decides about each text alone
             ctx.let_pass(error)
         single = [self._acted([hit], ctx) for hit in hits] if len(hits) > 1 else ()
