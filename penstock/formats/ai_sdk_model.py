@@ -2,13 +2,18 @@
 
 Messages of version 5 and of older ones are read. Each becomes one message; none are merged. When an assistant message
 is written, each of its steps becomes a message, followed by one tool message with the results of its calls.
+
+Version 6 asks for approval in a part behind the call (``tool-approval-request``), and the client answers in a tool
+message (``tool-approval-response``). Both become `ToolPart.approval` of the call. A tool message with nothing else
+becomes no message.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, cast
 
 from penstock.engine.values.frozen import EMPTY, thaw
 from penstock.engine.values.messages import (
@@ -22,9 +27,9 @@ from penstock.engine.values.messages import (
     ToolPart,
 )
 from penstock.formats import blocks, parts as shared, wire
-from penstock.formats.ai_sdk_parts import OPTIONS, read_metadata, write_metadata
+from penstock.formats.ai_sdk_parts import OPTIONS, read_approval, read_metadata, write_approval, write_metadata
 from penstock.formats.blocks import is_finished, was_empty, with_unknown_keys
-from penstock.formats.shape import foreign, notes_of, result_notes
+from penstock.formats.shape import as_shape, foreign, notes_of, result_notes
 from penstock.formats.wire import with_notes
 
 if TYPE_CHECKING:
@@ -241,6 +246,106 @@ def _with_copy(body: Json, part: ToolPart, notes: WireShape) -> Json:
     return {**body, OPTIONS: {**body[OPTIONS], _VENDOR: {**vendor, _COPY: said}}}
 
 
+# Approvals
+
+_REQUEST = "tool-approval-request"
+_RESPONSE = "tool-approval-response"
+_REQUEST_KEYS = frozenset({"type", "approvalId", "toolCallId"})
+_OPEN = (None, "requested")
+
+
+def _with_approvals(messages: Iterable[Message]) -> tuple[Message, ...]:
+    """Return the messages with requests for approval, and the responses to them, in the calls that they are about."""
+    made: list[Message] = []
+    asked: dict[str, tuple[int, int]] = {}  # by the id of an approval: the places of the message and of its call
+    for message in messages:
+        parts: list[Part] = []
+        decided: list[tuple[int, int, ToolPart]] = []
+        for before, part in zip((None, *message.parts), message.parts, strict=False):
+            raw = blocks.raw_of(part)
+            if raw.get("type") == _REQUEST and message.role == "assistant":
+                place = next((place for place, each in enumerate(parts) if _is_asked(each, raw)), None)
+                if place is not None:
+                    parts[place] = _requested(cast("ToolPart", parts[place]), raw, apart=parts[place] is not before)
+                    asked[raw["approvalId"]] = len(made), place
+                    continue
+            elif raw.get("type") == _RESPONSE and message.role == "tool" and raw.get("approvalId") in asked:
+                index, place = asked[raw["approvalId"]]
+                call = _responded(cast("ToolPart", made[index].parts[place]), raw)
+                if call is not None:
+                    del asked[raw["approvalId"]]
+                    decided.append((index, place, call))
+                    continue
+            parts.append(part)
+        for index, place, call in decided:
+            there = list(made[index].parts)
+            there[place] = _noted(call, {"joined": True} if parts else {"responses": notes_of(message, FORMAT)})
+            made[index] = made[index].with_parts(there)
+        if parts or not decided:
+            made.append(message if len(parts) == len(message.parts) else message.with_parts(parts))
+    return tuple(made)
+
+
+def _is_asked(part: Part, request: Json) -> bool:
+    """Return whether a part is the call that a request is about, and not asked about yet."""
+    if not isinstance(part, ToolPart) or part.state != "call" or part.approval is not None:
+        return False
+    return part.call_id == request.get("toolCallId") and isinstance(request.get("approvalId"), str)
+
+
+def _requested(call: ToolPart, request: Json, *, apart: bool) -> ToolPart:
+    extra = {key: value for key, value in request.items() if key not in _REQUEST_KEYS}
+    notes: Json = {"approval": {"id": request["approvalId"]}, "request": extra, "apart": apart or None}
+    return replace(_noted(call, notes), approval="requested")
+
+
+def _responded(call: ToolPart, response: Json) -> ToolPart | None:
+    """Return the call with the decision about it; None if the response is of an unknown form."""
+    given = {key: value for key, value in response.items() if key not in ("type", "approvalId")}
+    approval, beside, reason = read_approval({"approval": {"id": response["approvalId"], **given}}, "")
+    if approval is None:
+        return None
+    return replace(_noted(call, {"approval": beside}), approval=approval, error=reason)
+
+
+def _noted(call: ToolPart, notes: Json) -> ToolPart:
+    return replace(call, metadata=with_notes(FORMAT, {**notes_of(call, FORMAT), **notes}, {**call.metadata}))
+
+
+def _write_request(part: Part, *, apart: bool) -> list[Json]:
+    """Return the request for the approval of a call, in a list; an empty list if it has none, or has it elsewhere."""
+    if not isinstance(part, ToolPart) or part.approval is None:
+        return []
+    notes = notes_of(part, FORMAT)
+    if bool(notes.get("apart")) is not apart:
+        return []
+    extra = notes.get("request", {})
+    return [{"type": _REQUEST, "approvalId": _approval_id(part), "toolCallId": part.call_id, **extra}]
+
+
+def _approval_id(part: ToolPart) -> str:
+    said = notes_of(part, FORMAT).get("approval", {}).get("id")
+    return said if isinstance(said, str) else part.call_id
+
+
+def _write_response(part: ToolPart) -> Json:
+    body: Json = {"errorText": part.error}
+    write_approval(body, part, notes_of(part, FORMAT))
+    return {"type": _RESPONSE, "approvalId": body["approval"].pop("id"), **body["approval"]}
+
+
+def _is_decided(part: Part, place: Literal["", "joined", "responses"]) -> bool:
+    """Return whether it is a call with a decision, and where its response stands.
+
+    That is with the results of the message, at the head of the tool message behind it, or in a message of its own.
+    """
+    if not isinstance(part, ToolPart) or part.approval in _OPEN:
+        return False
+    notes = notes_of(part, FORMAT)
+    found = "responses" if "responses" in notes else "joined" if notes.get("joined") and not is_finished(part) else ""
+    return found == place
+
+
 # Messages
 
 _KEYS = frozenset({"role", "name", "id", "content"})
@@ -263,7 +368,16 @@ def _read_message(value: Value, place: str) -> Iterable[Message]:
     return [Message(role, tuple(parts), id=message_id, metadata=metadata, name=name)]  # type: ignore[arg-type]
 
 
-read = wire.reader(_read_message)
+_read_each = wire.reader(_read_message)
+
+
+def read(items: Sequence[Value], place: str = "messages", start: int = 0) -> tuple[Message, ...]:
+    """Return the messages; errors call the first item ``place[start]``.
+
+    Raises:
+        MessageError: an item is malformed.
+    """
+    return _with_approvals(_read_each(items, place, start))
 
 
 def _read_part(value: Value, place: str, role: str) -> Part:
@@ -281,6 +395,25 @@ _READERS: dict[str, Reader] = {
 }
 
 
+def write(messages: Iterable[Message]) -> list[Json]:
+    """Return the messages as data.
+
+    Raises:
+        MessageError: a tool's arguments or result are not JSON values.
+    """
+    made: list[Json] = []
+    waiting: list[Json] = []  # responses to requests for approval that were read from the message behind
+    for message in messages:
+        written = list(_write_message(message))
+        if waiting and message.role == "tool" and written and wire.is_array(written[0].get("content")):
+            written[0]["content"] = [*waiting, *written[0]["content"]]
+        elif waiting:
+            made.append({"role": "tool", "content": waiting})
+        made += written
+        waiting = [_write_response(part) for part in blocks.tools(message.parts, partial(_is_decided, place="joined"))]
+    return [*made, {"role": "tool", "content": waiting}] if waiting else made
+
+
 def _write_message(message: Message) -> Iterator[Json]:
     whole = blocks.with_answers(message.parts, FORMAT)
     cut = blocks.steps(whole, _is_answered) if message.role == "assistant" else None
@@ -288,12 +421,17 @@ def _write_message(message: Message) -> Iterator[Json]:
         body: Json = {"role": message.role, **({} if message.name is None else {"name": message.name})}
         body |= {**blocks.own_id(notes), **_write_content(message.role, parts, notes)}
         yield with_unknown_keys(body, notes, _KEYS)
-        results = [] if message.role == "tool" else blocks.tools(parts, _is_answered)
-        if results:
-            yield {"role": "tool", "content": [_write_result(part) for part in results]}
-
-
-write = wire.writer(_write_message)
+        if message.role == "tool":
+            continue
+        own = blocks.tools(parts, partial(_is_decided, place="responses"))
+        if own:
+            said = as_shape(notes_of(own[0], FORMAT).get("responses"))
+            body = {"role": "tool", **blocks.own_id(said), "content": [_write_response(part) for part in own]}
+            yield with_unknown_keys(body, said, _KEYS)
+        responses = blocks.tools(parts, partial(_is_decided, place=""))
+        results = blocks.tools(parts, _is_answered)
+        if responses or results:
+            yield {"role": "tool", "content": [*map(_write_response, responses), *map(_write_result, results)]}
 
 
 def _is_answered(part: Part) -> bool:
@@ -309,7 +447,8 @@ def _write_content(role: str, parts: Sequence[Part], notes: WireShape) -> Json:
     texts = [part for part in parts if isinstance(part, TextPart) and (own or not part.metadata)]
     if (own or notes.get("content") == "str") and len(texts) == len(parts):
         return {"content": "\n".join(part.text for part in texts)}
-    return {"content": [_write_part(part, role) for part in parts]}
+    written = [item for part in parts for item in (_write_part(part, role), *_write_request(part, apart=False))]
+    return {"content": [*written, *(item for part in parts for item in _write_request(part, apart=True))]}
 
 
 def _write_part(part: Part, role: str) -> Json:

@@ -219,7 +219,7 @@ def _read_call(body: Json, place: str, shape: CallShape, name: str, fmt: str) ->
     state = shape.states.get(said, "call")
     error = wire.maybe_text(body, "errorText", place)
     result = body.get(shape.result)
-    approval, beside, reason = _read_approval(body, said) if shape.approvals else (None, None, None)
+    approval, beside, reason = read_approval(body, said) if shape.approvals else (None, None, None)
     notes = {
         "state": said if said != shape.usual_word(state, approval) else None,
         _APPROVAL: beside,
@@ -233,7 +233,7 @@ def _read_call(body: Json, place: str, shape: CallShape, name: str, fmt: str) ->
     )
 
 
-def _read_approval(body: Json, said: str) -> tuple[ApprovalState | None, Json | None, str | None]:
+def read_approval(body: Json, said: str) -> tuple[ApprovalState | None, Json | None, str | None]:
     """Return the decision about a call, the other keys of the approval, and the reason for a refusal.
 
     An approval of an unknown form is no decision; it is kept like unknown keys.
@@ -274,11 +274,11 @@ def _write_tool(part: ToolPart, fmt: str) -> Json:
         kind = {"type": "dynamic-tool", "toolName": part.name}
     body = {**kind, **_write_call(part, _UI, notes)}
     if part.approval is not None:
-        _write_approval(body, part, notes)
+        write_approval(body, part, notes)
     return write_metadata(body, part, fmt, _UI.keys | {"type", *kind, *body}, CALL_PROVIDER)
 
 
-def _write_approval(body: Json, part: ToolPart, notes: WireShape) -> None:
+def write_approval(body: Json, part: ToolPart, notes: WireShape) -> None:
     """Add the decision about a call; it holds the reason for a refusal, unless that came as an error."""
     given = notes.get(_APPROVAL)
     beside: Json = {"id": part.call_id, "reason": True}

@@ -72,6 +72,8 @@ class WireTerms(_Named, total=False):
     result: Json | Literal["absent", "null"]  # the shape of a result; in UI messages, that it was missing
     state: str
     approval: Json  # what stood beside the decision about a call
+    apart: bool  # a request for approval that stood behind all calls
+    responses: Json  # the message that held nothing but decisions
     outcome: str
     source: Annotated[str, "text", "content", "base64", "url", "file"]
     data: Json | Literal["absent"]

@@ -6,6 +6,7 @@ An error names the place and the type that was found there, never the text itsel
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -245,9 +246,7 @@ def _named(part: Part, names: dict[str, str], is_result: bool) -> Part:  # noqa:
     if part.name:
         names[part.call_id] = part.name
     elif is_result and part.call_id in names:
-        return ToolPart(
-            part.call_id, names[part.call_id], part.arguments, part.state, part.result, part.error, part.metadata
-        )
+        return replace(part, name=names[part.call_id])
     return part
 
 

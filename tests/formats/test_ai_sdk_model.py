@@ -118,6 +118,81 @@ def test_a_message_is_written_as_it_was_read(item: dict[str, Any]):
     assert ai_sdk_model.write(ai_sdk_model.read([item])) == [item]
 
 
+ASKED = {"type": "tool-approval-request", "approvalId": "a1", "toolCallId": "c1"}
+GIVEN = {"type": "tool-approval-response", "approvalId": "a1"}
+SECOND = {**CALL, "toolCallId": "c2", "input": {}}
+ASKED_AGAIN = {**ASKED, "approvalId": "a2", "toolCallId": "c2", "signature": "s"}
+
+
+def told(*content: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A tool's message."""
+    return {"role": "tool", "content": list(content), **more}
+
+
+CALLED = {**CALL, "input": {"q": 1}}
+FOUND = {**RESULT, "output": {"type": "text", "value": "4"}}
+APPROVALS: list[tuple[list[dict[str, Any]], list[Any]]] = [
+    ([said(CALLED, ASKED)], ["requested"]),
+    ([said({"type": "text", "text": "a"}, CALLED, ASKED, SECOND)], ["requested", None]),
+    ([said(CALLED, SECOND, ASKED, ASKED_AGAIN)], ["requested", "requested"]),
+    ([said(CALLED, ASKED), told({**GIVEN, "approved": True})], ["approved"]),
+    ([said(CALLED, ASKED), told({**GIVEN, "approved": True, "reason": "I know them"})], ["approved"]),
+    ([said(CALLED, ASKED), told({**GIVEN, "approved": False, "reason": "too much", "x": 1}, id="m")], ["rejected"]),
+    ([said(CALLED, ASKED), told({**GIVEN, "approved": False}), {"role": "user", "content": "so?"}], ["rejected"]),
+    ([said(CALLED, ASKED), told({**GIVEN, "approved": True}, FOUND)], ["approved"]),
+    ([said(CALLED, ASKED), told({**GIVEN, "approved": True}), told(FOUND)], ["approved"]),
+    (
+        [said(CALLED, SECOND, ASKED, ASKED_AGAIN), told({**GIVEN, "approved": True}), {"role": "user", "content": "b"}],
+        ["approved", "requested"],
+    ),
+    ([said(CALLED, ASKED), told({**GIVEN, "approved": "yes"})], ["requested"]),
+    ([said(CALLED, ASKED), told({**GIVEN, "approvalId": "other", "approved": True})], ["requested"]),
+    ([said(CALLED), told({**GIVEN, "approved": True})], [None]),
+    ([{"role": "user", "content": [ASKED]}, said(CALLED)], [None]),
+]
+
+
+@pytest.mark.parametrize(("items", "approvals"), APPROVALS)
+def test_approvals_are_those_of_the_calls_and_are_written_as_they_were_read(items: list[Any], approvals: list[Any]):
+    """A response that answers no request approves nothing."""
+    read = ai_sdk_model.read(items)
+    calls = [part for message in read if message.role == "assistant" for part in message.parts if part.type == "tool"]
+    assert [part.approval for part in calls] == approvals
+    assert ai_sdk_model.write(read) == items
+    assert ai_sdk_model.read(ai_sdk_model.write(read)) == read
+
+
+def test_decisions_are_written_as_the_ai_sdk_writes_them():
+    """Requests follow their calls, and responses stand with the results."""
+    message = Message.assistant(
+        [
+            ToolPart("c1", "search", {}, "result", "4", approval="approved"),
+            ToolPart("c2", "search", {}, "error", error="no", approval="rejected"),
+            ToolPart("c3", "search", {}, approval="requested"),
+        ]
+    )
+    calls = [{**CALL, "toolCallId": each, "input": {}} for each in ("c1", "c2", "c3")]
+    asked = [{**ASKED, "approvalId": each, "toolCallId": each} for each in ("c1", "c2", "c3")]
+    assert ai_sdk_model.write([message]) == [
+        said(*(item for both in zip(calls, asked, strict=True) for item in both)),
+        told(
+            {**GIVEN, "approvalId": "c1", "approved": True},
+            {**GIVEN, "approvalId": "c2", "approved": False, "reason": "no"},
+            {**RESULT, "output": {"type": "text", "value": "4"}},
+            {**RESULT, "toolCallId": "c2", "output": {"type": "error-text", "value": "no"}},
+        ),
+    ]
+
+
+def test_a_reason_that_was_redacted_stands_nowhere():
+    """It is the error of the call, and no copy is kept."""
+    items = [said(CALLED, ASKED), told({**GIVEN, "approved": False, "reason": "a secret"})]
+    listed = MessageList(ai_sdk_model.read(items))
+    (place,) = [place for place, text in listed.texts() if text == "a secret"]
+    _, response = ai_sdk_model.write(listed.edit_text({place: [Edit(2, 8, "[gone]", "redact")]}))
+    assert response == told({**GIVEN, "approved": False, "reason": "a [gone]"})
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),

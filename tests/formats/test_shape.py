@@ -35,7 +35,7 @@ def _stored(**content: Any) -> dict[str, Any]:
     return {"id": "m", "role": "assistant", "content": {"format": 2, "parts": texts, **content}}
 
 
-RARE: list[tuple[Format, dict[str, Any]]] = [
+RARE: list[tuple[Format, dict[str, Any] | list[Any]]] = [
     *(
         ("openai-chat", _arguments(text))
         for text in ("", '{"é": 1}', '{"\\u00e9": 1}', '{"\\u00e9":1}', '{\n  "é": 1\n}')
@@ -60,6 +60,20 @@ RARE: list[tuple[Format, dict[str, Any]]] = [
     ("ai-sdk-ui", {"id": "m", "role": "user", "parts": [{"type": "tool-f", **TOLD, "state": "call", "output": None}]}),
     ("ai-sdk-model", {"role": "assistant", "content": [{"type": "tool-call", **TOLD, "args": {}}]}),
     ("ai-sdk-model", {"role": "assistant", "content": [{"type": "tool-result", **TOLD}]}),
+    (
+        "ai-sdk-model",
+        [
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "tool-call", **TOLD, "input": {}},
+                    {"type": "text", "text": "a"},
+                    {"type": "tool-approval-request", "approvalId": "a", "toolCallId": TOLD["toolCallId"]},
+                ],
+            },
+            {"role": "tool", "content": [{"type": "tool-approval-response", "approvalId": "a", "approved": True}]},
+        ],
+    ),
     ("langchain", {"role": "human", "content": [{"text": "a"}]}),
     ("langchain", {"role": "assistant", "content": "a"}),
     ("langchain", {"type": "ai", "content": [{"type": "video", "url": "a"}]}),

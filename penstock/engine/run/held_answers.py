@@ -21,6 +21,10 @@ Release = Literal["auto", "live", "step", "result"]
 """When the chunks of an answer may leave a stream; see `Run.process_output_stream`."""
 
 
+_WITH_ANSWER = frozenset({"tool-result", "tool-error", "tool-approval-request"})
+"""Chunks that are made of the parts of a held answer when it leaves."""
+
+
 class HeldAnswer(NamedTuple):
     """An answer that waits for the last stage: its message, its chunks, and the chunks that follow it."""
 
@@ -46,11 +50,12 @@ class HeldAnswers:
     def hold_behind(self, chunks: Iterable[Chunk]) -> tuple[Chunk, ...]:
         """Hold chunks that belong to no answer behind the last held one; return those that may leave at once.
 
-        Without a held answer, that is all of them. Results of tools are not held: they are sent with their answer.
+        Without a held answer, that is all of them. Results of tools and requests for approval are not
+        held: they are sent with their answer.
         """
         if not self._held:
             return tuple(chunks)
-        self._held[-1].behind.extend(chunk for chunk in chunks if chunk.type not in ("tool-result", "tool-error"))
+        self._held[-1].behind.extend(chunk for chunk in chunks if chunk.type not in _WITH_ANSWER)
         return ()
 
     def release(self, messages: MessageList) -> tuple[Chunk, ...]:

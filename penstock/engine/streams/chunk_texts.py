@@ -64,6 +64,7 @@ KIND_OF: Mapping[str, str] = {
     "tool-call": "tool",
     "tool-result": "tool",
     "tool-error": "tool",
+    "tool-approval-request": "tool",
     "source": "source",
     "file": "file",
     "object": "text",
@@ -345,10 +346,18 @@ def _sent(id: str, part: Part, run_id: str) -> Iterator[Chunk]:
 def _call_sent(part: ToolPart, run_id: str) -> Iterator[Chunk]:
     call = {"call_id": part.call_id, "name": part.name, "arguments": part.arguments}
     yield Chunk("tool-call", id=part.call_id, payload=freeze(call), run_id=run_id)
+    if part.state == "call" and part.approval == "requested":
+        yield approval_request(part, run_id)
     if part.state in ("result", "error"):
         own = {"result": part.result} if part.state == "result" else {"error": part.error}
         answer = {"call_id": part.call_id, "name": part.name, **own}
         yield Chunk(f"tool-{part.state}", id=part.call_id, payload=freeze(answer), run_id=run_id)
+
+
+def approval_request(call: ToolPart, run_id: str) -> Chunk:
+    """Return the chunk that asks a client whether a call may run."""
+    payload = FrozenDict({"call_id": call.call_id, "name": call.name})
+    return Chunk("tool-approval-request", id=call.call_id, payload=payload, run_id=run_id)
 
 
 def _value_sent(part: SourcePart | FilePart | ImagePart | AudioPart | DataPart, run_id: str) -> Chunk:

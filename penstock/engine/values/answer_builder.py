@@ -119,6 +119,8 @@ class Assembly:
             self._end(chunk)
         elif chunk.type in ("tool-call", "tool-result", "tool-error"):
             self._tool(chunk)
+        elif chunk.type == "tool-approval-request":
+            self._ask(chunk)
         elif chunk.type == "finish":
             self._metadata = _values(chunk, "provider_metadata")
         else:
@@ -144,6 +146,13 @@ class Assembly:
         metadata = metadata_of(chunk) if known is None else known.metadata
         made = _tool_part(chunk, ToolPart(call_id, name, EMPTY if arguments is None else arguments, metadata=metadata))
         self._parts[place : place + 1] = [made]
+
+    def _ask(self, chunk: Chunk) -> None:
+        """Note that a call waits for approval."""
+        place = self._calls.get(str(named(chunk, "call_id") or chunk.id))
+        call = None if place is None else self._parts[place]
+        if place is not None and isinstance(call, ToolPart) and call.state == "call":
+            self._parts[place] = replace(call, approval="requested")
 
 
 class AnswerBlock:

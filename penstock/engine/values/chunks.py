@@ -36,6 +36,7 @@ CONTENT: frozenset[str] = frozenset(
         "tool-call",
         "tool-result",
         "tool-error",
+        "tool-approval-request",
         "object",
         "object-result",
         "raw",

@@ -17,7 +17,7 @@ from penstock.engine.values.errors import ModelError, StepFailedError, UsageErro
 from penstock.engine.values.frozen import EMPTY, FrozenDict
 from penstock.engine.values.tripwire import TripwireSignal
 from penstock.engine.values.usage import total_usage, usage_payload
-from penstock.models.conversations import is_decided
+from penstock.models.conversations import call_key, has_result, is_decided
 from penstock.processors.structure.facts import OBJECT
 from penstock.workflows.agent.client_chunks import end_request, send_chunks
 from penstock.workflows.agent.request import RequestProgress, offered_tools
@@ -151,14 +151,18 @@ class Loop:
     async def _answer_decided(self, out: Emitter[Chunk]) -> bool:
         """Run or refuse the calls about which a person has decided since the last request; return whether it goes on.
 
-        Only messages of this request count, and of these the last answer, so that no decision is used twice.
+        Only messages of this request count, and of these the last answer, so that no decision is used twice. A call
+        that has a result already, wherever it stands, does not run again.
         """
         run, task = self.run, self._task
         asked = next((one for one in reversed(task.start.conversation) if one.role == "assistant"), None)
-        decided = {call.call_id: call for call in filter(is_decided, calls_of(asked))}
+        messages = run.message_list.conversation
+        answered = {call_key(part) for one in messages for part in filter(has_result, one.parts)}
+        new = [call for call in filter(is_decided, calls_of(asked)) if call_key(call) not in answered]
+        decided = {call.call_id: call for call in new}
         if not decided:
             return True
-        answer, calls = _decided_in(run.message_list.conversation, decided)
+        answer, calls = _decided_in(messages, decided)
         if answer is None or len({call.call_id for call in calls}) < len(calls):
             return True
         rules = CallRules(

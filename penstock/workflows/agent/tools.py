@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import anyio
 
+from penstock.engine.streams.chunk_texts import approval_request
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.errors import NestingError
 from penstock.engine.values.frozen import freeze
@@ -274,7 +275,9 @@ class ToolStep:
         if answer is None or not self._judged:
             return
         planned = await self._plan(answer)
-        await out.emit_all(await self._send(answer, [chunk for _, outcome in self._judged for chunk in outcome.data]))
+        asked = [approval_request(call, self._run.run_id) for call in self.pending if call.approval == "requested"]
+        data = [chunk for _, outcome in self._judged for chunk in outcome.data]
+        await out.emit_all(await self._send(answer, [*data, *asked]))
         await self._run_calls(answer, planned if self.verdict is None else (), out)
 
     async def _plan(self, answer: Message) -> list[PlannedCall]:

@@ -75,15 +75,19 @@ class UIMessagesEncoder(Encoder["Json"]):
     places of all of them among the parts of the SDK's message: do not show these. With ``release="step"`` nothing is
     sent before it is accepted.
 
+    For a call that waits for approval, a ``tool-approval-request`` follows. The SDK answers it with the id of the call.
+
     Args:
         message_id: the id of the message. Default: the SDK makes one.
         reasoning: whether reasoning is sent.
         refusal: a text for the client if a guard blocks. Default: none.
         calls: the ids of calls in earlier messages whose results may be sent; the SDK refuses results of others.
         parts: how many parts the SDK's message has already, if the answer continues it.
+        approvals: whether approvals are asked for. Version 5 of the SDK does not know them, and its stream would fail.
     """
 
     __slots__ = (
+        "_approvals",
         "_begun",
         "_call_places",
         "_calls",
@@ -103,8 +107,10 @@ class UIMessagesEncoder(Encoder["Json"]):
         refusal: str = "",
         calls: Collection[str] = (),
         parts: int = 0,
+        approvals: bool = True,
     ) -> None:
         super().__init__(SentAnswer(ends_on_retract=False), refusal)
+        self._approvals = approvals
         self._begun = False
         self._calls = set(calls)
         self._message_id = message_id
@@ -116,12 +122,14 @@ class UIMessagesEncoder(Encoder["Json"]):
         self._shown: set[tuple[str, str]] = set()  # data parts with an id, which later ones replace
 
     @classmethod
-    def answering(cls, request: ClientRequest, *, reasoning: bool = True, refusal: str = "") -> UIMessagesEncoder:
+    def answering(
+        cls, request: ClientRequest, *, reasoning: bool = True, refusal: str = "", approvals: bool = True
+    ) -> UIMessagesEncoder:
         """Return an encoder for the answer to a request. If its last message is an answer, this one continues it."""
         last = request.messages[-1]
         parts = last.parts if last.role == "assistant" else ()
         calls = [part.call_id for part in parts if part.type == "tool"]
-        return cls(reasoning=reasoning, refusal=refusal, calls=calls, parts=len(parts))
+        return cls(reasoning=reasoning, refusal=refusal, calls=calls, parts=len(parts), approvals=approvals)
 
     def _events(self, chunk: Chunk) -> Sequence[Json]:
         """Return the parts to send for a chunk."""
@@ -210,6 +218,10 @@ class UIMessagesEncoder(Encoder["Json"]):
         elif kind in ("tool-result", "tool-error"):
             self._sent.control(chunk)
             self._result(made, chunk)
+        elif kind == "tool-approval-request" and self._approvals:
+            call_id = str(named(chunk, "call_id") or chunk.id)
+            if call_id in self._calls:  # the SDK refuses a request without its call
+                made.append({"type": kind, "toolCallId": call_id, "approvalId": call_id})
 
     def _whole_call(self, made: list[Json], chunk: Chunk) -> None:
         ended = self._sent.end_call(chunk)

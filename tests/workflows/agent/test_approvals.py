@@ -8,6 +8,7 @@ import pytest
 
 from penstock import Agent, InMemoryStorage, Memory, PIIDetector, Processor, Tool
 from penstock.engine import ToolPart, ToolSpec, UsageError
+from penstock.formats import ai_sdk_model
 from penstock.testing import ScriptedModel
 from penstock.workflows.web import ui_messages
 
@@ -241,6 +242,86 @@ async def test_decisions_of_the_ai_sdk_are_used(approved: bool | None, kind: str
     [part] = bank.sent()
     assert part.state == ("result" if approved else "error")
     assert ("my own" in str(part.error)) is (approved is False)
+
+
+CALLED = {"type": "tool-call", "toolCallId": "c1", "toolName": "pay", "input": {"amount": 5}}
+ASKED = {"type": "tool-approval-request", "approvalId": "a1", "toolCallId": "c1"}
+DONE = {"type": "tool-result", "toolCallId": "c1", "toolName": "pay", "output": {"type": "text", "value": "paid 5"}}
+
+
+def of_models(*behind: list[dict[str, Any]], approved: bool = True) -> Any:
+    """Return a conversation of the AI SDK's model messages with a decision, and tool messages behind it."""
+    response = {"type": "tool-approval-response", "approvalId": "a1", "approved": approved, "reason": "my own"}
+    return ai_sdk_model.read(
+        [
+            {"role": "user", "content": "Pay."},
+            {"role": "assistant", "content": [CALLED, ASKED]},
+            {"role": "tool", "content": [response, *(behind[0] if behind else [])]},
+            *({"role": "tool", "content": more} for more in behind[1:]),
+        ]
+    )
+
+
+@pytest.mark.parametrize("approved", [True, False])
+async def test_decisions_in_model_messages_of_the_ai_sdk_are_used(approved: bool) -> None:
+    """No part of an approval is sent to the model, which would refuse it."""
+    bank = Bank("Fine.")
+    await bank.agent.generate(of_models(approved=approved))
+    assert bank.paid == ([5] if approved else [])
+    [part] = bank.sent()
+    assert part.state == ("result" if approved else "error")
+    assert ("my own" in str(part.error)) is not approved
+    assert [[one.type for one in message.parts] for message in bank.model.requests[-1].messages] == [["text"], ["tool"]]
+
+
+def histories(*, as_ui: bool) -> list[Any]:
+    """Return histories in which an approved call has its result."""
+    if not as_ui:
+        return [of_models([DONE]), of_models([], [DONE])]
+    done = {**decided(approved=True), "state": "output-available", "output": "paid 5"}
+    return [ui_messages.read_request(body(*parts)).messages for parts in ([done], [done, decided(approved=True)])]
+
+
+@pytest.mark.parametrize("as_ui", [True, False])
+async def test_a_call_whose_result_the_client_sends_does_not_run_again(as_ui: bool) -> None:
+    """Wherever the result stands."""
+    for messages in histories(as_ui=as_ui):
+        bank = Bank("Fine.")
+        await bank.agent.generate(messages)
+        assert (bank.paid, len(bank.model.requests)) == ([], 1)
+
+
+@pytest.mark.parametrize("as_ui", [True, False])
+async def test_the_same_approval_twice_runs_the_call_once_in_a_thread(as_ui: bool) -> None:
+    """The memory has the result that the client does not send."""
+    bank = Bank("Fine.", "Fine.", "Fine.", memory=Memory(InMemoryStorage()))
+    for _ in range(3):
+        asked = ui_messages.read_request(body(decided(approved=True))).messages if as_ui else of_models()
+        await bank.agent.generate(asked, **WHERE)
+    assert bank.paid == [5]
+
+
+@pytest.mark.parametrize("release", ["live", "step", "result"])
+async def test_a_client_of_the_ai_sdk_is_asked_for_approval(release: Any) -> None:
+    """Behind the call; the SDK answers with the id of the approval, which is that of the call."""
+    bank = Bank({"text": "Let me pay.", "tool_calls": [CALL]})
+    encoder, older = ui_messages.UIMessagesEncoder(), ui_messages.UIMessagesEncoder(approvals=False)
+    seen: list[Any] = []
+    plain: list[Any] = []
+    async with bank.agent.stream("Pay.", release=release, ui_messages=True) as stream:
+        async for chunk in stream:
+            seen += encoder.events(chunk)
+            plain += older.events(chunk)
+            if chunk.type == "finish":
+                [message] = chunk.payload["ui_messages"]
+    asked = {"type": "tool-approval-request", "toolCallId": "c1", "approvalId": "c1"}
+    kinds = [event["type"] for event in seen]
+    assert seen[kinds.index("tool-input-available") + 1] == asked
+    assert plain == [event for event in seen if event != asked]
+    part = message["parts"][-1]
+    assert (part["state"], part["approval"]) == ("approval-requested", {"id": "c1"})
+    whole = ui_messages.answer(await stream.result, ui_messages.UIMessagesEncoder())
+    assert asked in whole
 
 
 async def test_a_client_gets_the_result_of_a_call_that_it_approved() -> None:

@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.routing import Route
 
-from penstock import Agent, Chunk, Context, TextGuard
+from penstock import Agent, Chunk, Context, TextGuard, Tool
 from penstock.testing import ScriptedModel
 from penstock.workflows.web import (
     ChatCompletionsEncoder,
@@ -127,6 +127,23 @@ def test_a_verdict_tells_the_ai_sdk_nothing(script: Path, sdk: str) -> None:
     assert [part["text"] for part in seen["message"]["parts"]] == ["I cannot answer that."]
     assert seen["chunks"][-1] == {"type": "finish", "finishReason": "content-filter"}
     assert not [word for word in TOLD if word in json.dumps(seen)]
+
+
+@each_sdk
+def test_the_ai_sdk_asks_for_the_approval_of_a_call(script: Path, sdk: str) -> None:
+    """From version 6 on; version 5 knows no approvals, so it gets the call alone."""
+
+    def pay(amount: int) -> str:
+        """Pay."""
+        return f"{amount} paid"
+
+    called = ScriptedModel([{"tool_calls": [{"id": "c1", "name": "pay", "args": {"amount": 5}}]}])
+    with served(Agent(called, tools=[Tool(pay, approval=True)]), approvals=sdk != "ai-v5") as url:
+        seen = ask(script, sdk, url)
+    assert seen["error"] is None
+    part = seen["message"]["parts"][-1]
+    asked = ("input-available", None) if sdk == "ai-v5" else ("approval-requested", {"id": "c1"})
+    assert (part["type"], part["state"], part.get("approval")) == ("tool-pay", *asked)
 
 
 class NoHerons(TextGuard):
