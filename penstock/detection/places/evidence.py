@@ -60,9 +60,7 @@ _CARDS = word_set(
     "cartão cartao kort karta creditcard debitcard"
 )
 _SSNS = word_set("ssn ssns social security tin itin")
-_ADDRESSES = word_set(
-    "ip ipv4 ipv6 address addr host client remote peer src dst source gateway dns resolver inet ips from"
-)
+_ADDRESSES = word_set("ip ipv4 ipv6 address addr host client remote peer src dst source gateway dns resolver inet ips")
 _MESSAGES = frozenset(
     {
         "message id",

@@ -130,6 +130,9 @@ def ssn(text: str, low: int, high: int) -> int:
 # Addresses of machines
 
 _OPERATOR = re.compile(r"(?:[=<>~^!]=|[~^]|@)\s?\Z")
+_UPGRADE = re.compile(
+    r"(?i)\b(?:bump|upgrad|downgrad|updat|releas|version|migrat)\w{0,4}\b(?:[^\n;.]|\.(?=\w)){0,48}\Z"
+)
 _PRODUCT = re.compile(r"[A-Za-z]/\Z")
 _ENTRY = re.compile(r"\](?: -|\()")
 _ENTRY_BEGUN = re.compile(r"(?:\](?: -?)?)?\Z")
@@ -196,7 +199,8 @@ def _of_version(text: str, low: int, high: int) -> int:
         return OTHER
     if _PRODUCT.search(before) and text[low:high].endswith(".0"):
         return OTHER
-    return 0 if _OPERATOR.search(before) else 3
+    upgraded = _UPGRADE.search(text, max(low - _LOGIN_REACH, 0), low) is not None
+    return 0 if upgraded or _OPERATOR.search(before) else 3
 
 
 def entry_may_follow(text: str, low: int, high: int) -> bool:
@@ -208,9 +212,9 @@ def entry_may_follow(text: str, low: int, high: int) -> bool:
     )
 
 
-_CONTAINERS = "02:42:"
+_CONTAINERS = ("02:42:", "0a:58:")  # Docker; OVN and Kubernetes' plugins
 
 
 def mac(text: str, low: int, high: int) -> int:
-    """Return the weight of the address of a network card; those that Docker gives to containers are no card's."""
-    return OTHER if text[low:high].replace("-", ":").startswith(_CONTAINERS) else 3
+    """Return the weight of the address of a network card; those of containers are no card's."""
+    return OTHER if text[low:high].replace("-", ":").lower().startswith(_CONTAINERS) else 3
