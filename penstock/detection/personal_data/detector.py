@@ -33,6 +33,9 @@ EMBEDDED: tuple[str, ...] = (
     "crypto-wallet",
     "iban",
     "mac",
+    "national-id",
+    "vehicle-id",
+    "device-id",
 )
 """The types that are found without a judge."""
 
@@ -239,6 +242,7 @@ def _tables() -> Mapping[str, tuple[BuiltInRule, ...]]:
     """Return the rules by type. Of two rules that find the same the first one counts, so random tokens come last."""
     from penstock.detection.personal_data.birth_dates import BIRTHS
     from penstock.detection.personal_data.links import LINKS
+    from penstock.detection.personal_data.national_ids import DEVICE_IDS, NATIONAL_IDS, VEHICLE_IDS
     from penstock.detection.personal_data.pii_rules import (
         ADDRESSES,
         CUED_CARDS,
@@ -255,6 +259,10 @@ def _tables() -> Mapping[str, tuple[BuiltInRule, ...]]:
     secrets = (without_row_keys(rule) if rule.name == _LABELLED else rule for rule in SECRETS)
     pii = {name: tuple(rule for rule in PII if rule.name == name) for name in ("email", "phone", "credit-card", "ssn")}
     return {
+        "ssn": pii["ssn"],
+        "national-id": NATIONAL_IDS,
+        "vehicle-id": VEHICLE_IDS,
+        "device-id": DEVICE_IDS,
         **pii,
         "credit-card": (*pii["credit-card"], *CUED_CARDS),
         "iban": (*(rule for rule in PII if rule.name == "iban"), *CUED_IBANS),

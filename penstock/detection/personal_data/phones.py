@@ -28,10 +28,10 @@ _LONGEST = 96  # characters of a number with its extension, and what is seen beh
 _BEHIND = 24  # characters of an extension, and what is seen behind it
 
 # Letters that a number cannot touch: those of Chinese, Japanese, Korean, Thai and the like may stand right beside it.
-_GLUED = r"[^\W\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff]"
+GLUED = r"[^\W\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff]"
 _SEP = rf"(?:[ .\u00a0{DASH}]|[ ][{DASH}][ ])"
 _EXTENSION = r"(?:[ ,;]{0,2}(?:x|ext\.?|extension)[ .]?\d{1,6})?"
-_NOT_BEHIND = rf"(?<!{_GLUED})(?<![@#$%€£¥*])(?<![X*][ .\u00a0{DASH})/])"  # nor behind a mask
+_NOT_BEHIND = rf"(?<!{GLUED})(?<![@#$%€£¥*])(?<![X*][ .\u00a0{DASH})/])"  # nor behind a mask
 _PHONE = StreamPattern(
     rf"""(?ix)(?=[+(\d]){_NOT_BEHIND}(?:
       (?P<intl>\+\(?[1-9](?:[ .\u00a0{DASH}/()]{{0,3}}\d){{7,14}})
@@ -44,13 +44,13 @@ _PHONE = StreamPattern(
     | (?P<local>0\d{{1,3}}\(\d{{2,4}}\)\d{{3,4}})
     | (?P<mobile>(?<![=/&?])0(?:[67]\d{{8}}|7\d{{9}}|4\d{{8}}|1[567]\d{{8,9}}))
     | (?P<bare>(?<![=/&?])1?[2-9]\d{{9}})
-    )){_EXTENSION}(?!{_GLUED}|%|[.{DASH}/:]\d)""",
+    )){_EXTENSION}(?!{GLUED}|%|[.{DASH}/:]\d)""",
     flags=0,
     by_re=True,
 )
 _LOOSE = StreamPattern(
     rf"{_NOT_BEHIND}(?<!\d[./:])\(?\+?\d(?:(?:[ ][{DASH}/][ ]|[ .\u00a0{DASH}/()]{{0,2}})\d){{5,14}}"
-    rf"(?!{_GLUED}|%|[.{DASH}/:]\d)",
+    rf"(?!{GLUED}|%|[.{DASH}/:]\d)",
     flags=0,
     by_re=True,
 )
@@ -90,7 +90,7 @@ _IN_THOUSANDS = re.compile(r"(?<!\d)\d{1,3},\d{3}(?:[ \u00a0]|\Z)")
 _ARTICLE = range(13, 15)  # digits in a row that may number an article (GTIN)
 _LONGEST_EXIT = 15
 _EPOCH = re.compile(r"1[67]\d{8}(?:\d{3})?")  # seconds or milliseconds of our time
-_PLACEHOLDER = re.compile(r"(?:\[|\A)(?:[A-Z][A-Z_]*(?:_\d+)?|HASH:[0-9a-f]*)\]")
+PLACEHOLDER = re.compile(r"(?:\[|\A)(?:[A-Z][A-Z_]*(?:_\d+)?|HASH:[0-9a-f]*)\]")
 _NEW_WORD = re.compile(r"_|(?<=[a-z])(?=[A-Z])")
 _SOME_LETTER = re.compile(r"[^\W\d_]")
 
@@ -202,7 +202,7 @@ def _before(text: str, found: regex.Match[str]) -> _Before:
     raw = text[seen : found.start()]
     if _SOME_LETTER.search(raw) is None:
         return _Before("", 0, 0)
-    *hidden, last = _PLACEHOLDER.split(raw)
+    *hidden, last = PLACEHOLDER.split(raw)
     kept = _in_words("".join(hidden))
     at = low - seen
     return _Before(kept + _in_words(last), at, max(len(kept), at))

@@ -39,6 +39,9 @@ _MEANT: Mapping[str, str] = {
     "address": "postal addresses of people",
     "date-of-birth": "dates on which people were born",
     "mac": "addresses of network cards",
+    "national-id": "numbers that a state gives to a person or prints in a document: identity, tax, insurance, passport",
+    "vehicle-id": "identification numbers of vehicles",
+    "device-id": "serial numbers of phones",
 }
 _CREDENTIALS = re.compile(r"://[^/?#]*:[^/?#]*@")
 
