@@ -522,7 +522,9 @@ class GuardChunkTrack:
                 judged = step.enclosed(guard.judged, awaits=True)(step.ctx, read)
                 made = await (step.watched(judged) if guard.awaits else judged)
                 check_edits(made)
-            made = guard.with_whole_numbers(read, made) if made else made
+            if made:
+                made = guard.with_whole_numbers(read, made)
+                guard.check_arguments(step.ctx, read, made)
             step.keep_written()
             edits = self._edits(read, made, cuts) if made or cuts else {}
         except BaseException as error:  # noqa: BLE001 - `broke` sorts it and lets interrupts pass

@@ -22,6 +22,7 @@ Phase = Literal["input", "output", "all"]
 Unscanned = Literal["allow", "flag", "block"]
 SystemMessages = Literal["client", "all", "none"]
 Numbers = Literal["null", "text"]
+Arguments = Literal["block", "redact"]
 
 PHASES: dict[Phase, tuple[str, ...]] = {
     "input": tuple(name for name, stage in STAGES.items() if stage.guarded and stage.phase == "input"),
@@ -95,6 +96,7 @@ class _Guard(Protocol):
     scope: TextScope
     stages: Iterable[str] | None
     numbers: str
+    arguments: str
 
 
 def choose_texts(
@@ -107,9 +109,8 @@ def choose_texts(
     last_message_only: bool = False,
     unscanned: Unscanned | None = None,
     usual: Unscanned = "block",
-    numbers: str = "null",
 ) -> None:
-    """Check the options that choose texts; set a guard's ``scope``, ``numbers``, and the ``stages`` that follow.
+    """Check the options that choose texts, and set a guard's ``scope`` and the ``stages`` that follow from it.
 
     Args:
         guard: the guard, in its constructor.
@@ -120,7 +121,6 @@ def choose_texts(
         last_message_only: whether to read only the last message of a stage.
         unscanned: what to do with bodies that cannot be read; None for ``usual``, in parts of the kinds that are read.
         usual: the default of ``unscanned``.
-        numbers: what becomes of a number in which something is edited: ``null``, or a ``text``.
 
     Raises:
         OptionError: an option has a value that is not allowed.
@@ -135,13 +135,28 @@ def choose_texts(
         unscanned,
         one_of(name, "unscanned", usual if unscanned is None else unscanned, get_args(Unscanned)),
     )
-    guard.numbers = one_of(name, "numbers", numbers, get_args(Numbers))
     if (history or system == "all") and phase == "output":
         raise OptionError(name, "phase", phase, "'input' or 'all' where history=True or system='all' is set")
     chosen = PHASES[phase]
     if "tool" not in guard.scope.kinds:
         chosen = tuple(stage for stage in chosen if not STAGES[stage].value)
     guard.stages = (*chosen, "process_input_step") if history else chosen
+
+
+def choose_edits(guard: _Guard, numbers: str = "null", arguments: str = "block") -> None:
+    """Check the options that say how a guard edits, and set them.
+
+    Args:
+        guard: the guard, in its constructor.
+        numbers: what becomes of a number in which something is edited: ``null``, or a ``text``.
+        arguments: what to do where an edit would change what a tool runs: ``block``, or ``redact``.
+
+    Raises:
+        OptionError: an option has a value that is not allowed.
+    """
+    name = type(guard).__name__
+    guard.numbers = one_of(name, "numbers", numbers, get_args(Numbers))
+    guard.arguments = one_of(name, "arguments", arguments, get_args(Arguments))
 
 
 def _kinds(processor: str, parts: object) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from penstock.engine.processor.payload import TextEdits
 from penstock.engine.processor.processor import CLAIMS, Processor, given_options, is_async, option_parameters
 from penstock.engine.processor.stages import WrongReturnError
 from penstock.engine.tasks import gather, run_without_loop, runs_without_loop
+from penstock.engine.text_guards.arguments import decides_what_runs
 from penstock.engine.text_guards.components import EDITS, NO_SEARCH, Action, Search
 from penstock.engine.text_guards.fixed import fixing, refuse_change, refuse_moved
 from penstock.engine.text_guards.reading import (
@@ -45,6 +46,7 @@ from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError, ProcessorError, UsageError
 from penstock.engine.values.frozen import EMPTY, is_mapping
 from penstock.engine.values.json_text import fit_json
+from penstock.engine.values.messages import ToolPart
 from penstock.engine.values.texts import TextPlace
 from penstock.engine.workers import LONG, PIECE, checkpoint, run_in_worker
 
@@ -108,6 +110,8 @@ class TextGuard(Processor):
             if not, only together. Set it to False if `find` asks a model, so that it asks once.
         numbers: what becomes of a number in a JSON value, or in JSON text, in which something is edited: ``null``, or
             a string with the edited ``text``.
+        arguments: what a guard does that would change an argument of a tool call that is a command, code, a path or an
+            address: ``block``, so that nothing else runs than the model wrote, or ``redact`` it as elsewhere.
         scope: which texts it reads; set it in the constructor.
         search: the component that finds something; if there is none, `find` or `scan` is written.
         action: the component that acts on findings; by default they are edits, and are made.
@@ -124,6 +128,7 @@ class TextGuard(Processor):
     max_hold: int = MAX_HOLD
     read_parts_separately: bool = True
     numbers: str = "null"
+    arguments: str = "block"
 
     scope: TextScope = TextScope()
     search: Search = NO_SEARCH
@@ -410,11 +415,30 @@ class TextGuard(Processor):
         if not edits or self.action.removes(ctx):
             return edits
         edits = self.with_whole_numbers(texts, edits)
+        self.check_arguments(ctx, texts, edits)
         fixed = dict.fromkeys(text.place for text in texts if text.fixed and not text.number and edits.get(text.place))
         if fixed and self.role == "guard":
             fields = ", ".join(dict.fromkeys(map(named_field, fixed)))
             ctx.abort(f"it would edit what can only be read: an id, an address or metadata ({fields})")
         return {place: made for place, made in edits.items() if place not in fixed} if fixed else edits
+
+    def check_arguments(self, ctx: AnyContext, texts: Iterable[Text], edits: Mapping[TextPlace, Edits]) -> None:
+        """Stop the run rather than change an argument that decides what runs, unless ``arguments`` allows it."""
+        if self.arguments != "block" or self.role != "guard" or ctx.stage not in _BEFORE_CALLS:
+            return
+        changed = [
+            text.place
+            for text in texts
+            if edits.get(text.place) and _is_open_argument(ctx, text.place) and decides_what_runs(text.key, text.text)
+        ]
+        if changed:
+            fields = ", ".join(dict.fromkeys(named_field(_in_stage(place)) for place in changed))
+            ctx.abort(
+                f"it would change what a tool runs ({fields}): a changed command, path or address is another deed, so "
+                "the call is stopped; to let it run with the value redacted, write "
+                f"{type(self).__name__}(arguments='redact')",
+                metadata={"arguments": fields},
+            )
 
     def fitting(self, hits: Sequence[Hit], made: Sequence[Iterable[Edit]]) -> Sequence[Iterable[Edit]]:
         """Return the edits of whole texts so that those that are JSON stay JSON."""
@@ -655,6 +679,26 @@ def text_guard_of(processor: AnyProcessor) -> TextGuard | None:
     if isinstance(processor, TextGuard) and type(processor).process_output_stream is TextGuard.process_output_stream:
         return processor
     return None
+
+
+_BEFORE_CALLS = ("process_output_stream", "process_output_step", "process_tool_call")
+"""The stages whose edits change the arguments with which a tool is called."""
+
+
+def _in_stage(place: TextPlace) -> TextPlace:
+    """Return a place without the name of the payload that chunks have."""
+    return place._replace(path=place.path[1:]) if place.path[:1] == ("payload",) else place
+
+
+def _is_open_argument(ctx: AnyContext, place: TextPlace) -> bool:
+    """Return whether a text is an argument of a call that is still to be made."""
+    if _in_stage(place).path[:1] != ("arguments",):
+        return False
+    message = ctx.message_list.get(place.message_id) if place.message_id else None
+    if message is None:
+        return True
+    part = message.parts[place.part]
+    return isinstance(part, ToolPart) and part.state in ("call", "partial")
 
 
 def _without_originals(messages: MessageList, places: Iterable[TextPlace]) -> MessageList:

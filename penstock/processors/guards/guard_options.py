@@ -16,7 +16,7 @@ from penstock.engine.processor.option_checks import check_callback
 from penstock.engine.processor.processor import flag, one_of
 from penstock.engine.text_guards.fixed import fix_options
 from penstock.engine.text_guards.reporting import GuardReporter
-from penstock.engine.text_guards.scope import choose_texts
+from penstock.engine.text_guards.scope import choose_edits, choose_texts
 from penstock.engine.text_guards.text_guard import MAX_HOLD, TextGuard
 from penstock.engine.values import protocols as ports
 from penstock.engine.values.errors import OptionError
@@ -27,7 +27,7 @@ from penstock.processors.guards.detector_options import NO_DETECTOR, OwnDetector
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from penstock.engine.text_guards.scope import Numbers, Phase, SystemMessages, Unscanned
+    from penstock.engine.text_guards.scope import Arguments, Numbers, Phase, SystemMessages, Unscanned
     from penstock.processors.guards.detection import Detection
 
 V = TypeVar("V")
@@ -62,6 +62,9 @@ class GuardOptions(JudgeOptions, total=False):
             a list or a column of numbers stays one, or ``text``: a string with the redacted digits. The default is
             ``null``, and ``text`` for a guard whose ``redaction_method`` puts tokens, which must be there to be turned
             back.
+        arguments: what happens to a tool call if something would be redacted in an argument that decides what runs: a
+            command, code, a path or an address, by its key or its form. ``block`` (the default): the run stops, so that
+            nothing runs that the model did not write. ``redact``: the argument is redacted like others.
         on_detection: a plain function that is called with a `Detection` for each text that was judged; None by default.
         on_violation: the same, for each text that was flagged.
         include_text: whether both callbacks get the text; False by default. Nothing else gets it.
@@ -78,6 +81,7 @@ class GuardOptions(JudgeOptions, total=False):
     last_message_only: bool
     unscanned: Unscanned | None
     numbers: Numbers
+    arguments: Arguments
     on_detection: Callable[[Detection], object] | None
     on_violation: Callable[[Detection], object] | None
     include_text: bool
@@ -188,8 +192,8 @@ def set_up(
         last_message_only=options.get("last_message_only", False),
         unscanned=options.get("unscanned"),
         usual="flag" if strategy in REPORTING else "block",
-        numbers=options.get("numbers", guard.numbers),
     )
+    choose_edits(guard, options.get("numbers", guard.numbers), options.get("arguments", "block"))
     reporter = _reporter(name, strategy, options)
     vars(guard).update(options=shown_options(options), model=model, strategy=strategy)
     fix_options(guard, GUARD_OPTIONS)

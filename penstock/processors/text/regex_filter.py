@@ -15,7 +15,7 @@ from penstock.engine.processor.processor import flag, one_of
 from penstock.engine.text_guards.components import Action, Search
 from penstock.engine.text_guards.reading import is_random
 from penstock.engine.text_guards.reporting import MOST_LISTED, GuardReporter, by_place, cannot_edit, field_of
-from penstock.engine.text_guards.scope import choose_texts
+from penstock.engine.text_guards.scope import choose_edits, choose_texts
 from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from penstock.detection.patterns.matching import Match
     from penstock.detection.patterns.rules import RegexRule, UserRule
     from penstock.engine.processor.context import AnyContext
-    from penstock.engine.text_guards.scope import Numbers, Phase, SystemMessages, Unscanned
+    from penstock.engine.text_guards.scope import Arguments, Numbers, Phase, SystemMessages, Unscanned
     from penstock.engine.text_guards.window import Hit, TextWindow
     from penstock.engine.values.frozen import Value
 
@@ -277,6 +277,7 @@ class RegexFilterProcessor(TextGuard):
         system: SystemMessages = "client",
         unscanned: Unscanned | None = None,
         numbers: Numbers = "null",
+        arguments: Arguments = "block",
         timeout: float = 0.5,
         on_violation: Callable[[Violation], object] | None = None,
         id: str | None = None,
@@ -306,6 +307,8 @@ class RegexFilterProcessor(TextGuard):
                 ``flag`` with ``strategy="warn"``.
             numbers: what replaces a number that matches, in JSON values and in JSON text: ``null`` (the default), so
                 that a list or a column of numbers stays one, or ``text``: a string with the redacted digits.
+            arguments: what happens if ``redact`` would change an argument of a tool call that is a command, code, a
+                path or an address. ``block`` (the default) stops the run, ``redact`` changes it like others.
             timeout: how many seconds one of your own rules may take on one text, more than 0; 0.5 by default.
             on_violation: a plain function that is called with a `Violation` for each text with a match; None by
                 default.
@@ -329,9 +332,8 @@ class RegexFilterProcessor(TextGuard):
                 name, "rules", self.rules, f"one rule or more, or presets= of {', '.join(PRESETS)}, or banned_words="
             )
         usual: Unscanned = "flag" if strategy == "warn" else "block"
-        choose_texts(
-            self, phase, parts, history=history, system=system, unscanned=unscanned, usual=usual, numbers=numbers
-        )
+        choose_texts(self, phase, parts, history=history, system=system, unscanned=unscanned, usual=usual)
+        choose_edits(self, numbers, arguments)
         self.include_redacted_values = flag(name, "include_redacted_values", include_redacted_values)
         fits = f"an int from 1 to {self.max_hold}, or None; a subclass that declares max_hold changes the limit"
         self.stream_carryover_size = (
@@ -339,8 +341,7 @@ class RegexFilterProcessor(TextGuard):
             if stream_carryover_size is None
             else check_count(name, "stream_carryover_size", stream_carryover_size, fits, 1, self.max_hold)
         )
-        self.min_hold = self.stream_carryover_size or 0
-        self.lookback = search.finder.lookback
+        self.min_hold, self.lookback = self.stream_carryover_size or 0, search.finder.lookback
         self.on_violation = check_callback(name, "on_violation", on_violation)
         reporter = GuardReporter(strategy, {"on_violation": on_violation}, shows_text=include_redacted_values)
         self.edits = "spans" if strategy == "redact" else "nothing"
