@@ -31,13 +31,13 @@ def redacted(text: str, finder: Finder = SECRETS) -> str:
 @pytest.mark.parametrize(
     ("secret", "replacement"),
     [
-        ("AKIA" + "IOSFODNN7EXAMPLE", "[AWS_KEY]"),
-        ("ASIA" + "IOSFODNN7EXAMPLE", "[AWS_KEY]"),
+        ("AKIA" + "IOSFODNN7QWERTYU", "[AWS_KEY]"),
+        ("ASIA" + "IOSFODNN7QWERTYU", "[AWS_KEY]"),
         ("sk-" + "proj-" + A, "[API_KEY]"),
         ("sk-" + "ant-api03-" + A, "[API_KEY]"),
         ("AIza" + A + "abc", "[API_KEY]"),
         ("sk_" + "live_" + A, "[API_KEY]"),
-        ("AC" + HEX * 2, "[API_KEY]"),
+        ("SK" + HEX * 2, "[API_KEY]"),
         ("SG." + A[:22] + "." + A + A[:11], "[API_KEY]"),
         ("hf_" + A, "[API_KEY]"),
         (HEX * 2 + "-us12", "[API_KEY]"),
@@ -170,7 +170,7 @@ def test_a_common_word_that_ends_as_a_name_does_is_no_reason_to_search(text: str
     assert [rule.trigger for rule in COMMANDS if re.search(rule.trigger, text)] == []
 
 
-@pytest.mark.parametrize("label", ["api_key", "API-Key", "clientSecret", "access_token", "private key id"])
+@pytest.mark.parametrize("label", ["api_key", "API-Key", "clientSecret", "access_token", "access key id"])
 @pytest.mark.parametrize(
     "text",
     [

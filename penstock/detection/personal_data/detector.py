@@ -239,7 +239,7 @@ def _place(match: Match) -> tuple[int, int, int]:
 
 @cache
 def _tables() -> Mapping[str, tuple[BuiltInRule, ...]]:
-    """Return the rules by type. Of two rules that find the same the first one counts, so random tokens come last."""
+    """Return the rules by type."""
     from penstock.detection.personal_data.birth_dates import BIRTHS
     from penstock.detection.personal_data.links import LINKS
     from penstock.detection.personal_data.national_ids import DEVICE_IDS, NATIONAL_IDS, VEHICLE_IDS
@@ -254,7 +254,7 @@ def _tables() -> Mapping[str, tuple[BuiltInRule, ...]]:
         without_row_keys,
     )
     from penstock.detection.personal_data.wallets import WALLETS
-    from penstock.detection.secrets import RANDOM_TOKENS, SECRETS
+    from penstock.detection.secrets import SECRETS
 
     secrets = (without_row_keys(rule) if rule.name == _LABELLED else rule for rule in SECRETS)
     pii = {name: tuple(rule for rule in PII if rule.name == name) for name in ("email", "phone", "credit-card", "ssn")}
@@ -273,5 +273,5 @@ def _tables() -> Mapping[str, tuple[BuiltInRule, ...]]:
         "uuid": UUIDS,
         "crypto-wallet": WALLETS,
         "mac": MACS,
-        "api-key": (*secrets, *RANDOM_TOKENS),
+        "api-key": tuple(secrets),
     }

@@ -70,19 +70,20 @@ def lead_of(text: str, at: int) -> Lead:
     separator = _SEPARATOR.search(bare)
     if separator:
         label = _LABEL.search(bare, 0, separator.start())
-        return Lead(_words(label.group()) if label else (), labelled=True)
+        return Lead(words_of(label.group()) if label else (), labelled=True)
     if in_list or _CELL.search(bare):
         return Lead()
     label = _LABEL.search(bare, max(len(bare) - _NEAR, 0))
-    return Lead(_words(label.group())[-3:] if label else ())
+    return Lead(words_of(label.group())[-3:] if label else ())
 
 
 def words_near(text: str, at: int) -> tuple[str, ...]:
     """Return all words close before a place, in small letters."""
-    return _words(text[max(at - _WORDS_REACH, 0) : at])
+    return words_of(text[max(at - _WORDS_REACH, 0) : at])
 
 
-def _words(label: str) -> tuple[str, ...]:
+def words_of(label: str) -> tuple[str, ...]:
+    """Return the words of a label, in small letters: *next*, *page* and *token* of ``nextPageToken``."""
     return tuple(word.lower() for word in _WORD.findall(label))
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from penstock.detection.patterns.built_in import BuiltInRule, pattern_rule
 from penstock.detection.patterns.open_matches import StreamPattern, Trace
+from penstock.detection.places.keys import names_secret
+from penstock.detection.places.labels import words_of
 from penstock.detection.secrets import values
 
 if TYPE_CHECKING:
@@ -217,7 +219,25 @@ _CALLEE = (
     r"|\.connect|getConnection|PDO)"
 )
 _QUOTED = r"""["'][^"'\n]{0,80}["']"""
+_CODEC = re.compile(r"(?i)(?:base|utf|sha|md|aes|rs|hs|es|ps|latin|iso|x)-?\d[\w-]*")
+_CALL_ARGUMENTS = (  # define('DB_PASSWORD', '…')
+    r"""\((?=["'])["'](?P<option>[\w.-]{1,64})["'],\s{0,12}"""
+    r"""(?:'(?P<one>[^'\n]{4,128})'|"(?P<two>[^"\n]{4,128})"|(?P<bare>(?!)x))(?=\s{0,4}[,)])"""
+)
+_MOST_WORDS = 4  # of the name of a token
+
+
+def _named(before: str, option: str, found: str, quoted: bool) -> bool:  # noqa: ARG001, FBT001 - see `_rule`
+    """Return whether the second argument of a call is a secret, by the first one."""
+    if not names_secret(words_of(option)) or not _is_argument(found) or not _has_sign(found):
+        return False
+    if _CODEC.fullmatch(found):
+        return False
+    return values.token(found) if _LONG_TOKEN.search(option) else found.count(" ") < _MOST_WORDS
+
+
 _CALLS = (
+    _rule("password", _CALL_ARGUMENTS, r"\((?=[\"'])", _named),
     pattern_rule(
         "password",
         "[PASSWORD]",
@@ -240,11 +260,15 @@ _CALLS = (
 )
 
 # Words of a sentence between the name of a secret and its value.
-_IS = (
-    r"(?:\s{1,3}(?:for|to|of|на|für|de|pour|para|per|voor)\s[^\n.:;!?=]{1,40}?)?"
-    r"\s{1,3}(?:is|was|are|will\sbe|should\sbe|set\sto|changed\sto|reset\sto|ist|lautet|war|est|es|é|è|era|sera)"
-    r"(?:\s(?:now|simply|just|currently|still|jetzt|ahora|agora|ora))?:?\s{1,3}"
+_FOR = (
+    r"\s{1,3}(?:(?:for|to|of|на|для|от|für|vom|von|zum|zur|im|des|de|du|del|della|dello|do|da|dos|pour|para|per|voor|van"
+    r"|til|till|dla|od)\s|d['’]|(?:de|pour)\sl['’]|dell['’])[^\n.:;!?=]{1,40}?"
 )
+_VERB = (
+    r"\s{1,3}(?:is|was|are|will\sbe|should\sbe|set\sto|changed\sto|reset\sto|ist|lautet|war|est|es|é|è|era|sera|to|är|er"
+    r"|jest)(?:\s(?:now|simply|just|currently|still|jetzt|ahora|agora|ora))?:?"
+)
+_IS = rf"(?:{_FOR}(?:{_VERB}|:)|{_VERB})\s{{1,3}}"
 _SAID = (
     r"""(?:["'`“„«‘](?P<one>[^"'`”“»’\n]{4,128})["'`”“»’]|(?P<two>(?!)x)"""
     r"""|(?P<bare>[^\s"'`“„«<>${\[(*][^\s"'`<>]{3,128}))"""
@@ -258,8 +282,8 @@ def _said_password(before: str, option: str, found: str, quoted: bool) -> bool: 
         return False
     if quoted:
         return " " not in found and (_has_sign(found) or not _STATE.fullmatch(found))
-    kinds = any(map(str.isdigit, found)), any(map(str.isalpha, found)), _PUNCTUATION.search(found[1:]) is not None
-    return kinds[0] and kinds[1] and (kinds[2] or not _MEASURE.fullmatch(found))
+    kinds = any(map(str.isdigit, found)), any(map(str.isalpha, found)), _PUNCTUATION.search(found[1:-1]) is not None
+    return kinds[1] and (kinds[2] if not kinds[0] else kinds[2] or not _MEASURE.fullmatch(found))
 
 
 _STATE = re.compile(r"(?i)\w*(?:ed|ing|valid|rrect|wrong|weak|strong|short|long|empty|blank|none|null|same|quired)")
@@ -268,7 +292,9 @@ _MEASURE = re.compile(r"(?i)\d+[a-z-]+|[a-z]+-?\d{1,2}|\d+(?:st|nd|rd|th)|.*\d+\
 
 
 def _said_token(before: str, option: str, found: str, quoted: bool) -> bool:  # noqa: ARG001, FBT001 - see `_rule`
-    """Return whether a sentence gives a token; ``the key is customer_id`` does not."""
+    """Return whether a sentence gives a token; ``the key is customer_id`` and ``the page token is …`` do not."""
+    if names_secret(words_of(before + option)[-_MOST_WORDS:]) is False:
+        return False
     return len(found) >= _LEAST_TOKEN and values.token(found) and any(map(str.isdigit, found))
 
 
@@ -282,10 +308,14 @@ _SENTENCES = (
             ("passe", r"passe(?=\s)"),
             ("[Cc]ontrase(?:ñ|n)a", "ontrase"),
             ("[Ss]enha", r"enha(?=\s)"),
+            ("[Ww]achtwoord", r"achtwoord(?=\s)"),
+            ("[Hh]asło", r"asło(?=\s)"),
+            ("[Ll]ösenordet", r"ordet(?<=senordet)(?=\s)"),
+            ("[Пп]ароль", r"ароль(?=\s)"),
         )
     ),
     *(
-        _rule("secret-value", rf"{name}{_IS}{_SAID}", trigger, _said_token, "[SECRET]", _END)
+        _rule("secret-value", rf"(?P<option>{name}){_IS}{_SAID}", trigger, _said_token, "[SECRET]", _END)
         for name, trigger in (
             ("key", r"key(?=\s)"),
             ("Key", r"Key(?=\s)"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import re
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +12,7 @@ import regex
 
 from penstock.detection.patterns.built_in import BuiltInRule
 from penstock.detection.patterns.open_matches import StreamPattern, Trace
+from penstock.detection.places.keys import says_secret
 from penstock.detection.secrets import values
 from penstock.detection.words import small
 
@@ -23,7 +26,21 @@ _SEPARATOR = r"[:=!](?<![:=!].)(?:(?<=[:=])[:=]{0,2}+>?|(?<=!)==?)(?![:=])"  # m
 _QUOTE = re.compile(r"""\s{0,12}+(["'`]?)""")
 _BEHIND = r"""["'\])]{0,2}\s{0,12}"""  # what may part a label from its separator
 _WINDOW = 72  # how far before its separator a label may begin
+_NAMES = (  # first words of names of two words, in connection strings
+    "User Data Initial Integrated Persist Connection Connect Network Application Trust Max Min Command Packet Current "
+    "Workstation Failover Multiple Server"
+)
 _LONGEST = 128  # characters of a value that are looked at
+_PLAIN = r"""[^\s"'`,;<>(){}\[\]$&|]"""
+# Signs that belong to a value without quotes if it goes on behind them, unless the next value of a form or of a
+# connection string begins there.
+_SIGNS = (
+    rf"[$|]+(?={_PLAIN})|\({_PLAIN}{{1,40}}\)|\[{_PLAIN}{{1,40}}\]"
+    rf"|&(?:amp;)?(?!(?:amp|quot|apos|lt|gt|#\w{{2,6}});)(?={_PLAIN})(?![\w.%-]{{1,40}}(?:\[\w*\])?=)"
+)
+_SEMICOLON = rf";(?={_PLAIN})(?![\w.-]{{1,40}}=)(?!(?:{'|'.join(_NAMES.split())}) )"
+_SIGN_BEGUN = re.compile(r"[&;$|(\[]\S{0,40}\Z")  # it may become one
+_CALL = re.compile(r"[\w.$:>-]+[(\[]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +48,8 @@ class LabelledValue:
     """How a value after a label must look.
 
     Attributes:
-        bare: the characters of a value without quotes, as the inside of a character class.
-        quoted: the characters of a value in quotes.
+        bare: a pattern of characters of a value without quotes; `_SIGNS` may be among them.
+        quoted: a pattern of each character of a value in quotes, which are left out.
         least: how many characters it must have.
         check: decides whether a value counts; its second argument says whether the value stood in quotes.
     """
@@ -52,12 +69,11 @@ class _Labelled:
     def __init__(self, label: str, value: LabelledValue, whole: StreamPattern | None, stems: Sequence[str]) -> None:
         self._stems = stems
         self._label = re.compile(rf"(?i)(?:{label}){_BEHIND}$", re.ASCII)
-        self._bare = re.compile(f"[{value.bare}]{{0,{_LONGEST}}}+")
-        self._quoted = re.compile(f"[{value.quoted}]{{0,{_LONGEST}}}+")
-        self._rest = re.compile(f"[{value.bare}]*")
-        enough = f"[{value.bare}]{{{value.least}}}|[\"'`][{value.quoted}]{{{value.least}}}"
-        few = f"[\"'`]?[{value.bare}]{{0,{value.least}}}|[\"'`][{value.quoted}]{{0,{value.least}}}"
-        self._separator = re.compile(rf"{_SEPARATOR}(?=\s{{0,12}}+(?:{enough}|(?:{few})\Z))")
+        self._bare = re.compile(f"(?:{value.bare})*+")
+        self._quoted = {mark: re.compile(_within(mark, value.quoted)) for mark in "\"'`"}
+        # Enough characters, or the end of the text before that.
+        enough = f"\\S{{{value.least}}}|[\"'`][^\n]{{{value.least}}}|(?:\\S*|[\"'`][^\n]*)\\Z"
+        self._separator = re.compile(rf"{_SEPARATOR}(?=\s{{0,12}}+(?:{enough}))")
         self._value = value
         self._whole = whole
 
@@ -79,16 +95,19 @@ class _Labelled:
             at = separator.start()
             if at > last:
                 break
+            window = plain[max(at - _WINDOW - low, 0) : at - low]
+            if not any(stem in window for stem in stems):
+                continue
             found = self._behind(text, separator.end(), final=final) if at >= reach else None
             label = self._label.search(text, max(at - _WINDOW, 0), at) if found else None
-            if found is None or label is None:
+            if found is None or label is None or says_secret(text, found[0]) is False:
                 continue
             begin, end, bare = found
-            reach = _end(self._rest, text, end) if bare else end  # read once for each value: it may be long
-            low = at if self._whole is None else label.start()
+            reach = _end(self._bare, text, end) if bare else end  # read once for each value: it may be long
+            begun = at if self._whole is None else label.start()
             if reach > len(text) or (reach == len(text) and not final):
-                return traces, min(hold, low)
-            traces.append(Trace(low, reach, low if bare and self._whole is not None else begin, reach))
+                return traces, min(hold, begun)
+            traces.append(Trace(begun, reach, begun if bare and self._whole is not None else begin, reach))
         return traces, hold
 
     def _behind(self, text: str, at: int, *, final: bool) -> tuple[int, int, bool] | None:
@@ -98,22 +117,28 @@ class _Labelled:
         """
         opening = _QUOTE.match(text, at)
         mark, begin = (opening.group(1), opening.end()) if opening else ("", at)
-        end = _end(self._quoted if mark else self._bare, text, begin)
-        if end == len(text) and not final:
-            return begin, end + 1, False
+        end = _end(self._quoted[mark] if mark else self._bare, text, begin, begin + _LONGEST)
+        if not final and (end >= len(text) - bool(mark) or (not mark and _SIGN_BEGUN.match(text, end))):
+            return begin, len(text) + 1, False
         if end - begin < self._value.least or (mark and text[end : end + 1] not in (mark, "")):
             if not mark or self._whole is None:
                 return None
-            end = _end(self._bare, text, begin)
+            end = _end(self._bare, text, begin, begin + _LONGEST)
             if end - begin < self._value.least:
                 return None
-        if not self._value.check(text[begin:end], bool(mark)) or text[end : end + 1] in ("(", "["):
+        is_call = not mark and (_CALL.match(text, begin, end) or text[end : end + 1] in ("(", "["))
+        if is_call or not self._value.check(text[begin:end], bool(mark)):
             return None
         return begin, end, not mark
 
 
-def _end(run: re.Pattern[str], text: str, at: int) -> int:
-    found = run.match(text, at)
+def _within(mark: str, char: str) -> str:
+    """Return the pattern of a value in quotes; a quote before a letter is an apostrophe, one behind a backslash too."""
+    return rf"(?:(?!{mark}){char}|\\[^\n]|{mark}(?=\w))*+"
+
+
+def _end(run: re.Pattern[str], text: str, at: int, most: int = sys.maxsize) -> int:
+    found = run.match(text, at, most)
     return found.end() if found else at
 
 
@@ -135,8 +160,8 @@ def labelled(
     return BuiltInRule(name, replacement, whole or "[:=]", _Labelled(label, value, before, stems.split()).search)
 
 
-_UNQUOTED = r"""^\s"'`,;<>(){}\[\]$&|"""
-_KEY_CHARACTERS = "A-Za-z0-9_.+/=~-"
+_KEY_CHARACTERS = "[A-Za-z0-9_.+/=~-]"
+_UNQUOTED = f"{_PLAIN}+|{_SIGNS}"
 API_KEY = labelled(
     "api-key",
     "[API_KEY]",
@@ -159,17 +184,19 @@ _OWNERS = (
     "merchant preshared private project publish recovery rest root routing sdk seal server service session shared "
     "signature signing site storage stream subscription team tenant unseal user webhook write"
 )
+_CODE = re.compile(r"\$\{|\{\w*\}|<[\w/ ]+>|\w\(|=>|&&|\|\|")
 _VALUE = labelled(
     "secret-value",
     "[SECRET]",
-    rf"(?:secret|token(?!iz)|(?:{'|'.join(_OWNERS.split())})[ _-]?key|(?<!public)(?<!cache)[_-]key|credential|[_-]auth"
+    rf"(?:secret(?!smanager)|token(?!iz)|(?:{'|'.join(_OWNERS.split())})[ _-]?key|(?<!public)(?<!cache)[_-]key"
+    r"|credential|[_-]auth"
     r"|[_-]s?sid|sess(?:ion)?[ _-]?(?:id|cookie)|connect\.sid|[_-]salt|[_-]signing|pin[_-]?code"
     rf"|cookie:[^\n]{{0,24}}(?:sess|sid|auth|jwt))(?: \d{{1,2}}|[\w-]{{0,24}})(?: \([\w ]{{1,24}}\))?{_NAMED}",
-    LabelledValue(_UNQUOTED, _UNQUOTED, 12, lambda found, _: values.token(found)),
+    LabelledValue(_UNQUOTED, r"[^\s\\]", 12, lambda found, _: values.token(found) and not _CODE.search(found)),
     "secret token key credential auth sid sess salt signing pin cookie",
 )
 _MOST_SPACES = 3  # more words than that are a command or a sentence
-_SIGN = re.compile(r"[\d!@#%^*?~+=]")
+_SIGN = re.compile(r"[\d!@#%^*?~+=&$|;]")
 _STEMS = (
     "pass pw contraseña wachtwoord kennwort senha palavra-chave hasło heslo jelszó lösenord lösenordet adgangskode "
     "salasana parola şifre sifre пароль 密码 密碼 パスワード 비밀번호 psk shared"
@@ -177,18 +204,29 @@ _STEMS = (
 
 
 def _is_password(found: str, quoted: bool) -> bool:  # noqa: FBT001 - the second argument of `LabelledValue.check`
-    if not values.password(found):
+    if not values.password(found) or values.placeholder(found.strip("\"'` ") or found):
         return False
-    return found.count(" ") <= _MOST_SPACES if quoted else _SIGN.search(found[:-1]) is not None
+    return found.count(" ") <= _MOST_SPACES if quoted else _SIGN.search(found[:-1]) is not None or _is_base64(found)
+
+
+def _is_base64(found: str) -> bool:
+    """Return whether a value without digits and signs is a text in base64, as passwords are in Kubernetes' secrets."""
+    if len(found) % 4 or found in (found.lower(), found.upper()):
+        return False
+    try:
+        return base64.b64decode(found, validate=True).decode("ascii").isprintable()
+    except ValueError:
+        return False
 
 
 _PASSWORD = labelled(
     "password",
     "[PASSWORD]",
-    r"(?:(?:password|passwd|passphrase|passwort|kennwort|pwd|[_-]pass|\bpass)[\w-]{0,24}|mot de passe|\bpw|\bpsk"
+    r"(?:(?:password|passwd|passphrase|passwort|kennwort|pwd|[_-]pass"
+    r"|\b(?:db|pg|my|user|admin|root|mail|smtp|ftp|wifi)?pass)[\w-]{0,24}|mot de passe|\bpw|\bpsk"
     r"|pre[ _-]?shared[ _-]?(?:key|secret)|contraseña|wachtwoord|senha|hasło|heslo|jelszó|lösenord(?:et)?|adgangskode"
     rf"|salasana|parola|[şs]ifre|пароль|密[码碼]|パスワード|비밀번호){_NAMED}",
-    LabelledValue(_UNQUOTED, r"""^"'`\n""", 6, _is_password),
+    LabelledValue(f"{_UNQUOTED}|{_SEMICOLON}", r"[^\n\\]", 6, _is_password),
     _STEMS,
 )
 LABELLED: tuple[BuiltInRule, ...] = (_VALUE, _PASSWORD)

@@ -5,18 +5,72 @@ The rows come from the providers' own documentation of their keys.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from penstock.detection.patterns import validators
-from penstock.detection.patterns.built_in import BuiltInRule, pattern_rule, prefix_rule
+from penstock.detection.patterns.built_in import BuiltInRule, judged, pattern_rule, prefix_rule
+from penstock.detection.places.keys import says_secret
+from penstock.detection.secrets.public import is_example
 from penstock.detection.secrets.values import random
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from penstock.detection.patterns.open_matches import Trace
+
 UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
-MORE_PROVIDERS: tuple[tuple[str, str, str], ...] = (  # name, prefixes, what follows
+_HEX32 = "[0-9a-f]{32}"
+
+PROVIDERS: tuple[tuple[str, str, str], ...] = (  # name, prefixes, what follows
+    ("anthropic", "sk-ant-", r"[\w-]{16,}"),
+    ("openai", "sk-", r"(?!ant-)[\w-]{20,}"),
+    ("google", "AIza", r"[\w-]{35}"),
+    ("google", "ya29. GOCSPX-", r"[\w-]{20,}"),
+    ("stripe", "sk_live_ sk_test_ rk_live_ rk_test_", "[A-Za-z0-9]{10,}"),
+    ("stripe", "whsec_", "[A-Za-z0-9+/=]{20,}"),
+    ("twilio", "SK", _HEX32),
+    ("sendgrid", "SG.", r"[\w-]{16,40}\.[\w-]{16,64}"),
+    ("mailgun", "key-", "[0-9a-z]{32}"),
+    ("huggingface", "hf_ api_org_", "[A-Za-z0-9]{30,}"),
+    ("digitalocean", "dop_v1_ doo_v1_ dor_v1_", "[0-9a-f]{64}"),
+    ("doppler", "dp.", r"(?:pt\.|st\.|ct\.|sa\.|said\.|scim\.|audit\.)(?:[\w-]{2,35}\.)?[A-Za-z0-9]{40,44}"),
+    ("shopify", "shp", r"(?:at_|ca_|pa_|ss_|tka_)[0-9a-fA-F]{32}"),
+    ("square", "sq0atp- sq0atb- sq0csp- sandbox-sq0atb-", r"[\w-]{22,50}"),
+    ("square", "EAAA", r"[\w-]{60}"),
+    ("facebook", "EAA", "[A-Za-z0-9]{60,}"),
+    ("vault", "hvs. hvb. hvr.", r"[\w-]{24,}"),
+    ("newrelic", "NR", r"(?:AK-|II-|IQ-|AL-|AA-|SP-|JS-|RA-)[\w-]{16,}"),
+    ("grafana", "glsa_", "[A-Za-z0-9]{32}_[0-9a-fA-F]{8}"),
+    ("grafana", "glc_ eyJrIjoi", "[A-Za-z0-9+/=_-]{32,}"),
+    ("sourcegraph", "sgp_", "(?:[0-9a-fA-F]{16}_|local_)?[0-9a-fA-F]{40}"),
+    ("atlassian", "ATATT3 ATCTT3", r"[\w=-]{60,}"),
+    ("atlassian", "ATBB", "[A-Za-z0-9]{32}"),
+    ("artifactory", "AKC", "[A-Za-z0-9]{10,}"),
+    ("artifactory", "AP", "[0-9A-F][A-Za-z0-9]{10,}"),
+    ("dropbox", "sl.", r"[\w-]{100,}"),
+    ("adafruit", "aio_", "[A-Za-z0-9]{28}"),
+    ("age", "AGE-SECRET-KEY-1", "[0-9A-Z]{50,}"),
+    ("figma", "figd_", r"[\w-]{30,}"),
+    ("crates", "cio", "[A-Za-z0-9]{32}"),
+    ("appsync", "da2-", "[a-z0-9]{26}"),
+    ("blynk", "oa2-client-id_", r"[\w-]{32}:[\w-]{40}"),
+    ("databricks", "dapi", r"[0-9a-f]{32}(?:-\d)?"),
+    ("nuget", "oy2", "[a-z0-9]{43}"),
+    ("mapbox", "sk.eyJ", r"[\w-]{20,}\.[\w-]{20,}"),
+    ("firecrawl", "fc-", _HEX32),
+    ("ai-service", "gsk_ pplx- tvly- xai- fw_ r8_ csk- nvapi- jina_ e2b_ lsv2_pt_ lsv2_sk_ pa-", r"[\w-]{28,}"),
+    (
+        "service",
+        (
+            "lin_api_ lin_oauth_ ntn_ PMAK- dckr_pat_ dckr_oat_ rubygems_ sbp_ nfp_ HRKU- CCIPAT_ "
+            "bkua_ pul- CFPAT- rdme_ tfp_ pnu_ pscale_tkn_ pscale_pw_ pscale_oauth_ fio-u- EZAK EZTK FLWSECK- "
+            "FLWSECK_TEST- phc_ phx_ "
+            "shippo_live_ shippo_test_ duffel_live_ duffel_test_ tk-us- kagi- xkeysib- dt0c01. rzp_live_ rzp_test_"
+        ),
+        r"[\w.=+-]{24,}",
+    ),
     # clouds and hosts
     ("aws", "ABSK", "[A-Za-z0-9+/]{100,}={0,2}"),
     ("aws", "amzn.mws.", UUID),
@@ -91,6 +145,7 @@ MORE_PROVIDERS: tuple[tuple[str, str, str], ...] = (  # name, prefixes, what fol
     ("openrouter", "sk-or-v1- sk-or-", "[0-9a-f]{40,}"),
     ("langfuse", "sk-lf- pk-lf-", UUID),
     ("elevenlabs", "sk_", "[0-9a-f]{48}"),
+    ("cartesia", "sk_car_", "[A-Za-z0-9]{20,}"),
     ("pinecone", "pcsk_", r"\w{40,}"),
     ("together", "tgp_v1_", r"[\w-]{30,}"),
     ("apify", "apify_api_ apify_proxy_", "[A-Za-z0-9]{30,}"),
@@ -201,15 +256,39 @@ MORE_PROVIDERS: tuple[tuple[str, str, str], ...] = (  # name, prefixes, what fol
 )
 
 
+_OF_IDS = re.compile(
+    r"SK|6L|AP|AKC|AQE|s\.|00D|re_|ak_|cr_|om_|sm_|pa-|tr_|api_|key_|rnd_|rpa_|live_|test_|access_|st\.|pat\.|sat\.|ste-"
+)
+"""Prefixes that ids have, too: behind the label of an id they are no key."""
+
+
+def _unless_id(text: str, trace: Trace) -> Trace:
+    return trace._replace(counts=trace.counts and says_secret(text, trace.low) is not False)
+
+
 def _marked(name: str, replacement: str, *rows: tuple[str, str]) -> Iterator[BuiltInRule]:
     """Yield a rule for each prefix. A row has the prefixes, separated by spaces, and the pattern that must follow."""
     for prefixes, rest in rows:
         for prefix in prefixes.split():
-            yield prefix_rule(name, replacement, prefix, rest, random)
+            rule = prefix_rule(name, replacement, prefix, rest, random)
+            yield judged(rule, _unless_id) if _OF_IDS.fullmatch(prefix) else rule
+
+
+_SIGNED = re.compile(r"(?i)(?:x-amz-credential|awsaccesskeyid)(?:=|%3d|\\u003d)$")
+_SIGNED_REACH = 24
+
+
+def _unless_signed(text: str, trace: Trace) -> Trace:
+    """Return a trace that does not count in a signed link: it names the key there, and the signature is the secret."""
+    signed = _SIGNED.search(text, max(trace.low - _SIGNED_REACH, 0), trace.low)
+    return trace._replace(counts=trace.counts and signed is None)
 
 
 AWS = tuple(
-    prefix_rule("aws-key", "[AWS_KEY]", prefix, rest, None)
+    judged(
+        prefix_rule("aws-key", "[AWS_KEY]", prefix, rest, lambda found: not is_example(found)),
+        _unless_signed,
+    )
     for prefix, rest in (
         ("AKIA", "[A-Z0-9]{16}"),
         ("ASIA", "[A-Z0-9]{16}"),
@@ -229,7 +308,7 @@ CODE_HOSTS = (
     *_marked(
         "gitlab-token",
         "[GITLAB_TOKEN]",
-        ("gl", r"(?:pat|dt|rt|ft|soat|imt|oas|agent|cbt|ffct|rtr|wt)-[\w-]{20,}"),
+        ("gl", r"(?:pat|dt|rt|ft|soat|imt|oas|agent|cbt|ffct|rtr|wt)-[\w-]{20,}(?:\.\w{2}\.\w{7,9})?"),
         ("GR1348941", r"[\w-]{20,}"),
         ("glptt-", "[0-9a-f]{40}"),
     ),
@@ -244,6 +323,7 @@ CODE_HOSTS = (
         "[SLACK_WEBHOOK]",
         r"https://hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/[\w/-]{20,}",
         trigger=r"https://hooks\.",
+        check=lambda found: not is_example(found),
     ),
     *_marked("npm-token", "[NPM_TOKEN]", ("npm_", "[A-Za-z0-9]{30,}")),
     pattern_rule(
@@ -256,58 +336,6 @@ CODE_HOSTS = (
     *_marked("pypi-token", "[PYPI_TOKEN]", ("pypi-", r"[\w-]{50,}")),
 )
 
-_HEX32 = "[0-9a-f]{32}"
-_PROVIDERS: tuple[tuple[str, str, str], ...] = (  # name, prefixes, what follows
-    ("anthropic", "sk-ant-", r"[\w-]{16,}"),
-    ("openai", "sk-", r"(?!ant-)[\w-]{20,}"),
-    ("google", "AIza", r"[\w-]{35}"),
-    ("google", "ya29. GOCSPX-", r"[\w-]{20,}"),
-    ("stripe", "sk_live_ sk_test_ rk_live_ rk_test_", "[A-Za-z0-9]{10,}"),
-    ("stripe", "whsec_", "[A-Za-z0-9+/=]{20,}"),
-    ("twilio", "AC SK", _HEX32),
-    ("sendgrid", "SG.", r"[\w-]{16,40}\.[\w-]{16,64}"),
-    ("mailgun", "key-", "[0-9a-z]{32}"),
-    ("huggingface", "hf_ api_org_", "[A-Za-z0-9]{30,}"),
-    ("digitalocean", "dop_v1_ doo_v1_ dor_v1_", "[0-9a-f]{64}"),
-    ("doppler", "dp.", r"(?:pt\.|st\.|ct\.|sa\.|said\.|scim\.|audit\.)(?:[\w-]{2,35}\.)?[A-Za-z0-9]{40,44}"),
-    ("shopify", "shp", r"(?:at_|ca_|pa_|ss_|tka_)[0-9a-fA-F]{32}"),
-    ("square", "sq0atp- sq0atb- sq0csp- sandbox-sq0atb-", r"[\w-]{22,50}"),
-    ("square", "EAAA", r"[\w-]{60}"),
-    ("facebook", "EAA", "[A-Za-z0-9]{60,}"),
-    ("vault", "hvs. hvb. hvr.", r"[\w-]{24,}"),
-    ("newrelic", "NR", r"(?:AK-|II-|IQ-|AL-|AA-|SP-|JS-|RA-)[\w-]{16,}"),
-    ("grafana", "glsa_", "[A-Za-z0-9]{32}_[0-9a-fA-F]{8}"),
-    ("grafana", "glc_ eyJrIjoi", "[A-Za-z0-9+/=_-]{32,}"),
-    ("sourcegraph", "sgp_", "(?:[0-9a-fA-F]{16}_|local_)?[0-9a-fA-F]{40}"),
-    ("atlassian", "ATATT3 ATCTT3", r"[\w=-]{60,}"),
-    ("atlassian", "ATBB", "[A-Za-z0-9]{32}"),
-    ("artifactory", "AKC", "[A-Za-z0-9]{10,}"),
-    ("artifactory", "AP", "[0-9A-F][A-Za-z0-9]{10,}"),
-    ("dropbox", "sl.", r"[\w-]{100,}"),
-    ("adafruit", "aio_", "[A-Za-z0-9]{28}"),
-    ("age", "AGE-SECRET-KEY-1", "[0-9A-Z]{50,}"),
-    ("figma", "figd_", r"[\w-]{30,}"),
-    ("crates", "cio", "[A-Za-z0-9]{32}"),
-    ("appsync", "da2-", "[a-z0-9]{26}"),
-    ("blynk", "oa2-client-id_", r"[\w-]{32}:[\w-]{40}"),
-    ("databricks", "dapi", r"[0-9a-f]{32}(?:-\d)?"),
-    ("nuget", "oy2", "[a-z0-9]{43}"),
-    ("mapbox", "sk.eyJ", r"[\w-]{20,}\.[\w-]{20,}"),
-    ("firecrawl", "fc-", _HEX32),
-    ("ai-service", "gsk_ pplx- tvly- xai- fw_ r8_ csk- nvapi- jina_ e2b_ lsv2_pt_ lsv2_sk_ pa-", r"[\w-]{28,}"),
-    (
-        "service",
-        (
-            "lin_api_ lin_oauth_ ntn_ PMAK- dckr_pat_ dckr_oat_ rubygems_ sbp_ nfp_ HRKU- CCIPAT_ "
-            "bkua_ pul- CFPAT- rdme_ tfp_ pnu_ pscale_tkn_ pscale_pw_ pscale_oauth_ fio-u- EZAK EZTK FLWSECK- "
-            "FLWSECK_TEST- phc_ phx_ "
-            "shippo_live_ shippo_test_ duffel_live_ duffel_test_ tk-us- kagi- xkeysib- dt0c01. rzp_live_ rzp_test_"
-        ),
-        r"[\w.=+-]{24,}",
-    ),
-)
 KEYS = tuple(
-    rule
-    for name, prefixes, rest in (*_PROVIDERS, *MORE_PROVIDERS)
-    for rule in _marked(f"{name}-key", "[API_KEY]", (prefixes, rest))
+    rule for name, prefixes, rest in PROVIDERS for rule in _marked(f"{name}-key", "[API_KEY]", (prefixes, rest))
 )

@@ -1,8 +1,8 @@
 """Random tokens: keys of providers that no table lists.
 
-A token counts if it mixes digits, capitals and small letters as no word, name or identifier does. Behind words about
-keys it counts if it mixes digits and letters, and behind the name of a service, as a value, if it is a hash or a UUID
-too. Other hashes, identifiers, long data and images do not count.
+A random-looking value alone is an id. It counts if its label or the words before it are those of a secret (see
+`says_secret`), if it begins with the word for one (``acme_sk_…``), or if it stands behind the name of a service whose
+keys have no form. Behind a label of something else it never does, nor within long data.
 """
 
 from __future__ import annotations
@@ -14,23 +14,27 @@ from typing import TYPE_CHECKING
 from penstock.detection.patterns import validators
 from penstock.detection.patterns.built_in import RUN, BuiltInRule, pattern_rule
 from penstock.detection.patterns.open_matches import StreamPattern, Trace
+from penstock.detection.places.keys import may_say_secret, says_secret
 from penstock.detection.secrets import values
+from penstock.detection.secrets.public import is_example, is_public
 
 if TYPE_CHECKING:
+    import regex
+
     from penstock.detection.patterns.open_matches import Scan
 
-_LEAST, _MOST = 20, 256  # characters; longer runs are data, not keys
-_SHAPE = rf"(?<![A-Za-z0-9_+/%@\\-])(?!0[xX])[A-Za-z0-9_-]{{{_LEAST},{_MOST}}}(?![A-Za-z0-9_+/-])"
+_LEAST, _MOST = 20, 120  # characters; longer runs are data, or keys that a label or a prefix tells
+_SHAPE = (
+    rf"(?<![A-Za-z0-9_+/%@\\-])(?!0[xX])(?P<run>[A-Za-z0-9_-]{{{_LEAST},{_MOST}}})(?![A-Za-z0-9_+/-])"
+    r"(?P<file>\.[a-z][a-z0-9]{1,4}(?![\w.-]))?"
+)
 _RUN = StreamPattern(_SHAPE, by_re=True)
 _REACH, _HASH_REACH = 60, 24  # how far before a token, or what could be a hash, the words that explain it may stand
-_CUE = re.compile(r"(?i)key|token|secret|auth|bearer|api\b|_api|credential|\blogin|passw|webhook|\s-u |publish|crumb")
+_NAMED_HASH = re.compile(
+    r"(?:[A-Za-z][A-Za-z0-9]{0,15}[-_]){1,4}(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})"
+)  # of a cache
 _HASH = re.compile(r"[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}|[0-9a-f]{64}|[0-9a-f]{96}|[0-9a-f]{128}", re.IGNORECASE)
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
-_PUBLIC = re.compile(
-    r"(?i)recv-keys?|keyserver|fingerprint|keybase|\b[gp]gp\b|commit|checksum|\bsha-?\d|\bmd5|digest|etag|revision"
-    r"|integrity|\bblob|public[ _-]?key|key[ _-]?id\b|primary[ _-]?key|cache[ _-]?key|\btx\b|transaction"
-)
-_IMAGE = re.compile(r"base64,\s?$")
 # Services whose keys are bare hashes, UUIDs or letters. The name must be the label, or stand before one.
 _SERVICE = re.compile(
     r"""(?ix) \b (?:abstractapi|abuseipdb|agora|airbrake|alchemy|algolia|amplitude|apollo|appcenter|appveyor|assemblyai
@@ -51,7 +55,15 @@ _SERVICE = re.compile(
     |zendesk|zenrows|zerobounce|zoho|zoom) (?![a-z])
     [\w. -]{0,24} (?: ["'\])]{0,2} \s{0,4} (?: [:=]{1,2}>? | , | \s ) \s{0,4} [("'`]{0,2} | \s ) $"""
 )
+_START = 3  # letters; a quick look at them spares most searches for a service
+_LETTERS = re.compile(f"[a-z]{{{_START},}}")
+_STARTS = frozenset(name[:_START] for name in _LETTERS.findall(_SERVICE.pattern))
 _LEAST_MIXED = 24
+_OWN_PREFIX = re.compile(
+    r"(?:[a-z][a-z0-9]{0,11}[_-]){0,2}(?:sk|pat|api|key|apikey|secret|token|oat|sat|live|prod)[_-](?=[A-Za-z0-9_-]{16})"
+)
+_DOTTED = re.compile(r"[A-Za-z0-9_-]{20}\.$")  # a later part of what is one value with dots, as a web token is
+_BLOCK = re.compile(r"[A-Za-z0-9+/=]{40}\r?\n[ \t>]*$")  # the line before is data, too
 _PART = re.compile(r"[A-Za-z0-9]+")
 _PART_LEAST = 13  # characters of the longest part between hyphens: those of slugs and of UUIDs are shorter
 _DIGITS, _TURNS = 3, 4  # digits; places where a digit stands beside another character
@@ -61,38 +73,42 @@ _BITS_MIXED, _BITS_CUED = 3.9, 3.0  # per character: random letters and digits o
 def random_tokens(text: str, start: int, *, final: bool) -> Scan:
     """Return the traces of random tokens."""
     runs, hold = _RUN.walk(text, start, final=final)
-    return [_trace(text, *found.span()) for found in runs], hold
+    return [Trace(*found.span(), *found.span("run"), _counts(text, found)) for found in runs], hold
 
 
-def _trace(text: str, low: int, high: int) -> Trace:
-    return Trace(low, high, low, high, _counts(text, low, text[low:high]))
-
-
-def _counts(text: str, at: int, found: str) -> bool:
-    if at and text[at - 1].isalnum():  # a letter of another script
+def _counts(text: str, run: regex.Match[str]) -> bool:
+    at, found = run.start("run"), run.group("run")
+    if run.group("file") or (at and text[at - 1].isalnum()):  # a letter of another script
         return False
-    if sum(map(str.isdigit, found)) < _DIGITS or validators.placeholder(found) or _turns(found) < _TURNS:
+    if _DOTTED.search(text, max(at - _REACH, 0), at) or text.startswith(".eyJ", run.end("run")):
         return False
     bits = validators.entropy(found)
-    if bits < _BITS_CUED or values.wordy(found):
+    mixed = len(found) >= _LEAST_MIXED and bits >= _BITS_MIXED and found not in (found.lower(), found.upper())
+    digits = sum(map(str.isdigit, found))
+    if not digits or values.placeholder(found) or not (mixed or (digits >= _DIGITS and _turns(found) >= _TURNS)):
         return False
-    if max(map(len, _PART.findall(found)), default=0) < _PART_LEAST:
-        return _UUID.fullmatch(found) is not None and _is_of_service(text, at)
-    if len(found) >= _LEAST_MIXED and bits >= _BITS_MIXED and found not in (found.lower(), found.upper()):
-        return _IMAGE.search(text, max(at - _HASH_REACH, 0), at) is None
-    if found.upper() == found.lower():
+    if bits < _BITS_CUED or values.wordy(found) or is_public(found) or _NAMED_HASH.fullmatch(found):
+        return False
+    if not may_say_secret(text, at) and not _OWN_PREFIX.match(found) and not _is_of_service(text, at):
         return False
     could_be_hash = _HASH.fullmatch(found) is not None
-    reach = _HASH_REACH if could_be_hash else _REACH
-    if _CUE.search(text, max(at - reach, 0), at):
-        return not could_be_hash or _PUBLIC.search(text, max(at - _REACH, 0), at) is None
-    return _is_of_service(text, at)
+    said = says_secret(text, at, _HASH_REACH if could_be_hash else _REACH)
+    if said is False or _BLOCK.search(text, max(at - _REACH, 0), at):
+        return False
+    if max(map(len, _PART.findall(found))) < _PART_LEAST:
+        return _UUID.fullmatch(found) is not None and _is_of_service(text, at)
+    if found.upper() == found.lower():
+        return False
+    if said or _is_of_service(text, at):
+        return True
+    return mixed and _OWN_PREFIX.match(found) is not None
 
 
 def _is_of_service(text: str, at: int) -> bool:
     """Return whether a value stands behind the name of a service."""
-    before = text[max(at - _REACH, 0) : at]
-    return _SERVICE.search(before) is not None and _PUBLIC.search(before) is None
+    near = text[max(at - _REACH, 0) : at]
+    starts = {word[:_START] for word in _LETTERS.findall(near.lower())}
+    return not starts.isdisjoint(_STARTS) and _SERVICE.search(near) is not None
 
 
 def _turns(found: str) -> int:
@@ -106,6 +122,7 @@ RANDOM_TOKENS: tuple[BuiltInRule, ...] = (
         "[API_KEY]",
         r"[sp]k[-_](?<![A-Za-z0-9_-]...)(?:live|test|proj)[-_][A-Za-z0-9]{16,}(?![A-Za-z0-9])",
         trigger="k[-_](?:live|test|proj)[-_]",
+        check=lambda found: not is_example(found),
     ),
     BuiltInRule("random-token", "[SECRET]", RUN, random_tokens),
 )

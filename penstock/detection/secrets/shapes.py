@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock.detection.patterns import validators
 from penstock.detection.patterns.built_in import pattern_rule
 from penstock.detection.secrets import values
+from penstock.detection.secrets.public import is_example
 from penstock.engine.text_guards.text_guard import MAX_HOLD
 
 WEBHOOKS = (
@@ -34,7 +35,11 @@ UNMARKED = (  # no prefix to jump to: something in the middle is, or a word near
         grow=True,
     ),
     pattern_rule(
-        "truenas-key", "[API_KEY]", r"-(?<=\d-)[A-Za-z0-9]{64}(?!\w)", trigger="-(?<=[0-9]-)[A-Za-z0-9]{9}", grow=True
+        "truenas-key",
+        "[API_KEY]",
+        r"-(?<=\d-)(?![0-9a-f]{64})[A-Za-z0-9]{64}(?!\w)",
+        trigger="-(?<=[0-9]-)[A-Za-z0-9]{9}",
+        grow=True,
     ),
     pattern_rule("webhook", "[API_KEY]", rf"https://(?:{'|'.join(WEBHOOKS)})", trigger="https://"),
     pattern_rule(
@@ -44,8 +49,13 @@ UNMARKED = (  # no prefix to jump to: something in the middle is, or a word near
         trigger="Q~(?<=[0-9]Q~)",
         grow=True,
     ),
-    pattern_rule(
-        "azure-key", "[API_KEY]", r"sig=(?P<secret>[A-Za-z0-9%+/_-]{40,}={0,2})", trigger="sig=", check=values.random
+    pattern_rule(  # of a signed link: whoever has it may read the file
+        "signature",
+        "[API_KEY]",
+        r"(?:[?&;]|(?i:x-(?:amz|goog|oss|tos|obs|cos)|q)-)(?i:sig|signature|security-token|hmac)="
+        r"(?P<secret>[\w%+/~.-]{20,3900}={0,2})",
+        trigger="[?&;-](?i:sig|signature|security-token|hmac)=",
+        check=values.random,
     ),
     pattern_rule(
         "maxmind-key", "[API_KEY]", r"_mmk(?<=[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk)(?!\w)", trigger="_mmk", grow=True
@@ -64,7 +74,23 @@ UNMARKED = (  # no prefix to jump to: something in the middle is, or a word near
         "[API_KEY]",
         r"/api/v1/(?P<secret>[a-z0-9]{20})(?!\w)",
         trigger="/api/v1/",
+        near="thingsboard",
         check=values.random,
+    ),
+    pattern_rule(  # of a payment: what stands before it is the id
+        "stripe-key",
+        "[API_KEY]",
+        r"_secret_[A-Za-z0-9]{16,}(?![A-Za-z0-9])",
+        trigger="_secret_[A-Za-z0-9]{9}",
+        check=values.random,
+        grow=True,
+    ),
+    pattern_rule(  # the private part of a JSON web key, or a symmetric one
+        "jwk-key",
+        "[API_KEY]",
+        r"""[dkpq](?<![\w-].)[pqi]?["']?\s{0,4}:\s{0,4}["'](?P<secret>[\w-]{43,1400})["']""",
+        trigger="[dkpq](?<![A-Za-z0-9_-].)[pqi]?[\"']?:",
+        check=lambda found: values.random(found) and not values.wordy(found),
     ),
     pattern_rule(
         "okta-key",
@@ -110,7 +136,11 @@ BLOCKS = (
         longest=420,
     ),
     pattern_rule(
-        "jwt", "[JWT]", r"eyJ(?<![\w-]eyJ)[\w-]{8,2000}\.eyJ[\w-]{8,}(?:\.[\w-]*)?", trigger="eyJ(?<![A-Za-z0-9_-]eyJ)"
+        "jwt",
+        "[JWT]",
+        r"eyJ(?<![\w-]eyJ)[\w-]{8,2000}\.eyJ[\w-]{8,}(?:\.[\w-]*)?",
+        trigger="eyJ(?<![A-Za-z0-9_-]eyJ)",
+        check=lambda found: not is_example(found),
     ),
     pattern_rule(
         "private-key",
@@ -124,6 +154,20 @@ BLOCKS = (
         "[PASSWORD]",
         r"""://(?<=[A-Za-z]://)[^\s/:@"'<>]{0,128}:(?P<secret>[^\s/@"'<>]{3,256})@""",
         trigger="://",
+        check=_in_link,
+    ),
+    pattern_rule(  # a token in place of the name, as in the addresses of Sentry
+        "url-credentials",
+        "[API_KEY]",
+        r"://(?<=[A-Za-z]://)(?P<secret>[A-Za-z0-9_-]{20,255})@",
+        trigger="://",
+        check=values.token,
+    ),
+    pattern_rule(  # data sources of Go
+        "url-credentials",
+        "[PASSWORD]",
+        r"""(?<![\w./:-])[\w.-]{1,64}:(?P<secret>[^\s:@"'`/<>[\]]{3,128})@(?:tcp|unix)\(""",
+        trigger=r"@(?:tcp|unix)\(",
         check=_in_link,
     ),
     pattern_rule(
@@ -194,5 +238,5 @@ BEARER = pattern_rule(
     "[BEARER_TOKEN]",
     r"[Bb](?<![A-Za-z0-9][Bb])(?i:earer):?\s{1,8}[A-Za-z0-9._~+/-]*[A-Za-z0-9_~+/-]=*",
     trigger=_HEADER,
-    check=validators.bearer,
+    check=lambda found: validators.bearer(found) and not is_example(found),
 )

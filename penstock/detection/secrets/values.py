@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from penstock.detection.patterns import validators
+from penstock.detection.secrets.public import is_example, is_public
 
 _ENTROPY_OF_WORDS = 3.0  # a key in letters only has more than words joined by hyphens
 # The fifty commonest pairs of letters in English, from memory of published counts; half of a text's pairs, and one in
@@ -45,7 +46,9 @@ _CODE_WORD = re.compile(
 
 
 def random(found: str) -> bool:
-    """Return whether a key is more than words after a prefix: ``sk-learn-…`` is a package."""
+    """Return whether a key is more than words after a prefix (``sk-learn-…`` is a package), and no known example."""
+    if is_example(found):
+        return False
     entropy = validators.entropy(found)
     return any(map(str.isdigit, found)) or (found != found.lower() and entropy > _ENTROPY_OF_WORDS)
 
@@ -76,12 +79,12 @@ def placeholder(found: str) -> bool:
 
 def token(found: str) -> bool:
     """Return whether a value after a label is a token: random enough, no placeholder and no name in code."""
-    return validators.token(found) and not placeholder(found) and not identifier(found)
+    return validators.token(found) and not placeholder(found) and not identifier(found) and not is_public(found)
 
 
 def api_key(found: str) -> bool:
     """Return whether a value after a label such as ``api_key`` is a key."""
-    return not placeholder(found) and not identifier(found)
+    return not placeholder(found) and not identifier(found) and not is_public(found)
 
 
 def password(found: str) -> bool:

@@ -21,7 +21,7 @@ FORMS = {
     ),
     "url": r"(?<![\w@./-])(?:www\.)?[a-z0-9-]+\.(?:com|net|org|io|co\.uk)(?:/[^\s\"'<>]*[\w/])?(?![\w@-])",
     "api-key": (
-        r"\b(?:A[KS]IA[0-9A-Z]{16}|gh[posu]_[A-Za-z0-9]{36}|xox[abp]-[\w-]{20,})\b"
+        r"\b(?:A[KS]IA(?![0-9A-Z]*EXAMPLE)[0-9A-Z]{16}|gh[posu]_[A-Za-z0-9]{36}|xox[abp]-[\w-]{20,})\b"
         r"|(?i:\bpassword\s*[:=]\s*)([\w!$-]{6,})"
     ),
 }

@@ -184,6 +184,15 @@ def a_bearer_has_a_token(options: Fields, given: Fields, expected: Fields) -> Fi
     return judged(options, given, expected, preset("secrets", change))
 
 
+def documented_examples_are_no_keys(options: Fields, given: Fields, expected: Fields) -> Fields | None:
+    """The keys in Amazon's documentation end with a word that says so."""
+
+    def change(text: str, found: list[Match]) -> list[Match]:
+        return [one for one in found if not text[one.start : one.end].endswith("EXAMPLE")]
+
+    return judged(options, given, expected, preset("secrets", change))
+
+
 def keys_of_providers_are_found(options: Fields, given: Fields, expected: Fields) -> Fields | None:
     """A key with a provider's mark is a secret, be there a label before it or not."""
 
@@ -266,6 +275,7 @@ RULES = (
     a_social_security_number_was_given_out,
     accounts_and_addresses_are_personal,
     a_bearer_has_a_token,
+    documented_examples_are_no_keys,
     keys_of_providers_are_found,
     a_key_stands_between_its_quotes,
     links_of_every_kind_are_found,

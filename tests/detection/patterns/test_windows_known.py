@@ -20,8 +20,8 @@ PHRASES = [
     *("card 4111-1111-1111-1111 exp", "amex 3782 822463 10005", "4111 1111 1111 1111 123", "0.4111111111111111"),
     *("GB82 WEST 1234 5698 7654 32!", "de89370400440532013000", "AT61 1904 3002 3457 3201", "GB82 WEST 1234"),
     *("from 8.8.8.8:53 and 2001:db8::1, ::ffff:1.2.3.4", "version 1.2.3.4", "1.2.3.4.5", "std::vector<int> a::b"),
-    *("AKIA" + "IOSFODNN7EXAMPLE", "sk-" + "proj-" + A, "sk-" + "ant-api03-" + A, "xoxe." + "xoxb-" + A, "sk-learn"),
-    *("AC" + HEX * 2, "SG." + A[:22] + "." + A + A[:11], HEX * 2 + "-us12", "hvs." + A, "dp.st.dev." + A + A[:8]),
+    *("AKIA" + "IOSFODNN7QWERTYU", "sk-" + "proj-" + A, "sk-" + "ant-api03-" + A, "xoxe." + "xoxb-" + A, "sk-learn"),
+    *("SK" + HEX * 2, "SG." + A[:22] + "." + A + A[:11], HEX * 2 + "-us12", "hvs." + A, "dp.st.dev." + A + A[:8]),
     *("ghp_" + A + "abcd", "M" + A[:23] + "." + A[:6] + "." + A[:27], "eyJ" + A + ".eyJ" + A + "." + A, "8-" + A * 2),
     *(
         "123456789:AA" + A + "b",

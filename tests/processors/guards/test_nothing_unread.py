@@ -277,7 +277,7 @@ def test_parts_that_are_neighbours_only_where_they_are_sent_are_read_as_one() ->
             assert "joe.secret@example.com" not in "".join(each.text for each in outcome.messages)
 
 
-@pytest.mark.parametrize("key", ["AKIAQYLPMN5HFIQR7XYZ", "ghp_16C7e42F292c6912E7710c838347Ae178B4a"])
+@pytest.mark.parametrize("key", ["AKIAQYLPMN5HFIQR7XYZ", "ghp_16C7e42F292c6912E7810c838347Ae178B4b"])
 def test_the_keys_of_providers_are_found_in_ids_addresses_and_bodies(key: str) -> None:
     """They have a form of their own; random letters alone are usual there."""
     link = f"https://x.io/a?k={key}"

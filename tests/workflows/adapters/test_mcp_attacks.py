@@ -240,7 +240,7 @@ async def test_what_fails_beside_the_guards_is_answered(place: str, monkeypatch:
 
 async def test_the_name_of_a_tool_that_no_list_has_is_read() -> None:
     """It may be the secret itself: a model writes it."""
-    key = "AKIAIOSFODNN7EXAMPLE"
+    key = "AKIAIOSFODNN7QWERTYU"
     keys = RegexFilterProcessor([{"name": "key", "pattern": "AKIA[A-Z0-9]+"}], strategy="block")
     server = Stranger(tools_list={"tools": [{"name": "f"}]}, tools_call={"content": []})
     proxy = as_proxy(keys, server=server)

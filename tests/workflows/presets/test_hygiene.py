@@ -12,7 +12,7 @@ from penstock.workflows.presets import PRESETS, hygiene
 from penstock.workflows.presets.hygiene import NOTE
 
 MESSAGES = Path(__file__).parents[3] / "examples" / "data" / "messages.jsonl"
-KEY = "AKIA" + "IOSFODNN7" + "EXAMPLE"
+KEY = "AKIA" + "IOSFODNN7" + "QWERTYU"
 
 
 @processor("process_input", edits="nothing")
