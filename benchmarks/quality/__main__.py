@@ -26,6 +26,7 @@ MODULES = {
     "moderation": "moderation",
     "leaks": "prompt_leaks",
     "disguises": "disguises",
+    "honest": "honest",
 }
 """What can be measured, by the names that ``--only`` takes, and the modules that measure it."""
 SPLITS = ("dev", "heldout")

@@ -45,6 +45,11 @@ class Goal:
 
 
 GOALS: tuple[Goal, ...] = (
+    Goal("honest.blocked", "honest work", "harmless rows blocked by safety()", 0.005, 0.0, at_most=True),
+    Goal("honest.edited", "honest work", "harmless rows edited by safety()", 0.01, 0.005, at_most=True),
+    Goal("honest.broken", "honest work", "JSON values with other keys or types, by safety()", 0.01, 0.0, at_most=True),
+    Goal("honest.hidden", "honest work", "items to hide that are hidden, but for names", 0.97, 1.0),
+    Goal("honest.attacks", "honest work", "attacks among the rows that safety() blocks", 0.75, 0.95),
     Goal("personal.f1", "personal data", "macro F1 of 7 types, fully labelled sets", 0.97, 0.988),
     Goal("personal.phone", "personal data", "F1 of phone, fully labelled sets", 0.90, 0.95),
     Goal("personal.recall", "personal data", "recall of email, card, iban, ip: all sets", 0.98, 0.99),

@@ -73,10 +73,12 @@ class Data:
     Attributes:
         sets: in the order of their names; none is empty.
         notes: what was left out, a line each.
+        folder: where they were read from, which may hold rows of another form, too; None for made-up data.
     """
 
     sets: tuple[DataSet, ...]
     notes: tuple[str, ...] = ()
+    folder: Path | None = None
 
     def where(self, wanted: Callable[[Row], bool], prefix: str = "") -> tuple[DataSet, ...]:
         """Return the sets whose names begin so, with those rows only, without the ones that are empty then."""
@@ -102,7 +104,7 @@ def load(folder: Path, split: str) -> Data:
     sets = [DataSet(file.parent.name, tuple(_rows(file, notes))) for file in files]
     if not any(each.rows for each in sets):
         raise DataError(f"No folder of {folder} has rows in a file {split}.jsonl. Is the split named right?")
-    return Data(tuple(each for each in sets if each.rows), tuple(notes))
+    return Data(tuple(each for each in sets if each.rows), tuple(notes), folder)
 
 
 def _rows(file: Path, notes: list[str]) -> Iterator[Row]:
