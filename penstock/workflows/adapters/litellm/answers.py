@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
+from penstock.engine.values.terms import TOKEN_KEYS
 from penstock.formats.parts import read_arguments
 from penstock.formats.wire import has_text, is_array, is_object
 from penstock.models.openai import reading
@@ -41,9 +42,6 @@ _RESPONSE = frozenset({"id", "created", "model", "object", "system_fingerprint",
 _CHOICE = frozenset({"index", "delta", "message", "finish_reason"})
 _MESSAGE = FORMAT_KEYS | {"images"}
 _PROVIDERS = "provider_specific_fields"
-_TOKENS = frozenset({"logprobs", "token_ids"})
-"""The fields that spell the whole answer: its text, its reasoning, and its calls."""
-
 _USAGE_TEXTS = frozenset({"service_tier", "inference_geo", "speed"})
 """The texts that providers write between their counts."""
 
@@ -193,7 +191,7 @@ def _without(item: Json, known: frozenset[str]) -> Json:
 
 def _without_tokens(value: Value) -> Value:
     if is_object(value):
-        return {name: _without_tokens(item) for name, item in value.items() if name not in _TOKENS}
+        return {name: _without_tokens(item) for name, item in value.items() if name not in TOKEN_KEYS}
     return [_without_tokens(item) for item in value] if is_array(value) else value
 
 
