@@ -120,6 +120,10 @@ LABELLED = (
     ("My recovery phrase is {}.", "legal winner thank year wave sausage worth useful legal winner thank yellow"),
     ("la clé API est {}", "yXSsBeFHz4risQmod5G3oEvwRnoJwlVX"),
     ("here is my token:\n{}", letters(40)),
+    ("APIキーは{}", letters(32)),
+    ("<td>API key</td><td>{}</td>", letters(40)),
+    ('{{"name": "API_KEY", "value": "{}"}}', letters(40)),
+    ("tavily = '{}'", letters(32)),
     ("{}", "acme_sk_" + letters(32)),
     ("{}", "pi_3" + letters(23) + "_secret_" + letters(25)),
     ('{{"kty":"RSA","d":"{}"}}', letters(342)),
@@ -132,6 +136,8 @@ LINKS = (
     ("https://x.blob.core.windows.net/c/f?sv=2024-11-04&sr={}&sig={}", letters(43) + "%3D"),
     ("https://d1.cloudfront.net/f?Expires=1&Key-Pair-Id=K{}&Signature={}", letters(200) + "~-__"),
     ("postgres://bob{}:{}@db.example.com/x", "S3cr3t!x"),
+    ("postgresql+psycopg2://bob{}:{}@10.0.0.5:5432/x", "p%40ss-W0rd"),
+    ("mongodb://bob{}:{}@db.example.com/x", "S3cr@t!x"),
     ("bob{}:{}@tcp(127.0.0.1:3306)/db", "S3cr3t!x"),
     ("https://joe{}:{}@host.example.com", letters(20)),
 )
@@ -158,6 +164,17 @@ def test_of_a_link_only_the_secret_is_hidden(text: str, secret: str) -> None:
     """Its address, and the name of the key that signed it, stay."""
     written = text.format(letters(16, string.ascii_uppercase), secret)
     assert [written[span.start : span.end] for span in KEYS.find(written)] == [secret]
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["postgres://bob:{}@db.example.com/x", "ftp://bob:{}@ftp.example.com/a", "https://{}@o123.ingest.example.com/456"],
+)
+def test_the_secret_in_an_address_is_no_e_mail_address(address: str) -> None:
+    """A password, with or without signs, and a token in place of the name."""
+    for secret in ("S3cr3tx9", "S3cr3t!x") if ":{}" in address else (digits16(32),):
+        found = PersonalData(["email", "api-key"]).find(address.format(secret))
+        assert [span.type for span in found] == ["api-key"]
 
 
 @pytest.mark.parametrize("text", [*PUBLIC, *DIGESTS, *EXAMPLES, *IDS, *(text.format(one) for text, one in LABELLED)])

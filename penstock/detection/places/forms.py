@@ -62,9 +62,14 @@ def email(text: str, low: int, high: int) -> int:
     if _PATH.match(text, high):
         return OTHER
     login = _LOGIN.search(before)
-    if login and ("://" not in login.group() or local.lower() in _SERVICES or before.endswith(":")):
+    if login and ("://" not in login.group() or local.lower() in _SERVICES or _is_key(local, login.group())):
         return OTHER
     return 2 if _is_id(local) else 4
+
+
+def _is_key(local: str, before: str) -> bool:
+    """Return whether the name in an address is a token, or the end of the password that follows one."""
+    return ":" in before.partition("://")[2] or (len(local) >= _RANDOM and _is_id(local))
 
 
 def path_may_follow(text: str, low: int, high: int) -> bool:

@@ -77,7 +77,7 @@ _TAILS = word_set(
 )
 """At the end of a label they say nothing."""
 
-_IDS = re.compile(r"[a-z0-9]{0,10}(?:id|hash|sha|checksum|etag|cursor|version)")
+_IDS = re.compile(r"(?!.*(?:grid|paid|said|void))[a-z0-9]{0,10}(?:id|hash|sha|checksum|etag|cursor|version)")
 _COMPOUND = re.compile(r"(.*?)(key|token|secret|password|passwd|pwd|cookie|schlüssel)s?")
 _COOKIES = re.compile(r"(?i)phpsessid|jsessionid|asp\.?net_?sessionid|connect\.?sid|cookie\b.{0,60}$")
 # Within the name of a resource, behind that of an image (its tag), and behind the algorithm of a digest.
@@ -88,7 +88,7 @@ _NAMED = (["amz", "credential"], ["goog", "credential"])  # they name the key th
 _SECRET_IDS = (("secret", "id"), ("access", "key", "id"))
 _HASHED = word_set("password passwd pwd pass passwort")
 _CUE = re.compile(
-    r"(?i)(?:(?<![a-z])(?:api|access|auth|secret|private)?keys?(?![a-z])|token|secret|bearer|credential|passw|webhook"
+    r"(?i)(?:(?<![a-z])(?:api|access|auth|secret|private)?keys?(?![a-z])|token|secret|bearer|credential|creds|passw|webhook"
     r"|(?<![a-z])o?auth(?:entication|orization|enticate)?(?![a-z0-9])|\s-u(?=\s)|crumb|cookie|jwt|dsn|schlüssel"
     r"|\bcl[eé]\b|jeton|clave|llave|chave|chiave|sleutel|klucz|klíč|nyckel|nøgle|avain|anahtar|ключ|токен|секрет"
     r"|密[钥鑰码碼]|秘[钥密]|令牌|金鑰|キー|トークン|シークレット|키|토큰|비밀|مفتاح|कुंजी|टोकन)\w*"
@@ -96,12 +96,13 @@ _CUE = re.compile(
 # Each word for a secret has one of these in it.
 _STEMS = word_set(
     """key token secret auth bearer credential cred pass pwd pw psk pin webhook crumb cookie jwt dsn pat api sas salt
-    signing sess -u schl cle clé clef clave llave chave chiave sleutel klucz klíč nyckel nøgle nøkkel avain kulcs
-    anahtar jeton geheim segret segred senha wacht kenn has hes jels lösen adgang salas parol şifre ключ токен
-    секрет пароль 密 秘 令牌 金鑰 キー トークン シークレット パスワード 키 토큰 비밀 مفتاح कुंजी टोकन"""
+    signing sess appid code= -u schl cle clé clef clave llave chave chiave sleutel klucz klíč nyckel nøgle nøkkel
+    avain kulcs anahtar jeton geheim segret segred senha wacht kenn has hes jels lösen adgang salas parol şifre ключ
+    токен секрет пароль 密 秘 令牌 金鑰 キー トークン シークレット パスワード 키 토큰 비밀 مفتاح कुंजी टोकन"""
 )
-_CLAUSE = re.compile(r"\n\s*\n|-----|[{}&;<]")
-_ENTRY = re.compile(r"\n\s*\n|-----|[{}&;<]|[\"']\s{0,4},|,\s{0,4}[\"']|\],")
+_CLAUSE = re.compile(r"\n\s*\n|-----|[{}&;]|</(?:tr|p|li|div|h\d)>|<br")
+_ENTRY = re.compile(rf"{_CLAUSE.pattern}|<|[\"']\s{{0,4}},|,\s{{0,4}}[\"']|\],")
+_IN_ADDRESS = re.compile(r"[?&](?:code|appid)=$")  # what a link gives access with, though the names do not say so
 _REACH = 60
 
 
@@ -152,7 +153,7 @@ def says_secret(text: str, at: int, reach: int = _REACH) -> bool | None:
     """
     lead = lead_of(text, at)
     near = text[max(at - REACH, 0) : at]
-    if lead.labelled and _COOKIES.search(near):
+    if lead.labelled and (_COOKIES.search(near) or _IN_ADDRESS.search(near)):
         return True
     if _NAMES_IT.search(near):
         return False
@@ -160,7 +161,8 @@ def says_secret(text: str, at: int, reach: int = _REACH) -> bool | None:
     if said is False or (said and lead.labelled):
         return said
     clause = near[-reach:].rstrip()
-    boundary = _ENTRY if lead.labelled else _CLAUSE
+    named_apart = _TAILS.issuperset(lead.words)  # {"name": "API_KEY", "value": "…"}
+    boundary = _ENTRY if lead.labelled and not named_apart else _CLAUSE
     clause = clause[max((found.end() for found in boundary.finditer(clause)), default=0) :]
     cues = [found.end() for found in _CUE.finditer(clause)]
     return names_secret(words_of(clause[: cues[-1]])) is not False if cues else None

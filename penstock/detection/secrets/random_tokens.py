@@ -37,24 +37,30 @@ _HASH = re.compile(r"[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}|[0-9a-f]{64}|[0-9a-f
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 # Services whose keys are bare hashes, UUIDs or letters. The name must be the label, or stand before one.
 _SERVICE = re.compile(
-    r"""(?ix) \b (?:abstractapi|abuseipdb|agora|airbrake|alchemy|algolia|amplitude|apollo|appcenter|appveyor|assemblyai
-    |auth0|azure|bandwidth|basecamp|bitbucket|bitly|brightdata|browserstack|bugsnag|buildkite|bunny(?:cdn)?|cartesia
-    |circle[ _-]?ci|clearbit|clickup|clicksend|cloudflare|cloudinary|cloudsmith|codacy|code[ _-]?climate|codecov|cohere
-    |coinapi|coinbase|coinmarketcap|contentful|cosmic|coveralls|currencylayer|datadog|deepgram|deepl|deepseek|discogs
-    |disqus|drone[ _-]?ci|elevenlabs|etherscan|eventbrite|exa(?:ai)?|fastly|finnhub|fixer(?:io)?|foursquare|freshdesk
-    |fullcontact|geocod(?:io|ify)|giphy|gitea|gitee|gitter|gumroad|hereapi|heroku|honeycomb|hunter(?:io)?|hypertrack
-    |imgur|infura|instana|intercom|ipinfo|ipstack|jenkins|keen(?:io)?|klaviyo|kraken|kucoin|last\.?fm|lambdatest
-    |lightstep|logdna|loggly|logz(?:io)?|looker|mailjet|mapquest|marketstack|mattermost|meraki|messagebird|mistral
-    |mixpanel|moralis|nasa|netlify|newsapi|nexmo|novita|numverify|nylas|omdb|onesignal|openai|opencage|openweather
-    (?:map)?|opsgenie|pagerduty|pastebin|pexels|pinata|pipedrive|pixabay|plivo|polygon(?:io)?|postmark|pubnub|pusher
-    |quandl|quay|rapidapi|rebrandly|recurly|replicate|riot|rollbar|sauce(?:labs)?|scraperapi|scrapingbee|securitytrails
-    |sendbird|sendinblue|serp(?:api|er)|shodan|shotstack|sinch|skybiometry|snyk|spark[ _-]?post|splunk|spoonacular
-    |spotify|stability|storyblok|strava|sumo[ _-]?logic|tatum|teamwork|telesign|thingspeak|tiingo|tmdb|todoist|tomtom
-    |travis|trello|tumblr|twelvedata|twitch|unsplash|urlscan|virustotal|vimeo|visualcrossing|vonage|vultr|wakatime
-    |weatherapi|weatherbit|weatherstack|weights[ ]?and[ ]?biases|wandb|wistia|wordnik|wrike|yelp|youtube|zapier
-    |zendesk|zenrows|zerobounce|zoho|zoom) (?![a-z])
+    r"""(?ix) \b (?:abstractapi|abuseipdb|agora|airbrake|alchemy|algolia|alphavantage|amplitude|anthropic|apify
+    |apollo|appcenter|appveyor|assemblyai|auth0|azure|bandwidth|basecamp|baseten|bitbucket|bitly|brightdata
+    |browserbase|browserstack|bugsnag|buildkite|bunny(?:cdn)?|cartesia|censys|cerebras|circle[ _-]?ci|clearbit
+    |clicksend|clickup|cloudflare|cloudinary|cloudsmith|codacy|code[ _-]?climate|codecov|cohere|coinapi|coinbase
+    |coingecko|coinmarketcap|contentful|cosmic|coveralls|currencylayer|dashscope|datadog|deepgram|deepinfra|deepl
+    |deepseek|discogs|disqus|drone[ _-]?ci|elevenlabs|etherscan|eventbrite|exa(?:ai)?|fastly|finnhub|firecrawl
+    |fixer(?:io)?|foursquare|freshdesk|fullcontact|gemini|geocod(?:io|ify)|giphy|gitea|gitee|gitter|gladia
+    |greynoise|groq|gumroad|helicone|helius|hereapi|heroku|heygen|honeycomb|huggingface|hunter(?:io)?|hypertrack
+    |ideogram|imgur|infura|instana|intercom|ipinfo|ipstack|jenkins|keen(?:io)?|klaviyo|kraken|kucoin|lambdatest
+    |langfuse|langsmith|last\.?fm|lightstep|livekit|logdna|loggly|logz(?:io)?|looker|mailjet|mapquest|marketstack
+    |mattermost|meraki|messagebird|mistral|mixpanel|moonshot|moralis|nasa|netlify|newsapi|nexmo|novita
+    |numverify|nylas|omdb|onesignal|openai|opencage|openrouter|openweather(?:map)?|opsgenie|oxylabs|pagerduty
+    |pastebin|pexels|pinata|pinecone|pipedrive|pixabay|plivo|polygon(?:io)?|portkey|postmark|pubnub
+    |pusher|qdrant|quandl|quay|quicknode|rapidapi|rebrandly|recurly|replicate|riot|rollbar|runpod|sambanova
+    |sauce(?:labs)?|scraperapi|scrapingbee|securitytrails|sendbird|sendgrid|sendinblue|serp(?:api|er)|serper
+    |shodan|shotstack|siliconflow|sinch|skybiometry|snyk|spark[ _-]?post|speechmatics|splunk|spoonacular|spotify
+    |stability|storyblok|strava|sumo[ _-]?logic|tatum|tavily|teamwork|telesign|thingspeak|tiingo|tmdb|todoist
+    |togetherai|tomtom|travis|trello|tumblr|twelvedata|twitch|unsplash|upstash|urlscan|vapi|vimeo|virustotal
+    |visualcrossing|vonage|voyage(?:ai)?|vultr|wakatime|wandb|weatherapi|weatherbit|weatherstack|weaviate
+    |weights[ ]?and[ ]?biases|wistia|wordnik|wrike|xai|yelp|youtube|zapier|zendesk|zenrows|zerobounce|zhipu|zilliz
+    |zoho|zoom|zyte) (?![a-z])
     [\w. -]{0,24} (?: ["'\])]{0,2} \s{0,4} (?: [:=]{1,2}>? | , | \s ) \s{0,4} [("'`]{0,2} | \s ) $"""
 )
+_NO_SPACES = "\u2e80"  # from here on are the scripts of East Asia, which put no space before a value
 _START = 3  # letters; a quick look at them spares most searches for a service
 _LETTERS = re.compile(f"[a-z]{{{_START},}}")
 _STARTS = frozenset(name[:_START] for name in _LETTERS.findall(_SERVICE.pattern))
@@ -78,7 +84,7 @@ def random_tokens(text: str, start: int, *, final: bool) -> Scan:
 
 def _counts(text: str, run: regex.Match[str]) -> bool:
     at, found = run.start("run"), run.group("run")
-    if run.group("file") or (at and text[at - 1].isalnum()):  # a letter of another script
+    if run.group("file") or (at and text[at - 1].isalnum() and text[at - 1] < _NO_SPACES):  # a letter of another script
         return False
     if _DOTTED.search(text, max(at - _REACH, 0), at) or text.startswith(".eyJ", run.end("run")):
         return False

@@ -152,14 +152,14 @@ BLOCKS = (
     pattern_rule(
         "url-credentials",
         "[PASSWORD]",
-        r"""://(?<=[A-Za-z]://)[^\s/:@"'<>]{0,128}:(?P<secret>[^\s/@"'<>]{3,256})@""",
+        r"""://(?<=[A-Za-z0-9]://)[^\s/:@"'<>]{0,128}:(?P<secret>[^\s/"'<>]{3,256})@""",
         trigger="://",
         check=_in_link,
     ),
     pattern_rule(  # a token in place of the name, as in the addresses of Sentry
         "url-credentials",
         "[API_KEY]",
-        r"://(?<=[A-Za-z]://)(?P<secret>[A-Za-z0-9_-]{20,255})@",
+        r"://(?<=[A-Za-z0-9]://)(?P<secret>[A-Za-z0-9_-]{20,255})@",
         trigger="://",
         check=values.token,
     ),
