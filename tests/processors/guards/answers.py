@@ -154,17 +154,40 @@ class Answered:
 async def whole_answer(
     workflow: Workflow, seed: int, stage: str = "process_output_step", twin: Workflow | None = None
 ) -> Answered:
-    """Judge an answer in one piece; ``twin``: the same graph, where those warn that block."""
-    parts, tripwire = await _judged(workflow, AnswerDice(seed).answer(), stage)
+    """Judge an answer in one piece; ``twin``: the same graph, where those warn that block.
+
+    Transient data is no part of an answer, but a client reads it: it counts for the verdict.
+    """
+    answer = AnswerDice(seed).answer()
+    _, tripwire = await _judged(workflow, _lasting(answer), stage)
     if tripwire is None:
-        return Answered(parts, blocked=False)
-    bare, still = await _judged(twin or workflow, AnswerDice(seed, number=1).answer(), stage)
+        return Answered((await _judged(workflow, answer, stage))[0], blocked=False)
+    answer_without_number = AnswerDice(seed, number=1).answer()
+    _, still = await _judged(twin or workflow, _lasting(answer_without_number), stage)
     if still is None:
-        return Answered(bare, blocked=True)
+        return Answered((await _judged(twin or workflow, answer_without_number, stage))[0], blocked=True)
     failed = "failed" in still.metadata
     spans: Sequence[Mapping[str, Any]] = () if failed else tripwire.metadata.get("spans", ())
-    first = min(((span["part"], span["start"] if span["field"] == "text" else 0) for span in spans), default=None)
-    return Answered(parts, blocked=True, first=first, failed=failed)
+    places = _places(answer)
+    first = min(
+        ((places[span["part"]], span["start"] if span["field"] == "text" else 0) for span in spans), default=None
+    )
+    return Answered([*message_of(answer).parts], blocked=True, first=first, failed=failed)
+
+
+def _lasting(answer: Sequence[Chunk]) -> list[Chunk]:
+    """Return the answer with its transient data as parts."""
+    return [replace(chunk, transient=False) for chunk in answer]
+
+
+def _places(answer: Sequence[Chunk]) -> list[int]:
+    """Return where the parts of an answer with its transient data stand in the answer, or would."""
+    places: list[int] = []
+    for end, chunk in enumerate(answer, 1):
+        new = len(message_of(_lasting(answer[:end])).parts) - len(places)
+        kept = len(message_of(answer[:end]).parts)
+        places += [kept] if new and chunk.transient else range(kept - new, kept)
+    return places
 
 
 async def _judged(workflow: Workflow, answer: Sequence[Chunk], stage: str) -> tuple[list[Part], Tripwire | None]:
