@@ -31,6 +31,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.engine.values.secret_names import holds_secret, masked_code, masked_value
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -49,7 +51,7 @@ class OptionError(DefinitionError):
     Attributes:
         processor: the class or id of the processor.
         option: the name of the option.
-        given: the value that was refused.
+        given: the value that was refused. The message shows it with ``***`` in place of secrets.
         allowed: the values that are accepted, in words.
     """
 
@@ -62,9 +64,9 @@ class OptionError(DefinitionError):
 
 
 def _shown(given: object) -> str:
-    """Return a refused value as text; one that is nested too deeply for that by its type."""
+    """Return a refused value as text without secrets; one that is nested too deeply for that by its type."""
     try:
-        return repr(given)
+        return masked_code(repr(masked_value(given) if holds_secret(given) else given))
     except RecursionError:
         return f"a {type(given).__name__} that is nested too deeply"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock import InputContext, Processor, Workflow
+from penstock.engine.values.errors import OptionError
 from penstock.engine.values.secret_names import HIDDEN, holds_secret, masked_code, masked_value
 
 SECRET = "Zx81hunter2Qq90"
@@ -56,6 +57,21 @@ def test_a_secret_in_an_option_is_neither_drawn_nor_compared_in_the_clear(value:
     assert not [text for text in shown if SECRET in text]
     assert SECRET not in masked_code(repr(f"Bearer {SECRET}"))
     assert holds_secret(value) or isinstance(value, dict)
+
+
+@pytest.mark.parametrize("value", SECRETS, ids=range(len(SECRETS)))
+def test_an_error_does_not_quote_a_secret_that_was_refused(value: object) -> None:
+    """It says what else the value holds."""
+    error = OptionError("Client", "value", value, "an int")
+    assert SECRET not in str(error)
+    assert HIDDEN in str(error)
+    assert error.given is value
+
+
+@pytest.mark.parametrize("value", [-1, "blok", ["a", 1], {"a": ("b",)}, None, b"x", object])
+def test_an_error_quotes_what_is_no_secret(value: object) -> None:
+    """As it was given."""
+    assert f"is {value!r}, but must be" in str(OptionError("Client", "value", value, "an int"))
 
 
 @pytest.mark.parametrize(
