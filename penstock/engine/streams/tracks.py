@@ -30,7 +30,7 @@ from penstock.engine.values.json_text import JsonReader
 from penstock.engine.values.texts import KeyText, TextPlace
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from penstock.engine.graph.plan import HookCall
     from penstock.engine.streams.decisions import Fed
@@ -428,14 +428,20 @@ class GuardTrack:
     def _allowed(self, until: int, fed: int, *, final: bool = False) -> int:
         """Return up to where the text may leave that is decided up to ``until``.
 
+        If the guard would hold back more than it may, and its policy lets that pass, the text leaves, and the guard
+        begins anew behind it.
+
         Raises:
-            WrongReturnError: the guard would hold back more than it may.
+            WrongReturnError: the policy does not.
         """
         if self._guard.min_hold and not final:
             until = max(self._until, min(until, fed - self._guard.min_hold))
         until = max(self._uncut(until, final=final), 0)
         if fed - until > self._guard.max_hold and self._reader.is_up_to_date:
-            raise WrongReturnError(f"it would hold back more than {self._guard.max_hold} characters of the stream")
+            most = self._guard.max_hold
+            self._step.ctx.let_pass(WrongReturnError(f"it would hold back more than {most} characters of the stream"))
+            self._reader.give_up()
+            return fed
         return until
 
     def _uncut(self, until: int, *, final: bool) -> int:
@@ -459,33 +465,38 @@ class GuardTrack:
         return edits
 
     def _edits(self, found: Sequence[Found], until: int) -> Edits:
-        """Return the guard's edits for decided findings, after checks.
-
-        Raises:
-            WrongReturnError: an edit is not allowed.
-        """
+        """Return the guard's edits for decided findings, after checks."""
         begin, held = self._until, self._join_held()
         if begin == 0:
             begin, held = -self._offset, self._earlier + held
         base = begin + self._offset
         window = TextWindow(held, 0, base, base == 0, kind=self._kind, parts=self._reader.parts)
         act = self._step.enclosed(self._guard.act)
-        made: Iterable[edit_ops.Edit] = ()
+        edits: Edits = ()
         try:
             made = acted(act, [Hit(window, [moved(item, -base) for item in found])], self._step.ctx)[0]
+            decided = edit_ops.normalise(made, held)
+            if decided and self._json is not None:
+                decided = self._json.fit(decided, held, base - self._offset, self._guard.numbers)
+            edits = self._checked(decided, until - begin)
         except Exception as error:  # noqa: BLE001 - the policy decides about these findings, and about no others
             self._step.ctx.let_pass(error)
         self._step.keep_written()
-        edits = edit_ops.normalise(made, held)
-        if edits and self._json is not None:
-            edits = self._json.fit(edits, held, base - self._offset, self._guard.numbers)
-        if edits and self._guard.edits == "nothing":
-            raise WrongReturnError("it declares edits='nothing', but it returned edits; declare edits='spans'")
-        if edits and edits[-1].end > until - begin:
-            raise WrongReturnError("it edits text that is not decided yet; edit only what was found")
         edits = self._step.stamp(shifted(_from(edits, -begin), begin))
         for edit in edits:
             self._step.note_edits(window.locate(edit.start - begin)[0], (edit,))
+        return edits
+
+    def _checked(self, edits: Edits, end: int) -> Edits:
+        """Return edits of text that is decided up to a position.
+
+        Raises:
+            WrongReturnError: an edit is not allowed.
+        """
+        if edits and self._guard.edits == "nothing":
+            raise WrongReturnError("it declares edits='nothing', but it returned edits; declare edits='spans'")
+        if edits and edits[-1].end > end:
+            raise WrongReturnError("it edits text that is not decided yet; edit only what was found")
         return edits
 
 

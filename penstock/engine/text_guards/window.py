@@ -538,6 +538,16 @@ class TextReader:
     def _counts_across(self, found: Found) -> bool:
         return crosses(found, self._borders) or self._guard.joined_only(found)
 
+    def give_up(self) -> None:
+        """Take all of the text for decided; what was found stays found."""
+        for moving in (self._own, self._joined):
+            if moving is not None:
+                while moving.advance():
+                    pass
+                moving.fresh = 0
+                moving.notes.clear()
+                moving.decide(len(moving.text), self._guard.lookback)
+
     def uncut(self, until: int) -> int:
         """Return the largest position up to ``until`` that lies within no finding."""
         return uncut((*self._found, *self._explained), until) if self._found or self._explained else until

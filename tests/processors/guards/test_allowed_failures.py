@@ -161,6 +161,37 @@ async def test_a_sentence_of_a_stream_that_fails_loses_itself_alone(name: str, s
     assert DOWN in left or (chunks.outcome is not None and chunks.outcome.blocked)
 
 
+class HoldsTooMuch(Breaks):
+    """Holds back all that follows a word, and so more than it may."""
+
+    reach = None
+    max_hold = 200
+
+    def hold(self, text: str, start: int) -> int:
+        """Hold back from the word on."""
+        return text.find("UNANSWERABLE", start) if "UNANSWERABLE" in text[start:] else max(start, len(text) - 20)
+
+    def find(self, text: str, ctx: Any, *, final: bool) -> Any:
+        """Hide the bad."""
+        return [Edit(*found.span(), "*", "redact") for found in re.finditer("BAD", text)]
+
+
+@pytest.mark.parametrize("size", [1, 7, 150, 1_000])
+@pytest.mark.parametrize("first", ["", "BAD, and "])
+def test_what_a_guard_holds_back_too_long_is_lost_alone(size: int, first: str) -> None:
+    """What stands before it and behind it in the block is read; a guard that may not fail stops the stream."""
+    text = f"{first}The UNANSWERABLE words. {'And so on, with many words of no weight. ' * 40}A BAD text."
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    workflow = Workflow("w").then(HoldsTooMuch(), on_error="allow")
+    with workflow.start_sync().process_output_stream(pieces) as chunks:
+        left = "".join(chunk.text for chunk in chunks)
+    assert left == text.replace("BAD", "*")
+    with Workflow("w").then(HoldsTooMuch()).start_sync().process_output_stream(pieces) as chunks:
+        list(chunks)
+    assert chunks.outcome is not None
+    assert chunks.outcome.blocked
+
+
 async def test_patterns_count_in_a_text_on_which_the_model_fails() -> None:
     """What was found without the model stays found."""
     guard = PIIDetector(judge({"findings": []}), redaction_method="placeholder", retries=0)
