@@ -13,12 +13,13 @@ import os
 import threading
 import time
 from collections import deque
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from penstock.engine.tasks import runs_without_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import anyio
 
@@ -51,6 +52,21 @@ class TimeLimitError(TimeoutError):
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"it gave no result within {seconds} s")
+
+
+DEADLINE: contextvars.ContextVar[float | None] = contextvars.ContextVar("penstock-deadline", default=None)
+"""When the time of the step is up that runs, on the clock of the event loop; None without a limit."""
+
+
+@contextmanager
+def within_time(until: float) -> Iterator[None]:
+    """Let steps know that their time is up then, or before, if it is already."""
+    before = DEADLINE.get()
+    token = DEADLINE.set(until if before is None else min(before, until))
+    try:
+        yield
+    finally:
+        DEADLINE.reset(token)
 
 
 class _Job(threading.local):

@@ -49,7 +49,7 @@ from penstock.engine.text_guards.views import TextViews
 from penstock.engine.tracing.span_log import LoggedSpan
 from penstock.engine.values.errors import StepFailedError, UsageError
 from penstock.engine.values.facts import laid_over
-from penstock.engine.workers import TimeLimitError
+from penstock.engine.workers import TimeLimitError, within_time
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -201,7 +201,7 @@ async def _run_limited(block: Block, seconds: float, call: StageCall, payload: P
             return None
     import anyio  # takes long to import, so it is loaded where something waits
 
-    with anyio.move_on_after(seconds) as scope:
+    with within_time(anyio.current_time() + seconds), anyio.move_on_after(seconds) as scope:
         after = await execute(block, call.under_limit(), payload)
         if after.tripwire is not None or not scope.cancel_called:
             return after

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeAlias, o
 
 from typing_extensions import TypeVar
 
+from penstock.engine.tasks import runs_without_loop
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import freeze
 from penstock.engine.values.message_list import ReturnCheck
 from penstock.engine.values.tripwire import Tripwire, TripwireSignal, verdict_in
+from penstock.engine.workers import DEADLINE, TimeLimitError, within_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from penstock.engine.processor.payload import Payload
     from penstock.engine.processor.state import OnEnd, StageCall, StepLike
@@ -155,6 +157,8 @@ class View:
         return found
 
 
+_TO_ACT = 0.25  # seconds that a hook has left to act on what it found before
+
 D = TypeVar("D")
 S = TypeVar("S", default=dict[str, Any])
 
@@ -249,6 +253,26 @@ class Context(View, Generic[S]):
                 self._call.stage.name,
                 type(error).__name__,
             )
+
+    async def in_time(self, waiting: Awaitable[T]) -> T:
+        """Return what a hook waits for, or fail shortly before the step's time is up, so that `let_pass` can follow.
+
+        Without it, the time limit of the step ends the hook, and with it what was found in other texts. It waits as
+        long as it takes if the policy is not ``on_error="allow"``, and before the last of several attempts.
+
+        Raises:
+            TimeLimitError: there is no result in time.
+        """
+        until = None if self._call.retried or not self._step.allows else DEADLINE.get()
+        if until is None or runs_without_loop():
+            return await waiting
+        import anyio  # takes long to import, so it is loaded where something waits
+
+        left = until - anyio.current_time()
+        seconds = max(left - min(left / 4, _TO_ACT), 0)
+        with within_time(until - left + seconds), anyio.move_on_after(seconds):
+            return await waiting
+        raise TimeLimitError(round(seconds, 3))
 
     def flag(self, *names: str) -> None:
         """Add names of findings that this step lets pass to its record (`Record.flagged`), each once.

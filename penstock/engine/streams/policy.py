@@ -27,6 +27,7 @@ from penstock.engine.streams.hooks import (
 from penstock.engine.streams.steps import Stopped
 from penstock.engine.tasks import new_task_group, runs_without_loop
 from penstock.engine.values.errors import StepFailedError
+from penstock.engine.workers import within_time
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -66,7 +67,8 @@ class StreamPolicy:
         if self._block.timeout is None or alone:
             return await work()
         started = perf_counter()
-        with anyio.move_on_after(self._block.timeout) as scope:
+        until = anyio.current_time() + self._block.timeout
+        with within_time(until), anyio.move_on_after(self._block.timeout) as scope:
             done = await work()
             if not scope.cancel_called:
                 return done

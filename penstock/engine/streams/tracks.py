@@ -291,7 +291,7 @@ class StreamGuard(NamedTuple):
 
     async def _awaited(self, waiting: Awaitable[Scanned], window: TextWindow) -> Scanned:
         try:
-            scanned = await self.step.looked(waiting)
+            scanned = await self.step.looked(self.step.ctx.in_time(waiting))
         except Exception as error:  # noqa: BLE001 - as above
             scanned = passed(error, window, self.step.ctx)
         self.step.keep_written()

@@ -589,7 +589,7 @@ def scan_or_move(
 
 async def _scanned(waiting: Awaitable[Scanned], window: TextWindow, ctx: AnyContext) -> Scanned:
     try:
-        return await waiting
+        return await ctx.in_time(waiting)
     except Exception as error:  # noqa: BLE001 - the policy decides
         return passed(error, window, ctx)
 

@@ -280,7 +280,7 @@ class AnswerSearch(Search, Generic[A]):
         if text in known:
             return known[text]
         try:
-            return _kept(ctx, text, await self._asked(text, ctx))
+            return _kept(ctx, text, await ctx.in_time(self._asked(text, ctx)))
         except Exception as error:  # noqa: BLE001 - the policy decides about this text, and about no other
             ctx.let_pass(error)
             return _NONE

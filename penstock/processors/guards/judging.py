@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, TypeVar
 from penstock.engine.text_guards.reading import has_words
 from penstock.engine.values.errors import DetectorError
 from penstock.engine.values.model import JudgeError
+from penstock.engine.workers import TimeLimitError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.text_guards.reading import Text
     from penstock.engine.values.frozen import Value
+    from penstock.models.detectors.calls import DetectorCalls
 
 R = TypeVar("R")
 
@@ -49,6 +51,15 @@ def without_failures(answers: Iterable[R | DetectorError], ctx: AnyContext) -> l
         else:
             known.append(answer)
     return known
+
+
+async def answers_in_time(calls: DetectorCalls[R], texts: Sequence[str], ctx: AnyContext) -> list[R | DetectorError]:
+    """Return a detector's answer about each text; if there is none in time (`Context.in_time`), that is its error."""
+    try:
+        return await ctx.in_time(calls.answers(texts))
+    except TimeLimitError as error:
+        failures: list[R | DetectorError] = [DetectorError(calls.name, str(error)) for _ in texts]
+        return failures
 
 
 def unquoted(reason: str | None, text: str) -> str | None:

@@ -34,7 +34,7 @@ from penstock.models.judges.scores import Score  # noqa: TC001 - pydantic reads 
 from penstock.models.judges.spoken import SpokenVerdict
 from penstock.processors.guards.detector_options import use_score_detector
 from penstock.processors.guards.guard_options import set_up, shown_options
-from penstock.processors.guards.judging import without_failures
+from penstock.processors.guards.judging import answers_in_time, without_failures
 from penstock.processors.guards.score_action import ScoreAction
 from penstock.processors.guards.score_search import ScoreSearch, WindowScores, WindowVerdict
 
@@ -289,7 +289,8 @@ class LanguageSearch(ScoreSearch[LanguageVerdict]):
         """
         if self._calls is None or self._is_short(text):
             return None
-        answers = without_failures(await self._calls.answers([text]), ctx)
+        given = await answers_in_time(self._calls, [text], ctx)
+        answers = without_failures(given, ctx)
         if not answers:
             return None
         scores = answers[0]
@@ -461,7 +462,7 @@ class LanguageSearch(ScoreSearch[LanguageVerdict]):
         if self._judge is None or not text.strip():
             return None
         try:
-            verdict = (await self._judge.ask(text, ctx=ctx)).verdict
+            verdict = (await ctx.in_time(self._judge.ask(text, ctx=ctx))).verdict
         except Exception as error:  # noqa: BLE001 - the policy decides about this text, and about no other
             ctx.let_pass(error)
             return None

@@ -73,7 +73,9 @@ class InjectionSearch(ScoreSearch["InjectionVerdict"]):
             return await super().score_window(text, ctx)
         sure = await self.detected(text, ctx)
         try:
-            judged = await self._unharmed(self.read_judged(await self._judge.ask(text, ctx=ctx), text), ctx)
+            judged = await self._unharmed(
+                self.read_judged(await ctx.in_time(self._judge.ask(text, ctx=ctx)), text), ctx
+            )
         except Exception as error:  # noqa: BLE001 - the policy decides about this text, and about no other
             ctx.let_pass(error)
             return sure or UNJUDGED

@@ -21,7 +21,13 @@ from penstock.engine.values.frozen import EMPTY, FrozenDict
 from penstock.engine.values.model import JudgeError
 from penstock.engine.workers import run_in_worker
 from penstock.processors.guards.guard_options import limit_hold
-from penstock.processors.guards.judging import require_complete, split_fixed, unquoted, without_failures
+from penstock.processors.guards.judging import (
+    answers_in_time,
+    require_complete,
+    split_fixed,
+    unquoted,
+    without_failures,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable, Mapping, Sequence
@@ -158,7 +164,8 @@ class ScoreSearch(Search, Generic[V]):
         seen = visible_text(text)
         uncovered = spoken(text) if seen is None else (seen.text, *spoken(text))
         asked = [text, *uncovered]
-        answers = without_failures(await self._calls.answers(asked), ctx)
+        given = await answers_in_time(self._calls, asked, ctx)
+        answers = without_failures(given, ctx)
         if not answers or (len(answers) < len(asked) and self.setup.combine == "confirm"):
             return None
         scores = self._highest(answers)
@@ -320,7 +327,7 @@ class ScoreSearch(Search, Generic[V]):
         if own is not None and any(own.scores[name] >= self.certain for name in own.flagged):
             return own
         try:
-            return self.read_judged(await self._judge.ask(text, ctx=ctx), text)
+            return self.read_judged(await ctx.in_time(self._judge.ask(text, ctx=ctx)), text)
         except Exception as error:  # noqa: BLE001 - the policy decides about this text, and about no other
             if not isinstance(error, JudgeError) or self.setup.judge_failure == "fail" or own is None:
                 ctx.let_pass(error)

@@ -25,7 +25,7 @@ from penstock.engine.values.errors import DetectorError
 from penstock.engine.values.facts import Key
 from penstock.engine.values.model import JudgeError
 from penstock.processors.guards.guard_options import limit_hold
-from penstock.processors.guards.judging import require_complete, says_something
+from penstock.processors.guards.judging import answers_in_time, require_complete, says_something
 from penstock.processors.guards.span_findings import NOTHING, JudgedValue, SpanFinding, confirmed, to_findings
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ class SpanSearch(Search, Generic[V]):
                 seen = visible_text(view)  # the embedded detector sees through them, too
                 uncovered = [_Reading(*seen)] if seen is not None and seen.text.strip() else []
                 asked += [(start, ahead, reading) for reading in (*_readings(view, borders), *uncovered)]
-        answers = await self._calls.answers([reading.text for _, _, reading in asked])
+        answers = await answers_in_time(self._calls, [reading.text for _, _, reading in asked], ctx)
         found: dict[SpanFinding, None] = {}
         for (start, ahead, reading), spans in zip(asked, answers, strict=True):
             if isinstance(spans, DetectorError):
@@ -292,7 +292,7 @@ class SpanSearch(Search, Generic[V]):
         values: list[JudgedValue] = []
         judge = type(self._judge).__name__
         try:
-            judged = await self._judge.ask(shown, ctx=ctx)
+            judged = await ctx.in_time(self._judge.ask(shown, ctx=ctx))
             judge = judged.model or judge
             values = [value for value in self.judged_values(judged) if value.score >= self.threshold]
             # Redacting and filtering need every value: one that could not be read would stay where it is.

@@ -263,7 +263,7 @@ async def test_a_verdict_that_was_given_before_the_time_ran_out_counts(
     workflow = EVERYWHERE[place](HangingGuard(trips=True, hangs=time_is_up), timeout=0.1, on_error="allow")
     end = await ended(workflow, MOMENTS["in the middle"])
 
-    await check_blocked(end, "it was tripped", "too late")
+    await check_blocked(end, "it was tripped", "tripped")
 
 
 @places

@@ -192,6 +192,84 @@ def test_what_a_guard_holds_back_too_long_is_lost_alone(size: int, first: str) -
     assert chunks.outcome.blocked
 
 
+class Hangs(Breaks):
+    """Waits without end on one text."""
+
+    async def find(self, text: str, ctx: Any, *, final: bool) -> Any:
+        """Wait, or hide the bad."""
+        if "UNANSWERABLE" in text:
+            await anyio.sleep_forever()
+        return super().find(text, ctx, final=final)
+
+
+class HangingSpans(ScriptedSpans):
+    """A detector that never answers about one text."""
+
+    async def find(self, texts: Any) -> Any:
+        """Wait, or answer."""
+        if any("UNANSWERABLE" in text for text in texts):
+            await anyio.sleep_forever()
+        return super().find(texts)
+
+
+def hanging(flagged: dict[str, Any]) -> ScriptedModel:
+    """Return a model that flags a bad text, and never answers about one."""
+
+    async def answer(request: Any) -> dict[str, Any]:
+        text = request.messages[-1].text
+        if "UNANSWERABLE" in text:
+            await anyio.sleep_forever()
+        clean: dict[str, Any] = {key: [] if isinstance(value, list) else None for key, value in flagged.items()}
+        return {"object": flagged if "BAD" in text else clean}
+
+    return ScriptedModel(answer)
+
+
+NAMED = {"findings": [{"type": "name", "value": "BAD", "score": 0.9}]}
+HANGING: dict[str, Callable[[], Any]] = {
+    "a guard of the user's": Hangs,
+    "moderation": lambda: ModerationProcessor(hanging(HATE), strategy="filter", embedded=False, retries=0),
+    "injection": lambda: PromptInjectionDetector(hanging(ATTACK), strategy="filter", embedded=False, retries=0),
+    "personal data, by a model": lambda: PIIDetector(hanging(NAMED), retries=0),
+    "personal data, own detector": lambda: PIIDetector(
+        detection_types=["name", "email"], detector=HangingSpans(spans, types=["name"])
+    ),
+    "classifier": lambda: ClassifierProcessor({"bad": "Is it bad?"}, classified, model=hanging({"bad": True})),
+}
+
+
+@pytest.mark.parametrize("order", [(BAD, DOWN), (DOWN, BAD)], ids=str)
+@pytest.mark.parametrize("name", HANGING)
+async def test_what_is_found_before_the_time_is_up_stays_found(name: str, order: tuple[str, ...]) -> None:
+    """A text without an answer in time fails alone, also where it is one of several windows of a stream."""
+    workflow = Workflow("w").then(HANGING[name](), on_error="allow", timeout=2)
+    outcome = await workflow.check([Message.user(text) for text in order])
+    said = [message.text for message in outcome.messages]
+    assert DOWN in said
+    if name != "personal data, own detector":  # it is asked about all texts at once
+        assert not any(BAD in text for text in said)
+    assert not any("joe@" in text for text in said if "personal" in name)
+    assert [record.status for record in outcome.records] == ["failed"]
+
+
+async def test_patterns_count_in_a_text_on_which_the_time_is_up() -> None:
+    """What was found without the model stays found."""
+    guard = PIIDetector(hanging(NAMED), redaction_method="placeholder", retries=0)
+    text = f"{DOWN} Write to joe@example.com."
+    workflow = Workflow("w").then(guard, on_error="allow", timeout=2)
+    assert (await workflow.check(text)).text == f"{DOWN} Write to [EMAIL]."
+    async with workflow.start() as run, run.process_output_stream([text]) as chunks:
+        assert "".join([chunk.text async for chunk in chunks]) == f"{DOWN} Write to [EMAIL]."
+
+
+@pytest.mark.parametrize("policy", ["block", "raise"])
+async def test_the_time_of_other_policies_ends_all(policy: Any) -> None:
+    """Nothing passes."""
+    workflow = Workflow("w").then(Hangs(), on_error=policy, timeout=0.1)
+    with pytest.raises(PenstockError, match="failed|no result within"):
+        (await workflow.check([Message.user(BAD), Message.user(DOWN)])).unwrap()
+
+
 async def test_patterns_count_in_a_text_on_which_the_model_fails() -> None:
     """What was found without the model stays found."""
     guard = PIIDetector(judge({"findings": []}), redaction_method="placeholder", retries=0)
