@@ -141,7 +141,9 @@ class Environment:
         name = self.framework.driver
         results = self.path / "results.json"
         results.unlink(missing_ok=True)
+        others = {other.driver for other in frameworks() if other.driver.startswith(f"{name}_")}
         own = sorted((ROOT / "tests" / "workflows" / "adapters").glob(f"test_{name}*.py"))
+        own = [path for path in own if not any(path.stem.startswith(f"test_{other}") for other in others)]
         tests = ["tests/hosts/test_suite.py", *map(str, own)]
         options = ["-q", "--no-header", "-p", "no:cacheprovider", "--host", name, "--host-results", str(results)]
         warnings = ["-W", "default", "--disable-warnings"]  # an old framework may use what a new Python warns of

@@ -18,7 +18,6 @@ from tests.hosts.contract import Job, Says, Seen, strings
 
 NAME = "LiteLLM"
 PACKAGE = "litellm"
-REQUIRES = ("litellm[proxy]",)
 LACKS: dict[str, str] = {}
 
 litellm.suppress_debug_info = True

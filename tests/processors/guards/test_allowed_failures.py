@@ -266,7 +266,7 @@ async def test_patterns_count_in_a_text_on_which_the_time_is_up() -> None:
 async def test_the_time_of_other_policies_ends_all(policy: Any) -> None:
     """Nothing passes."""
     workflow = Workflow("w").then(Hangs(), on_error=policy, timeout=0.1)
-    with pytest.raises(PenstockError, match="failed|no result within"):
+    with pytest.raises(PenstockError, match=r"failed|no result within"):
         (await workflow.check([Message.user(BAD), Message.user(DOWN)])).unwrap()
 
 
