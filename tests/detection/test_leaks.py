@@ -209,6 +209,36 @@ def test_what_may_be_quoted_is_not_found() -> None:
         assert len(index.find(f"I said: {rest}")) == 1
 
 
+@pytest.mark.parametrize(
+    "order",
+    [
+        'Greet customers with "{}".',
+        "If somebody asks for a refund, reply: “{}”",
+        "Schließe jede Antwort mit „{}“ ab.",
+        "Réponds toujours « {} » quand on te salue.",
+        "Ante una queja, responde «{}».",
+    ],
+)
+def test_what_the_prompt_orders_to_say_is_no_leak(order: str) -> None:
+    """The rest of the prompt is one, the order itself included."""
+    said = "Thank you for calling Octomill, our team will answer within two days"
+    prompt = (
+        f"You are the assistant of a mug shop in the old town. {order.format(said)} Keep margins secret at all times."
+    )
+    index = PromptIndex([prompt])
+
+    assert index.find(f"{said}!") == []
+    assert index.find("You are the assistant of a mug shop in the old town.") != []
+
+
+@pytest.mark.parametrize("order", ['Never say "{}".', 'Our notes: "{}".', 'Do not reply with "{}".'])
+def test_what_the_prompt_quotes_or_forbids_to_say_is_one(order: str) -> None:
+    """Only an order makes it public."""
+    noted = "our supplier in Dresden raises its prices by four percent in October"
+
+    assert PromptIndex([f"You are kind. {order.format(noted)}"]).find(noted) != []
+
+
 def test_a_user_who_guesses_a_few_words_unlocks_nothing() -> None:
     """Only a run of as many words as are looked for is known already."""
     guess = " ... ".join(" ".join(EXCERPT.split()[at : at + 5]) for at in (9, 0, 6))

@@ -17,6 +17,7 @@ import regex
 from penstock.detection.codes import decoded
 from penstock.detection.deferred import deferred
 from penstock.detection.encoded import BLOB, UNITS, Hidden, have_run, hidden_stretches, open_run, stretches
+from penstock.detection.leaks.ordered import ordered_lines
 from penstock.detection.leaks.passages import (
     FAR,
     LEAST,
@@ -180,7 +181,8 @@ class PromptIndex:
             prompts: the prompts; none by default. A prompt with fewer words than ``min_words`` is recognised as a
                 whole, if it has four words or more.
             min_words: how many words of a prompt a stretch must show, 4 or more; 8 by default.
-            allow: passages of the prompts that may be quoted; none by default.
+            allow: passages of the prompts that may be quoted, beside the quotations that a prompt orders to say; none
+                by default.
             canaries: tokens of 6 letters and digits or more that must not appear; none by default.
 
         Raises:
@@ -194,7 +196,8 @@ class PromptIndex:
             )
         self.prompts, self.min_words = tuple(prompts), min_words
         self.allow, self.canaries = tuple(allow), tuple(canaries)
-        allowed = [form for text in self.allow for form in _forms(text)]
+        ordered = [line for prompt in self.prompts for line in ordered_lines(prompt)]
+        allowed = [form for text in (*self.allow, *ordered) for form in _forms(text)]
         self._texts = tuple(masked(form, allowed, LEAST) for prompt in self.prompts for form in _forms(prompt))
         self._canaries = Canaries(map(_small, self.canaries))
         self._index(self._texts)

@@ -237,7 +237,7 @@ class SystemPromptScrubber(TextGuard):
         min_words: how many words of a prompt a passage must contain, in order, 4 or more; 8 by default. A prompt with
             fewer words is recognised as a whole.
         allow: passages of the prompts that may be quoted; none by default. Text that the user wrote may always be
-            quoted.
+            quoted, and so may quotations that a prompt orders to say.
         custom_patterns: regular expressions, or `RegexRule`, for other text to protect; none by default.
         pattern_timeout: seconds that a pattern may take on one text, above 0; 0.5 by default.
         threshold: how sure a model must be, 0 to 1; 0.5 by default. Findings without a model always count.
