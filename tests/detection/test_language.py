@@ -20,6 +20,7 @@ from penstock.detection.language import (
 )
 from penstock.detection.language.common_words import CommonWords, WordEvidence, distinct_words, pack, unpack
 from penstock.detection.language.identifier import KNOWN, LEAST, LEAST_SHORT, only_language, prose
+from penstock.detection.language.romanised import is_romanised
 from penstock.engine import MissingExtraError
 
 LONG = {
@@ -303,3 +304,35 @@ def test_nothing_is_loaded_before_it_is_needed() -> None:
     )
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "watashi wa gakusei desu",
+        "sumimasen, eki wa doko desu ka",
+        "ashita no kaigi wa nanji kara desu ka",
+        "kya aap mujhe bata sakte hain ki office kab khulta hai",
+        "mera phone kharab ho gaya hai, kya karu",
+        "Bhai meeting ka time change ho gaya hai, check your mail",
+    ],
+)
+def test_romanised_japanese_and_mixed_hindi_are_unknown(text: str) -> None:
+    """The model would call them Swahili or English."""
+    assert is_romanised(text)
+    assert LanguageIdentifier().identify(text).code is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Habari yako, ninafurahi kukuona leo",
+        "Hai visto il mio telefono? No, non ho idea di dove sia.",
+        "Hai con meo ngoi ben cua so",
+        "What time does the meeting start tomorrow?",
+        "Hai, apa kabar? Gaya rambutmu bagus.",
+    ],
+)
+def test_languages_with_words_of_these_are_not_taken_for_them(text: str) -> None:
+    """One word that they share is not enough."""
+    assert not is_romanised(text)

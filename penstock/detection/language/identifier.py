@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 from penstock.detection.language import rivals as _rivals
 from penstock.detection.language.common_words import word_evidence
 from penstock.detection.language.names import language_code, neighbours_of
+from penstock.detection.language.romanised import is_romanised
 from penstock.engine.values.errors import MissingExtraError, OptionError
 
 if TYPE_CHECKING:
@@ -268,6 +269,8 @@ class LanguageIdentifier:
         script = only_language(words)
         if script in self._known:
             return LanguageGuess(script, 1.0)
+        if words.isascii() and is_romanised(words):
+            return UNKNOWN
         shares = self._shares(words)
         if not shares:
             return UNKNOWN
