@@ -6,7 +6,7 @@ Names and postal addresses have no pattern that tells them from other text. They
 from __future__ import annotations
 
 from functools import cache, cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.detection.spans import Span
 
@@ -54,6 +54,9 @@ _HOSTED = ("url", "email")  # types whose values end in a domain, or begin with 
 _STATE = "personal-data"  # the note in which a stream's state is kept
 
 
+_Arguments: TypeAlias = "tuple[tuple[str, ...], tuple[UserRule, ...], frozenset[str], frozenset[str]]"
+
+
 class PersonalData:
     """Searches for several types at once.
 
@@ -67,7 +70,11 @@ class PersonalData:
     """
 
     def __init__(
-        self, types: Iterable[str] = EMBEDDED, custom: Iterable[UserRule] = (), allow: Iterable[str] = ()
+        self,
+        types: Iterable[str] = EMBEDDED,
+        custom: Iterable[UserRule] = (),
+        allow: Iterable[str] = (),
+        countries: Iterable[str] = (),
     ) -> None:
         """Store what to search for; the rules are loaded at the first search.
 
@@ -76,10 +83,13 @@ class PersonalData:
             custom: rules of your own; their names are the types of their findings. None by default.
             allow: domains, in small letters, whose links and addresses are no findings, nor those of the domains below
                 them. None by default.
+            countries: codes of countries, in small letters, whose national numbers count without a label, too, if their
+                check digits are right. None by default.
         """
         self._asked = asked = tuple(dict.fromkeys(types))
         self._custom = tuple(custom)
         self._allow = frozenset(allow)
+        self._countries = frozenset(countries)
         named = {rule.name for rule in self._custom}
         self.types = tuple(name for name in asked if name in EMBEDDED) + tuple(dict.fromkeys(named))
         self.contextual = tuple(name for name in asked if name not in self.types)
@@ -99,6 +109,10 @@ class PersonalData:
     @cached_property
     def _built_in(self) -> Sequence[tuple[str, BuiltInRule]]:
         found = [(name, rule) for name, rules in _tables().items() if name in self.types for rule in rules]
+        if self._countries and "national-id" in self.types:
+            from penstock.detection.personal_data.national_ids import of_countries_alone
+
+            found = [*(("national-id", rule) for rule in of_countries_alone(self._countries)), *found]
         if not self._allow:
             return found
         from penstock.detection.personal_data.links import without_hosts
@@ -108,7 +122,7 @@ class PersonalData:
     def only(self, types: Container[str]) -> PersonalData:
         """Return the search for some of the types alone."""
         custom = [rule for rule in self._custom if rule.name in types]
-        return PersonalData([name for name in self._asked if name in types], custom, self._allow)
+        return PersonalData([name for name in self._asked if name in types], custom, self._allow, self._countries)
 
     @cached_property
     def in_ids(self) -> PersonalData:
@@ -116,7 +130,8 @@ class PersonalData:
 
         Keys are found there if they have the form of some provider's keys: random letters alone are usual in ids.
         """
-        return _InIds([name for name in self._asked if name not in _IDS_THEMSELVES], self._custom, self._allow)
+        names = [name for name in self._asked if name not in _IDS_THEMSELVES]
+        return _InIds(names, self._custom, self._allow, self._countries)
 
     @property
     def lookback(self) -> int:
@@ -128,7 +143,8 @@ class PersonalData:
         """Searches encoded text for the same types, except those that codes are full of anyway."""
         from penstock.detection.encoded import EncodedSpans  # loaded where texts are searched
 
-        plain = type(self)([name for name in self.types if name not in _IN_CODES], self._custom, self._allow)
+        names = [name for name in self.types if name not in _IN_CODES]
+        plain = type(self)(names, self._custom, self._allow, self._countries)
         return EncodedSpans(plain.find)
 
     def quiet(self, text: str, start: int, *, final: bool) -> int | None:
@@ -210,11 +226,11 @@ class PersonalData:
         """Return whether both search for the same."""
         if not isinstance(other, PersonalData):
             return False
-        return (self.types, self._custom, self._allow) == (other.types, other._custom, other._allow)
+        return self.types == other.types and self.__reduce__()[1][1:] == other.__reduce__()[1][1:]
 
-    def __reduce__(self) -> tuple[type[PersonalData], tuple[tuple[str, ...], tuple[UserRule, ...], frozenset[str]]]:
+    def __reduce__(self) -> tuple[type[PersonalData], _Arguments]:
         """Return its constructor's arguments, without the rules, which are loaded again."""
-        return PersonalData, (self._asked, self._custom, self._allow)
+        return PersonalData, (self._asked, self._custom, self._allow, self._countries)
 
     def __hash__(self) -> int:
         """Hash by the types."""

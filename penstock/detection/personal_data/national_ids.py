@@ -21,7 +21,7 @@ from penstock.detection.personal_data.national_numbers import label_in, number_a
 from penstock.detection.personal_data.phones import PLACEHOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Iterable, Sequence
 
 _ZONE = re.compile(rb"0(?:(?:AAA|[^\n0]{0,2}+)0){5,}+")  # in kinds: no number is shorter or looser
 _BEGUN = re.compile(
@@ -119,7 +119,7 @@ DEVICE_IDS = (BuiltInRule("device-id", "[DEVICE_ID]", r"\d", partial(_search, "d
 """Numbers of phones (IMEI), behind their labels."""
 
 
-def of_countries_alone(countries: Iterable[str]) -> Sequence[BuiltInRule]:
+def of_countries_alone(countries: Container[str]) -> Sequence[BuiltInRule]:
     """Return the rules for numbers of some countries that count without a label, if their check digits are right."""
     return [
         pattern_rule(

@@ -16,7 +16,7 @@ from penstock.detection.patterns.kinds import DASH
 from penstock.detection.personal_data.phones import GLUED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
 _SEPARATOR = rf"[ \u00a0./{DASH}]?"
 
@@ -463,12 +463,18 @@ def number_at(text: str, at: int, label: Label) -> tuple[int, str] | None:
     return found.end(), _ANY.type
 
 
-def of_countries(countries: Iterable[str]) -> Sequence[Number]:
+_BY_FORM = frozenset({"us.ein", "us.ssn"})  # modules that check no digit
+
+
+def of_countries(countries: Container[str]) -> Sequence[Number]:
     """Return the kinds of some countries that have check digits."""
-    chosen = {country.lower() for country in countries}
-    return [number for number in _NUMBERS if number.check and number.country in chosen]
+    return [number for number in _NUMBERS if number.country in countries and _has_digits(number)]
 
 
-def known_countries() -> Mapping[str, None]:
+def known_countries() -> Sequence[str]:
     """Return the codes of the countries whose numbers have check digits."""
-    return dict.fromkeys(sorted({number.country for number in _NUMBERS if number.check and number.country}))
+    return sorted({number.country for number in _NUMBERS if number.country and _has_digits(number)})
+
+
+def _has_digits(number: Number) -> bool:
+    return bool(number.check) and number.check not in _BY_FORM

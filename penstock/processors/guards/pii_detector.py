@@ -10,7 +10,13 @@ from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.processors.guards.detector_options import use_span_detector
 from penstock.processors.guards.guard_options import set_up
 from penstock.processors.guards.pii_action import PIIAction, Redaction, check_hash_key, check_methods
-from penstock.processors.guards.pii_search import PIISearch, check_domains, looked_for, pii_question
+from penstock.processors.guards.pii_search import (
+    PIISearch,
+    check_countries,
+    check_domains,
+    looked_for,
+    pii_question,
+)
 from penstock.processors.guards.restore import VAULT
 
 if TYPE_CHECKING:
@@ -58,6 +64,8 @@ class PIIDetector(TextGuard):
         buffer_size: the largest piece of a text that the model is shown at once, in characters, 80 or more; 600 by
             default.
         allow: domains whose links and e-mail addresses pass, with the domains below them; none by default.
+        countries: codes of countries (``"de"``, ``"fr"``) whose national numbers are found without a label, too, if
+            their check digits are right; none by default.
         detector: a `SpanDetector` of your own, as for names and addresses; None (the default) for patterns alone. Its
             types are among those looked for by default.
         combine: how both become one. ``max`` (the default): what either finds counts; ``replace``: only yours is asked;
@@ -84,18 +92,19 @@ class PIIDetector(TextGuard):
         include_detections: bool = False,
         buffer_size: int = 600,
         allow: Iterable[str] = (),
+        countries: Iterable[str] = (),
         detector: SpanDetector | None = None,
         combine: Combine = "max",
         **options: Unpack[GuardOptions],
     ) -> None:
         name = type(self).__name__
         embedded = flag(name, "embedded", options.get("embedded", True))
-        self.allow = check_domains(name, allow)
+        self.allow, self.countries = check_domains(name, allow), check_countries(name, countries)
         own = use_span_detector(self, detector, combine, embedded=embedded)
         looked = looked_for(
             name,
             detection_types,
-            self.allow,
+            (self.allow, self.countries),
             model=model is not None,
             embedded=embedded and combine != "replace",
             theirs=() if detector is None else tuple(detector.types),
@@ -103,8 +112,7 @@ class PIIDetector(TextGuard):
         )
         self.detection_types = None if detection_types is None else looked.given
         self.threshold = None if threshold is None else check_score(name, "threshold", threshold)
-        self.redaction_method = redaction_method
-        methods = check_methods(name, redaction_method, looked.types)
+        self.redaction_method, methods = redaction_method, check_methods(name, redaction_method, looked.types)
         self.preserve_format = flag(name, "preserve_format", preserve_format)
         self.hash_length = check_count(name, "hash_length", hash_length, "a number of digits, 4 to 64", 4, 64)
         self.include_detections = flag(name, "include_detections", include_detections)

@@ -90,7 +90,7 @@ class LookedFor(NamedTuple):
 def looked_for(
     guard: str,
     given: Iterable[str | PIIType] | None,
-    allow: Iterable[str],
+    scope: tuple[Iterable[str], Iterable[str]],
     *,
     model: bool,
     embedded: bool,
@@ -102,7 +102,8 @@ def looked_for(
     Args:
         guard: the name of the guard, for errors.
         given: the types; None for all that can be found, except links and UUIDs.
-        allow: domains whose links and addresses are no findings.
+        scope: domains whose links and addresses are no findings, and codes of countries whose national numbers count
+            without a label, too.
         model: whether there is a model to ask.
         embedded: whether patterns are used.
         theirs: the types that the user's own detector finds.
@@ -120,7 +121,7 @@ def looked_for(
     entries = _entries(guard, usual if given is None else given)
     rules = [_rule(guard, index, entry) for index, entry in enumerate(entries) if isinstance(entry, PIIType)]
     names = tuple(entry if isinstance(entry, str) else entry.name for entry in entries)
-    detector = PersonalData(names, [rule for rule in rules if rule is not None], allow)
+    detector = PersonalData(names, [rule for rule in rules if rule is not None], *scope)
     judged = detector.contextual if embedded else names
     _check_found(guard, names, judged, theirs, model=model, embedded=embedded, combine=combine)
     asked = (*judged, *(name for name in _DOUBTFUL if name in names and name not in judged)) if model else ()
@@ -177,6 +178,25 @@ def check_domains(guard: str, given: object) -> tuple[str, ...]:
     if wrong:
         raise OptionError(guard, "allow", wrong[0], "domains, without scheme and path: ['example.com']")
     return tuple(cast("str", name).lower() for name in names)
+
+
+def check_countries(guard: str, given: object) -> tuple[str, ...]:
+    """Return codes of countries, in small letters.
+
+    Raises:
+        OptionError: one of them is no country whose national numbers have check digits.
+    """
+    listed = (given,) if isinstance(given, str) else given
+    codes: list[object] = [*cast("Iterable[object]", listed)] if isinstance(listed, Iterable) else [given]
+    if not codes:
+        return ()
+    from penstock.detection.personal_data.national_numbers import known_countries  # loaded where it is asked for
+
+    known = known_countries()
+    wrong = [code for code in codes if not isinstance(code, str) or code.lower() not in known]
+    if wrong:
+        raise OptionError(guard, "countries", wrong[0], f"codes of countries among {', '.join(known)}")
+    return tuple(cast("str", code).lower() for code in codes)
 
 
 def _entries(guard: str, given: object) -> list[str | PIIType]:

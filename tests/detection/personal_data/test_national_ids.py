@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, strategies as st
 
+from penstock import OptionError, PIIDetector
 from penstock.detection.personal_data.detector import DEFAULT, PersonalData
 from penstock.detection.personal_data.national_numbers import known_countries
 
@@ -161,3 +162,21 @@ def test_a_stream_finds_what_the_whole_text_has(row: str, sizes: list[int], end:
 def test_countries_with_check_digits_are_known() -> None:
     """By their codes."""
     assert {"de", "fr", "es", "it", "pl", "nl", "se", "no", "fi", "br", "in", "ca"} <= set(known_countries())
+
+
+def test_numbers_of_named_countries_count_without_a_label() -> None:
+    """If their check digits are right; those of other countries do not."""
+    text = "rows 36574261809, 44051401359 and 36574261808"
+    assert found(text, PersonalData(DEFAULT, countries=["de"])) == [("36574261809", "national-id")]
+    assert [one for one, _ in found(text, PersonalData(DEFAULT, countries=["de", "pl"]))] == [
+        "36574261809",
+        "44051401359",
+    ]
+    assert not found(text)
+
+
+def test_a_country_that_nobody_knows_is_refused() -> None:
+    """The error names those that are known."""
+    with pytest.raises(OptionError, match="countries"):
+        PIIDetector(countries=["xx"])
+    assert PIIDetector(countries=["DE"]).countries == ("de",)

@@ -222,6 +222,9 @@ def test_a_number_between_commas_is_found_whatever_stands_beyond_them(text: str,
         "030 – 1234567",
         "+49–30–1234567",
         "030 1234567-89",
+        "06/87464593",
+        "0044 20 7434 5936",
+        "011 555 5222",
     ],
 )
 @pytest.mark.parametrize("text", ["Ada\n{}\nExample GmbH", "{}-Büro", "{}-Office"])
