@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.detection.patterns.built_in import BuiltInRule
-from penstock.detection.patterns.scanner import BEGUN, CONTEXT, Scanner, is_decided, lowered
+from penstock.detection.patterns.open_matches import Trace
+from penstock.detection.patterns.scanner import BEGUN, CONTEXT, NO_RULE, Scanner, is_decided, lowered, moved
+from penstock.detection.places.tables import SEEN_BEHIND, TableReader, has_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from penstock.detection.patterns.rules import Glance, UserRule
     from penstock.detection.patterns.scanner import IndexedTrace
+    from penstock.detection.places.tables import TableCell
 
 
 class Match(NamedTuple):
@@ -60,13 +64,15 @@ class FinderState:
     Attributes:
         done: indexes of rules that find one match only, and have found it.
         before: how the decided text ends, as it reads.
+        tables: reads the tables of the text, and stands where the decided text ends.
     """
 
-    __slots__ = ("before", "done")
+    __slots__ = ("before", "done", "tables")
 
     def __init__(self) -> None:
         self.done: set[int] = set()
         self.before = BEGUN
+        self.tables = TableReader()
 
 
 class Finder:
@@ -101,13 +107,16 @@ class Finder:
         state = FinderState()
         if start and self._scanner is not None:
             state.before = self._scanner.before(text, start) or BEGUN
+            state.tables = TableReader.begun(text, start)
         return state
 
     def is_begun(self, text: str, since: int, at: int, state: FinderState) -> bool:
         """Return whether the state at a place is what `begun` returns there, and from ``since`` on."""
         if state.done or self._scanner is None:
             return not state.done
-        return state.before == self._scanner.before(text, at) and self._scanner.before(text, since) is not None
+        if state.before != self._scanner.before(text, at) or self._scanner.before(text, since) is None:
+            return False
+        return state.tables.is_begun(text, since, at)
 
     def quiet(self, text: str, start: int, *, final: bool) -> int | None:
         """Return what `scan` would hold back from, or a place before that, if it plainly finds nothing; else None.
@@ -117,7 +126,11 @@ class Finder:
         hold = len(text)
         if self._scanner is not None:
             quiet = self._scanner.quiet(text, start, final=final)
-            if quiet is None or quiet == start or not self._own:
+            if quiet is None or quiet == start:
+                return quiet
+            if not has_none(text, start, final=final):
+                return None
+            if not self._own:
                 return quiet
             hold = quiet
         for glance in self._glances:
@@ -147,6 +160,7 @@ class Finder:
         known: Sequence[IndexedTrace] = ()
         if self._scanner is not None:
             known = self._scanner.search_value(text, key) if key else self._scanner.finish(text, 0, BEGUN)
+            known, _ = self._in_tables(text, 0, known, TableReader(), final=True)
         return self._matches(own, known, len(text) + 1)
 
     def scan(self, text: str, start: int, state: FinderState) -> tuple[list[Match], int]:
@@ -165,30 +179,40 @@ class Finder:
             TimeoutError: a user's rule took longer than it may.
         """
         own, hold = self._by_own(text, start, state, final=False)
-        known: list[IndexedTrace] = []
+        known: Sequence[IndexedTrace] = ()
         searched = None
         if self._scanner is not None:
             searched = self._scanner.search(text, start, state.before, final=False)
-            known, hold = searched.found, min(hold, searched.hold)
+            known, behind = self._in_tables(text, start, searched.found, state.tables.copy(), final=False)
+            hold = min(hold, searched.hold, behind)
         if own or known:
             hold = lowered([*own, *known], hold)
         if hold <= start:
             return [], start
         if self._scanner is not None and searched is not None:
             state.before = self._scanner.remembered(text, start, state.before, searched, hold)
+            state.tables.read(text, start, hold, final=False)
         for index, rule in self._own:
             if not rule.every and any(place == index and is_decided(trace, hold) for place, trace in own):
                 state.done.add(index)
         return (self._matches(own, known, hold) if own or known else []), hold
 
-    def scan_value(self, text: str, key: str) -> tuple[list[Match], int]:
-        """Return what `scan` returns of the beginning of a text that is the value of a key."""
-        own, hold = self._by_own(text, 0, FinderState(), final=False)
-        known: list[IndexedTrace] = []
+    def scan_value(self, text: str, key: str, state: FinderState) -> tuple[list[Match], int]:
+        """Return what `scan` returns of the beginning of a text that is the value of a key.
+
+        If the place is not the beginning again, `scan` goes on there with the same state.
+        """
+        own, hold = self._by_own(text, 0, state, final=False)
+        known: Sequence[IndexedTrace] = ()
         if self._scanner is not None:
             known, behind = self._scanner.scan_value(text, key)
             hold = min(hold, behind)
+            known, behind = self._in_tables(text, 0, known, state.tables.copy(), final=False)
+            hold = min(hold, behind)
         hold = lowered([*own, *known], hold)
+        if self._scanner is not None:
+            state.before = self._scanner.before(text, hold) or BEGUN
+            state.tables.read(text, 0, hold, final=False)
         return self._matches(own, known, hold), hold
 
     def finish(self, text: str, start: int, state: FinderState) -> list[Match]:
@@ -197,7 +221,50 @@ class Finder:
         known: Sequence[IndexedTrace] = ()
         if self._scanner is not None:
             known = self._scanner.finish(text, start, state.before)
+            known, _ = self._in_tables(text, start, known, state.tables, final=True)
         return self._matches(own, known, len(text) + 1)
+
+    def _in_tables(
+        self, text: str, start: int, known: Sequence[IndexedTrace], reader: TableReader, *, final: bool
+    ) -> tuple[Sequence[IndexedTrace], int]:
+        """Return the findings of built-in rules with the headers of columns, and where a cell is not complete."""
+        if reader.passes(text, start):
+            return known, len(text)
+        cells, hold = reader.read(text, start, len(text), final=final)
+        if not cells:
+            return known, hold
+        lows = [cell.low for cell in cells]
+        judged: list[IndexedTrace] = []
+        inside: dict[int, list[IndexedTrace]] = {}
+        for found in known:
+            at = bisect_right(lows, found[1].low) - 1
+            if at >= 0 and found[1].high <= cells[at].high:
+                inside.setdefault(at, []).append(found)
+            else:
+                judged.append(found)
+        for at, cell in enumerate(cells):
+            judged += self._explained(text, cell, inside.get(at, ()))
+            judged.append((NO_RULE, Trace(cell.low, cell.high, 0, 0, counts=False)))  # a text is not cut within it
+        return judged, hold
+
+    def _explained(self, text: str, cell: TableCell, found: Sequence[IndexedTrace]) -> Iterable[IndexedTrace]:
+        """Return the findings in a cell, of which some are known, after the header of its column was read."""
+        counts = any(trace.counts for _, trace in found)
+        scanner, column, content = self._scanner, cell.column, text[cell.low : cell.high]
+        if scanner is None:
+            return found
+        if column is None:  # is it found without the header close by, too?
+            if not counts:
+                return found
+            rows = text[cell.since : cell.high + SEEN_BEHIND]
+            again = scanner.search(rows, 0, BEGUN, final=True).found
+            placed = [(index, moved(trace, cell.since)) for index, trace in again]
+            return [one for one in placed if cell.low <= one[1].low and one[1].high <= cell.high]
+        whole = any(trace.counts and trace.high - trace.low == len(content) for _, trace in found)
+        if not ((counts and cell.against) or (column.explains(content) and not whole)):
+            return found
+        named = [(index, moved(trace, cell.low)) for index, trace in scanner.search_value(content, column.label)]
+        return named if cell.against else [*found, *named]
 
     def _matches(self, own: Sequence[IndexedTrace], known: Sequence[IndexedTrace], hold: int) -> list[Match]:
         """Return the matches that begin before a place, rule by rule."""

@@ -130,7 +130,9 @@ The fewer they are, the fewer rules have a trigger in them.
 
 _LARGEST_BLOCK = 4 * BLOCK  # if less than half of such a block is decided, the rest of the text is read at once
 _RUN = re.compile(RUN)
-_NO_RULE = -1
+NO_RULE = -1
+"""The index of traces of no rule: stretches that a text is not cut within."""
+
 _SPACES = frozenset(" \n")
 _NOT_IN_WORD = regex.compile(f"(?r)[^!-~{LETTER}]")
 
@@ -270,13 +272,13 @@ class Scanner:
             if ahead + hold - start < size // 2:  # most of the block is not decided
                 size *= 2
                 continue
-            decided += [(index, _moved(trace, ahead)) for index, trace in found if is_decided(trace, hold)]
+            decided += [(index, moved(trace, ahead)) for index, trace in found if is_decided(trace, hold)]
             before = self._remembered(block, start - ahead, before, hold)
             start, size = ahead + hold, BLOCK
         ahead = max(start - LOOKBACK, 0)
         found, hold = self._block(text[ahead:] if ahead else text, start - ahead, before, final=final)
         if ahead:
-            found, hold = [(index, _moved(trace, ahead)) for index, trace in found], hold + ahead
+            found, hold = [(index, moved(trace, ahead)) for index, trace in found], hold + ahead
         return Searched([*decided, *found] if decided else found, hold, start, before)
 
     def _block(self, text: str, start: int, before: Before, *, final: bool) -> tuple[list[IndexedTrace], int]:
@@ -317,9 +319,7 @@ class Scanner:
             hold = min(hold, start + places.start(behind - shift))
             found.extend((index, _back(trace, places, shift, start)) for index, trace in again)
         if not final:  # a text that goes on is not cut within an escape
-            found.extend(
-                (_NO_RULE, Trace(low + start, high + start, 0, 0, counts=False)) for low, high in reading.units
-            )
+            found.extend((NO_RULE, Trace(low + start, high + start, 0, 0, counts=False)) for low, high in reading.units)
         return found, hold
 
     def search_value(self, text: str, key: str) -> list[IndexedTrace]:
@@ -514,7 +514,8 @@ def lowered(found: Iterable[IndexedTrace], hold: int) -> int:
     return hold
 
 
-def _moved(trace: Trace, by: int) -> Trace:
+def moved(trace: Trace, by: int) -> Trace:
+    """Return a trace that stands so many characters farther on."""
     return Trace(trace.start + by, trace.end + by, trace.low + by, trace.high + by, trace.counts)
 
 

@@ -194,12 +194,14 @@ class PersonalData:
         Raises:
             TimeoutError: a rule of your own took longer than it may.
         """
-        if key and not start and not final:
-            found, hold = self._finder.scan_value(text, key)
-            return self._spans(found), hold
         if final and not start and _STATE not in notes:
             return self.find(text, key), len(text)
         state: FinderState = notes.get(_STATE) or self._finder.begun(text, start)
+        if key and not start and not final:
+            found, hold = self._finder.scan_value(text, key, state)
+            if hold:
+                notes[_STATE] = state
+            return self._spans(found), hold
         notes[_STATE] = state
         if final:
             return self._spans(self._finder.finish(text, start, state)), len(text)

@@ -55,11 +55,6 @@ GOODS = word_set(
 _PHONES = word_set(
     "phone phones telephone tel mobile cell cellphone msisdn whatsapp fax fone telefon telefono teléfono telefone"
 )
-_CALLED = word_set(
-    "line lines booking reservation ticket tickets order orders event events flight hours contract deal reference"
-)
-"""Of the words against, those under which a page gives the number to call."""
-
 _CARDS = word_set(
     "card cards cc pan visa mastercard amex maestro diners discover jcb unionpay karte kreditkarte carte tarjeta carta "
     "cartão cartao kort karta creditcard debitcard"
@@ -119,12 +114,7 @@ class Evidence(NamedTuple):
 KINDS: Mapping[str, _Kind] = {
     "email": _Kind(forms.email, frozenset({"email", "mail"}), _MESSAGES, is_open=forms.path_may_follow),
     "phone": _Kind(
-        forms.phone,
-        _PHONES,
-        (IDENTITIES | COUNTS | GOODS) - _CALLED,
-        near=False,
-        units=True,
-        is_open=forms.unit_may_follow,
+        forms.phone, _PHONES, IDENTITIES | COUNTS | GOODS, near=False, units=True, is_open=forms.unit_may_follow
     ),
     "credit-card": _Kind(forms.card, _CARDS, IDENTITIES | COUNTS | GOODS, units=True, is_open=forms.unit_may_follow),
     "ssn": _Kind(forms.ssn, _SSNS, GOODS | COUNTS),

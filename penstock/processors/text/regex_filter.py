@@ -132,9 +132,12 @@ class PatternSearch(Search):
         try:
             if window.final and not window.base and not start:
                 return finder.find(text, window.key), len(text)
-            if window.key and not window.final:
-                return finder.scan_value(text, window.key)
             state: FinderState = window.notes.pop(_STATE, None) or finder.begun(text, start)
+            if window.key and not start and not window.final:
+                found, hold = finder.scan_value(text, window.key, state)
+                if hold:
+                    window.notes[_STATE] = state
+                return found, hold
             if window.final:
                 return finder.finish(text, start, state), len(text)
             found, hold = finder.scan(text, start, state)

@@ -163,7 +163,7 @@ def test_a_text_that_is_quiet_has_no_finding_however_it_goes_on(name: str, seed:
     assert [one for one in wrong if one] == []
 
 
-def _read(guard: TextGuard, pieces: Sequence[str]) -> list[tuple[int, int]]:
+def read_in_pieces(guard: TextGuard, pieces: Sequence[str]) -> list[tuple[int, int]]:
     """Return what a guard finds in a text in pieces, as the engine reads it."""
 
     def scan(window: TextWindow) -> object:
@@ -204,7 +204,7 @@ def test_a_stream_of_which_much_is_quiet_is_read_as_the_whole_text(name: str, se
     for _ in range(25):
         text = "".join(_text(drawn) for _ in range(drawn.choice((1, 1, 4))))
         found, _ = cast("tuple[Sequence[Found], int]", guard.scan(TextWindow(text), cast("AnyContext", None)))
-        assert _read(guard, [*_cut(text, drawn)]) == sorted((one.start, one.end) for one in found), text
+        assert read_in_pieces(guard, [*_cut(text, drawn)]) == sorted((one.start, one.end) for one in found), text
 
 
 def main() -> int:

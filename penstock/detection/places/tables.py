@@ -1,0 +1,662 @@
+"""Tables in a text: the header of a column names every cell below it, as a key in JSON names its value.
+
+A table begins with a line of short labels that a delimiter parts: CSV, TSV, semicolons, Markdown, psql and drawn boxes;
+or with the ``<th>`` of an HTML table. A line without the delimiter ends it, and so do two lines in a row with another
+number of cells. Cells in quotes may hold delimiters and line breaks.
+
+A text is read once, and piece by piece: `TableReader` keeps the row that is not complete yet, and the labels.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.engine.workers import checkpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LONGEST_CELL = 400
+"""Characters of the longest cell that its header explains."""
+
+NEAR = 128
+"""How many characters behind a header its words still stand close before a value; built-in rules look no farther."""
+
+SEEN_BEHIND = 32
+"""Characters behind a cell close to the header that may explain it."""
+
+_LONGEST_ROW = 5_000  # characters; a longer one ends its table
+_LONGEST_HEADER = 2_000
+_TOLD = 128  # characters: how far back the beginning of a line is looked for
+_LONGEST_LABEL, _MOST_WORDS, _MOST_DIGITS = 40, 5, 4
+_LEAST_NAMED, _LEAST_PARTED = 2, 3  # labels of a header; and if bars part them and no line is drawn below
+_BLOCK = 8_192  # characters that are split into lines at once
+_LEAST_FOUND = 4  # characters of a cell in which something may be found
+_MOST_RAGGED = 2  # rows with another number of cells
+
+_DELIMITERS = ("\t", "|", "│", "┃", ";", ",")
+_BARS = frozenset("|│┃")
+_LONG_RUN = re.compile(r"(?<![^\t|│┃;,])[^\S\t]*+[^\s|│┃;,][^\t|│┃;,]{46,}(?<=[^\s|│┃;,])")  # no label, even in quotes
+_DRAWN_BARS = "│┃"  # those of a header may be thicker than those of the rows
+_ENDS = {
+    "|": re.compile(r"(?<!\\)\||\n"),
+    **{one: re.compile(f"[{one}\n]") for one in "\t;,"},
+    **dict.fromkeys(_DRAWN_BARS, re.compile(f"[{_DRAWN_BARS}\n]")),
+}
+_DRAWN = re.compile(r"(?=.*[-=─-╿])[ \t|+:=─-╿-]+\r?")
+_BLANK = " \t\r\n"
+_LONGEST_START, _MOST_BLANKS = 46, 6  # of the first cell of a header, with what stands around it, if it is not padded
+_AROUND = " \t\r\ufeff\"'`*_"
+_NO_SIGN = re.compile(r"[@<>{}=]")
+_MANY_DIGITS = re.compile(rf"\d{{{_MOST_DIGITS + 1}}}")
+_NO_LABEL = re.compile(r"(?i)[^\W\d_]: |\. |^(?:and|or|und|oder|et|ou|y|o|e) ")
+
+_OPENS = re.compile(r"(?i)<(?:table|thead|tr|th)(?=[\s>/])")
+_LONGEST_OPENS = 6
+_TAG = re.compile(r"(?i)<(/?)(table|thead|tbody|tfoot|tr|t[hd])(?=[\s>/])[^<>]{0,300}>")
+_MARKUP = re.compile(r"<[^<>]*>")
+
+# Words of headers whose columns are worth a search. Whether a cell is a finding is for the rules to decide, which read
+# the header as they read a key.
+_FOR = re.compile(
+    r"birth|born|\bdob\b|d\.?o\.?b|bday|geb|nasc|naci|nato|nata|naissance|\bn[ée]e?\b|f[öø]d|foed|urodz|narozen|narod|syntym"
+    r"|do[ğg]um|szület|szul|rođen|născ|nast|sinh|lahir|γ[εέ]νν|рожд|родил|народж|出生|生日|生年|誕生|생년|생일|जन्म|জন্ম|ميلاد|ولادة|تولد"
+    r"|לידה|เกิด|phone|phon|fone|foon|tel\b|tel[_.:]|t[eé]l[eé]|mobil|m[oó]vil|cell|celu|handy|gsm|fax|sms|whats|msisdn"
+    r"|puhel|puh\b|sím|portable|durchwahl|rufn|komórk|komork|ponsel|no ?hp|contact|kontakt|contatt|contato|контакт|тел"
+    r"|моб|τηλ|κινητ|फ़?ोन|मोबाइल|هاتف|جوال|موبايل|تلفن|טלפון|נייד|电话|電話|手机|手機|携帯|전화|휴대|โทร|เบอร์|sđt"
+    r"|điện tho"
+    r"|ssn|social|s[eé]curit|segur|sicurezza|card|karte|carte|tarjeta|carta|cart[aã]o|kort|karta|visa|\bcc|\bpan\b|iban"
+    r"|bank|konto|compte|cuenta|conto|conta\b|account|bic\b|cvv|cvc|mail|correo|\bip|\bmac\b|wallet|address|adress"
+    r"|pass|\bpw|pwd|kenn|contrase|wachtw|senha|hasł|heslo|jelsz|lösen|adgang|salasana|parola|[sş]ifre|пароль|密[码碼]|パスワ"
+    r"|비밀|secret|secr[eé]t|geheim|segre|token|key|schl[üu]ssel|cl[ée]f?\b|clave|llave|chave|chiave|cred|auth|\bpin|psk"
+    r"|cookie|sess|jwt|\bapi|tax|steuer|fiscal|national|ident|licen|f[üu]hrer|permis|permi|insur|versicher|nino|\bnhs|\bnir"
+    r"|\bdni|\bnie\b|\bnif|codice|pesel|\bbsn|person|cpf|cnpj|aadha|आधार|\btfn|medicare|\babn|\bsin\b|tckn|kimlik|curp|\brfc"
+    r"|\bvin\b|imei|myna|マイナンバー|身份证|身分證|주민|инн|снилс|паспорт|vat\b|\bust|\bmwst|siret|siren|\bein\b|\bitin|\btin\b"
+)
+_AGAINST = re.compile(
+    r"(?:^|[^a-z])(?:id|ids|uid|uuid|guid|gid|oid|pid|rid|sid|ref|refs|reference|references|cursor|etag|sha\d*|hash|digest"
+    r"|checksum|fingerprint|signature|revision|rev|commit|versions?|builds?|runs?|jobs?|attempt|node|object|resource"
+    r"|records?|rows?|pages?|slug|nonce|trace|span|sizes?|bytes?|length|len|counts?|totals?|sum|quantity|qty|offset"
+    r"|limit|index|idx|seq|sequence|position|lines?|rank|score|amounts?|prices?|costs?|balance|budget|revenue|weight"
+    r"|duration|latency|elapsed|ns|ms|us|secs?|seconds|times?|timestamps?|ts|epoch|unix|created|updated|modified"
+    r"|expires|expiry|sku|skus|ean|upc|gtin|isbn|issn|asin|mpn|doi|barcode|serial|model|parts?|items?|orders?|invoices?"
+    r"|tickets?|cases?|batch|lot|tracking|shipment|parcel|awb|po|deals?|contract|booking|reservation|pnr|flight|products?"
+    r"|articles?|transactions?|txn|receipt|population|port|ports|anzahl|größe|betrag|preis|summe|menge|montant|taille"
+    r"|importe|precio|importo|prezzo|valor|preço|kennung|referenz|référence|referencia|identifiant|aktenzeichen|artikel"
+    r"|bestell\w*|auftrag\w*|rechnung\w*|sendung\w*|vorgang\w*|serie\w*|teile\w*|vertrag\w*|commande|facture|pedido"
+    r"|factura|ordine|fattura|fatura|encomenda|bestelling|factuur|zamówienie|faktura|заказ|сч[её]т|артикул)"
+    r"(?:$|[^a-zà-ÿ])|订单|訂單|零件|型号|编号|編號|注文|品番|주문|품번"
+)
+_SECRET = re.compile(
+    r"pass|\bpw|pwd|kenn|contrase|wachtw|senha|hasł|heslo|jelsz|lösen|adgang|salasana|parola|[şs]ifre|пароль|密[码碼]|パスワ"
+    r"|비밀|secr[eé]t|geheim|segre|token|key|schl[üu]ssel|cl[ée]f?\b|clave|llave|chave|chiave|cred|auth|\bpin|psk|cookie"
+)
+_CAMEL = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
+
+
+class TableColumn(NamedTuple):
+    """The header of a column.
+
+    Attributes:
+        label: the header.
+        supports: whether it may name personal data or a secret, so that its cells are searched under this name.
+        against: whether it names other things, such as ids, sizes and versions.
+        secret: whether it may name a secret, which need not have a digit.
+    """
+
+    label: str
+    supports: bool
+    against: bool
+    secret: bool
+
+    def explains(self, cell: str) -> bool:
+        """Return whether a cell is worth a search under this name."""
+        return self.supports and len(cell) >= _LEAST_FOUND and (self.secret or any(map(str.isdigit, cell)))
+
+    @property
+    def speaks(self) -> bool:
+        """Whether it says anything."""
+        return self.supports or self.against
+
+
+class TableCell(NamedTuple):
+    """A cell of a table, with the header of its column.
+
+    Attributes:
+        low: where its text begins.
+        high: where it ends.
+        column: the column; None for a cell close to the header whose column says nothing.
+        against: whether findings that the header does not explain are none.
+        since: where the rows of its table begin, as far as the text shows it.
+    """
+
+    low: int
+    high: int
+    column: TableColumn | None
+    against: bool
+    since: int
+
+
+@lru_cache(maxsize=1024)
+def column(label: str) -> TableColumn:
+    """Return the column of a header."""
+    spaced = _CAMEL.sub(" ", label).lower()
+    return TableColumn(
+        label,
+        _FOR.search(spaced) is not None,
+        _AGAINST.search(spaced) is not None,
+        _SECRET.search(spaced) is not None,
+    )
+
+
+def _names_value(cell: str) -> bool:
+    """Return whether a cell is a label for the cell behind it, as in a list of names and values."""
+    return len(cell) <= _LONGEST_LABEL and not any(map(str.isdigit, cell)) and _FOR.search(cell.lower()) is not None
+
+
+def _label(cell: str) -> str | None:
+    """Return the label in a cell of a header; None if the cell cannot be one."""
+    label = cell.strip(_AROUND)
+    if not label:
+        return ""
+    if len(label) > _LONGEST_LABEL or label.count(" ") >= _MOST_WORDS or _NO_LABEL.search(label):
+        return None
+    digits = sum(map(str.isdigit, label))
+    return label if digits <= _MOST_DIGITS and digits < len(label) else None
+
+
+class _LineTable(NamedTuple):
+    """A table of lines: its delimiter, its columns, and whether a drawn line must follow its header."""
+
+    delimiter: str
+    columns: tuple[TableColumn, ...]
+    awaits_line: bool
+
+
+def _header(line: str, delimiter: str) -> _LineTable | None:
+    """Return the table that a line is the header of, if one of its labels says something."""
+    doubled = line.startswith("||")
+    labels = _labels(line.replace("||", "|") if doubled else line, delimiter)
+    named = sum(map(bool, labels))
+    if named < _LEAST_NAMED or _is_never_in_header(line):
+        return None
+    columns = tuple(map(column, labels))
+    if not any(each.speaks for each in columns):
+        return None
+    parted = delimiter in _BARS and not doubled
+    return _LineTable(delimiter, columns, parted and (not labels[0] or named < _LEAST_PARTED))
+
+
+def _labels(line: str, delimiter: str) -> Sequence[str]:
+    """Return the labels in a line; none if one of its cells cannot be a label."""
+    if len(line) > _LONGEST_HEADER:
+        return ()
+    if delimiter in _BARS or '"' in line:
+        cells = [line[low:high] for low, high in _row(line, 0, delimiter, final=True).places]
+    else:
+        cells = line.split(delimiter)
+    labels: list[str] = []
+    for cell in cells:
+        label = _label(cell)
+        if label is None:
+            return ()
+        labels.append(label)
+    return labels
+
+
+def _is_never_in_header(line: str) -> bool:
+    return bool(_NO_SIGN.search(line) or _MANY_DIGITS.search(line)) or "://" in line
+
+
+def _is_no_header(line: str) -> bool:
+    """Return whether no line that begins so is a header."""
+    return len(line) > _LONGEST_HEADER or _LONG_RUN.search(line) is not None or _is_never_in_header(line)
+
+
+def _line_before(text: str, at: int) -> str | None:
+    """Return the line that a place lies in, up to the place; None if it is long, or its beginning is not seen."""
+    low = text.rfind("\n", max(at - _TOLD - 1, 0), at)
+    return text[low + 1 : at] if low >= 0 or at <= _TOLD else None
+
+
+def has_none(text: str, start: int, *, final: bool) -> bool:
+    """Return whether no header of a table ends behind a place, and none begins that is too long to be found again."""
+    if text.find("<t", max(start - 1, 0)) >= 0 or text.find("<T", max(start - 1, 0)) >= 0:
+        return False
+    low = max(start - _TOLD - 1, 0)
+    low = text.rfind("\n", low, start) + 1 or (0 if start <= _TOLD else text.find("\n", start) + 1 or len(text))
+    last, header = _next_header(text, low)
+    return header is None and (final or len(text) - last <= _TOLD or _is_no_header(text[last:]))
+
+
+def _next_header(text: str, at: int) -> tuple[int, _LineTable | None]:
+    """Return the first header from the beginning of a line on, and where the line behind it begins.
+
+    If there is none, the place is where the last line begins.
+    """
+    while True:
+        end = text.rfind("\n", at, at + _BLOCK) + 1 if len(text) - at > _BLOCK else text.rfind("\n", at) + 1
+        end = end or text.find("\n", at) + 1
+        if not end:
+            return at, None
+        block = text[at : end - 1]
+        delimiters = [one for one in _DELIMITERS if one in block]
+        for line in block.split("\n") if delimiters else ():
+            at += len(line) + 1
+            for delimiter in delimiters:
+                first = line.find(delimiter)
+                if first < 0:
+                    continue
+                if delimiter in _BARS or not (first > _LONGEST_START or line.count(" ", 0, first) > _MOST_BLANKS):
+                    header = _header(line, delimiter)
+                    if header is not None:
+                        return at, header
+                break
+        at = end
+        checkpoint()
+
+
+class _LineRow(NamedTuple):
+    """The cells of a row.
+
+    Attributes:
+        places: where the cells begin and end that are complete.
+        end: where the row ends; -1 if that is not seen.
+        open: where the cell begins that is not complete; -1 if there is none.
+    """
+
+    places: Sequence[tuple[int, int]]
+    end: int
+    open: int = -1
+
+
+def _row(text: str, at: int, delimiter: str, *, final: bool) -> _LineRow:
+    """Return the cells of the row that begins at a place. It ends there or is longer than it may be, if it is open."""
+    limit = at + _LONGEST_ROW
+    end = text.find("\n", at, limit)
+    if end < 0 and final and len(text) <= limit:
+        end = len(text)
+    if end < 0 or delimiter in _DRAWN_BARS or text.find("\\" if delimiter == "|" else '"', at, end) >= 0:
+        return _row_with_quotes(text, at, delimiter, limit, final=final)
+    places: list[tuple[int, int]] = []
+    for cell in text[at:end].split(delimiter):
+        places.append((at, at + len(cell)))
+        at += len(cell) + 1
+    return _LineRow(places, end)
+
+
+def _row_with_quotes(text: str, at: int, delimiter: str, limit: int, *, final: bool) -> _LineRow:
+    """Return the cells of a row that may have quotes, or escapes of its delimiter."""
+    text = text[:limit]
+    final = final and len(text) < limit
+    ends = _ENDS[delimiter]
+    places: list[tuple[int, int]] = []
+    while True:
+        behind = at if delimiter in _BARS else _behind_quotes(text, at, final=final)
+        found = ends.search(text, behind) if behind >= 0 else None
+        if found is None:
+            return _LineRow([*places, (at, len(text))], len(text)) if final else _LineRow(places, -1, at)
+        places.append((at, found.start()))
+        if found.group() == "\n":
+            return _LineRow(places, found.start())
+        at = found.end()
+
+
+def _behind_quotes(text: str, at: int, *, final: bool) -> int:
+    """Return where the quotes end that a cell begins with; its beginning if there are none; -1 if that is not seen."""
+    begin = at
+    while text.startswith(" ", begin):
+        begin += 1
+    if not text.startswith('"', begin):
+        return at if begin < len(text) or final else -1
+    close = begin + 1
+    while True:
+        close = text.find('"', close)
+        if close < 0 or (close + 1 == len(text) and not final):
+            return -1
+        if not text.startswith('"', close + 1):
+            return close + 1
+        close += 2
+
+
+def _fits(text: str, row: _LineRow, table: _LineTable) -> bool:
+    """Return whether a row has as many cells as its table has columns; an empty one may follow them."""
+    count, columns = len(row.places), len(table.columns)
+    return count == columns or (count == columns + 1 and not text[slice(*row.places[-1])].strip())
+
+
+class _TablesRead(NamedTuple):
+    """The cells that a reader has come by.
+
+    Attributes:
+        cells: the cells that headers explain.
+        hold: where the first one begins that is not complete.
+        ended: where the last table has ended; -1 if none has.
+    """
+
+    cells: list[TableCell]
+    hold: int
+    ended: int = -1
+
+
+class TableReader:
+    """Reads the tables of a text, which may come in pieces. It stands at a place of the text."""
+
+    __slots__ = (
+        "_calm",
+        "_candidate",
+        "_far",
+        "_head",
+        "_html_far",
+        "_in_html",
+        "_is_first",
+        "_markup",
+        "_ragged",
+        "_row",
+        "_table",
+    )
+
+    def __init__(self, row: str | None = "", markup: str = "") -> None:
+        """Stand at the beginning of a text, or behind a beginning that has no tables.
+
+        Args:
+            row: the last line; None if it cannot be a header.
+            markup: the end of the text, if it may be cut within a tag.
+        """
+        self._row = row
+        self._table: _LineTable | None = None
+        self._candidate: _LineTable | None = None  # a header below which a line must be drawn
+        self._ragged = self._far = 0
+        self._markup = markup
+        self._in_html = self._is_first = False
+        self._head: Sequence[TableColumn] = ()
+        self._html_far = 0
+        self._calm = sys.maxsize  # characters since the last table has ended
+
+    @classmethod
+    def begun(cls, text: str, at: int) -> TableReader:
+        """Return the reader of a text without tables at a place of it."""
+        return cls(_line_before(text, at), _open_tag(text[max(at - _LONGEST_OPENS, 0) : at]))
+
+    def is_begun(self, text: str, since: int, at: int) -> bool:
+        """Return whether the reader, at its place ``at``, is one that `begun` returns there, and from ``since`` on."""
+        if self._table or self._candidate or self._in_html or self._markup or self._calm < at - since:
+            return False
+        return self._row == _line_before(text, at)
+
+    def passes(self, text: str, start: int) -> bool:
+        """Return whether it is plain that the text from a place on ends no line and is in no table."""
+        at_rest = not (self._table or self._candidate or self._in_html or self._markup)
+        return at_rest and text.find("\n", start) < 0 and text.find("<", start) < 0
+
+    def copy(self) -> TableReader:
+        """Return another reader at the same place."""
+        made = TableReader(self._row, self._markup)
+        made._table, made._candidate, made._ragged, made._far = self._table, self._candidate, self._ragged, self._far
+        made._in_html, made._is_first, made._head = self._in_html, self._is_first, self._head
+        made._html_far, made._calm = self._html_far, self._calm
+        return made
+
+    def read(self, text: str, start: int, end: int, *, final: bool) -> tuple[list[TableCell], int]:
+        """Move on from ``start`` to ``end``; return the cells on the way, and from where on they are not complete.
+
+        Do not go on behind that place, but move another reader to it.
+        """
+        fresh = text[start:end]
+        if self.passes(fresh, 0):
+            self._calm = min(self._calm, sys.maxsize - end) + end - start
+            if self._row is not None:
+                self._keep(self._row + fresh)
+            return [], end
+        read = self._read_lines(fresh, start, final=final)
+        html = self._read_html(fresh, start, final=final)
+        ended = max(read.ended, html.ended)
+        self._calm = end - ended if ended >= 0 else min(self._calm, sys.maxsize - end) + end - start
+        cells = [cell for cell in read.cells if cell.low >= start]
+        if html.cells:
+            cells = _disjoint([*cells, *(cell for cell in html.cells if cell.low >= start)])
+        return cells, max(min(read.hold, html.hold, end), start)
+
+    def _read_lines(self, fresh: str, start: int, *, final: bool) -> _TablesRead:
+        cells: list[TableCell] = []
+        hold, ended = sys.maxsize, -1
+        at = 0 if self._row is not None else fresh.find("\n") + 1  # else behind the rest of a line that is no header
+        if self._row is None and not at:
+            return _TablesRead(cells, hold)
+        text, base = (self._row + fresh, start - len(self._row)) if self._row else (fresh, start)
+        while True:
+            table = self._table
+            if table is None:
+                at = self._seek(text, at)
+                if self._table is None:
+                    break
+                continue
+            checkpoint()
+            row = _row(text, at, table.delimiter, final=final)
+            goes_on = row.end < 0 and len(text) < at + _LONGEST_ROW
+            fits = None if goes_on else row.end >= 0 and _fits(text, row, table)
+            if row.end < 0 or len(row.places) > 1:
+                found, behind = _explained(text, base, at - self._far, row, table.columns, fits=fits, final=final)
+                cells += found
+                hold = min(hold, behind)
+            if goes_on:
+                break
+            at = self._pass(text, at, row, table)
+            ended = ended if self._table else base + at
+        self._keep(text[at:])
+        return _TablesRead(cells, hold, ended)
+
+    def _keep(self, row: str) -> None:
+        """Keep the beginning of a line, unless it is long and no header."""
+        awaited = self._candidate is not None and len(row) <= _LONGEST_HEADER
+        known = self._table is not None or awaited or len(row) <= _TOLD
+        self._row = row if known or not _is_no_header(row) else None
+        self._candidate = self._candidate if self._row is not None else None
+
+    def _seek(self, text: str, at: int) -> int:
+        """Look for the next table from the beginning of a line on; return where its rows begin, or the last line."""
+        while True:
+            if self._candidate is not None:
+                end = text.find("\n", at)
+                if end < 0:
+                    return at
+                if _DRAWN.fullmatch(text, at, end):
+                    self._begin(self._candidate._replace(awaits_line=False))
+                    return end + 1
+            at, header = _next_header(text, at)
+            self._begin(header)
+            if self._candidate is None:
+                return at
+
+    def _begin(self, header: _LineTable | None) -> None:
+        """Begin the table of a header, or wait for the line below it; None ends the one before."""
+        waits = header is not None and header.awaits_line
+        self._candidate = header if waits else None
+        self._table = None if waits else header
+        self._ragged = self._far = 0
+
+    def _pass(self, text: str, at: int, row: _LineRow, table: _LineTable) -> int:
+        """Pass the row that begins at a place; return where the next one begins.
+
+        The row may end the table, or be the header of another one.
+        """
+        if row.end < 0:
+            self._table = None
+            return at + _LONGEST_ROW
+        self._far += row.end + 1 - at
+        line = text[at : row.end]
+        if _fits(text, row, table):
+            self._ragged = 0
+        elif _DRAWN.fullmatch(line) is None:
+            _, header = _next_header(f"{line}\n", 0)
+            if header is not None:
+                self._begin(header)
+            elif len(row.places) == 1 or self._ragged + 1 == _MOST_RAGGED:
+                self._table = None
+            else:
+                self._ragged += 1
+        return row.end + 1
+
+    def _read_html(self, fresh: str, start: int, *, final: bool) -> _TablesRead:
+        text, base = (self._markup + fresh, start - len(self._markup)) if self._markup else (fresh, start)
+        cells: list[TableCell] = []
+        hold, ended, at = sys.maxsize, -1, 0
+        while True:
+            if not self._in_html:
+                opens = _OPENS.search(text, at) if "<t" in text or "<T" in text else None
+                if opens is None:
+                    self._markup = _open_tag(text[max(len(text) - _LONGEST_OPENS, at) :])
+                    return _TablesRead(cells, hold, ended)
+                self._in_html = self._is_first = True
+                self._head, self._html_far, at = (), 0, opens.start()
+            checkpoint()
+            row = _html_row(text, at, final=final)
+            columns = self._head or _named_by_first(text, row)
+            found, behind = _explained(text, base, at - self._html_far, row, columns, fits=True, final=final)
+            cells += found
+            hold = min(hold, behind)
+            if row.end < 0 and len(text) < at + _LONGEST_ROW:
+                self._markup = text[at:]
+                return _TablesRead(cells, hold, ended)
+            if row.end < 0 or row.closes:
+                self._in_html = False
+                at = at + _LONGEST_ROW if row.end < 0 else row.end
+                ended = base + at
+                continue
+            self._html_far += row.end - at
+            at = row.end
+            if row.places:
+                self._name_columns(text, row)
+            if row.opens:
+                self._head, self._is_first = (), True
+
+    def _name_columns(self, text: str, row: _HtmlRow) -> None:
+        """Take the labels from a row of an HTML table, if it is one of headers."""
+        labels = [_label(_MARKUP.sub("", text[low:high])) for low, high in row.places]
+        heads = row.heads == len(row.places)
+        if heads or (self._is_first and not row.heads and None not in labels):
+            columns = [column(label or "") for label in labels]
+            speaks = sum(map(bool, labels)) >= _LEAST_NAMED and any(each.speaks for each in columns)
+            self._head = columns if speaks else ()
+            self._html_far = 0
+        self._is_first = False
+
+
+class _HtmlRow(NamedTuple):
+    """The cells of a row of an HTML table; see `_LineRow`.
+
+    Attributes:
+        heads: how many cells are headers, before the first that is none.
+        closes: whether the table ends with the row.
+        opens: whether a table begins behind it.
+    """
+
+    places: Sequence[tuple[int, int]]
+    end: int
+    open: int = -1
+    heads: int = 0
+    closes: bool = False
+    opens: bool = False
+
+
+def _html_row(text: str, at: int, *, final: bool) -> _HtmlRow:
+    """Return the cells of the row that begins at a place."""
+    places: list[tuple[int, int]] = []
+    low, heads, is_head = -1, 0, False
+    limit = min(at + _LONGEST_ROW, len(text))
+    for tag in _TAG.finditer(text, at, limit):
+        closing, name = tag.groups()
+        if low >= 0:
+            heads += is_head and heads == len(places)
+            places.append((low, tag.start()))
+            low = -1
+        if name.lower() in ("td", "th"):
+            low = -1 if closing else tag.end()
+            is_head = name.lower() == "th"
+        elif places or name.lower() == "table":
+            table = name.lower() == "table"
+            return _HtmlRow(places, tag.end(), -1, heads, closes=table and bool(closing), opens=table and not closing)
+    if final and limit == len(text) and low >= 0:
+        heads += is_head and heads == len(places)
+        return _HtmlRow([*places, (low, limit)], -1, heads=heads)
+    return _HtmlRow(places, -1, low, heads)
+
+
+def _named_by_first(text: str, row: _HtmlRow) -> Sequence[TableColumn]:
+    """Return columns for a row without headers above it: its first cell, if that is a header, names the others."""
+    if not row.heads or not row.places:
+        return ()
+    low, high = row.places[0]
+    name = column(_label(_MARKUP.sub("", text[low:high])) or "")
+    return [*[column("")] * row.heads, *[name] * (len(row.places) + 1)]
+
+
+def _open_tag(text: str) -> str:
+    """Return the end of a text that may be the beginning of a tag that opens a table."""
+    low = text.rfind("<")
+    return text[low:] if low >= 0 and text[low + 1 :].isalpha() | (low + 1 == len(text)) else ""
+
+
+def _explained(
+    text: str,
+    base: int,
+    since: int,
+    row: _LineRow | _HtmlRow,
+    columns: Sequence[TableColumn],
+    *,
+    fits: bool | None,
+    final: bool,
+) -> tuple[list[TableCell], int]:
+    """Return the cells of a row that its columns explain, and from where on they are not complete.
+
+    Args:
+        text: the text.
+        base: a number that is added to all places.
+        since: where the rows of the table begin.
+        row: the row.
+        columns: the columns.
+        fits: whether the row has as many cells as columns; None if that is not seen yet. Only then may a cell hold a
+            secret, which can be any word.
+        final: whether the text ends here.
+    """
+    cells: list[TableCell] = []
+    hold = sys.maxsize
+    if row.open >= 0 and len(row.places) < len(columns) and len(text) - row.open <= LONGEST_CELL:
+        at = columns[len(row.places)]
+        if at.speaks or row.open - since < NEAR:
+            hold = base + row.open
+    for index, (each, (low, high)) in enumerate(zip(columns, row.places, strict=False)):
+        if high - low > LONGEST_CELL or not (each.speaks or low - since < NEAR):
+            continue
+        if not each.speaks and not final and len(text) < high + SEEN_BEHIND:
+            hold = min(hold, base + low)
+            continue
+        if each.secret and not fits:
+            hold = min(hold, base + low) if fits is None else hold
+            continue
+        inner, end = _inner(text, low, high)
+        if inner < end:
+            against = each.against and not (index and _names_value(text[slice(*row.places[index - 1])].strip(_AROUND)))
+            cells.append(TableCell(base + inner, base + end, each if each.speaks else None, against, base + since))
+    return cells, hold
+
+
+def _inner(text: str, low: int, high: int) -> tuple[int, int]:
+    """Return where the text of a cell begins and ends, without the blanks and the quotes around it."""
+    cell = text[low:high]
+    bare = cell.strip(_BLANK)
+    low += cell.index(bare)
+    high = low + len(bare)
+    return (low + 1, high - 1) if len(bare) > 1 and bare[0] == bare[-1] == '"' else (low, high)
+
+
+def _disjoint(cells: list[TableCell]) -> list[TableCell]:
+    """Return cells in order, without those that overlap one before them."""
+    kept: list[TableCell] = []
+    for cell in sorted(cells, key=lambda cell: cell.low):
+        if not kept or kept[-1].high <= cell.low:
+            kept.append(cell)
+    return kept

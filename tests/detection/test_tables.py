@@ -1,0 +1,207 @@
+"""Headers of columns explain every row of a table, in each format, whole and in pieces."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import pytest
+
+from penstock import PIIDetector, RegexFilterProcessor, TextGuard
+from penstock.detection.patterns.matching import Finder
+from penstock.detection.personal_data.detector import _tables
+from penstock.engine.text_guards.window import Found, TextWindow
+from tests.detection.patterns.test_windows_known import EVERY
+from tests.detection.patterns.windows import cut, in_order, streamed
+from tests.detection.personal_data.test_quiet import read_in_pieces
+from tests.laws import seeds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from penstock.engine.processor.context import AnyContext
+
+ALL = Finder([rule for rules in _tables().values() for rule in rules])
+GUARDS: dict[str, TextGuard] = {
+    "personal data": PIIDetector(),
+    "presets": RegexFilterProcessor(presets=["pii", "secrets"], strategy="redact"),
+}
+
+LABELLED: dict[tuple[str, ...], tuple[str, ...]] = {
+    (
+        "dob",
+        "birth_date",
+        "Geburtsdatum",
+        "fecha_nacimiento",
+        "Born",
+        "Date of birth",
+        "né le",
+        "生年月日",
+        "dateOfBirth",
+    ): (
+        "1985-03-04",
+        "14.05.1979",
+        "02/11/1988",
+        "3 March 1990",
+    ),
+    ("phone", "movil", "Telefon", "teléfono", "mobile_number", "Tel.", "电话"): (
+        "612482739",
+        "612 48 27 39",
+        "404-555-0171",
+        "(404) 555-0171",
+        "+34 91 418 2739",
+        "0171 4182739",
+    ),
+    ("ssn", "SSN"): ("536904399", "536-90-4399"),
+    ("password", "passwort"): ("Tr0ub4dor3x!", "correct-horse-7"),
+}
+OTHERS: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("name", "Nachname", "customer"): ("Brandt", "Lucía Ferrer", "O'Neill", "Duarte", ""),
+    ("order_id", "ticket", "invoice"): ("5742838393", "4045550171", "6124827391"),
+    ("size", "qty", "total"): ("12", "5284", "0.82", "918273"),
+    ("note", "status"): ("open", "In Review", "two | three", "a, b; c", "line\nbreak", 'says "no"', "x" * 60, "-"),
+}
+
+
+class Table(NamedTuple):
+    """A table, and where the cells of its labelled columns stand."""
+
+    text: str
+    planted: list[tuple[int, int]]
+
+
+FORMATS = ("csv", "tsv", "semicolon", "markdown", "psql", "drawn", "html", "html lines", "quoted")
+
+
+def _plain(cell: str) -> str:
+    return cell.replace("\n", " ").replace("|", "/").replace("\t", " ")
+
+
+def _lines(form: str, rows: list[list[str]]) -> Iterator[list[str]]:
+    """Yield the lines of a table: its cells, between all that stands around them."""
+    wide = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
+    edges = "-+-".join("-" * width for width in wide)
+    for index, row in enumerate(rows):
+        if form in ("csv", "semicolon", "tsv", "quoted"):
+            sign = {"tsv": "\t", "semicolon": ";"}.get(form, ",")
+            line: list[str] = []
+            for cell in row:
+                held = any(char in cell for char in '\n"' + sign) or form == "quoted"
+                line += ['"' if held else "", cell.replace('"', '""') if held else cell, '"' if held else "", sign]
+            yield [*line[:-1], "\n"]
+        elif form == "html":
+            kind = "td" if index else "th"
+            yield [
+                "<tr>" if index else "<table><tr>",
+                *(part for cell in row for part in (f"<{kind}>", cell, f"</{kind}>")),
+            ]
+            yield ["</tr>" if index < len(rows) - 1 else "</tr></table>\n"]
+        elif form == "html lines":
+            kind = "td" if index else "th"
+            begin = "  <tr>\n" if index else "<table class='a'>\n <thead>\n  <tr>\n"
+            yield [begin, *(part for cell in row for part in (f'    <{kind} class="x">', cell, f"</{kind}>\n"))]
+            yield ["  </tr>\n" if index < len(rows) - 1 else "  </tr>\n</table>\n"]
+        else:
+            bar = "│" if form == "drawn" else "|"
+            if form == "drawn" and not index:
+                yield [f"+-{edges}-+\n"]
+            outer = "" if form == "psql" else bar
+            cells = [
+                part
+                for cell, width in zip(row, wide, strict=True)
+                for part in (f" {bar} ", cell, " " * (width - len(cell)))
+            ]
+            yield [f"{outer} " if outer else " ", *cells[1:], f" {outer}\n"]
+            if not index:
+                yield [f"|{'|'.join('---' for _ in row)}|\n" if form == "markdown" else f"-{edges}-\n"]
+
+
+def _table(drawn: random.Random, form: str) -> Table:
+    kinds = [*drawn.sample([*LABELLED], k=drawn.randint(1, 3)), *drawn.sample([*OTHERS], k=drawn.randint(1, 3))]
+    drawn.shuffle(kinds)
+    values = [(LABELLED if kind in LABELLED else OTHERS)[kind] for kind in kinds]
+    rows = [[drawn.choice(kind) for kind in kinds]]
+    rows += [[drawn.choice(each) for each in values] for _ in range(drawn.randint(1, 7))]
+    if form in ("tsv", "markdown", "psql", "drawn"):
+        rows = [[_plain(cell) for cell in row] for row in rows]
+    known = {value for kind, each in zip(kinds, values, strict=True) if kind in LABELLED for value in each}
+    labels = {*rows[0]}
+    text, planted = "", list[tuple[int, int]]()
+    for line in _lines(form, rows):
+        for part in line:
+            if part in known and part not in labels:
+                planted.append((len(text), len(text) + len(part)))
+            text += part
+    return Table(text, planted)
+
+
+BEFORE = ("", "Here is the export:\n\n", "Dear Bob, see below.\nThanks\n", "Call me, phone, or mail\n", "```\n")
+AFTER = (
+    "",
+    "\n",
+    "(2 rows)\n",
+    "```\nThat is all, thanks.\n",
+    "\n| x | y |\n",
+    "So it ends here, as you see\nand goes on\n",
+)
+
+
+def _document(drawn: random.Random, form: str) -> Table:
+    text, planted = "", list[tuple[int, int]]()
+    for _ in range(drawn.choice((1, 1, 2))):
+        table = _table(drawn, form)
+        text += drawn.choice(BEFORE)
+        planted += [(low + len(text), high + len(text)) for low, high in table.planted]
+        text += table.text + drawn.choice(AFTER)
+        form = drawn.choice(FORMATS)
+    return Table(text, planted)
+
+
+def _pieces(text: str, drawn: random.Random) -> list[str]:
+    most = drawn.choice((1, 3, 12, 40, 400))
+    places: list[int] = []
+    at = drawn.randint(1, most)
+    while at < len(text):
+        places.append(at)
+        at += drawn.randint(1, most)
+    return cut(text, *places)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("seed", seeds(range(6)))
+def test_cells_of_a_labelled_column_are_found_and_nothing_else_is(form: str, seed: int) -> None:
+    """Wherever the column stands, in every row, with delimiters and line breaks in quotes."""
+    drawn = random.Random(seed)  # noqa: S311 - dice, no secrets
+    for _ in range(8):
+        table = _document(drawn, form)
+        found = [(match.start, match.end) for match in ALL.find(table.text)]
+        missed = [
+            table.text[low:high] for low, high in table.planted if not any(a <= low and high <= b for a, b in found)
+        ]
+        assert missed == [], table.text
+        others = [table.text[a:b] for a, b in found if not any(low <= a and b <= high for low, high in table.planted)]
+        assert others == [], table.text
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("finder", [EVERY, ALL], ids=["presets", "personal data"])
+@pytest.mark.parametrize("seed", seeds(range(6)))
+def test_a_table_in_pieces_is_searched_as_the_whole_table(form: str, finder: Finder, seed: int) -> None:
+    """Cut anywhere, within a header, a delimiter, quotes or a tag."""
+    drawn = random.Random(seed)  # noqa: S311 - dice, no secrets
+    for _ in range(6):
+        text = _document(drawn, form).text
+        text = text[: drawn.randint(0, len(text))] if drawn.random() < 0.3 else text
+        assert in_order(streamed(finder, _pieces(text, drawn)).matches) == finder.find(text), text
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("name", GUARDS)
+@pytest.mark.parametrize("seed", seeds(range(4)))
+def test_a_guard_reads_a_table_in_pieces_as_the_whole_table(form: str, name: str, seed: int) -> None:
+    """Also where a glance at the text before the table has shown that it is quiet."""
+    drawn = random.Random(seed)  # noqa: S311 - dice, no secrets
+    for _ in range(4):
+        text = " so it goes on" * drawn.choice((0, 2, 90)) + "\n" + _document(drawn, form).text
+        found, _ = cast("tuple[Sequence[Found], int]", GUARDS[name].scan(TextWindow(text), cast("AnyContext", None)))
+        assert read_in_pieces(GUARDS[name], _pieces(text, drawn)) == sorted((one.start, one.end) for one in found), text
