@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, Unpack, get_args
 
+from penstock.detection.places.owner import owner_words
 from penstock.engine.processor.option_checks import check_count, check_score, check_strategies, widest_strategy
 from penstock.engine.processor.processor import flag
 from penstock.engine.text_guards.text_guard import TextGuard
+from penstock.engine.values.frozen import EMPTY
 from penstock.processors.guards.detector_options import use_span_detector
 from penstock.processors.guards.guard_options import set_up
 from penstock.processors.guards.pii_action import PIIAction, Redaction, check_hash_key, check_methods
-from penstock.processors.guards.pii_search import (
-    PIISearch,
-    check_countries,
-    check_domains,
-    looked_for,
-    pii_question,
-)
+from penstock.processors.guards.pii_search import PIISearch, check_countries, looked_for, pii_question
 from penstock.processors.guards.restore import VAULT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from penstock.detection.places.owner import Allowed, Fields
     from penstock.engine.values.protocols import Judge, JudgeSource, Model, SpanDetector
     from penstock.processors.guards.detector_options import Combine
     from penstock.processors.guards.guard_options import GuardOptions
@@ -63,7 +60,13 @@ class PIIDetector(TextGuard):
         include_detections: whether the reason of a tripwire has the number of findings; False by default.
         buffer_size: the largest piece of a text that the model is shown at once, in characters, 80 or more; 600 by
             default.
-        allow: domains whose links and e-mail addresses pass, with the domains below them; none by default.
+        fields: types of values by their paths in JSON values and JSON text, which overrule the detectors: the whole
+            value is a finding of the type; with None, nothing in it is one. None by default. In a path, such as
+            ``customer.phone`` or ``*.cursor``, ``*`` stands for any number of steps, indexes of lists are left out, and
+            an entry for an object holds for everything in it.
+        allow: values that are no findings: texts, compiled patterns or ``"/patterns/"`` that match the whole value,
+            functions of the value, domains of e-mail addresses and links (with the domains below them), and kinds, such
+            as ``"uuid"`` and ``"example-domain"``; none by default. The record counts them.
         countries: codes of countries (``"de"``, ``"fr"``) whose national numbers are found without a label, too, if
             their check digits are right; none by default.
         detector: a `SpanDetector` of your own, as for names and addresses; None (the default) for patterns alone. Its
@@ -91,7 +94,8 @@ class PIIDetector(TextGuard):
         hash_length: int = 16,
         include_detections: bool = False,
         buffer_size: int = 600,
-        allow: Iterable[str] = (),
+        fields: Fields = EMPTY,
+        allow: Iterable[Allowed] = (),
         countries: Iterable[str] = (),
         detector: SpanDetector | None = None,
         combine: Combine = "max",
@@ -99,26 +103,23 @@ class PIIDetector(TextGuard):
     ) -> None:
         name = type(self).__name__
         embedded = flag(name, "embedded", options.get("embedded", True))
-        self.allow, self.countries = check_domains(name, allow), check_countries(name, countries)
+        owner = owner_words(name, fields, allow)
+        self.fields, self.allow, self.countries = dict(owner.fields), owner.allow, check_countries(name, countries)
         own = use_span_detector(self, detector, combine, embedded=embedded)
+        scope = (owner.domains, self.countries)
         looked = looked_for(
-            name,
-            detection_types,
-            (self.allow, self.countries),
-            model=model is not None,
-            embedded=embedded and combine != "replace",
-            theirs=() if detector is None else tuple(detector.types),
-            combine=combine,
+            name, detection_types, scope, detector, model=model is not None, embedded=embedded, combine=combine
         )
         self.detection_types = None if detection_types is None else looked.given
         self.threshold = None if threshold is None else check_score(name, "threshold", threshold)
-        self.redaction_method, methods = redaction_method, check_methods(name, redaction_method, looked.types)
+        types = (*looked.types, *owner.types)
+        self.redaction_method, methods = redaction_method, check_methods(name, redaction_method, types)
         self.preserve_format = flag(name, "preserve_format", preserve_format)
         self.hash_length = check_count(name, "hash_length", hash_length, "a number of digits, 4 to 64", 4, 64)
         self.include_detections = flag(name, "include_detections", include_detections)
         self.buffer_size = check_count(name, "buffer_size", buffer_size, "a number of characters, 80 or more", 80)
         self.numbers = "text" if "token" in methods.values() else "null"
-        actions = check_strategies(name, strategy, looked.types, _BY_TYPE, _BY_TYPE[0])
+        actions = check_strategies(name, strategy, types, _BY_TYPE, _BY_TYPE[0])
         setup = set_up(
             self,
             model,
@@ -133,7 +134,7 @@ class PIIDetector(TextGuard):
         )
         self.strategy = actions or setup.strategy
         redaction = Redaction(methods, self.preserve_format, check_hash_key(name, hash_key), self.hash_length)
-        search = PIISearch(setup, looked, actions, self.threshold, self.buffer_size)
+        search = PIISearch(setup, looked, actions, self.threshold, self.buffer_size, owner)
         search.install(self, PIIAction(search, actions, redaction, counts=self.include_detections))
         self.found = search.found
         if setup.strategy == "redact" and "token" in methods.values():

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.detection.patterns.rules import Pattern, UserRule
+    from penstock.detection.places.owner import OwnerWords
     from penstock.detection.spans import Span
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.text_guards.window import TextWindow
     from penstock.engine.values.frozen import Value
-    from penstock.engine.values.protocols import Judged
+    from penstock.engine.values.protocols import Judged, SpanDetector
     from penstock.processors.guards.guard_options import GuardSetup
     from penstock.processors.guards.span_search import FindSpans, Spans
     from penstock.processors.guards.verdicts import PIIVerdict
 
-_A_DOMAIN = re.compile(r"[^\W_](?:[\w-]*[^\W_])?(?:\.[^\W_](?:[\w-]*[^\W_])?)*")
 _DOUBTFUL = ("date-of-birth",)  # found by words nearby alone, so a judge is asked, too
 _SURE = 0.6  # how sure a model must be if no threshold is set
 _MEANT: Mapping[str, str] = {
@@ -91,10 +91,10 @@ def looked_for(
     guard: str,
     given: Iterable[str | PIIType] | None,
     scope: tuple[Iterable[str], Iterable[str]],
+    detector: SpanDetector | None = None,
     *,
     model: bool,
     embedded: bool,
-    theirs: Sequence[str] = (),
     combine: str = "max",
 ) -> LookedFor:
     """Return the types that a guard looks for.
@@ -104,15 +104,17 @@ def looked_for(
         given: the types; None for all that can be found, except links and UUIDs.
         scope: domains whose links and addresses are no findings, and codes of countries whose national numbers count
             without a label, too.
+        detector: the user's own detector, if there is one.
         model: whether there is a model to ask.
-        embedded: whether patterns are used.
-        theirs: the types that the user's own detector finds.
+        embedded: whether patterns are used, unless the detector replaces them.
         combine: how both become one.
 
     Raises:
         OptionError: an entry is neither a name nor a `PIIType`, there is none, or a type needs a model or a detector
             and there is none.
     """
+    theirs = () if detector is None else tuple(detector.types)
+    embedded = embedded and combine != "replace"
     patterns = DEFAULT if embedded or model or not theirs else ()
     usual = known_names(patterns, theirs, "max" if combine == "replace" and model else combine)
     if theirs and combine == "confirm":
@@ -121,12 +123,12 @@ def looked_for(
     entries = _entries(guard, usual if given is None else given)
     rules = [_rule(guard, index, entry) for index, entry in enumerate(entries) if isinstance(entry, PIIType)]
     names = tuple(entry if isinstance(entry, str) else entry.name for entry in entries)
-    detector = PersonalData(names, [rule for rule in rules if rule is not None], *scope)
-    judged = detector.contextual if embedded else names
+    patterned = PersonalData(names, [rule for rule in rules if rule is not None], *scope)
+    judged = patterned.contextual if embedded else names
     _check_found(guard, names, judged, theirs, model=model, embedded=embedded, combine=combine)
     asked = (*judged, *(name for name in _DOUBTFUL if name in names and name not in judged)) if model else ()
     own = {entry.name: entry.description for entry in entries if isinstance(entry, PIIType) and entry.description}
-    return LookedFor(tuple(entries), names, detector, asked, {**_MEANT, **own})
+    return LookedFor(tuple(entries), names, patterned, asked, {**_MEANT, **own})
 
 
 def _check_found(
@@ -164,20 +166,6 @@ def _check_found(
         f"one of {', '.join(EMBEDDED)}, or a PIIType with a pattern; anything else takes a model= or a detector= to "
         "find it",
     )
-
-
-def check_domains(guard: str, given: object) -> tuple[str, ...]:
-    """Return domains in small letters.
-
-    Raises:
-        OptionError: they are not domains, such as ``example.com``.
-    """
-    listed = (given,) if isinstance(given, str) else given
-    names: list[object] = [*cast("Iterable[object]", listed)] if isinstance(listed, Iterable) else [given]
-    wrong = [name for name in names if not isinstance(name, str) or _A_DOMAIN.fullmatch(name) is None]
-    if wrong:
-        raise OptionError(guard, "allow", wrong[0], "domains, without scheme and path: ['example.com']")
-    return tuple(cast("str", name).lower() for name in names)
 
 
 def check_countries(guard: str, given: object) -> tuple[str, ...]:
@@ -258,6 +246,7 @@ class PIISearch(SpanSearch["PIIVerdict"]):
         actions: Mapping[str, str],
         threshold: float | None,
         most: int,
+        owner: OwnerWords,
     ) -> None:
         super().__init__(
             setup,
@@ -267,6 +256,7 @@ class PIISearch(SpanSearch["PIIVerdict"]):
             lookback=looked.detector.lookback,
         )
         self.looked = looked
+        self.owner = owner
         self._detectors = _parted(looked, actions)
 
     def searches(self) -> Sequence[tuple[FindSpans, bool]]:

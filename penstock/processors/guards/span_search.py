@@ -11,9 +11,10 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_left
 from functools import partial
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
+from penstock.detection.places.owner import OwnerWords
 from penstock.detection.unicode.invisibles import visible_text
 from penstock.detection.windows import Windows
 from penstock.engine.processor.stages import STAGES
@@ -49,6 +50,7 @@ WINDOWS = Windows(least=40, most=600, overlap=200)
 
 _SEARCH = "book"
 _PLACE = itemgetter(0, 1)
+_TYPE = attrgetter("type")
 
 
 class SpanSearch(Search, Generic[V]):
@@ -64,8 +66,10 @@ class SpanSearch(Search, Generic[V]):
             the judge.
         lookback: how many characters before a finding the search must see.
         found: the fact with the number of findings of the run by type: ``{"email": 2}``.
+        owner: the options ``fields`` and ``allow``; empty unless a subclass sets it.
     """
 
+    owner = OwnerWords()
     detector_windows: ClassVar[Windows] = Windows(least=1_000, most=2_000, overlap=200)
 
     def __init__(
@@ -169,7 +173,7 @@ class SpanSearch(Search, Generic[V]):
         It is None for a guard that is to do something about every text: to ask a judge or the user's own detector, to
         report that a text holds nothing, or to tell sentences of a stream apart.
         """
-        if self._calls is not None or self._judge is not None or self._tells_all:
+        if self._calls is not None or self._judge is not None or self._tells_all or self.owner.fields:
             return None
         if (self.setup.strategy == "filter" and not final) or (notes and not notes[_SEARCH].begun_anew):
             return None
@@ -197,7 +201,7 @@ class SpanSearch(Search, Generic[V]):
         if self._judge is not None:
             return self._ask_judge(window, search, ctx)
         search.without_judge(window)
-        decided = self._decided(window, search)
+        decided = self._decided(window, search, ctx)
         search.begun_anew = not window.final and self._is_begun(window, search, decided[1])
         return decided
 
@@ -224,7 +228,7 @@ class SpanSearch(Search, Generic[V]):
         if self._judge is not None:
             return await self._ask_judge(window, search, ctx)
         search.without_judge(window)
-        return self._decided(window, search)
+        return self._decided(window, search, ctx)
 
     async def _found_by_detector(
         self, window: TextWindow, windows: Windows, places: Sequence[tuple[int, int]], ctx: AnyContext
@@ -265,17 +269,17 @@ class SpanSearch(Search, Generic[V]):
     async def _ask_judge(self, window: TextWindow, search: _SpanSearch, ctx: AnyContext) -> SpanFindings:
         if window.separate:
             search.without_judge(window)
-            return self._decided(window, search)
+            return self._decided(window, search, ctx)
         begin = search.judged.at - window.base
         if window.fixed and not says_something(window.text):
             search.judged.advance((), window.base, len(window.text), final=window.final)
-            return self._decided(window, search)
+            return self._decided(window, search, ctx)
         cuts = self.windows.cuts(window.text, begin, final=window.final)
         sentences = itertools.pairwise([begin, *cuts])
         found = await gather([partial(self._ask_about, window, start, end, ctx) for start, end in sentences])
         hold = cuts[-1] if cuts else begin
         search.judged.advance(itertools.chain.from_iterable(found), window.base, hold, final=window.final)
-        return self._decided(window, search)
+        return self._decided(window, search, ctx)
 
     async def _ask_about(self, window: TextWindow, start: int, end: int, ctx: AnyContext) -> list[SpanFinding]:
         """Return the judge's findings between two places of a text.
@@ -306,7 +310,7 @@ class SpanSearch(Search, Generic[V]):
         placed = _located(values, readings, shown)
         return [item for value, at in placed for item in _at_places(value, at, ahead, start, end, judge)]
 
-    def _decided(self, window: TextWindow, search: _SpanSearch) -> SpanFindings:
+    def _decided(self, window: TextWindow, search: _SpanSearch, ctx: AnyContext) -> SpanFindings:
         base = window.base
         limit = min(search.judged.at, search.theirs.at, *(progress.at for progress in search.embedded))
         if self.setup.strategy == "filter":
@@ -321,10 +325,13 @@ class SpanSearch(Search, Generic[V]):
         ]
         if self.setup.combine == "confirm":
             found = confirmed(found)
+        found, until = [_moved(item, -base) for item in found], until - base
+        if self.owner:
+            found, until = self.owner.applied(window, found, until, _TYPE, SpanFinding, ctx)
         search.flagged = search.flagged or bool(found)
         if window.final and not window.separate and not search.flagged and self._tells_all:
             found = [SpanFinding(until, until, NOTHING)]
-        return [_moved(item, -base) for item in found], until - base
+        return found, until
 
     def overrides(self, within: Found, across: Found) -> bool:
         """Return whether a finding within a part replaces one across parts: if the detector gave both the same type.

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
-from penstock.detection.patterns.matching import Finder, FinderState, UnitedMatches
-from penstock.detection.patterns.rules import checked, seconds
+from penstock.detection.patterns.matching import Finder, FinderState, Match, UnitedMatches
+from penstock.detection.patterns.rules import RegexRule, checked, seconds
+from penstock.detection.places.owner import owner_words
 from penstock.detection.unicode.disguises import read
 from penstock.engine.processor.option_checks import check_callback, check_count
 from penstock.engine.processor.processor import flag, one_of
@@ -20,13 +21,14 @@ from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.facts import Key
+from penstock.engine.values.frozen import EMPTY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from penstock.detection.patterns.built_in import BuiltInRule
-    from penstock.detection.patterns.matching import Match
-    from penstock.detection.patterns.rules import RegexRule, UserRule
+    from penstock.detection.patterns.rules import UserRule
+    from penstock.detection.places.owner import Allowed, Fields, OwnerWords
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.text_guards.scope import Arguments, Numbers, Phase, SystemMessages, Unscanned
     from penstock.engine.text_guards.window import Hit, TextWindow
@@ -41,7 +43,7 @@ HIDDEN = "[hidden]"
 """What stands for the matched text in a tripwire's metadata."""
 
 _USUAL_IN_IDS = frozenset({"url", "uuid", "secret-value"})
-_STATE = "state"
+_STATE, _KEPT = "state", "kept"
 _HIDDEN_WORD = "[REDACTED]"
 
 
@@ -98,11 +100,20 @@ class PatternSearch(Search):
         presets: the names of the built-in sets of rules.
         banned_words: words and phrases to find.
         own: the user's own rules.
+        owner: the options ``fields`` and ``allow``.
+        named: rules that match nothing, for the types of fields that have no other.
         finder: finds all of them.
     """
 
-    def __init__(self, presets: Sequence[str], banned_words: Sequence[str], own: Sequence[UserRule]) -> None:
-        self.presets, self.banned_words, self.own = presets, banned_words, own
+    def __init__(
+        self,
+        presets: Sequence[str],
+        banned_words: Sequence[str],
+        own: Sequence[UserRule],
+        owner: OwnerWords,
+        named: Sequence[UserRule] = (),
+    ) -> None:
+        self.presets, self.banned_words, self.own, self.owner, self.named = presets, banned_words, own, owner, named
         self.finder = self._made_finder()
 
     def _made_finder(self) -> Finder:
@@ -111,7 +122,7 @@ class PatternSearch(Search):
             from penstock.detection.patterns.banned_words import banned_words_rule  # loaded where there are some
 
             built_in.append(banned_words_rule(self.banned_words, _HIDDEN_WORD))
-        return Finder([*built_in, *self.own])
+        return Finder([*built_in, *self.own, *self.named])
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the pickled state: all but the finder, whose built-in rules are loaded again."""
@@ -124,10 +135,31 @@ class PatternSearch(Search):
 
     def quiet(self, text: str, start: int, notes: Mapping[str, Value], *, final: bool) -> int | None:
         """Return the position from which text must be held back, if a glance shows that no rule matches; else None."""
-        return None if notes else self.finder.quiet(text, start, final=final)
+        return None if notes or self.owner.fields else self.finder.quiet(text, start, final=final)
 
     def scan(self, window: TextWindow, ctx: AnyContext) -> tuple[Sequence[Match], int]:
         """Return the matches of the rules, and from where on more text could change them."""
+        found, hold = self._scanned(window, ctx)
+        if not self.owner:
+            return found, hold
+        base = window.base
+        earlier: Sequence[Match] = window.notes.pop(_KEPT, ())
+        known = dict.fromkeys([*(moved_match(one, -base) for one in earlier), *found])
+        rules = self.finder.rules
+        names = [rule.name for rule in rules]
+        counted, until = self.owner.applied(
+            window,
+            [one for one in known if one.start >= window.start],
+            hold,
+            lambda match: rules[match.rule].name,
+            lambda start, end, type: Match(start, end, names.index(type)),
+            ctx,
+        )
+        if until < hold:  # matches behind it are not found again
+            window.notes[_KEPT] = tuple(moved_match(one, base) for one in known if until < one.end <= hold)
+        return counted, until
+
+    def _scanned(self, window: TextWindow, ctx: AnyContext) -> tuple[Sequence[Match], int]:
         finder, text, start = self.finder, window.text, window.start
         try:
             if window.final and not window.base and not start:
@@ -191,7 +223,7 @@ class PatternAction(Action):
         found = cast("list[Match]", hit.found)
         if not hit.window.fixed or not is_random(hit.window.text, hit.window.key):
             return found
-        built_in = len(self._search.finder.rules) - len(self._search.own)
+        built_in = len(self._search.finder.rules) - len(self._search.own) - len(self._search.named)
         return [item for item in found if item.rule >= built_in or self._name(item) not in _USUAL_IN_IDS]
 
     def _block(
@@ -281,6 +313,8 @@ class RegexFilterProcessor(TextGuard):
         unscanned: Unscanned | None = None,
         numbers: Numbers = "null",
         arguments: Arguments = "block",
+        fields: Fields = EMPTY,
+        allow: Iterable[Allowed] = (),
         timeout: float = 0.5,
         on_violation: Callable[[Violation], object] | None = None,
         id: str | None = None,
@@ -312,6 +346,9 @@ class RegexFilterProcessor(TextGuard):
                 that a list or a column of numbers stays one, or ``text``: a string with the redacted digits.
             arguments: what happens if ``redact`` would change an argument of a tool call that is a command, code, a
                 path or an address. ``block`` (the default) stops the run, ``redact`` changes it like others.
+            fields: names of rules, or types of your own, by the paths of values in JSON values and JSON text: the whole
+                value is a match of the rule; with None, nothing in it is one. None by default; see `PIIDetector`.
+            allow: values, patterns, functions, domains and kinds that are no matches; none by default.
             timeout: how many seconds one of your own rules may take on one text, more than 0; 0.5 by default.
             on_violation: a plain function that is called with a `Violation` for each text with a match; None by
                 default.
@@ -326,10 +363,10 @@ class RegexFilterProcessor(TextGuard):
         self.presets = _presets(name, presets)
         self.strategy: str = one_of(name, "strategy", strategy, get_args(Strategy))
         self.timeout = seconds(name, "timeout", timeout)
-        self.rules = tuple(rules)
+        self.rules, self.banned_words = tuple(rules), _banned(name, banned_words)
         own = [checked(name, index, rule, self.timeout) for index, rule in enumerate(self.rules)]
-        self.banned_words = _banned(name, banned_words)
-        search = PatternSearch(self.presets, self.banned_words, own)
+        search = _search(name, self.presets, self.banned_words, own, owner_words(name, fields, allow))
+        self.fields, self.allow = dict(search.owner.fields), search.owner.allow
         if not search.finder.rules:
             raise OptionError(
                 name, "rules", self.rules, f"one rule or more, or presets= of {', '.join(PRESETS)}, or banned_words="
@@ -350,11 +387,30 @@ class RegexFilterProcessor(TextGuard):
         self.edits = "spans" if strategy == "redact" else "nothing"
         if strategy == "warn":
             self.role, self.on_error = "observer", "allow"
-        banned = [f"{len(self.banned_words)} banned words"] if self.banned_words else []
+        banned = [f"{len(self.banned_words)} banned words"] * bool(self.banned_words)
         chosen = [*self.presets, *banned, *(rule.name for rule in own)]
         self.findings: Key[Mapping[str, int]] = Key(f"{self.id}.matches[{', '.join(chosen)}: {strategy}]")
         self.provides = (self.findings,)
         self.search, self.action = search, PatternAction(self.id, search, self.findings, reporter)
+
+
+def _search(
+    guard: str, presets: Sequence[str], banned_words: Sequence[str], own: Sequence[UserRule], owner: OwnerWords
+) -> PatternSearch:
+    """Return the search, with a rule that matches nothing for each type of a field that has no rule."""
+    search = PatternSearch(presets, banned_words, own, owner)
+    known = {rule.name for rule in search.finder.rules}
+    lacking = [type for type in owner.types if type not in known]
+    if not lacking or not known:
+        return search
+    rules = [RegexRule(type, "(?!)", replacement=f"[{type.upper()}]") for type in lacking]
+    named = [checked(guard, index, rule, 1.0) for index, rule in enumerate(rules)]
+    return PatternSearch(presets, banned_words, own, owner, named)
+
+
+def moved_match(match: Match, by: int) -> Match:
+    """Return a match with a number added to its positions."""
+    return match._replace(start=match.start + by, end=match.end + by)
 
 
 @cache

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from penstock.engine.graph.nodes import Policy
 from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import EMPTY
 from penstock.engine.workflow import Workflow
 from penstock.processors.guards import (
     ModerationProcessor,
@@ -19,6 +20,7 @@ from penstock.workflows.presets.hygiene import ExplainPlaceholders, SomethingHid
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from penstock.detection.places.owner import Allowed, Fields
     from penstock.engine.graph.builder import PolicyOptions
     from penstock.engine.text_guards.scope import SystemMessages, Unscanned
     from penstock.engine.values.protocols import JudgeSource, Model
@@ -111,6 +113,8 @@ def privacy(
     strategy: Hiding = "redact",
     types: Iterable[str] | None = None,
     restore: bool = False,
+    fields: Fields = EMPTY,
+    allow: Iterable[Allowed] = (),
     system: SystemMessages = "client",
     unscanned: Unscanned | None = None,
     timeout: float | None = JUDGE_TIMEOUT,
@@ -128,6 +132,9 @@ def privacy(
         types: the types to look for, with the names of `PIIDetector`. None: all that can be found, except links
             and UUIDs.
         restore: whether to put the values back in answers and in calls to tools; needs ``redact``.
+        fields: types of personal data by the paths of values in JSON and structured answers, or None for values that
+            hold none, as in ``{"customer.phone": "phone", "*.cursor": None}``; see `PIIDetector`.
+        allow: values, patterns, functions, domains and kinds that are no personal data; see `PIIDetector`.
         system: which system messages to check: those that a ``client`` sent (the default), ``all`` or ``none``.
         unscanned: what to do with bodies that no guard can read, such as pictures: ``block``, ``flag`` or ``allow``.
             None: ``block``, except in guards that only warn.
@@ -148,6 +155,8 @@ def privacy(
         strategy=strategy,
         redaction_method="token" if restore else "placeholder",
         phase="input" if restore else "all",
+        fields=fields,
+        allow=allow,
         system=system,
         unscanned=unscanned,
         id="personal-data",
@@ -166,6 +175,8 @@ def safety(
     attacks: Strategy = "block",
     leaks: Hiding = "redact",
     languages: Iterable[str] | None = None,
+    fields: Fields = EMPTY,
+    allow: Iterable[Allowed] = (),
     system: SystemMessages = "client",
     unscanned: Unscanned | None = None,
     timeout: float | None = JUDGE_TIMEOUT,
@@ -184,6 +195,9 @@ def safety(
         leaks: what to do with passages of the system prompt in answers: ``redact``, ``block``, ``warn`` or ``filter``.
         languages: the languages in which users may write, as codes or names; others are blocked. None: any language,
             without a check.
+        fields: types of personal data by the paths of values in JSON and structured answers, or None for values that
+            hold none, as in ``{"customer.phone": "phone", "*.cursor": None}``; see `PIIDetector`.
+        allow: values, patterns, functions, domains and kinds that are no personal data; see `PIIDetector`.
         system: which system messages to check: those that a ``client`` sent (the default), ``all`` or ``none``.
         unscanned: what to do with bodies that no guard can read, such as pictures: ``block``, ``flag`` or ``allow``.
             None: ``block``, except in guards that only warn.
@@ -199,6 +213,8 @@ def safety(
             model,
             strategy=personal,
             redaction_method="placeholder",
+            fields=fields,
+            allow=allow,
             system=system,
             unscanned=unscanned,
             id="personal-data",

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from penstock.engine.processor.processor import Processor
+from penstock.engine.values.frozen import EMPTY
 from penstock.engine.values.messages import Message
 from penstock.engine.workflow import Workflow
 from penstock.processors.text import UnicodeNormalizer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
+    from penstock.detection.places.owner import Allowed, Fields
     from penstock.engine.processor.context import InputContext, View
     from penstock.engine.text_guards.scope import Phase, SystemMessages, Unscanned
     from penstock.engine.values.facts import Key
@@ -36,6 +38,8 @@ def hygiene(
     personal: Strategy = "redact",
     secrets: Strategy = "redact",
     links: Strategy = "redact",
+    fields: Fields = EMPTY,
+    allow: Iterable[Allowed] = (),
     system: SystemMessages = "client",
     unscanned: Unscanned | None = None,
 ) -> Workflow:
@@ -51,6 +55,9 @@ def hygiene(
             ``warn``.
         secrets: the same for keys, tokens and passwords.
         links: the same for web addresses on the way to the model.
+        fields: names of rules, or types, by the paths of values in JSON, or None for values to leave alone, as in
+            ``{"customer.phone": "phone", "*.cursor": None}``; see `RegexFilterProcessor`.
+        allow: values, patterns, functions, domains and kinds that are not hidden; see `RegexFilterProcessor`.
         system: which system messages to check: those that a ``client`` sent (the default), ``all`` or ``none``.
         unscanned: what to do with bodies that no guard can read, such as pictures: ``block``, ``flag`` or ``allow``.
             None: ``block``, except in guards that only warn.
@@ -65,8 +72,18 @@ def hygiene(
         "secrets": ("secrets", secrets, "all"),
         "links": ("urls", links, "input"),
     }
+    allowed = tuple(allow)
     filters = [
-        RegexFilterProcessor(presets=[name], strategy=strategy, phase=phase, system=system, unscanned=unscanned, id=id)
+        RegexFilterProcessor(
+            presets=[name],
+            strategy=strategy,
+            phase=phase,
+            fields=fields if name == "pii" else {path: None for path, type in fields.items() if type is None},
+            allow=allowed,
+            system=system,
+            unscanned=unscanned,
+            id=id,
+        )
         for id, (name, strategy, phase) in chosen.items()
     ]
     hidden = tuple(one.findings for one in filters if one.strategy == "redact")
