@@ -47,7 +47,6 @@ CONTEXTUAL: tuple[str, ...] = ("name", "address")
 
 _IDS_THEMSELVES = frozenset({"uuid", "url"})
 _LIKE_IDS = frozenset({"random-token", "secret-value"})  # rules that know a key by its randomness, or by a label
-_LABELLED = "secret-value"  # the rule that knows a key by a label
 _IN_CODES = ("url", "uuid", "mac", "ip-address", "private-ip")
 _PRECEDENCE = (("url", "uuid"), ("api-key",))  # a link with a key in it is a key, whoever has it may come in
 _HOSTED = ("url", "email")  # types whose values end in a domain, or begin with one
@@ -269,12 +268,10 @@ def _tables() -> Mapping[str, tuple[BuiltInRule, ...]]:
         PII,
         PRIVATE_ADDRESSES,
         UUIDS,
-        without_row_keys,
     )
     from penstock.detection.personal_data.wallets import WALLETS
     from penstock.detection.secrets import SECRETS
 
-    secrets = (without_row_keys(rule) if rule.name == _LABELLED else rule for rule in SECRETS)
     pii = {name: tuple(rule for rule in PII if rule.name == name) for name in ("email", "phone", "credit-card", "ssn")}
     return {
         "ssn": pii["ssn"],
@@ -291,5 +288,5 @@ def _tables() -> Mapping[str, tuple[BuiltInRule, ...]]:
         "uuid": UUIDS,
         "crypto-wallet": WALLETS,
         "mac": MACS,
-        "api-key": tuple(secrets),
+        "api-key": SECRETS,
     }

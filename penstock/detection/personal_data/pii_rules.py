@@ -17,7 +17,7 @@ import re
 from typing import TYPE_CHECKING
 
 from penstock.detection.patterns import validators
-from penstock.detection.patterns.built_in import LETTER, BuiltInRule, judged, pattern_rule
+from penstock.detection.patterns.built_in import LETTER, BuiltInRule, pattern_rule
 from penstock.detection.patterns.kinds import DASH, kinds, spans_of
 from penstock.detection.patterns.open_matches import Scan, StreamPattern, Trace
 from penstock.detection.personal_data.phones import phones
@@ -409,8 +409,6 @@ def _mac(found: str) -> bool:
     return set(found.lower()) - set(":-.") not in ({"0"}, {"f"})
 
 
-_IS_UUID = re.compile(rf"{_HEX4}{_HEX4}(?:-{_HEX4}){{3}}-{_HEX4}{_HEX4}{_HEX4}")
-
 UUIDS: tuple[BuiltInRule, ...] = (
     pattern_rule(
         "uuid",
@@ -421,26 +419,6 @@ UUIDS: tuple[BuiltInRule, ...] = (
     ),
 )
 """Universally unique identifiers of any version (RFC 9562)."""
-
-_UUID_LENGTH = 36
-_ROW_KEY = re.compile(
-    r"(?i)(?<![a-z])(?:user|customer|member|person|contact|order|product|item|row|record|object|entity|primary|foreign"
-    r"|partition|sort|parent|tenant|group|event|document|message|node)"
-    r"[ _-]?key[\"'\])]{0,2}\s{0,12}[:=>]{1,3}\s{0,12}[\"'`]?\Z"
-)
-
-
-def without_row_keys(rule: BuiltInRule) -> BuiltInRule:
-    """Return a rule for secrets without UUIDs that are keys of rows in a table, as behind ``user_key``."""
-
-    def judge(text: str, trace: Trace) -> Trace:
-        if not trace.counts or trace.high - trace.low != _UUID_LENGTH:
-            return trace
-        named = _ROW_KEY.search(text, max(trace.low - _REACH - _UUID_LENGTH, 0), trace.low)
-        return trace._replace(counts=named is None or not _IS_UUID.fullmatch(text, trace.low, trace.high))
-
-    return judged(rule, judge)
-
 
 MACS: tuple[BuiltInRule, ...] = (
     *(

@@ -56,17 +56,17 @@ THINGS = word_set(
 _SIGNERS = word_set("gpg pgp openpgp keyserver")
 
 OTHERS = word_set(
-    """id ids uid uids uuid uuids guid guids ulid kid jti sid etag etags cursor cursors version versions ver revision
-    revisions rev hash hashes digest digests checksum checksums crc sha md blake integrity sri nonce fingerprint
-    fingerprints thumbprint commit tree oid ref refs reference references slug path paths file filename files name
-    names url urls uri urls href link links src arn urn location address host hostname endpoint domain type types
-    kind count counts size length expires expiry expiration expire ttl at on date time timestamp created updated
-    modified index offset position marker bookmark continuation next prev previous after before sequence seq number
-    status state issuer subject audience scope scopes thread message request trace span parent correlation job image
-    avatar icon photo thumbnail blob label tag tags title description text comment policy policies provider method
-    algorithm alg field handle receipt header column prefix suffix version rotation reset strength length minimum
-    maximum manager store hint format template placeholder required enabled disabled valid verified changed updated
-    go narhash"""
+    """page pages continue resume skip since id ids uid uids uuid uuids guid guids ulid kid jti sid etag etags cursor
+    cursors version versions ver revision revisions rev hash hashes digest digests checksum checksums crc sha md
+    blake integrity sri nonce fingerprint fingerprints thumbprint commit tree oid ref refs reference references slug
+    path paths file filename files name names url urls uri urls href link links src arn urn location address host
+    hostname endpoint domain type types kind count counts size length expires expiry expiration expire ttl at on
+    date time timestamp created updated modified index offset position marker bookmark continuation next prev
+    previous after before sequence seq number status state issuer subject audience scope scopes thread message
+    request trace span parent correlation job image avatar icon photo thumbnail blob label tag tags title
+    description text comment policy policies provider method algorithm alg field handle receipt header column prefix
+    suffix version rotation reset strength length minimum maximum manager store hint format template placeholder
+    required enabled disabled valid verified changed updated go narhash"""
 )
 """Names of what is no secret: ids, hashes, versions, cursors, addresses, times, and facts about a secret."""
 
@@ -93,6 +93,11 @@ _CUE = re.compile(
     r"|\bcl[eé]\b|jeton|clave|llave|chave|chiave|sleutel|klucz|klíč|nyckel|nøgle|avain|anahtar|ключ|токен|секрет"
     r"|密[钥鑰码碼]|秘[钥密]|令牌|金鑰|キー|トークン|シークレット|키|토큰|비밀|مفتاح|कुंजी|टोकन)\w*"
 )
+_ROWS = word_set(
+    """user customer member person contact order product item row record object entity primary foreign partition sort
+    parent tenant group event document message node"""
+)
+_PLACES = word_set("cursor cursors offset page pages next prev previous continuation continue resume after before sync")
 # Each word for a secret has one of these in it.
 _STEMS = word_set(
     """key token secret auth bearer credential cred pass pwd pw psk pin webhook crumb cookie jwt dsn pat api sas salt
@@ -133,6 +138,22 @@ def names_secret(words: Sequence[str]) -> bool | None:
     if head in OTHERS or _IDS.fullmatch(head):
         return head == "hash" and not _HASHED.isdisjoint(before)
     return names_secret(before) or None
+
+
+def names_row(words: Sequence[str]) -> bool:
+    """Return whether a label is that of the key of a row in a table, such as ``user_key``."""
+    return tuple(words[-1:]) == ("key",) and not _ROWS.isdisjoint(words[-2:-1])
+
+
+def names_cursor(text: str, at: int) -> bool:
+    """Return whether the label of a value is that of a place in a list, such as ``cursor`` and ``next_page_token``.
+
+    Args:
+        text: the text.
+        at: where the value begins.
+    """
+    lead = lead_of(text, at)
+    return lead.labelled and names_secret(lead.words) is False and not _PLACES.isdisjoint(lead.words[-3:])
 
 
 def may_say_secret(text: str, at: int) -> bool:

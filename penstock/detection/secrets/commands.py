@@ -216,7 +216,7 @@ _CONFIGURATION = (
 # What looks behind has no optional letter: a partial search then takes a word that shares the next one for open.
 _CALLEE = (
     r"(?:[Cc]redential|[Cc]redentials|[Bb]asic[Aa]uth|[Bb]asic_[Aa]uth|[Aa]uthentication|\.login|\.auth|_connect"
-    r"|\.connect|getConnection|PDO)"
+    r"|\.connect|getConnection|PDO|\bauth=)"
 )
 _QUOTED = r"""["'][^"'\n]{0,80}["']"""
 _CODEC = re.compile(r"(?i)(?:base|utf|sha|md|aes|rs|hs|es|ps|latin|iso|x)-?\d[\w-]*")
@@ -243,7 +243,7 @@ _CALLS = (
         "[PASSWORD]",
         rf"""\((?<={_CALLEE}\()\s{{0,8}}(?:[\w.$]{{1,40}},\s{{0,8}})?{_QUOTED}(?:,\s{{0,16}}{_QUOTED})?,\s{{0,16}}"""
         r"""["'](?P<secret>[^"'\s<>${]{5,128})["']\s{0,4}[,)]""",
-        trigger=r"\((?<=(?:al|ls|th|on|in|ct|DO)\()",
+        trigger=r"\((?<=(?:al|ls|th|on|in|ct|DO|h=)\()",
         check=lambda found: (
             values.password(found) and (_has_sign(found) or not values.wordy(found)) and "." not in found
         ),
@@ -267,6 +267,7 @@ _FOR = (
 _VERB = (
     r"\s{1,3}(?:is|was|are|will\sbe|should\sbe|set\sto|changed\sto|reset\sto|ist|lautet|war|est|es|é|è|era|sera|to|är|er"
     r"|jest)(?:\s(?:now|simply|just|currently|still|jetzt|ahora|agora|ora))?:?"
+    r"|\s{0,3}(?:->|→|[-–—](?=\s))"
 )
 _IS = rf"(?:{_FOR}(?:{_VERB}|:)|{_VERB})\s{{1,3}}"
 _SAID = (
@@ -286,6 +287,13 @@ def _said_password(before: str, option: str, found: str, quoted: bool) -> bool: 
     return kinds[1] and (kinds[2] if not kinds[0] else kinds[2] or not _MEASURE.fullmatch(found))
 
 
+def _beside(before: str, option: str, found: str, quoted: bool) -> bool:  # noqa: ARG001, FBT001 - see `_rule`
+    """Return whether a value right behind the word mixes letters, digits and signs, and is no address."""
+    is_address = "@" in found and "." in found.rpartition("@")[2]
+    return not quoted and values.password(found) and not is_address and _ALL_KINDS.match(found) is not None
+
+
+_ALL_KINDS = re.compile(r"(?=.{8})(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])(?=.+[!@#$%^&*].)")
 _STATE = re.compile(r"(?i)\w*(?:ed|ing|valid|rrect|wrong|weak|strong|short|long|empty|blank|none|null|same|quired)")
 _PUNCTUATION = re.compile(r"[!@#$%^&*?~+=]")
 _MEASURE = re.compile(r"(?i)\d+[a-z-]+|[a-z]+-?\d{1,2}|\d+(?:st|nd|rd|th)|.*\d+\+?\)?|[A-Z]+-\d+", re.ASCII)
@@ -300,12 +308,33 @@ def _said_token(before: str, option: str, found: str, quoted: bool) -> bool:  # 
 
 # Triggers with a letter that is rare in other texts are quicker; "taken" and "word" are no reason to search.
 _SENTENCES = (
+    _rule(  # "log in with password …": the value must look like nothing else
+        "password",
+        rf"[Pp]assword\s{{1,3}}{_SAID}",
+        r"wor(?:d|t)(?<=[ns]wor[dt])(?=\s)",
+        _beside,
+        end=_END,
+    ),
+    pattern_rule(
+        "password",
+        "[PASSWORD]",
+        r"(?:PASSWORD|IDENTIFIED\sBY)\s{1,3}'(?P<secret>[^'\s]{4,128})'",
+        trigger="(?:WORD|ED)(?=\\s)",
+        check=_is_argument,
+        longest=160,
+    ),
+    pattern_rule(  # what the codes of wireless networks hold
+        "password", "[PASSWORD]", r"WIFI:[^\n]{0,80}?\bP:(?P<secret>[^;\n]{4,64});", trigger="WIFI:", check=_is_argument
+    ),
     *(
         _rule("password", rf"{name}{_IS}{_SAID}", trigger, _said_password, end=_END)
         for name, trigger in (
             ("[Pp]assword", r"wor(?:d|t)(?<=[ns]wor[dt])(?=\s)"),
             ("(?:[Pp]ass|[Kk]enn)wort", r"wor(?:d|t)(?<=[ns]wor[dt])(?=\s)"),
             ("passe", r"passe(?=\s)"),
+            ("[Pp]ass(?:phrase|code)", r"ass(?:phrase|code)(?=\s)"),
+            ("(?<![A-Za-z])[Pp][Ww]", r"[Ww](?<=[Pp].)(?=\s)"),
+            ("(?<![A-Za-z])[Pp][Ww][Dd]", r"[Dd](?<=[Ww].)(?=\s)"),
             ("[Cc]ontrase(?:ñ|n)a", "ontrase"),
             ("[Ss]enha", r"enha(?=\s)"),
             ("[Ww]achtwoord", r"achtwoord(?=\s)"),

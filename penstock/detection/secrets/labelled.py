@@ -12,7 +12,8 @@ import regex
 
 from penstock.detection.patterns.built_in import BuiltInRule
 from penstock.detection.patterns.open_matches import StreamPattern, Trace
-from penstock.detection.places.keys import says_secret
+from penstock.detection.places.keys import names_row, says_secret
+from penstock.detection.places.labels import lead_of
 from penstock.detection.secrets import values
 from penstock.detection.words import small
 
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 
 
 _SEPARATOR = r"[:=!](?<![:=!].)(?:(?<=[:=])[:=]{0,2}+>?|(?<=!)==?)(?![:=])"  # more of them are a line that is drawn
-_QUOTE = re.compile(r"""\s{0,12}+(["'`]?)""")
-_BEHIND = r"""["'\])]{0,2}\s{0,12}"""  # what may part a label from its separator
+_QUOTE = re.compile(r"""\*{0,2}+\s{0,12}+(?:[«„“]\s?)?+(["'`]?)""")  # behind bold type, too
+_BEHIND = r"""["'\])*]{0,2}\s{0,12}"""  # what may part a label from its separator
 _WINDOW = 72  # how far before its separator a label may begin
 _NAMES = (  # first words of names of two words, in connection strings
     "User Data Initial Integrated Persist Connection Connect Network Application Trust Max Min Command Packet Current "
@@ -40,6 +41,7 @@ _SIGNS = (
 )
 _SEMICOLON = rf";(?={_PLAIN})(?![\w.-]{{1,40}}=)(?!(?:{'|'.join(_NAMES.split())}) )"
 _SIGN_BEGUN = re.compile(r"[&;$|(\[]\S{0,40}\Z")  # it may become one
+_UUID = re.compile(r"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _CALL = re.compile(r"[\w.$:>-]+[(\[]")
 
 
@@ -73,7 +75,7 @@ class _Labelled:
         self._quoted = {mark: re.compile(_within(mark, value.quoted)) for mark in "\"'`"}
         # Enough characters, or the end of the text before that.
         enough = f"\\S{{{value.least}}}|[\"'`][^\n]{{{value.least}}}|(?:\\S*|[\"'`][^\n]*)\\Z"
-        self._separator = re.compile(rf"{_SEPARATOR}(?=\s{{0,12}}+(?:{enough}))")
+        self._separator = re.compile(rf"{_SEPARATOR}(?=\*{{0,2}}+\s{{0,12}}+(?:[«„“]\s?)?+(?:{enough}))")
         self._value = value
         self._whole = whole
 
@@ -100,7 +102,7 @@ class _Labelled:
                 continue
             found = self._behind(text, separator.end(), final=final) if at >= reach else None
             label = self._label.search(text, max(at - _WINDOW, 0), at) if found else None
-            if found is None or label is None or says_secret(text, found[0]) is False:
+            if found is None or label is None or self._names_other(text, *found[:2]):
                 continue
             begin, end, bare = found
             reach = _end(self._bare, text, end) if bare else end  # read once for each value: it may be long
@@ -109,6 +111,13 @@ class _Labelled:
                 return traces, min(hold, begun)
             traces.append(Trace(begun, reach, begun if bare and self._whole is not None else begin, reach))
         return traces, hold
+
+    @staticmethod
+    def _names_other(text: str, begin: int, end: int) -> bool:
+        """Return whether a value is something else by the whole of its label: an id, or the key of a row."""
+        if says_secret(text, begin) is False:
+            return True
+        return _UUID.fullmatch(text, begin, end) is not None and names_row(lead_of(text, begin).words)
 
     def _behind(self, text: str, at: int, *, final: bool) -> tuple[int, int, bool] | None:
         """Return where a value after a separator begins and ends, and whether it has no quotes.
@@ -199,7 +208,7 @@ _MOST_SPACES = 3  # more words than that are a command or a sentence
 _SIGN = re.compile(r"[\d!@#%^*?~+=&$|;]")
 _STEMS = (
     "pass pw contraseña wachtwoord kennwort senha palavra-chave hasło heslo jelszó lösenord lösenordet adgangskode "
-    "salasana parola şifre sifre пароль 密码 密碼 パスワード 비밀번호 psk shared"
+    "salasana parola şifre sifre пароль 密码 密碼 パスワード 비밀번호 psk shared كلمة पासवर्ड סיסמ khẩu sandi"
 )
 
 
@@ -225,7 +234,8 @@ _PASSWORD = labelled(
     r"(?:(?:password|passwd|passphrase|passwort|kennwort|pwd|[_-]pass"
     r"|\b(?:db|pg|my|user|admin|root|mail|smtp|ftp|wifi)?pass)[\w-]{0,24}|mot de passe|\bpw|\bpsk"
     r"|pre[ _-]?shared[ _-]?(?:key|secret)|contraseña|wachtwoord|senha|hasło|heslo|jelszó|lösenord(?:et)?|adgangskode"
-    rf"|salasana|parola|[şs]ifre|пароль|密[码碼]|パスワード|비밀번호){_NAMED}",
+    r"|salasana|parola|[şs]ifre|пароль|密[码碼]|パスワード|비밀번호"
+    rf"|كلمة (?:المرور|السر)|पासवर्ड|סיסמ[אה]|mật khẩu|kata sandi){_NAMED}",
     LabelledValue(f"{_UNQUOTED}|{_SEMICOLON}", r"[^\n\\]", 6, _is_password),
     _STEMS,
 )

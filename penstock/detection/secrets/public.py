@@ -19,6 +19,7 @@ _IDS = (
 _PUBLIC = re.compile(
     rf"""(?x)
       (?:{"|".join(_IDS.split())}) [_-] (?:(?:test|live)_)? (?![\w-]*secret) [\w-]{{8,}} $
+    | tok_1[A-Za-z0-9]{{23}} $
     | (?:AC|CA|CF|CH|FT|IS|KS|MG|MM|NO|PK|PN|RE|SM|TR|US|VA|WA|ZS) [0-9a-f]{{32}} $  # Twilio
     | (?:[A-Z]{{1,5}}_kw?DO|MDQ6|MDEw|MDEx|MDEy) [\w=-]+ $  # GitHub
     | (?:AAMk|AQMk|ChIJ|IwAR) [\w=-]{{20,}}  # Outlook, Google's places, Facebook

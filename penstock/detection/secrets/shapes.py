@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from penstock.detection.patterns import validators
-from penstock.detection.patterns.built_in import pattern_rule
+from penstock.detection.patterns.built_in import judged, pattern_rule
+from penstock.detection.places.keys import names_cursor
 from penstock.detection.secrets import values
 from penstock.detection.secrets.public import is_example
 from penstock.engine.text_guards.text_guard import MAX_HOLD
+
+if TYPE_CHECKING:
+    from penstock.detection.patterns.open_matches import Trace
 
 WEBHOOKS = (
     r"discord(?:app)?\.com/api/webhooks/\d{17,20}/[\w-]{60,}",
@@ -126,6 +132,13 @@ _CRYPT = (
     r"\$(?:2[abxy]?|5|6|7|8|9|y|gy|1|P|H|sha1|md5|DCC2|krb5(?:asrep|tgs|pa)|apr1|argon2(?:id|i|d)|pbkdf2[\w-]{0,8})\$"
 )
 _HEADER = "[Bb](?i:asic|eare)(?<![A-Za-z0-9].....)"  # one search for both
+
+
+def _unless_cursor(text: str, trace: Trace) -> Trace:
+    """Return a trace that does not count if it is a place in a list: some services write those as web tokens."""
+    return trace._replace(counts=trace.counts and not names_cursor(text, trace.low))
+
+
 BLOCKS = (
     pattern_rule(
         "password-hash",
@@ -135,12 +148,15 @@ BLOCKS = (
         check=values.random,
         longest=420,
     ),
-    pattern_rule(
-        "jwt",
-        "[JWT]",
-        r"eyJ(?<![\w-]eyJ)[\w-]{8,2000}\.eyJ[\w-]{8,}(?:\.[\w-]*)?",
-        trigger="eyJ(?<![A-Za-z0-9_-]eyJ)",
-        check=lambda found: not is_example(found),
+    judged(
+        pattern_rule(
+            "jwt",
+            "[JWT]",
+            r"eyJ(?<![\w-]eyJ)[\w-]{8,2000}\.eyJ[\w-]{8,}(?:\.[\w-]*)?",
+            trigger="eyJ(?<![A-Za-z0-9_-]eyJ)",
+            check=lambda found: not is_example(found),
+        ),
+        _unless_cursor,
     ),
     pattern_rule(
         "private-key",

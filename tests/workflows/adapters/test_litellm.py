@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -31,6 +32,7 @@ from penstock.engine import Answer, Overrides
 from penstock.engine.values.errors import MessageError, UsageError
 from penstock.testing.provider import FakeProvider
 from penstock.workflows.adapters.litellm import GuardBlockedError, as_completion
+from tests.docs.test_snippets import ROOT, run_page
 
 SECRET = "ada@example.com"
 CLEAN = PIIDetector(redaction_method="placeholder")
@@ -572,3 +574,12 @@ async def test_an_observer_alone_changes_nothing_over_http() -> None:
     differs = {"id", "created"}
     left, right = ({k: v for k, v in one.model_dump().items() if k not in differs} for one in (bare, ours))
     assert right == left
+
+
+@pytest.mark.parametrize("name", ["litellm.md", "coming-from-litellm.md"])
+def test_its_pages_are_true(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The tests of all pages leave them out where LiteLLM is not installed."""
+    pytest.importorskip("fastapi", reason="litellm's proxy is not installed")
+    monkeypatch.chdir(tmp_path)
+    page = ROOT / "docs" / "hosts" / name
+    run_page(page.read_text("utf-8"), page)

@@ -26,7 +26,6 @@ from penstock.engine.values.errors import OptionError, UsageError
 from penstock.testing.provider import FakeProvider, Gate, Sent, Wire, failing
 from penstock.testing.turns import Turn
 from penstock.workflows.adapters.litellm import as_guardrail
-from tests.docs.test_snippets import ROOT, run_page
 from tests.hosts.drivers.litellm_proxy import FAILURES, proxy
 
 SECRET = "ada@example.com"
@@ -520,11 +519,3 @@ async def test_a_repetition_that_a_processor_wants_is_left_to_litellm() -> None:
     assert response.status_code == 400
     assert "too long" in response.text
     assert len(it.provider.requests) == 1
-
-
-@pytest.mark.parametrize("name", ["litellm.md", "coming-from-litellm.md"])
-def test_its_pages_are_true(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The tests of all pages leave them out where LiteLLM is not installed; one runs the proxy."""
-    monkeypatch.chdir(tmp_path)
-    page = ROOT / "docs" / "hosts" / name
-    run_page(page.read_text("utf-8"), page)
