@@ -1,4 +1,7 @@
-"""The rule ``date-of-birth``: a whole date after words such as *born*. Dates without such words do not count."""
+"""The rule ``date-of-birth``: a whole date after words such as *born*. Dates without such words do not count.
+
+A time behind a date belongs to it. Eight digits in one piece are a date only behind a label, a key or a header.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +19,32 @@ if TYPE_CHECKING:
     import regex
 
 _REACH = 48  # how far before a date the words that explain it may stand
-_CUE_READ = 16  # the longest word for birth
-_READ = 40  # no more characters than that are read from one place on
+_CUE_READ = 24  # the longest word for birth
+_READ = 80  # no more characters than that are read from one place on
 _SEP = r"[-./\u2010-\u2013]"
-_MONTH = (
-    r"(?:jan(?:uar[yi]?|vier|uary|eiro)?|f(?:eb(?:ruar[yi]?|brero|braio|rero)?|[ée]vr(?:ier)?)|m(?:ar(?:ch|s|zo|[çc]o)?|[äa]rz)"
-    r"|a(?:pr(?:il|ile)?|bril|vr(?:il)?)|ma[yioj]|maggio|mayo|jun[ie]?o?|juin|giugno|jul[yi]?o?|juil(?:let)?|luglio"
-    r"|aug(?:ust)?|ao[ûu]t|agosto|sep(?:t(?:ember|embre|iembre)?)?|o[ckt]t(?:ober|obre|ubre)?|nov(?:ember|embre|iembre)?"
-    r"|de[czs](?:ember|embre|iembre)?|d[ée]c(?:embre)?)"
-)
+_MONTH_NAMES = """
+    jan january januar januari janvier janeiro gen ene enero gennaio januára ledna stycznia tammikuuta január
+    ianuarie ocak января січня ιανουαρίου जनवरी يناير ינואר בינואר มกราคม feb february februar februari févr
+    fevr février fevrier fév fev fevereiro febrero febbraio února lutego helmikuuta február februarie şubat
+    subat февраля лютого φεβρουαρίου फरवरी फ़रवरी فبراير شباط פברואר בפברואר กุมภาพันธ์ mar march märz maerz mrz
+    mars maart marzo março marco marts marca března maaliskuuta március martie mart maret марта березня μαρτίου
+    मार्च مارس آذار מרץ במרץ มีนาคม apr abr april avril avr abril aprile kwietnia dubna huhtikuuta április
+    aprilie nisan апреля квітня απριλίου अप्रैल أبريل نيسان אפריל באפריל เมษายน may mai mei maj mayo maggio maio
+    maja května toukokuuta május mayıs мая травня μαΐου मई مايو أيار מאי במאי พฤษภาคม jun giu june juni juin
+    junio giugno junho czerwca června kesäkuuta június iunie haziran июня червня ιουνίου जून يونيو حزيران יוני
+    ביוני มิถุนายน jul lug july juli juillet juil julio luglio julho lipca července heinäkuuta július iulie
+    temmuz июля липня ιουλίου जुलाई يوليو تموز יולי ביולי กรกฎาคม aug ago august augustus août aout agosto
+    augusti sierpnia srpna elokuuta augusztus ağustos agustus августа серпня αυγούστου अगस्त أغسطس آب אוגוסט
+    באוגוסט สิงหาคม sep set sept september septembre septiembre settembre setembro września září syyskuuta
+    szeptember septembrie eylül сентября вересня σεπτεμβρίου सितंबर सितम्बर سبتمبر أيلول ספטמבר בספטמבר กันยายน
+    oct okt ott october oktober octobre octubre ottobre outubro out października října lokakuuta október
+    octombrie ekim октября жовтня οκτωβρίου अक्टूबर अक्तूबर أكتوبر אוקטובר באוקטובר ตุลาคม nov november novembre
+    noviembre novembro listopada listopadu marraskuuta noiembrie kasım ноября листопада νοεμβρίου नवंबर नवम्बर
+    نوفمبر נובמבר בנובמבר พฤศจิกายน dec dez dic des déc december dezember décembre diciembre dicembre dezembro
+    desember grudnia prosince joulukuuta decembrie aralık desember декабря грудня δεκεμβρίου दिसंबर दिसम्बर
+    ديسمبر דצמבר בדצמבר ธันวาคม
+"""
+_MONTH = f"(?:{'|'.join(sorted(map(re.escape, set(_MONTH_NAMES.split())), reverse=True))})"  # longer ones first
 _CAPITAL = (
     r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?|Oct(?:ober)?"
     r"|Nov(?:ember)?|Dec(?:ember)?)"
@@ -33,48 +53,41 @@ _CAPITAL = (
 
 _YEAR = r"(?:1[89]|20)\d\d"
 _DAY = r"(?:0?[1-9]|[12]\d|3[01])"
+_TIME = r"(?:T|,?[ ])(?:[01]\d|2[0-3])(?::?[0-5]\d){1,2}(?:[.,]\d{1,9})?(?:Z|[ ]?[+-]\d\d(?::?\d\d)?)?"
 _DATE = StreamPattern(
-    rf"""(?ix)(?<!\d[.])(?:(?<![\w/-])(?:
-      {_YEAR}(?P<a>{_SEP}){_DAY}(?P=a){_DAY}
+    rf"""(?ix)(?<!\d[.])(?:(?:(?<![\w/-])|(?<=ב-))(?P<date>
+      {_YEAR}(?P<a>{_SEP})[ ]?{_DAY}(?P=a)[ ]?{_DAY}
     | {_DAY}(?P<b>{_SEP}|\ )[ ]?{_DAY}(?P=b)[ ]?(?:{_YEAR}|\d\d)
-    | {_DAY}(?:st|nd|rd|th|\.|er|º)?[ -](?:of[ ]|de[ ])?{_MONTH}\.?,?[ -](?:de[ ])?{_YEAR}
+    | {_DAY}(?:st|nd|rd|th|\.|er|º)?[ -](?:of[ ]|de[ ])?{_MONTH}\.?,?[ -](?:de[ ])?(?:{_YEAR}|2[45]\d\d)
+    | {_DAY}[ ]tháng[ ]{_DAY},?[ ](?:năm[ ])?{_YEAR}
+    | {_YEAR}\.?[ ]{_MONTH}[ ]{_DAY}
     | (?-i:{_CAPITAL})\.?[ ]{_DAY}(?:st|nd|rd|th)?,?[ ]{_YEAR}
-    )(?![\w/-])
-    | (?<!\d){_YEAR}年\d{{1,2}}月\d{{1,2}}日)""",
+    | (?P<plain>{_YEAR}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))
+    )(?:{_TIME})?(?![\w/-])
+    | (?<!\d){_YEAR}(?:年\d{{1,2}}月\d{{1,2}}日|년[ ]?\d{{1,2}}월[ ]?\d{{1,2}}일))""",
     flags=0,
 )
 _CUE = re.compile(
-    r"(?i)birth|\bborn\b|\bd\.?o\.?b\b|\bgeb(?:\.|oren)|geburt|nascimento|nascid[oa]\b|nacid[oa]\b|nacimiento|nascita"
-    r"|\bnat[oa] il\b|naissance|\bnée? le\b|geboorte|födelse|\bfödd\b|\bfødt\b|fødsel|urodz|narozen|syntym|doğum"
-    r"|рожд|родил|出生|生日|生年月日|생년월일"
+    r"(?i)birth|\bborn\b|(?<![^\W_])dob(?![^\W_])|\bd\.?o\.?b\b|\bb-?day\b"
+    r"|(?<![^\W_])geb(?:\.|oren|_|[_ ]?dat)|geburt|\bjg\.|jahrgang"
+    r"|nascimento|nascid[oa]\b|(?<![^\W_])nasc(?:\b|_|\.)|nacid[oa]\b|nacimiento|nascita"
+    r"|(?<![^\W_])nac(?:\.|_|(?=\W{1,4}\d))|\bnat[oa](?:/[ao])? il\b|\bnat[oa](?=: \")|naissance|naiss\."
+    r"|\bné(?:e|\(e\)|\.e)?(?: le\b|(?=:? ?[\"']?\d))|naixement|nascut"
+    r"|geboorte|födelse|\bfödd?\b|\bfødt?\b|fødsel|fæðing|\bfæddu?r?\b|urodz|\bur\.|narozen|\bnar\."
+    r"|narod[ei]n|rođen|rojen|rojst|synty[mn]|szület|\bszül\.|sünni|dzimš|\bdzim\.|gimimo|gimęs|născut|nașter|naşter|doğum|dogum|\bdoğ\."
+    r"|ngày[ _]sinh|ngay[ _]sinh|\bsinh(?: ngày| năm|(?=: \"))|lahir|kuzaliwa|kapanganakan"
+    r"|γ[εέ]νν|рожд|родил|\bр\.н\.|народж|\bроден|জন্ম|जन्म|பிறந்த|పుట్టిన|ميلاد|مولود|ولادة|\bولد|تولد|پیدائش|לידה|נולד"
+    r"|วันเกิด|เกิด(?:เมื่อ|วันที่)|出生|生日|生年月日|誕生日|생년월일|생일|출생"
 )
-_STEMS = [
-    "birth",
-    "born",
-    "dob",
-    "d.o",
-    "do.b",
-    "geb",
-    "nasci",
-    "naci",
-    "nato",
-    "nata",
-    "naissance",
-    "né",
-    "föd",
-    "fød",
-    "urodz",
-    "narozen",
-    "syntym",
-    "doğum",
-    "рожд",
-    "родил",
-    "出生",
-    "生日",
-    "生年",
-    "생년",
-]
+_CUE_STEMS = """
+    birth born dob d.o do.b bday b-day geb jg. jahrgang nasc nac nato nata naiss né naixement geboorte föd fød fæ urodz
+    ur. naro nar. rođen roj synty szül sünni dzim gim năs nașter naşter doğ dogum sinh lahir kuzaliwa kapanganakan γεν
+    γέν рожд родил р.н. народж роден জন্ম जन्म பிறந்த పుట్టిన ميلاد مولود ولادة ولد تولد پیدائش לידה נולד เกิด 出生 生日 生年
+    誕生 생년 생일 출생
+"""
+_STEMS = _CUE_STEMS.split()
 """Each word for birth contains one of these; searching for them first is cheap."""
+_LABELLED = re.compile(r"[\w .()/-]{0,24}[\"'`\])]{0,3}\s{0,4}(?::|=>?|：)\s{0,4}[\"'`]?\Z")
 _DATED = re.compile(rb"000|0[^0\n]{1,2}00?[^0\n]{1,2}00")  # a year, or three numbers, in kinds; no date has neither
 _BEGUN = re.compile(r"[0-9JFMASOND]")
 _MOST_MONTHS = 12
@@ -96,7 +109,8 @@ def births(text: str, start: int, *, final: bool) -> Scan:
         matches, hold = list(found), len(text)
     else:
         matches, hold = _DATE.final_matches(found, text, start, since=len(text) - _READ)
-    return [Trace(*one.span(), *one.span(), _is_date(one.group())) for one in matches if one.start() >= start], hold
+    dates = [one for one in matches if one.start() >= start]
+    return [Trace(*one.span(), *one.span(), _is_date(text, one)) for one in dates], hold
 
 
 def _behind_cues(text: str, low: int) -> Iterator[regex.Match[str]]:
@@ -110,14 +124,19 @@ def _behind_cues(text: str, low: int) -> Iterator[regex.Match[str]]:
             yield found
 
 
-def _is_date(found: str) -> bool:
-    numbers = [int(number) for number in re.findall(r"\d+", found) if len(number) <= 2]  # noqa: PLR2004 - day, month
+def _is_date(text: str, found: regex.Match[str]) -> bool:
+    """Return whether one of two numbers can be a month; digits in one piece need a label."""
+    if found["plain"]:
+        low = max(found.start() - _REACH, 0)
+        label = _LABELLED.search(text, low, found.start())
+        return label is not None and _CUE.search(text, max(low - _CUE_READ, 0), found.start()) is not None
+    numbers = [int(number) for number in re.findall(r"\d+", found["date"] or "") if len(number) <= 2]  # noqa: PLR2004 - day, month
     return len(numbers) < 2 or min(numbers[:2]) <= _MOST_MONTHS  # noqa: PLR2004 - one of them is the month
 
 
 _TRIGGER = (
-    r"[0-9](?:[-./\u2010-\u2013 ]|st|nd|rd|th|er|º|年)"
+    r"[0-9](?:[-./\u2010-\u2013 ]|st|nd|rd|th|er|º|年|년)|[12][089][0-9]{6}(?![0-9])"
     r"|[JFMASOND](?:an|eb|ar|pr|ay|un|ul|ug|ep|ct|ov|ec)(?<![A-Za-z]...)"
 )
 BIRTHS: tuple[BuiltInRule, ...] = (BuiltInRule("date-of-birth", "[DATE_OF_BIRTH]", _TRIGGER, births),)
-"""Dates of birth, in numbers or with the name of the month (English, German, French, Spanish, Italian, Portuguese)."""
+"""Dates of birth, in numbers or with the name of the month, in about twenty-five languages."""
