@@ -9,7 +9,7 @@ import pytest
 
 from penstock import PIIDetector, RegexFilterProcessor, TextGuard
 from penstock.detection.patterns.matching import Finder
-from penstock.detection.personal_data.detector import _tables
+from penstock.detection.personal_data.detector import DEFAULT, PersonalData, _tables
 from penstock.engine.text_guards.window import Found, TextWindow
 from tests.detection.patterns.test_windows_known import EVERY
 from tests.detection.patterns.windows import cut, in_order, streamed
@@ -205,3 +205,9 @@ def test_a_guard_reads_a_table_in_pieces_as_the_whole_table(form: str, name: str
         text = " so it goes on" * drawn.choice((0, 2, 90)) + "\n" + _document(drawn, form).text
         found, _ = cast("tuple[Sequence[Found], int]", GUARDS[name].scan(TextWindow(text), cast("AnyContext", None)))
         assert read_in_pieces(GUARDS[name], _pieces(text, drawn)) == sorted((one.start, one.end) for one in found), text
+
+
+def test_lines_of_code_are_no_table() -> None:
+    """The parameters of a function are no header."""
+    code = 'def test_bad(client, token):\n    assert client.get("/me", headers={"Authorization": f"Bearer {token}"})\n'
+    assert PersonalData(DEFAULT).find(code) == []

@@ -164,6 +164,8 @@ def _label(cell: str) -> str | None:
         return ""
     if len(label) > _LONGEST_LABEL or label.count(" ") >= _MOST_WORDS or _NO_LABEL.search(label):
         return None
+    if label.count("(") != label.count(")") or label.endswith("):"):  # a line of code
+        return None
     digits = sum(map(str.isdigit, label))
     return label if digits <= _MOST_DIGITS and digits < len(label) else None
 
