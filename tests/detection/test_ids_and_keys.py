@@ -101,6 +101,9 @@ IDS = (
     f'"sid": "SK{digits16(32)}"',
     f"token {letters(32)}.png",
     f"Snapshot {letters(24)} was created.",
+    "boarding pass: AB1234",
+    "wallet: leather brown small slim modern simple classic elegant premium durable compact gift",
+    "user\tpassword\nbob\tnone",
     f"arn:aws:secretsmanager:eu-west-1:123456789012:secret:prod/db-{letters(6)}",
 )
 LABELLED = (

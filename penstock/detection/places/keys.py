@@ -53,6 +53,9 @@ THINGS = word_set(
 )
 """Before *key*: it names a thing, or it is public."""
 
+TICKETS = word_set("boarding season day travel bus train ski museum press gate hall parking rail metro backstage")
+"""Before *pass*: it lets a person in, not a program."""
+
 _SIGNERS = word_set("gpg pgp openpgp keyserver")
 
 OTHERS = word_set(
@@ -133,6 +136,8 @@ def names_secret(words: Sequence[str]) -> bool | None:
         return CURSORS.isdisjoint(before[-3:]) and not owner.endswith(("page", "sync", "csrf", "skip"))
     if head in KEYS:
         return THINGS.isdisjoint(before[-2:]) and _SIGNERS.isdisjoint(before) and not owner.endswith(("public", "site"))
+    if head == "pass" and owner in TICKETS:
+        return False
     if head in SECRETS or any(tuple(rest[-len(ending) :]) == ending for ending in _SECRET_IDS):
         return True
     if head in OTHERS or _IDS.fullmatch(head):

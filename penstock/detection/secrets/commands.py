@@ -310,7 +310,7 @@ def _said_token(before: str, option: str, found: str, quoted: bool) -> bool:  # 
 _SENTENCES = (
     _rule(  # "log in with password …": the value must look like nothing else
         "password",
-        rf"[Pp]assword\s{{1,3}}{_SAID}",
+        rf"[Pp]assword[ \t]{{1,3}}{_SAID}",
         r"wor(?:d|t)(?<=[ns]wor[dt])(?=\s)",
         _beside,
         end=_END,

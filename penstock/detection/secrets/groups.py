@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 # A phrase of BIP-39 has 12 to 24 words of three to eight letters from a list that has none of the commonest words.
 _WORDS = r"(?:\d{1,2}[.):]?\s?)?[a-z]{3,8}(?![A-Za-z])"
 _PHRASE = StreamPattern(
-    r"(?:[Ss](?i:eed|ecret)|[Rr](?i:ecovery)|[Bb](?i:ackup|ip-?39)|[Ww](?i:allet)|[Mm](?i:nemonic))(?<![A-Za-z].{8})"
-    r"[ _-]?(?i:phrase|words?|mnemonic|seed|sentence)?(?: \([^)\n]{1,24}\))?(?: (?:for|of|to) [\w' ]{1,24}?)?"
+    r"(?:(?:[Ss](?i:ecret)|[Rr](?i:ecovery)|[Bb](?i:ackup)|[Ww](?i:allet))[ _-]?(?i:recovery |backup )?"
+    r"(?i:phrase|words?|mnemonic|seed|sentence)"
+    r"|(?:[Ss](?i:eed)|[Bb](?i:ip-?39)|[Mm](?i:nemonic))[ _-]?(?i:phrase|words?|mnemonic|seed|sentence)?)"
+    r"(?: \([^)\n]{1,24}\))?(?: (?:for|of|to) [\w' ]{1,24}?)?"
     r"""["'`]?\s{0,3}(?:[:=]|=>|\sis|\sare|\sist|\sest|\ses)?[:\s"'`\[(]{1,6}"""
     rf"(?P<secret>{_WORDS}(?:[\s,\"']{{1,4}}{_WORDS}){{11,23}})"
 )
