@@ -36,10 +36,10 @@ _KEY = re.compile(
 )  # of a record, which is a fleet's as often as a person's
 _KEY_READ = 12
 _OVER = re.compile(rf"[^\w ./()\u00a0{DASH}]|\n")  # no number goes on behind that
-_PREFIX = re.compile(
-    r"(?<![^\W_])(?:[A-Z]{1,4}[ -](?=\d)|[A-Z]{5}(?=\d{4}[A-Z]))"
-)  # letters before the digits of a number
-_PREFIX_BEGUN = re.compile(r"(?<![^\W_])[A-Z]{1,4}[ -]?\Z")
+# Letters before the digits of a number, set apart from them or before few of them.
+_PREFIX = re.compile(r"(?<![^\W_])(?:(?:[A-Z]{1,6}[ -]){1,2}(?=\d)|[A-Z]{5}(?=\d{4}[A-Z])|[A-Z]{2}(?=\d{5}[A-Z]{2}))")
+_PREFIX_BEGUN = re.compile(r"(?<![^\W_])(?:[A-Z]{1,6}[ -]){0,2}(?:[A-Z]{1,6})?\Z")
+_PREFIX_TRIGGER = r"[A-Z](?=[A-Z]{0,5}(?:[ -][0-9]|[ -]?\Z)|[A-Z]{4}[0-9]{4}[A-Z]|[A-Z][0-9]{5}[A-Z]{2})"
 _LAST_DIGIT = regex.compile(r"(?r)\d")
 _SOME_LETTER = re.compile(r"[^\W\d_]")
 
@@ -55,7 +55,7 @@ def _search(type: str, text: str, start: int, *, final: bool) -> Scan:
 def _search_with_prefix(text: str, start: int, *, final: bool) -> Scan:
     found = [*_PREFIX.finditer(text, start)]
     if not final:
-        found += _PREFIX_BEGUN.finditer(text, max(start, len(text) - _WORD))
+        found += [one for one in _PREFIX_BEGUN.finditer(text, max(start, len(text) - _WORD)) if one.group()]
     return _numbers_from("national-id", text, start, (one.start() for one in found), final=final)
 
 
@@ -106,7 +106,7 @@ NATIONAL_IDS = (
     BuiltInRule(
         "national-id",
         "[NATIONAL_ID]",
-        r"[A-Z](?=[A-Z]{0,3}(?:[ -][0-9]|[ -]?\Z)|[A-Z]{4}[0-9]{4}[A-Z])",
+        _PREFIX_TRIGGER,
         _search_with_prefix,
     ),
 )

@@ -88,7 +88,8 @@ _NUMBERS: Sequence[Number] = (
         "de",
         "",
         r"\d\d~\d{6}~[A-Z]~\d{3}",
-        "sozialversicherungsnummer,rentenversicherungsnummer,rentenversicherung,sozialversicherung,rvnr,sv nummer,svnr"
+        "sozialversicherungsnummer,rentenversicherungsnummer,rentenversicherung,sozialversicherung"
+        ",rvnr,rv nummer,rv nr,sv nummer,svnr"
         ",sv nr,versicherungsnummer,versichertennummer,sozialvers,german social",
     ),
     Number("de", "", r"[A-Z]\d{9}", "krankenversichertennummer,kvnr,versichertennummer,krankenversicherung,egk"),
@@ -207,14 +208,14 @@ _NUMBERS: Sequence[Number] = (
         "tr",
         "tr.tckimlik",
         r"[1-9]\d{2}~?\d{3}~?\d{3}~?\d{2}",
-        "tckn,kimlik,tc kimlik,t c kimlik,tc no,tc numara*,kimlik numara*,kimliğ*,turkish identity,turkish id",
+        "tckn,kimlik,tc kimlik,t c kimlik,tc no,t c no,tc numara*,kimlik numara*,kimliğ*,turkish identity,turkish id",
     ),
     Number("br", "br.cpf", r"\d{3}~\d{3}~\d{3}~\d\d", "cpf,pessoa física,pessoas físicas"),
     Number("br", "br.cnpj", r"[\dA-Z]{2}~[\dA-Z]{3}~[\dA-Z]{3}~[\dA-Z]{4}~\d\d", "cnpj,pessoa jurídica"),
     Number("br", "", r"\d{1,2}~\d{3}~\d{3}~[\dX]", "rg,registro geral"),
     Number("br", "", r"\d{3}~\d{5}~\d\d~\d", "pis,pasep,nis,pis pasep,nit"),
     Number("mx", "mx.curp", r"[A-Z]{4}\d{6}[HMX][A-Z]{5}[A-Z\d]\d", "curp,registro de población,clave única"),
-    Number("mx", "mx.rfc", r"[A-ZÑ&]{3,4}~\d{6}~[A-Z\d]{3}", "rfc,registro federal"),
+    Number("mx", "mx.rfc", r"[A-ZÑ&]{3,4}~\d{6}~[A-Z\d]{3}", "rfc,r f c,registro federal"),
     Number("mx", "", r"\d{11}|\d\d~\d\d~\d\d~\d{4}~\d", "nss,seguridad social,seguro social,imss"),
     Number("ar", "ar.cuit", r"\d\d~\d{8}~\d", "cuit,cuil"),
     Number("ar", "", r"\d{1,2}~\d{3}~\d{3}", "dni,documento nacional,documento"),
@@ -264,7 +265,7 @@ _NUMBERS: Sequence[Number] = (
     Number("au", "au.abn", r"\d\d~\d{3}~\d{3}~\d{3}", "abn,australian business"),
     Number("nz", "nz.ird", r"\d{2,3}~\d{3}~\d{3}", "ird,inland revenue"),
     Number("nz", "", r"[A-Z]{3}\d{4}|[A-Z]{3}\d\d[A-Z]\d", "nhi"),
-    Number("ca", "ca.sin", r"\d{3}~\d{3}~\d{3}", "sin,social insurance,nas,assurance sociale"),
+    Number("ca", "ca.sin", r"\d{3}~\d{3}~\d{3}", "sin,s i n,social insurance,nas,assurance sociale"),
     Number("ca", "", r"\d{4}~\d{3}~\d{3}(?:~[A-Z]{1,2})?", "ohip,health card,carte santé,assurance maladie,ramq"),
     Number("ca", "", r"[A-Z]{4}~\d{4}~\d{4}", "ramq,assurance maladie,carte soleil"),
     Number("us", "", r"[1-9][A-Z][A-Z\d]\d-?[A-Z][A-Z\d]\d-?[A-Z]{2}\d\d", "medicare,mbi"),
@@ -285,9 +286,10 @@ _NUMBERS: Sequence[Number] = (
     Number(
         "",
         "",
-        r"(?=(?:[A-Z ./-]*\d){5})[A-Z\d]{1,17}(?:[ ./-]\d[A-Z\d]{0,5}){0,4}(?:[ -][A-Z]{1,3})?",
+        r"[A-Z9]{5}~\d{6}~[A-Z9]{2}~\d?[A-Z]{2}|(?=(?:[A-Z ./-]*\d){5})"
+        r"[A-Z\d]{1,17}(?:[ ./-]\d[A-Z\d]{0,5}){0,4}(?:[ -][A-Z]{1,3})?",
         "driver license,drivers license,driver s license,driving license,driver licence,drivers licence"
-        ",driver s licence,driving licence,dl number,dl no,dln,driver lic,license number,licence number"
+        ",driver s licence,driving licence,dl,dl number,dl no,dln,driver lic,license number,licence number"
         ",führerschein,führerscheinnummer,führerschein nr,fahrerlaubnis,permis de conduire"
         ",permiso de conducir,carnet de conducir"
         ",licencia de conducir,licencia de conducción,patente di guida,patente,carta de condução,cnh,habilitação"
@@ -326,7 +328,7 @@ _LEAST_ANY = 6  # digits
 
 _AMBIGUOUS = frozenset(
     """sin nie dni nif tin ein rfc cpr fin nin rg run nas nis nit cif spi nss rut pis kt sss pps social documento права
-    patente uid eid abn ird cie pnr nhi epic""".split()  # noqa: SIM905 - words
+    patente dl uid eid abn ird cie pnr nhi epic""".split()  # noqa: SIM905 - words
 )
 """Labels of one word that are other words, too: the check digits must be right, or the form have letters."""
 
@@ -349,7 +351,7 @@ class Label(NamedTuple):
         end: where it ends.
         close: whether only words such as *number* and *is* stand between it and the number.
         clear: whether it says by itself that the number is a person's.
-        parted: whether a sign such as a colon stands behind it, as behind a key.
+        parted: whether a sign such as a colon, or a word for a number, stands behind it.
     """
 
     numbers: Sequence[Number]
@@ -365,6 +367,7 @@ _CLOSE, _FAR = 36, 56  # characters between a label and its number
 _UNSPACED = re.compile(
     r"[\u0900-\u0eff\u2e80-\ua4cf\uac00-\ud7a3]"
 )  # scripts without spaces, or with marks within words
+_COUNTED = frozenset({"number", "no", "nr", "num", "n", "nº", "nro", "numero", "número", "numéro", "nummer", "numer"})
 _SIGN = re.compile("[:=|#\\t\uff1a]")
 _SENTENCE = re.compile(r"[a-z)][.!?]\s+[A-Z]|\n\s*\n")
 
@@ -396,17 +399,18 @@ class _Labels:
         else:
             self._phrases.setdefault(label, []).append(number)
 
-    def in_words(self, words: Sequence[str]) -> Iterator[tuple[int, Sequence[Number], bool]]:
-        """Yield the labels among words: the index behind the last word, the kinds, and whether it is ambiguous."""
+    def in_words(self, words: Sequence[str]) -> Iterator[tuple[int, int, Sequence[Number], bool]]:
+        """Yield the labels among words: the index behind them, their number, the kinds, and whether it is ambiguous."""
         for at, word in enumerate(words):
             for size in range(min(self._firsts.get(word, 0), len(words) - at), 0, -1):
                 numbers = self._phrases.get(tuple(words[at : at + size]))
                 if numbers:
-                    yield at + size, numbers, size == 1 and word in _AMBIGUOUS
+                    yield at + size, size, numbers, size == 1 and word in _AMBIGUOUS
                     break
             for stem, numbers in self._stems.get(word[:_STEM], ()):
-                if " ".join(words[at : at + 1 + stem.count(" ")]).startswith(stem):
-                    yield at + 1 + stem.count(" "), numbers, False
+                size = 1 + stem.count(" ")
+                if " ".join(words[at : at + size]).startswith(stem):
+                    yield at + size, size, numbers, False
 
 
 @cache
@@ -419,13 +423,18 @@ def label_in(before: str) -> Label | None:
     labels = _labels()
     words = [word.lower() for word in _WORD.findall(before)]
     best: Label | None = None
+    last = 0
     if not labels.none_in(words):
         found = [*_WORD.finditer(before)]
-        for behind, numbers, ambiguous in labels.in_words(words):
+        for behind, size, numbers, ambiguous in labels.in_words(words):
             end = found[behind - 1].end()
             if best is None or end >= best.end:
-                close = len(before) - end <= _CLOSE and all(word in _FILLERS for word in words[behind:])
-                best = Label(numbers, end, close, not ambiguous or found[behind - 1].group().isupper())
+                close = len(before) - end <= _CLOSE and _FILLERS.issuperset(words[behind:])
+                clear = not ambiguous or found[behind - 1].group().isupper()
+                label = Label(numbers, end, close, clear)
+                if best is not None and _FILLERS.issuperset(words[last : behind - size]):  # two labels of one number
+                    label = label._replace(numbers=[*best.numbers, *numbers], clear=clear or best.clear)
+                best, last = label, behind
     if not before.isascii():
         for name, numbers in labels.unspaced.items():
             end = before.rfind(name) + len(name)
@@ -433,7 +442,7 @@ def label_in(before: str) -> Label | None:
                 best = Label(numbers, end, len(before) - end <= _CLOSE // 3, clear=True)
     if best is None or len(before) - best.end > _FAR or _SENTENCE.search(before, best.end):
         return None
-    return best._replace(parted=_SIGN.search(before, best.end) is not None)
+    return best._replace(parted=_SIGN.search(before, best.end) is not None or not _COUNTED.isdisjoint(words[last:]))
 
 
 def number_at(text: str, at: int, label: Label) -> tuple[int, str] | None:

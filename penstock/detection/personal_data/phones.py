@@ -83,15 +83,18 @@ _OWN: Mapping[str, re.Pattern[str]] = {
     }.items()
 }
 _FIGURES = re.compile(r"1? ?(\d{3}) (\d{3}) (\d{4})")  # three figures in a row have this form, too
-_ALONE_BEFORE = re.compile(r"(?:\A|[^\d\s][ \t]*\n|[,;|\t\"'(\[>])[ \t]*\Z")
-_ALONE_BEHIND = re.compile(r"[ \t]{0,4}(?:\n(?![ \t]{0,4}\d)|[,;|)\]<\"'.!?]|\Z)")
+_ALONE_BEFORE = re.compile(r"(?:\A|[^\d\s\]][ \t]*\n|[,;|\t\"'(\[>])[ \t]*\Z")
+_ALONE_BEHIND = re.compile(r"[ \t]{0,4}(?:\n(?![ \t]{0,4}[\d(+\[])|[,;|)\]<\"'.!?]|\Z)")
 _PAIRS = re.compile(r"\d\d(?:[ .]\d\d)+")
 _STEPS = frozenset({1, 2, 5, 10})  # between hours or measures in a row
 _IN_THOUSANDS = re.compile(r"(?<!\d)\d{1,3},\d{3}(?:[ \u00a0]|\Z)")
 _ARTICLE = range(13, 15)  # digits in a row that may number an article (GTIN)
-_LONGEST_EXIT = 15
+_IN_ONE = range(12, 16)  # digits behind two zeros, in one piece
 _EPOCH = re.compile(r"1[67]\d{8}(?:\d{3})?")  # seconds or milliseconds of our time
 PLACEHOLDER = re.compile(r"(?:\[|\A)(?:[A-Z][A-Z_]*(?:_\d+)?|HASH:[0-9a-f]*)\]")
+_HIDDEN_BEFORE = re.compile(r"\[[A-Z][A-Z_]*(?:_\d+)?\][-./]?\Z")
+_HIDDEN_BEHIND = re.compile(r"[-./]?\[[A-Z][A-Z_]*(?:_\d+)?\]")
+_PLACEHOLDER_READ = 20
 _NEW_WORD = re.compile(r"_|(?<=[a-z])(?=[A-Z])")
 _SOME_LETTER = re.compile(r"[^\W\d_]")
 
@@ -221,6 +224,8 @@ def _is_phone(text: str, found: regex.Match[str]) -> bool:
         return False
     if not _has_own_form(text, found, kind):
         return _is_cued(text, found)
+    if kind != "intl" and _touches_placeholder(text, *found.span()):
+        return False
     before = _before(text, found)
     if kind == "intl":
         return not before.says(phone_cues.MEASURE)
@@ -241,7 +246,7 @@ def _has_own_form(text: str, found: regex.Match[str], kind: str) -> bool:
         return False
     low = found.start()
     if kind == "exit" and core.isdigit():
-        return len(core) <= _LONGEST_EXIT and not (len(core) in _ARTICLE and _is_article(core))
+        return len(core) in _IN_ONE and not (len(core) in _ARTICLE and _is_article(core))
     if kind == "area" and core[1] != "0":
         return not text[max(low - 2, 0) : low].strip().isdigit()  # the issue of a journal behind its volume
     if _PAIRS.fullmatch(core):
@@ -268,6 +273,13 @@ def _is_in_thousands(text: str, found: regex.Match[str]) -> bool:
     return text[max(low - 1, 0) : low] == "," and _IN_THOUSANDS.search(text, max(low - 4, 0), low + 4) is not None
 
 
+def _touches_placeholder(text: str, low: int, high: int) -> bool:
+    """Return whether digits are what is left of a longer run, of which a part was hidden before."""
+    begin = max(low - _PLACEHOLDER_READ, 0)
+    before = "]" in text[max(low - 2, 0) : low] and _HIDDEN_BEFORE.search(text, begin, low) is not None
+    return before or ("[" in text[high : high + 2] and _HIDDEN_BEHIND.match(text, high) is not None)
+
+
 def _has_unit(text: str, found: regex.Match[str]) -> bool:
     return phone_cues.UNIT.match(text, found.end(), found.end() + phone_cues.BEHIND_WIDTH) is not None
 
@@ -277,6 +289,8 @@ def _is_cued(text: str, found: regex.Match[str]) -> bool:
     before = _before(text, found)
     at = _explained_at(text, found, before)
     if at < 0 or _has_other_form(found.group()) or _is_in_thousands(text, found) or _is_part(text, found):
+        return False
+    if _touches_placeholder(text, *found.span()):
         return False
     if _has_unit(text, found) or (_EPOCH.fullmatch(found.group()) and not before.says(phone_cues.CLOSE)):
         return False

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
 import pytest
+from hypothesis import given, strategies as st
 
 from penstock.detection.personal_data.detector import DEFAULT, PersonalData
 from penstock.detection.personal_data.phones import phones as search
 from tests.detection.personal_data.numbers import PHONES, phones_of
+
+if TYPE_CHECKING:
+    from penstock.detection.spans import Span
+    from penstock.engine.values.frozen import Value
 
 ALL = PersonalData()
 UUID = "550e8400-e29b-41d4-a716-446655440000"
@@ -246,6 +254,59 @@ def test_a_list_of_placeholders_reads_the_same_when_it_is_read_again() -> None:
     for one in reversed(ALL.find(text)):
         once = f"{once[: one.start]}[{one.type.upper()}]{once[one.end :]}"
     assert not ALL.find(once)
+
+
+@pytest.mark.parametrize("text", ["tel. 030-555-[PHONE]", "[PHONE](415) 555 0132", "[PHONE_2]-415-555-0132"])
+def test_what_is_left_of_a_longer_run_beside_a_placeholder_is_no_phone(text: str) -> None:
+    """A text that is read twice changes once."""
+    assert not phones(text)
+
+
+_PIECES = [
+    "+1-404-555-0171",
+    "415-555-0132",
+    "(415) 555 0132",
+    "0171/1234567",
+    "4155550132",
+    "06 12 34 56 78",
+    "250 300 1000",
+    "0049 171 1234567",
+    "1,234,567",
+    "2026-11-28",
+    "[PHONE]",
+    "ms",
+    "bytes",
+    "Tel.",
+    "phone",
+    "order",
+    "id",
+    "22",
+    ",",
+    ";",
+    "\n",
+    " ",
+    "  ",
+    "\t",
+    ":",
+    "(",
+    ")",
+    "- ",
+]
+
+
+@given(st.lists(st.sampled_from(_PIECES), max_size=14), st.lists(st.integers(1, 40), max_size=5))
+def test_a_stream_finds_the_phones_of_the_whole_text(pieces: list[str], sizes: list[int]) -> None:
+    """Wherever it is cut; words may stand behind a number or before it."""
+    text = " ".join(pieces)
+    cuts = [cut for cut in accumulate(sizes) if cut < len(text)]
+    notes: dict[str, Value] = {}
+    start = 0
+    streamed: list[Span] = []
+    for cut in [*cuts, len(text)]:
+        spans, hold = ALL.scan(text[:cut], start, notes, final=cut == len(text))
+        streamed += [span for span in spans if span.end <= hold]
+        start = hold
+    assert streamed == ALL.find(text)
 
 
 @pytest.mark.parametrize("number", ["2026-11-26", "1998-2003", "1 2 3 4 5 6 7", "1958 01 13"])
