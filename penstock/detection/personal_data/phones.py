@@ -91,9 +91,9 @@ _IN_THOUSANDS = re.compile(r"(?<!\d)\d{1,3},\d{3}(?:[ \u00a0]|\Z)")
 _ARTICLE = range(13, 15)  # digits in a row that may number an article (GTIN)
 _IN_ONE = range(12, 16)  # digits behind two zeros, in one piece
 _EPOCH = re.compile(r"1[67]\d{8}(?:\d{3})?")  # seconds or milliseconds of our time
-PLACEHOLDER = re.compile(r"(?:\[|\A)(?:[A-Z][A-Z_]*(?:_\d+)?|HASH:[0-9a-f]*)\]")
-_HIDDEN_BEFORE = re.compile(r"\[[A-Z][A-Z_]*(?:_\d+)?\][-./]?\Z")
-_HIDDEN_BEHIND = re.compile(r"[-./]?\[[A-Z][A-Z_]*(?:_\d+)?\]")
+PLACEHOLDER = re.compile(r"(?:\[|\A)(?:[A-Z][A-Z_-]*(?:_\d+)?|HASH:[0-9a-f]*)\]")
+_HIDDEN_BEFORE = re.compile(r"\[[A-Z][A-Z_-]*(?:_\d+)?\][-./]?\Z")
+_HIDDEN_BEHIND = re.compile(r"[-./]?\[[A-Z][A-Z_-]*(?:_\d+)?\]")
 _PLACEHOLDER_READ = 20
 _NEW_WORD = re.compile(r"_|(?<=[a-z])(?=[A-Z])")
 _SOME_LETTER = re.compile(r"[^\W\d_]")

@@ -102,6 +102,8 @@ OTHERS = [
     "the VIN count of 123456",
     "[NATIONAL_ID] 111222333",
     "BSN: [NATIONAL_ID], order 111222333",
+    "[NATIONAL-ID] 111222333",
+    "BSN: [NATIONAL-ID_1] 111222333",
     "commit 36574261809",
     '{"plate": "M-AB 123", "vin": "WVWZZZ1JZXW000001"}',
     'vin: "WVWZZZ1JZXW000001"',

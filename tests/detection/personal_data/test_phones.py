@@ -256,7 +256,9 @@ def test_a_list_of_placeholders_reads_the_same_when_it_is_read_again() -> None:
     assert not ALL.find(once)
 
 
-@pytest.mark.parametrize("text", ["tel. 030-555-[PHONE]", "[PHONE](415) 555 0132", "[PHONE_2]-415-555-0132"])
+@pytest.mark.parametrize(
+    "text", ["tel. 030-555-[PHONE]", "[PHONE](415) 555 0132", "[PHONE_2]-415-555-0132", "[CREDIT-CARD]-415-555-0132"]
+)
 def test_what_is_left_of_a_longer_run_beside_a_placeholder_is_no_phone(text: str) -> None:
     """A text that is read twice changes once."""
     assert not phones(text)
