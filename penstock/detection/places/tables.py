@@ -14,6 +14,8 @@ import sys
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.detection.places.evidence import COUNTS, GOODS, IDENTITIES
+from penstock.detection.places.labels import lead_of
 from penstock.engine.workers import checkpoint
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ _LONGEST_HEADER = 2_000
 _TOLD = 128  # characters: how far back the beginning of a line is looked for
 _LONGEST_LABEL, _MOST_WORDS, _MOST_DIGITS = 40, 5, 4
 _LEAST_NAMED, _LEAST_PARTED = 2, 3  # labels of a header; and if bars part them and no line is drawn below
-_BLOCK = 8_192  # characters that are split into lines at once
+_BLOCK = 2_048  # characters that are split into lines at once
 _LEAST_FOUND = 4  # characters of a cell in which something may be found
 _MOST_RAGGED = 2  # rows with another number of cells
 
@@ -48,11 +50,11 @@ _ENDS = {
 }
 _DRAWN = re.compile(r"(?=.*[-=─-╿])[ \t|+:=─-╿-]+\r?")
 _BLANK = " \t\r\n"
-_LONGEST_START, _MOST_BLANKS = 46, 6  # of the first cell of a header, with what stands around it, if it is not padded
+_LONGEST_START, _MOST_BLANKS = 46, 5  # of the first cell of a header, with what stands around it, if it is not padded
 _AROUND = " \t\r\ufeff\"'`*_"
 _NO_SIGN = re.compile(r"[@<>{}=]")
 _MANY_DIGITS = re.compile(rf"\d{{{_MOST_DIGITS + 1}}}")
-_NO_LABEL = re.compile(r"(?i)[^\W\d_]: |\. |^(?:and|or|und|oder|et|ou|y|o|e) ")
+_AND = frozenset({"and", "or", "und", "oder", "et", "ou", "y", "o", "e"})  # a label does not begin so, a clause does
 
 _OPENS = re.compile(r"(?i)<(?:table|thead|tr|th)(?=[\s>/])")
 _LONGEST_OPENS = 6
@@ -76,24 +78,11 @@ _FOR = re.compile(
     r"|\bdni|\bnie\b|\bnif|codice|pesel|\bbsn|person|cpf|cnpj|aadha|आधार|\btfn|medicare|\babn|\bsin\b|tckn|kimlik|curp|\brfc"
     r"|\bvin\b|imei|myna|マイナンバー|身份证|身分證|주민|инн|снилс|паспорт|vat\b|\bust|\bmwst|siret|siren|\bein\b|\bitin|\btin\b"
 )
-_AGAINST = re.compile(
-    r"(?:^|[^a-z])(?:id|ids|uid|uuid|guid|gid|oid|pid|rid|sid|ref|refs|reference|references|cursor|etag|sha\d*|hash|digest"
-    r"|checksum|fingerprint|signature|revision|rev|commit|versions?|builds?|runs?|jobs?|attempt|node|object|resource"
-    r"|records?|rows?|pages?|slug|nonce|trace|span|sizes?|bytes?|length|len|counts?|totals?|sum|quantity|qty|offset"
-    r"|limit|index|idx|seq|sequence|position|lines?|rank|score|amounts?|prices?|costs?|balance|budget|revenue|weight"
-    r"|duration|latency|elapsed|ns|ms|us|secs?|seconds|times?|timestamps?|ts|epoch|unix|created|updated|modified"
-    r"|expires|expiry|sku|skus|ean|upc|gtin|isbn|issn|asin|mpn|doi|barcode|serial|model|parts?|items?|orders?|invoices?"
-    r"|tickets?|cases?|batch|lot|tracking|shipment|parcel|awb|po|deals?|contract|booking|reservation|pnr|flight|products?"
-    r"|articles?|transactions?|txn|receipt|population|port|ports|anzahl|größe|betrag|preis|summe|menge|montant|taille"
-    r"|importe|precio|importo|prezzo|valor|preço|kennung|referenz|référence|referencia|identifiant|aktenzeichen|artikel"
-    r"|bestell\w*|auftrag\w*|rechnung\w*|sendung\w*|vorgang\w*|serie\w*|teile\w*|vertrag\w*|commande|facture|pedido"
-    r"|factura|ordine|fattura|fatura|encomenda|bestelling|factuur|zamówienie|faktura|заказ|сч[её]т|артикул)"
-    r"(?:$|[^a-zà-ÿ])|订单|訂單|零件|型号|编号|編號|注文|品番|주문|품번"
-)
 _SECRET = re.compile(
     r"pass|\bpw|pwd|kenn|contrase|wachtw|senha|hasł|heslo|jelsz|lösen|adgang|salasana|parola|[şs]ifre|пароль|密[码碼]|パスワ"
     r"|비밀|secr[eé]t|geheim|segre|token|key|schl[üu]ssel|cl[ée]f?\b|clave|llave|chave|chiave|cred|auth|\bpin|psk|cookie"
 )
+_OTHERS = IDENTITIES | COUNTS | GOODS
 _CAMEL = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
 
 
@@ -144,10 +133,11 @@ class TableCell(NamedTuple):
 def column(label: str) -> TableColumn:
     """Return the column of a header."""
     spaced = _CAMEL.sub(" ", label).lower()
+    lead = lead_of(f"{label}: ", len(label) + len(": "))
     return TableColumn(
         label,
         _FOR.search(spaced) is not None,
-        _AGAINST.search(spaced) is not None,
+        not _OTHERS.isdisjoint((lead.head, *lead.words)),
         _SECRET.search(spaced) is not None,
     )
 
@@ -162,7 +152,10 @@ def _label(cell: str) -> str | None:
     label = cell.strip(_AROUND)
     if not label:
         return ""
-    if len(label) > _LONGEST_LABEL or label.count(" ") >= _MOST_WORDS or _NO_LABEL.search(label):
+    if len(label) > _LONGEST_LABEL or label.count(" ") >= _MOST_WORDS or ": " in label or ". " in label:
+        return None
+    first, blank, _ = label.partition(" ")
+    if blank and first.lower() in _AND:
         return None
     if label.count("(") != label.count(")") or label.endswith("):"):  # a line of code
         return None
@@ -194,7 +187,7 @@ def _header(line: str, delimiter: str) -> _LineTable | None:
 
 def _labels(line: str, delimiter: str) -> Sequence[str]:
     """Return the labels in a line; none if one of its cells cannot be a label."""
-    if len(line) > _LONGEST_HEADER:
+    if len(line) > _LONGEST_HEADER or line.rstrip().endswith(("?", "!", ":")):
         return ()
     if delimiter in _BARS or '"' in line:
         cells = [line[low:high] for low, high in _row(line, 0, delimiter, final=True).places]
@@ -228,6 +221,8 @@ def has_none(text: str, start: int, *, final: bool) -> bool:
     """Return whether no header of a table ends behind a place, and none begins that is too long to be found again."""
     if text.find("<t", max(start - 1, 0)) >= 0 or text.find("<T", max(start - 1, 0)) >= 0:
         return False
+    if final and text.find("\n", start) < 0:
+        return True
     low = max(start - _TOLD - 1, 0)
     low = text.rfind("\n", low, start) + 1 or (0 if start <= _TOLD else text.find("\n", start) + 1 or len(text))
     last, header = _next_header(text, low)
