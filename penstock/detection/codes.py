@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     Place = Callable[[int, int], tuple[int, int]]
+    _Kind = tuple[str, re.Pattern[str], Callable[[str], str]]
 
 
 class Decoded(NamedTuple):
@@ -32,36 +33,48 @@ class Decoded(NamedTuple):
     Attributes:
         text: the decoded text.
         place: returns where in the given text a part of the decoded one stands, from its start and end.
+        resolved: whether it is the given text with its escapes resolved.
     """
 
     text: str
     place: Place
+    resolved: bool = False
 
 
-def decoded(text: str) -> Iterator[Decoded]:
-    """Yield the readings of a text in the codes that it can be written in, if they are text and differ from it."""
+def decoded(text: str, *, escapes: bool = True) -> Iterator[Decoded]:
+    """Yield the readings of a text in the codes that it can be written in, if they are text and differ from it.
+
+    Pass ``escapes=False`` for a text whose escapes are resolved already.
+    """
     for decode in _CODES:
-        yield from decode(text)
+        if escapes or decode is not escapes_in:
+            yield from decode(text)
 
 
-_LEAST = 12  # characters that a decoded text must have to be looked at
+LEAST = 12  # characters that a decoded text must have to be looked at
 _TORN = 6  # bytes at its ends that belong to characters which are cut in two
 _CHARACTERS = range(0x9, 0x110000)  # from the tab to the last character
 _BYTES = range(0x100)
+_BASES = tuple((base, frozenset("0123456789"[:base])) for base in (10, 8, 2))
 _BASE64 = deferred(r"[A-Za-z0-9+/_-]{16,}+={0,2}")
 _BASE32 = deferred(r"[A-Za-z2-7]{24,}+=*")
+_ANY_LETTER = re.compile("[A-Za-z]")
 _SPACES = deferred(r"\s+")
 _DIGITS = b"0123456789"
 _BITS = deferred(r"[01\s]{96,}+")
-_NUMBER = deferred(r"(?<![0-9A-Za-z])(?:0?x)?([01]{9,21}|[0-9A-Fa-f]{1,8})(?![0-9A-Za-z])")
+NUMBER = deferred(r"(?<![0-9A-Za-z])(?:0?x)?([01]{9,21}|[0-9A-Fa-f]{1,8})(?![0-9A-Za-z])")
 _HEX_RUN = deferred(r"(?:(?:0x|\\x|\\u00|u\+00|%)?[0-9a-f]{2}[\s,:;_-]*){8,}+", re.IGNORECASE)
-_HEX_UNIT = deferred(r"(?:0x|\\x|\\u00|u\+00|%)?([0-9a-f]{2})", re.IGNORECASE)
+_HEX_PREFIX = re.compile(r"[xXuU%]")
+_HEX_BETWEEN = deferred(r"[\s,:;_-]+")
+HEX_UNIT = deferred(r"(?:0x|\\x|\\u00|u\+00|%)?([0-9a-f]{2})", re.IGNORECASE)
 
 
 def _base64(text: str) -> Iterator[Decoded]:
     """Yield what base64 says, in either alphabet, starting at each of its four positions."""
     joined = _SPACES.sub("", text).replace("-", "+").replace("_", "/")
     for found in _BASE64.finditer(joined):
+        if _ANY_LETTER.search(joined, *found.span()) is None:  # digits alone say nothing that can be read
+            continue
         letters = found.group().rstrip("=")
         for skip in range(4):
             usable = letters[skip : len(letters) - (len(letters) - skip) % 4]
@@ -87,17 +100,19 @@ def _letters(text: str, first: int, bits: int, low: int, high: int) -> tuple[int
 def _hex(text: str) -> Iterator[Decoded]:
     for found in _HEX_RUN.finditer(text):
         units = cache(partial(_hex_units, text, *found.span()))
-        digits = "".join(_HEX_UNIT.findall(found.group()))
+        run = found.group()
+        plain = _HEX_PREFIX.search(run) is None
+        digits = _HEX_BETWEEN.sub("", run) if plain else "".join(HEX_UNIT.findall(run))
         for skip in (0, 1):
             even = digits[skip : len(digits) - (len(digits) - skip) % 2]
-            yield from _said(partial(binascii.unhexlify, even), partial(_digits, units, skip))
+            yield from _said(partial(binascii.unhexlify, even), partial(digit_places, units, skip))
 
 
 def _hex_units(text: str, start: int, end: int) -> list[tuple[int, int]]:
-    return [unit.span() for unit in _HEX_UNIT.finditer(text, start, end)]
+    return [unit.span() for unit in HEX_UNIT.finditer(text, start, end)]
 
 
-def _digits(units: Callable[[], list[tuple[int, int]]], skip: int, low: int, high: int) -> tuple[int, int]:
+def digit_places(units: Callable[[], list[tuple[int, int]]], skip: int, low: int, high: int) -> tuple[int, int]:
     """Return where the digits of some bytes stand, with the sign before them (``0x``, ``%``)."""
     first, last = skip + 2 * low, skip + 2 * high - 1
     begin, end = units()[first // 2], units()[last // 2]
@@ -107,14 +122,16 @@ def _digits(units: Callable[[], list[tuple[int, int]]], skip: int, low: int, hig
 def _numbers(text: str) -> Iterator[Decoded]:
     """Yield the text of numbers that stand one by one, decimal, octal or binary: of characters, or of bytes."""
     written = text.encode("ascii", "replace")
-    if len(written) - len(written.translate(None, _DIGITS)) < _LEAST:
+    if len(written) - len(written.translate(None, _DIGITS)) < LEAST:
         return
-    found = [(one.group(1), one.span()) for one in _NUMBER.finditer(text)]
-    for base in (10, 8, 2):
-        read = [(code, span) for digits, span in found if (code := _code(digits, base)) in _CHARACTERS]
-        if len(read) >= _LEAST:
-            codes, spans = zip(*read, strict=True)
-            yield from _of_codes(codes, partial(_numbered, spans))
+    found = [*NUMBER.finditer(text)]
+    if len(found) < LEAST:
+        return
+    codes = [number_codes(one.group(1)) for one in found]
+    for column in zip(*codes, strict=True):  # for each base
+        for kept in close_codes(column):
+            if len(kept) >= LEAST:
+                yield from _of_codes([column[at] for at in kept], partial(numbered, [found[at] for at in kept]))
     if _BITS.fullmatch(text):
         bits = _SPACES.sub("", text)
         raw = bytes(int(bits[at : at + 8], 2) for at in range(0, len(bits) - 7, 8))
@@ -130,29 +147,50 @@ def _of_codes(codes: Sequence[int], place: Place) -> Iterator[Decoded]:
         yield from _said(partial(bytes, codes), place)
 
 
-def _numbered(spans: Sequence[tuple[int, int]], low: int, high: int) -> tuple[int, int]:
+APART = 16  # numbers in a row that are no character codes, behind which no text goes on
+
+
+def close_codes(column: Sequence[int]) -> Iterator[list[int]]:
+    """Yield the places of the codes of each text; negative numbers are no codes."""
+    kept: list[int] = []
+    for at, code in enumerate(column):
+        if code < 0:
+            continue
+        if kept and at - kept[-1] > APART:
+            yield kept
+            kept = []
+        kept.append(at)
+    if kept:
+        yield kept
+
+
+def numbered(found: Sequence[re.Match[str]], low: int, high: int) -> tuple[int, int]:
     """Return where the numbers of some characters stand."""
-    return spans[low][0], spans[high - 1][1]
+    return found[low].start(), found[high - 1].end()
 
 
-def _code(digits: str, base: int) -> int:
-    """Return a number; -1 if it is none in that base."""
-    try:
-        return int(digits, base)
-    except ValueError:
-        return -1
+@lru_cache(maxsize=4096)
+def number_codes(digits: str) -> tuple[int, ...]:
+    """Return the character codes that a number is in base 10, 8 and 2; -1 where it is none."""
+    return tuple(
+        code if allowed.issuperset(digits) and (code := int(digits, base)) in _CHARACTERS else -1
+        for base, allowed in _BASES
+    )
 
 
 # One UTF-8 character each; a byte that is none stands alone.
-_PERCENT = deferred(
+_PERCENT_CODE = (
     r"(?:%[CcDd][0-9A-Fa-f]|%[Ee][0-9A-Fa-f]%[89ABab][0-9A-Fa-f]|%[Ff][0-7](?:%[89ABab][0-9A-Fa-f]){2})"
-    r"%[89ABab][0-9A-Fa-f]|%[0-9A-Fa-f]{2}|\+"
+    r"%[89ABab][0-9A-Fa-f]|%[0-9A-Fa-f]{2}"
 )
-_REFERENCE = deferred(r"&(?:#[0-9]+;?|#[xX][0-9A-Fa-f]+;?|[^\t\n\f <&#;]{1,32};?)")  # as in the module html
+_PERCENT_ALONE = deferred(_PERCENT_CODE)
+_PERCENT = deferred(rf"{_PERCENT_CODE}|\+")
+_REFERENCE = deferred(r"&(?:#[0-9]+;?|#[xX][0-9A-Fa-f]+;?|[A-Za-z][A-Za-z0-9]{1,31};?)")  # as in the module html
 _BACKSLASHED = (
     r"\\u[Dd][89ABab][0-9A-Fa-f]{2}\\u[Dd][C-Fc-f][0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\\u\{[0-9A-Fa-f]{1,6}\}"
     r"|\\U[0-9A-Fa-f]{8}|\\x[0-9A-Fa-f]{2}|\\[0-3][0-7]{2}|\\[\"'\\/bfnrtv]"
 )
+_ESCAPED = deferred(_BACKSLASHED)
 _BACKSLASH = deferred(rf"{_BACKSLASHED}|=[0-9A-F]{{2}}|=\r?\n")
 _NAMES = {name: char for name, char in html5.items() if name[-1] == ";" and char.isascii() and len(char) == 1}
 _AGAIN = "&(?:amp;){0,4}"  # a reference in a text that was written as HTML once more, or oftener
@@ -167,17 +205,19 @@ _MAY_ESCAPE = re.compile(
     r"\\(?:[uUx0-3\"'\\/bfnrtv]|\Z)|%(?:[0-9A-Fa-f]{2}|[0-9A-Fa-f]?\Z)"
     r"|&(?:#[xX]?[0-9A-Fa-f]|[A-Za-z]{1,16};|(?:#[xX]?|[A-Za-z]{0,16})\Z)"
 )
-_LONGEST_ESCAPE = 34
+LONGEST_ESCAPE = 34
 _SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _LAST_CODE = 0x10FFFF
 
 
+@lru_cache(maxsize=1024)
 def _percent(escape: str) -> str:
     if escape == "+":
         return " "
     return bytes.fromhex(escape.replace("%", "")).decode("utf-8", errors="replace")
 
 
+@lru_cache(maxsize=1024)
 def _backslash(escape: str) -> str:
     """Return the text of an escape of programming languages, of JSON or of quoted-printable."""
     if escape[0] == "=":
@@ -192,40 +232,110 @@ def _backslash(escape: str) -> str:
     return chr(int(escape[1:], 8)) if digits else _SHORT.get(kind, kind)
 
 
-_ESCAPES: tuple[tuple[str, re.Pattern[str], Callable[[str], str]], ...] = (
+_referred = lru_cache(maxsize=1024)(html.unescape)
+
+_ESCAPES: tuple[_Kind, ...] = (
     ("%", _PERCENT, _percent),
-    ("&", _REFERENCE, html.unescape),
-    ("\\=", _BACKSLASH, _backslash),
+    ("&", _REFERENCE, _referred),
+    ("\\", _ESCAPED, _backslash),
 )
+_FURTHER: tuple[_Kind, ...] = (
+    ("%", _PERCENT_ALONE, _percent),
+    *_ESCAPES[1:],
+)  # a plus sign that an escape says is no space
 
 
-def _escapes(text: str) -> Iterator[Decoded]:
-    """Yield the text with percent codes, with character references and with backslash escapes resolved."""
-    for signs, pattern, said in _ESCAPES:
-        if any(sign in text for sign in signs):
-            resolved = _resolved(text, pattern, said)
-            if resolved.text != text:
-                yield resolved
+_HIDING = 8  # escapes of one kind that are no accident
+
+
+def escapes_in(text: str, least: int = _HIDING) -> Iterator[Decoded]:
+    """Yield the text with its escapes resolved: each kind alone, if there are several, and all to the end.
+
+    Then the same with its quoted-printable codes resolved. So many escapes of a kind, at ``least``, are no accident; if
+    one is enough, a kind need not have others beside it.
+    """
+    known = {text}
+    counts = [len(pattern.findall(text)) if sign in text else 0 for sign, pattern, _ in _FURTHER]
+    if sum(map(bool, counts)) > 1 or least == 1:
+        alone = [kind for kind, count in zip(_ESCAPES, counts, strict=True) if count >= least]
+        readings = [_resolved(text, pattern, said) for _, pattern, said in alone]
+    else:
+        readings = []
+    readings.append(_to_the_end(text))
+    if "=" in text:
+        printable = _resolved(text, _BACKSLASH, _backslash)
+        if printable.text != text:
+            readings.append(_within(printable, _to_the_end(printable.text)))
+    for reading in readings:
+        if reading.text not in known:
+            known.add(reading.text)
+            yield reading
+
+
+_ROUNDS = 4  # of escapes in escapes
+
+
+def _to_the_end(text: str) -> Decoded:
+    """Return a text with percent codes, character references and backslash escapes resolved, also within each other.
+
+    It is one reading of all levels, so a text of escapes in escapes costs no more than another.
+    """
+    given: Decoded | None = None
+    for each in range(_ROUNDS):
+        before = given
+        kinds: Sequence[_Kind] = _FURTHER if each else _ESCAPES
+        for sign, pattern, said in kinds:
+            now = given.text if given else text
+            if sign in now:
+                resolved = _resolved(now, pattern, said)
+                if resolved.text != now:
+                    given = _within(given, resolved) if given else resolved
+        if given is before:
+            break
+    return given or Decoded(text, _itself, resolved=True)
+
+
+def _itself(low: int, high: int) -> tuple[int, int]:
+    return low, high
+
+
+def _within(outer: Decoded, inner: Decoded) -> Decoded:
+    """Return a reading of a reading as one of the text that the first is of."""
+    return Decoded(inner.text, partial(_place_within, outer.place, inner.place), resolved=True)
+
+
+def _place_within(outer: Place, inner: Place, low: int, high: int) -> tuple[int, int]:
+    return outer(*inner(low, high))
 
 
 def _resolved(text: str, pattern: re.Pattern[str], said: Callable[[str], str]) -> Decoded:
     """Return a text with its escapes resolved."""
-    pieces: list[str] = []
+    resolved = pattern.sub(lambda found: said(found.group()), text)
+    return Decoded(resolved, partial(_escaped, cache(partial(_places, text, pattern, said))), resolved=True)
+
+
+class _EscapePlaces(NamedTuple):
+    """Where the escapes of a text stand, and where each ends in the resolved text, behind the text's beginning."""
+
+    escapes: Sequence[tuple[int, int]]
+    ends: Sequence[int]
+
+
+def _places(text: str, pattern: re.Pattern[str], said: Callable[[str], str]) -> _EscapePlaces:
     escapes: list[tuple[int, int]] = []
-    ends = [0]  # where each escape ends in the resolved text, behind the text's beginning
+    ends = [0]
     done = 0
     for found in pattern.finditer(text):
         start, end = found.span()
-        meant = said(found.group())
-        pieces += (text[done:start], meant)
         escapes.append((start, end))
-        ends.append(ends[-1] + start - done + len(meant))
+        ends.append(ends[-1] + start - done + len(said(found.group())))
         done = end
-    return Decoded("".join([*pieces, text[done:]]), partial(_escaped, escapes, ends))
+    return _EscapePlaces(escapes, ends)
 
 
-def _escaped(escapes: Sequence[tuple[int, int]], ends: Sequence[int], low: int, high: int) -> tuple[int, int]:
+def _escaped(places: Callable[[], _EscapePlaces], low: int, high: int) -> tuple[int, int]:
     """Return where a part of a resolved text stands: the text of an escape stands in all of the escape."""
+    escapes, ends = places()
 
     def place(at: int, side: int) -> int:
         last = bisect_right(ends, at) - 1
@@ -249,10 +359,16 @@ def read_escapes(text: str, *, final: bool) -> disguises.PlainReading:
     """
     given = disguises.read(text, final=final)
     source = given.source
-    rest = None if final else _UNFINISHED.search(source, max(len(source) - 2 * _LONGEST_ESCAPE, 0))
+    rest = None if final else _UNFINISHED.search(source, max(len(source) - 2 * LONGEST_ESCAPE, 0))
     known = rest.start() if rest else len(source)
-    units = [found.span() for found in _ESCAPE.finditer(source) if found.start() < known]
-    masked = _ESCAPE.sub(lambda found: _masked(found.group()), source)  # a backslash reads by what stands behind it
+    units: list[tuple[int, int]] = []
+
+    def mask(found: re.Match[str]) -> str:
+        if found.start() < known:
+            units.append(found.span())
+        return _masked(found.group())
+
+    masked = _ESCAPE.sub(mask, source)  # a backslash reads by what stands behind it
     return disguises.reading_of(masked[:known], sorted([*given.units, *units]) if given.units else units)
 
 
@@ -271,7 +387,7 @@ def _masked(given: str) -> str:
     return shown + disguises.GONE * (len(given) - 1)
 
 
-_CODES: tuple[Callable[[str], Iterator[Decoded]], ...] = (_base64, _hex, _escapes, _numbers, _base32)
+_CODES: tuple[Callable[[str], Iterator[Decoded]], ...] = (_base64, _hex, escapes_in, _numbers, _base32)
 
 
 def _said(decode: Callable[[], bytes], place: Place) -> Iterator[Decoded]:
@@ -280,14 +396,25 @@ def _said(decode: Callable[[], bytes], place: Place) -> Iterator[Decoded]:
         raw = decode()
     except (ValueError, binascii.Error):
         return
+    if len(raw) < LEAST:
+        return
     coding = _coding(raw)
     text = raw.decode(coding, errors="ignore")
-    lost = len(raw) - len(text.encode(coding))
-    if lost * 10 > len(raw) + _TORN * 10:
-        return
-    clear = _seen(text)
-    if _is_legible(clear) and len(clear) >= _LEAST:
+    if is_text(raw, text, coding):
         yield Decoded(text, partial(_in_bytes, cache(partial(_characters, raw, coding)), place))
+
+
+def is_text(raw: bytes, text: str, coding: str) -> bool:
+    """Return whether bytes are a text, given their decoded characters."""
+    if is_torn(raw, text, coding, len(raw)):
+        return False
+    clear = _seen(text)
+    return _is_legible(clear) and len(clear) >= LEAST
+
+
+def is_torn(raw: bytes, text: str, coding: str, most: int) -> bool:
+    """Return whether too many bytes are in no character of a text; ``most``: how many bytes there are at most."""
+    return (len(raw) - len(text.encode(coding))) * 10 > most + _TORN * 10
 
 
 def _seen(text: str) -> str:

@@ -496,7 +496,7 @@ def _spoken(text: str) -> Sequence[str]:
     return [*found, unmarked] if count >= _MARKED else found
 
 
-def _decoded(text: str, depth: int) -> Iterator[str]:
+def _decoded(text: str, depth: int, *, escapes: bool = True) -> Iterator[str]:
     if is_prose(text):
         return
     view = PlainView(text)
@@ -504,10 +504,10 @@ def _decoded(text: str, depth: int) -> Iterator[str]:
     if together is not None:
         yield together.text
     for stretch in _all_stretches(view):
-        for said in decoded(view.plain[stretch.start : stretch.end]):
+        for said in decoded(view.plain[stretch.start : stretch.end], escapes=escapes):
             yield said.text
             if depth > 1:
-                yield from _decoded(said.text, depth - 1)
+                yield from _decoded(said.text, depth - 1, escapes=escapes and not said.resolved)
 
 
 def _all_stretches(view: PlainView) -> Sequence[Stretch]:
@@ -612,24 +612,24 @@ class EncodedSpans:
         spans = [Span(start + view.start(one.start), start + view.end(one.end), one.type) for one in back]
         return spans, start + (view.source if hold >= len(view.text) else view.start(hold))
 
-    def _hides(self, piece: str, depth: int = _DEPTH) -> Iterator[Hidden]:
-        """Yield the findings in a piece of a stretch, where they stand."""
-        for said in decoded(piece):
-            for one in self._said(said.text, depth):
+    def _hides(self, piece: str, depth: int = _DEPTH, *, escapes: bool = True) -> Iterator[Hidden]:
+        """Yield the findings in a piece of a stretch, where they stand; ``escapes`` as for `decoded`."""
+        for said in decoded(piece, escapes=escapes):
+            for one in self._said(said.text, depth, escapes=escapes and not said.resolved):
                 yield Hidden(*said.place(one.start, one.end), one.type)
         together = joined(piece)
         if together is not None:
-            for one in self._said(together.text, depth):
+            for one in self._said(together.text, depth, escapes=escapes):
                 yield Hidden(together.places[one.start], together.places[one.end - 1] + 1, one.type)
 
-    def _said(self, text: str, depth: int) -> Iterator[Hidden]:
+    def _said(self, text: str, depth: int, *, escapes: bool) -> Iterator[Hidden]:
         """Yield the findings in a decoded text, also in a code within the code."""
         for span in self._find(text):
             yield Hidden(span.start, span.end, span.type)
         if depth > 1 and not is_prose(text):
             view = PlainView(text)
             for within in _all_stretches(view):
-                for one in self._hides(view.plain[within.start : within.end], depth - 1):
+                for one in self._hides(view.plain[within.start : within.end], depth - 1, escapes=escapes):
                     low, high = view.start(within.start + one.start), view.end(within.start + one.end)
                     yield Hidden(low, high, one.type)
 

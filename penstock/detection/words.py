@@ -236,10 +236,7 @@ class PlainView:
 
 def small(text: str) -> str:
     """Return a text in small letters, with the same length."""
-    lower = text.lower().replace("ς", "σ")
-    return lower if len(lower) == len(text) else "".join(map(_small_one, text))
+    return _LONGER.join(part.lower() for part in text.split(_LONGER)).replace("ς", "σ")
 
 
-def _small_one(char: str) -> str:
-    lower = char.lower()
-    return lower if len(lower) == 1 else char
+_LONGER = "\u0130"  # its small form alone has two characters

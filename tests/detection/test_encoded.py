@@ -21,7 +21,7 @@ from tests.detection.coded_texts import coded_text
 from tests.laws import seeds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from penstock.engine.values.frozen import Value
 
@@ -62,6 +62,53 @@ def test_of_letters_set_apart_those_are_found_that_say_it() -> None:
     """The rest of the text stays."""
     apart = "hello, w r i t e   t o   j o e @ e x a m p l e . c o m   n o w , bye"
     assert find(apart) == [("j o e @ e x a m p l e . c o m", "email")]
+
+
+ESCAPES: dict[str, Callable[[str], str]] = {
+    "percent": lambda text: "".join(f"%{ord(char):02x}" for char in text),
+    "references": lambda text: "".join(f"&#{ord(char)};" for char in text),
+    "JSON": lambda text: "".join(f"\\u{ord(char):04x}" for char in text),
+    "bytes": lambda text: "".join(f"\\x{ord(char):02x}" for char in text),
+}
+
+
+@pytest.mark.parametrize("kinds", [*itertools.product(ESCAPES, repeat=3)], ids="-".join)
+def test_escapes_in_escapes_are_resolved_to_the_end(kinds: tuple[str, ...]) -> None:
+    """Whatever their kinds, and beside escapes of another kind."""
+    code = "j@x.com"
+    for kind in kinds:
+        code = ESCAPES[kind](code)
+    assert (code, "email") in find(f"see {code} ok")
+    for encode in ESCAPES.values():
+        assert (code, "email") in find(f"see {code} {encode('none here')}")
+
+
+SIGNS = {
+    "percent noise": "%%%%0123456789abcdef",
+    "signs": "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~",
+    "references": "&#;&#;&#;x0123456789",
+    "backslashes": "\\\\\\ux00112345nt",
+    "digits": "0123456789",
+    "numbers": "0123456789 ",
+    "letters": "abcdefgh ",
+    "base64": "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/",
+}
+
+
+@pytest.mark.parametrize("name", SIGNS)
+def test_no_text_has_many_readings(name: str) -> None:
+    """The detector reads at most three times the text, codes within codes and slices that overlap included."""
+    drawn = random.Random(name)  # noqa: S311 - no secret is made
+    text = "".join(drawn.choices(SIGNS[name], k=8_000))
+    read = 0
+
+    def count(piece: str) -> Sequence[Span]:
+        nonlocal read
+        read += len(piece)
+        return []
+
+    EncodedSpans(count).scan(text, 0, {}, final=True)
+    assert read <= 3 * len(text)
 
 
 def test_prose_says_nothing_else() -> None:

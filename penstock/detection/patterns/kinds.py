@@ -6,7 +6,6 @@ classes of characters finds it in the text. The findings must then be looked at 
 
 from __future__ import annotations
 
-import codecs
 import re
 from typing import TYPE_CHECKING
 
@@ -19,8 +18,8 @@ DIGIT, LETTER, SIGN, OTHER, BREAK = b"0", b"A", b"!", b" ", b"\n"
 DASH = r"\-\u2010-\u2015\u2212"
 """Hyphens, dashes and the minus sign, for use anywhere inside a character class of a pattern."""
 
-_HANDLER = "penstock.kinds"
-_DECIMAL = re.compile(r"\d")
+_DECIMAL_BEYOND = re.compile(r"(?![0-9])\d")
+_DASH_BEYOND = re.compile(f"(?!-)[{DASH}]")
 
 
 def _kind_of(code: int) -> bytes:
@@ -33,12 +32,18 @@ def _kind_of(code: int) -> bytes:
 
 
 _KINDS = b"".join(map(_kind_of, range(256)))
+_BEYOND = b"?"[0]  # what stands for a character beyond Latin-1, once a question mark is written as another sign
+_KINDS_BEYOND = _KINDS[:_BEYOND] + OTHER + _KINDS[_BEYOND + 1 :]
 _IN_WORDS = bytes(LETTER[0] if kind in DIGIT + LETTER + SIGN else OTHER[0] for kind in range(256))
 
 
 def kinds(text: str, start: int = 0) -> bytes:
     """Return the kinds of the characters from a place on."""
-    return (text[start:] if start else text).encode("latin-1", _HANDLER).translate(_KINDS)
+    rest = text[start:] if start else text
+    if rest.isascii():
+        return rest.encode("ascii").translate(_KINDS)
+    plain = _DECIMAL_BEYOND.sub("0", rest).replace("?", "!")
+    return plain.encode("latin-1", "replace").translate(_KINDS_BEYOND)
 
 
 def in_words(found: bytes) -> bytes:
@@ -59,7 +64,11 @@ def runs(found: bytes, kind: bytes, other: bytes, least: int, start: int = 0) ->
 
 def spans_of(shape: re.Pattern[bytes], text: str, start: int) -> list[tuple[int, int]]:
     """Return where a pattern matches the kinds of a text's characters from a place on."""
-    return [(found.start() + start, found.end() + start) for found in shape.finditer(kinds(text, start))]
+    return _spans(shape, kinds(text, start), start)
+
+
+def _spans(shape: re.Pattern[bytes], found: bytes, start: int) -> list[tuple[int, int]]:
+    return [(one.start() + start, one.end() + start) for one in shape.finditer(found)]
 
 
 _CLOSE = rb"0(?:[^\n0]{0,3}+0)*+"
@@ -79,25 +88,42 @@ def digits_from(text: str, start: int) -> int:
 
     They stand close together, and more of them may follow.
     """
-    found = kinds(text, start)
+    return _begun(kinds(text, start), text, start)
+
+
+def _begun(found: bytes, text: str, start: int) -> int:
     last = found.rfind(DIGIT)
     if last < 0 or len(found) - 1 - last > _GAP:
         return len(text)
-    begun = _NUMBER.search(found)
+    # A number has no line feed; where the digits before it begin is of no interest.
+    begun = _NUMBER.search(found, found.rfind(BREAK, 0, last) + 1)
     low = start + begun.start() if begun else len(text)
     most = max(low - _SIGNS, start)
     return most + len(text[most:low].rstrip("+("))
 
 
-def _beyond(error: UnicodeError) -> tuple[bytes, int]:
-    """Replace characters beyond Latin-1: digits by ``0``, others by a space."""
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    size = error.end - error.start
-    if _DECIMAL.search(error.object, error.start, error.end) is None:
-        return OTHER * size, error.end
-    found = error.object[error.start : error.end]
-    return b"".join(DIGIT if char.isdecimal() else OTHER for char in found), error.end
+_BETWEEN_DIGITS = frozenset(" .\u00a0-/()")
+_IN_NUMBERS = bytes(
+    (DIGIT if char.isdecimal() else OTHER if char in _BETWEEN_DIGITS else BREAK)[0] for char in map(chr, range(256))
+)
 
 
-codecs.register_error(_HANDLER, _beyond)
+def in_numbers(text: str, start: int) -> bytes:
+    """Return the characters from a place on: digits as `DIGIT`, signs within numbers as `OTHER`, all others as `BREAK`.
+
+    The numbers are those of phones and cards, which are written without letters.
+    """
+    rest = text[start:] if start else text
+    if not rest.isascii():
+        rest = _DASH_BEYOND.sub("-", _DECIMAL_BEYOND.sub("0", rest))
+    return rest.encode("latin-1", "replace").translate(_IN_NUMBERS)
+
+
+def numbers_in(shape: re.Pattern[bytes], text: str, start: int) -> list[tuple[int, int]]:
+    """Return where a pattern matches the bytes of `in_numbers`."""
+    return _spans(shape, in_numbers(text, start), start)
+
+
+def number_from(text: str, start: int) -> int:
+    """Return the same as `digits_from`, for digits parted by the signs of numbers alone."""
+    return _begun(in_numbers(text, start), text, start)

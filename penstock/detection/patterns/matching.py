@@ -184,9 +184,9 @@ class Finder:
         if self._scanner is not None:
             searched = self._scanner.search(text, start, state.before, final=False)
             known, behind = self._in_tables(text, start, searched.found, state.tables.copy(), final=False)
-            hold = min(hold, searched.hold, behind)
-        if own or known:
-            hold = lowered([*own, *known], hold)
+            hold = searched.lowered([*own, *known], min(hold, searched.hold, behind))
+        elif own:
+            hold = lowered(own, hold)
         if hold <= start:
             return [], start
         if self._scanner is not None and searched is not None:
@@ -203,16 +203,14 @@ class Finder:
         If the place is not the beginning again, `scan` goes on there with the same state.
         """
         own, hold = self._by_own(text, 0, state, final=False)
-        known: Sequence[IndexedTrace] = ()
-        if self._scanner is not None:
-            known, behind = self._scanner.scan_value(text, key)
-            hold = min(hold, behind)
-            known, behind = self._in_tables(text, 0, known, state.tables.copy(), final=False)
-            hold = min(hold, behind)
-        hold = lowered([*own, *known], hold)
-        if self._scanner is not None:
-            state.before = self._scanner.before(text, hold) or BEGUN
-            state.tables.read(text, 0, hold, final=False)
+        if self._scanner is None:
+            hold = lowered(own, hold)
+            return self._matches(own, (), hold), hold
+        searched = self._scanner.scan_value(text, key)
+        known, behind = self._in_tables(text, 0, searched.found, state.tables.copy(), final=False)
+        hold = searched.lowered([*own, *known], min(hold, searched.hold, behind))
+        state.before = self._scanner.before(text, hold) or BEGUN
+        state.tables.read(text, 0, hold, final=False)
         return self._matches(own, known, hold), hold
 
     def finish(self, text: str, start: int, state: FinderState) -> list[Match]:

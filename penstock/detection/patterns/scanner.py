@@ -137,6 +137,25 @@ _SPACES = frozenset(" \n")
 _NOT_IN_WORD = regex.compile(f"(?r)[^!-~{LETTER}]")
 
 
+class Reread(NamedTuple):
+    """The second reading of a block.
+
+    Attributes:
+        units: the places of its escapes in the text; empty if it is known where the text ends.
+        source: the block with its escapes masked; None if it has none.
+    """
+
+    units: Sequence[tuple[int, int]] = ()
+    source: str | None = None
+
+    def moved(self, by: int) -> Reread:
+        """Return the same with places counted from an earlier place on."""
+        return self._replace(units=[(low + by, high + by) for low, high in self.units]) if by else self
+
+
+_AS_WRITTEN = Reread()
+
+
 class Searched(NamedTuple):
     """The findings in a text that may go on.
 
@@ -145,12 +164,18 @@ class Searched(NamedTuple):
         hold: the place from which on they may change.
         since: where the last block begins.
         before: how the text before that block ends.
+        last: the second reading of that block.
     """
 
     found: list[IndexedTrace]
     hold: int
     since: int
     before: Before
+    last: Reread
+
+    def lowered(self, found: Iterable[IndexedTrace], hold: int) -> int:
+        """Return the last place, up to the given one, that lies within no trace and no escape of the last block."""
+        return lowered(found, hold, self.last.units)
 
 
 class Scanner:
@@ -202,7 +227,7 @@ class Scanner:
             context = self._context(text, start)
             if context is None:
                 return None
-            again, behind = self._plain(text, start, context, final=final)
+            again, behind = self._plain(text, start, context, read(text[start:], final=final), final=final)
             found += again
             hold = min(hold, behind)
         if found:
@@ -267,41 +292,46 @@ class Scanner:
             checkpoint()
             ahead = max(start - LOOKBACK, 0)
             block = text[ahead : start + size]
-            found, hold = self._block(block, start - ahead, before, final=False)
-            hold = lowered(found, hold)
+            found, hold, reread = self._block(block, start - ahead, before, final=False)
+            hold = lowered(found, hold, reread.units)
             if ahead + hold - start < size // 2:  # most of the block is not decided
                 size *= 2
                 continue
             decided += [(index, moved(trace, ahead)) for index, trace in found if is_decided(trace, hold)]
-            before = self._remembered(block, start - ahead, before, hold)
+            before = self._remembered(block, start - ahead, before, hold, reread)
             start, size = ahead + hold, BLOCK
         ahead = max(start - LOOKBACK, 0)
-        found, hold = self._block(text[ahead:] if ahead else text, start - ahead, before, final=final)
+        found, hold, reread = self._block(text[ahead:] if ahead else text, start - ahead, before, final=final)
         if ahead:
             found, hold = [(index, moved(trace, ahead)) for index, trace in found], hold + ahead
-        return Searched([*decided, *found] if decided else found, hold, start, before)
+        return Searched([*decided, *found] if decided else found, hold, start, before, reread.moved(ahead))
 
-    def _block(self, text: str, start: int, before: Before, *, final: bool) -> tuple[list[IndexedTrace], int]:
+    def _block(self, text: str, start: int, before: Before, *, final: bool) -> tuple[list[IndexedTrace], int, Reread]:
         found, hold = self._one(text, start, final=final)
+        reread = _AS_WRITTEN
         if before.plain is not None or not is_plain(text, start):
-            again, behind = self._plain(text, start, before.plain, final=final)
+            plain = read(text[start:], final=final)
+            again, behind = self._plain(text, start, before.plain, plain, final=final)
             found += again
             hold = min(hold, behind)
+            if plain.units and not final:
+                reread = Reread(plain.units).moved(start)
         if before.plain == before.unescaped and not may_escape(text, start):
-            return found, hold
+            return found, hold, reread
         reading = read_escapes(text[start:], final=final)
         unfinished = start + len(reading.source) < len(text)  # what stands before such an escape may go on behind it
         if before.plain == before.unescaped and not reading.units and not unfinished:
-            return found, hold
+            return found, hold, reread
         again, behind = self._read(text, start, before.unescaped, reading, final=final)
-        units = [(low + start, high + start) for low, high in reading.units]
-        return _without_escapes(text, found, again, units), min(hold, behind)
+        reread = Reread(reading.units, reading.source).moved(start)
+        found = _without_escapes(text, found, again, reread.units)
+        return found, min(hold, behind), reread._replace(units=()) if final else reread  # it is cut no more
 
-    def _plain(self, text: str, start: int, before: str | None, *, final: bool) -> tuple[list[IndexedTrace], int]:
+    def _plain(
+        self, text: str, start: int, before: str | None, reading: PlainReading, *, final: bool
+    ) -> tuple[list[IndexedTrace], int]:
         """Return the findings in the text without its disguise."""
-        rest = text[start:]
-        reading = read(rest, final=final)
-        if before is None and reading.text == rest:
+        if before is None and reading.text == text[start:]:
             return [], len(text)
         return self._read(text, start, before, reading, final=final)
 
@@ -318,8 +348,6 @@ class Scanner:
             places = PlainPlaces(reading)
             hold = min(hold, start + places.start(behind - shift))
             found.extend((index, _back(trace, places, shift, start)) for index, trace in again)
-        if not final:  # a text that goes on is not cut within an escape
-            found.extend((NO_RULE, Trace(low + start, high + start, 0, 0, counts=False)) for low, high in reading.units)
         return found, hold
 
     def search_value(self, text: str, key: str) -> list[IndexedTrace]:
@@ -338,11 +366,13 @@ class Scanner:
         again = [(index, _back(trace, places, 0, 0)) for index, trace in self._value(reading.text, key)]
         return _without_escapes(text, found, again, reading.units)
 
-    def scan_value(self, text: str, key: str) -> tuple[list[IndexedTrace], int]:
-        """Return the findings in the beginning of such a text, and the place from which on they may change."""
+    def scan_value(self, text: str, key: str) -> Searched:
+        """Return the findings in the beginning of such a text."""
         before = f'{key}: "'
-        found, hold, _, _ = self.search(before + text, 0, BEGUN, final=False)
-        return [(index, _behind(trace, len(before))) for index, trace in found], max(hold - len(before), 0)
+        searched = self.search(before + text, 0, BEGUN, final=False)
+        found = [(index, _behind(trace, len(before))) for index, trace in searched.found]
+        hold = searched.lowered(searched.found, searched.hold)
+        return Searched(found, max(hold - len(before), 0), 0, BEGUN, searched.last.moved(-len(before)))
 
     def _value(self, text: str, key: str) -> Iterable[IndexedTrace]:
         return self._clipped(self._one(f'{key}: "{text}"', 0, final=True)[0], text, key)
@@ -416,18 +446,19 @@ class Scanner:
     def remembered(self, text: str, start: int, before: Before, searched: Searched, hold: int) -> Before:
         """Return how the text before ``hold`` ends, after it was searched from ``start`` on."""
         if hold < searched.since:
-            return self._remembered(text, start, before, hold)
-        return self._remembered(text, searched.since, searched.before, hold)
+            return self._remembered(text, start, before, hold, _AS_WRITTEN)
+        return self._remembered(text, searched.since, searched.before, hold, searched.last)
 
     @staticmethod
-    def _remembered(text: str, start: int, before: Before, hold: int) -> Before:
+    def _remembered(text: str, start: int, before: Before, hold: int, reread: Reread) -> Before:
         escapes = may_escape(text, start)
         if before == BEGUN and not escapes and is_plain(text, start):
             return BEGUN
         plain = _end_read(text, start, before.plain, hold, read(text[start:hold]).text)
         if before.plain == before.unescaped and not escapes:
             return Before(plain, plain)
-        source = read_escapes(text[start:], final=False).source  # an escape is known by what stands behind it
+        # An escape is known by what stands behind it.
+        source = reread.source or read_escapes(text[start:], final=False).source
         unescaped = reading_of(source[: hold - start]).text
         return Before(plain, _end_read(text, start, before.unescaped, hold, unescaped))
 
@@ -504,12 +535,13 @@ def is_decided(trace: Trace, hold: int) -> bool:
     return trace.counts and trace.start < hold
 
 
-def lowered(found: Iterable[IndexedTrace], hold: int) -> int:
-    """Return the last place, up to the given one, that lies within no trace."""
+def lowered(found: Iterable[IndexedTrace], hold: int, units: Sequence[tuple[int, int]] = ()) -> int:
+    """Return the last place, up to the given one, that lies within no trace and within none of the escapes."""
     stretched = [(trace.start, trace.end) for _, trace in found]
     reached = False
     while not reached:
-        lower = min((low for low, high in stretched if low < hold < high), default=hold)
+        cut = _cut_by(units, hold)
+        lower = min((low for low, high in stretched if low < hold < high), default=cut[0] if cut else hold)
         reached, hold = lower == hold, lower
     return hold
 

@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import regex
 
-from penstock.detection.patterns.kinds import DASH, digits_from, spans_of
+from penstock.detection.patterns.kinds import DASH, number_from, numbers_in
 from penstock.detection.patterns.open_matches import Scan, StreamPattern, Trace, collected
 from penstock.detection.personal_data import phone_cues
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-_ZONE = re.compile(rb"0(?:[^\n0]{0,3}+0){5,}+")  # in kinds: digits close together: no number is shorter or looser
+    from penstock.detection.patterns.built_in import Span
+
+_ZONE = re.compile(rb"0(?: {0,3}+0){5,}+")  # as `in_numbers`: no number is shorter or looser
 _REACH = 40  # how far before a number the words that explain it may stand
 _TAIL = regex.compile(rf"(?r)[^\d .\u00a0{DASH}/(),;:+eEiInNoOsS\u017ftTxX]")  # not in a number, nor right behind it
 _LONGEST = 96  # characters of a number with its extension, and what is seen behind it
@@ -62,6 +64,8 @@ _DIGITS_OF = {
     "slash": range(9, 14),
 }
 _ANY = range(9, 13)
+_LEAST_FORMED = 9  # characters of a number without a plus sign or a bracket
+_OF_FORM = re.compile(r"[+(]")
 
 
 # Forms that only phone numbers have. All others count if a word, a key or a phrase nearby says that they are one.
@@ -110,6 +114,7 @@ _MOST_GROUPS, _MOST_SINGLE = 7, 2  # more groups, or more digits that stand alon
 _FEW = 7  # fewer digits need a word for a phone close by
 _FORMED = range(8, 14)  # digits that a number has if only a word for any number explains it
 _GROUPS_FORMED = 3
+_OF_CUE = re.compile(r"[A-Za-z][G-Zg-z]|[G-Zg-z][A-Fa-f]|[^\x00-\x7f]")  # stands in each word that explains a number
 
 _QUAD = re.compile(r"(?:\d{1,3}\.){3}\d{1,3}")
 _LINK_REACH = 120  # how far before its digits a link may begin; no more than a rule may look back
@@ -120,11 +125,13 @@ _UUID_LENGTH, _UUID_DASHES = 36, 4
 
 def phones(text: str, start: int, *, final: bool) -> Scan:
     """Return the traces of phone numbers. Loose digits do not count where they overlap a number of a known form."""
-    zones = spans_of(_ZONE, text, start)
+    zones = numbers_in(_ZONE, text, start)
     if not zones:
-        return [], len(text) if final else digits_from(text, start)
-    shaped, hold = _numbers(_PHONE, text, start, zones, final=final)
-    loose, open_at = _numbers(_LOOSE, text, start, zones, final=final)
+        return [], len(text) if final else number_from(text, start)
+    # Of a number that is there as a whole it is known what it can be.
+    near = len(text) if final else len(text) - _BEHIND
+    shaped, hold = _numbers(_PHONE, text, start, _formed(text, zones, near), final=final)
+    loose, open_at = _numbers(_LOOSE, text, start, _explained(text, start, zones, near), final=final)
     if not final:  # a word may follow that explains a number, or the rest of a UUID
         late = [found.start() for found in shaped if _awaits(text, found, formed=True)]
         late += [found.start() for found in loose if _awaits(text, found, formed=False)]
@@ -132,18 +139,41 @@ def phones(text: str, start: int, *, final: bool) -> Scan:
     traces = [Trace(*found.span(), *found.span(), _is_phone(text, found)) for found in shaped]
     known = iter([*(trace for trace in traces if trace.counts), Trace(len(text), len(text) + 1, 0, 0)])
     one = next(known)
-    others: list[Trace] = []
     for found in loose:
-        while one.end <= found.start():
+        low, high = found.span()
+        while one.end <= low:
             one = next(known)
-        alone = one.start >= found.end()
-        others.append(Trace(*found.span(), *found.span(), alone and _is_cued(text, found)))
-    return [*traces, *others], min(hold, open_at)
+        counts = one.start >= high and _is_cued(text, found)
+        if counts or not final:
+            traces.append(Trace(low, high, low, high, counts))
+    return traces, min(hold, open_at)
+
+
+def _formed(text: str, zones: Sequence[Span], near: int) -> list[Span]:
+    """Return the digits that end behind a place, or may have the form of a phone number: many, or few with signs."""
+    return [
+        (low, high)
+        for low, high in zones
+        if high > near or high - low >= _LEAST_FORMED or _OF_FORM.search(text, max(low - 2, 0), high)
+    ]
+
+
+def _explained(text: str, start: int, zones: Sequence[Span], near: int) -> list[Span]:
+    """Return the digits that end behind a place, or have words close to them that may explain them."""
+    if not _OF_CUE.search(text, max(start - _REACH, 0)):
+        return [(low, high) for low, high in zones if high > near]
+    return [
+        (low, high)
+        for low, high in zones
+        if high > near or _OF_CUE.search(text, max(low - _REACH - 2, 0), high + _BEHIND)
+    ]
 
 
 def _awaits(text: str, found: regex.Match[str], *, formed: bool) -> bool:
     """Return whether more text may decide about a number."""
     low, high = found.span()
+    if high <= len(text) - max(_UUID_LENGTH, phone_cues.BEHIND_WIDTH):
+        return False
     dashed = "-" in (text[low - 1 : low], text[high : high + 1])
     if not dashed:
         kind = found.lastgroup or ""
@@ -286,6 +316,9 @@ def _has_unit(text: str, found: regex.Match[str]) -> bool:
 
 def _is_cued(text: str, found: regex.Match[str]) -> bool:
     """Return whether a word nearby says that digits are a phone number, and none closer by says something else."""
+    low, high = found.span()
+    if not _OF_CUE.search(text, max(low - _REACH, 0), low) and not _OF_CUE.search(text, high, high + _BEHIND):
+        return False
     before = _before(text, found)
     at = _explained_at(text, found, before)
     if at < 0 or _has_other_form(found.group()) or _is_in_thousands(text, found) or _is_part(text, found):

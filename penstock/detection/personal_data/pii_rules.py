@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from penstock.detection.patterns import validators
 from penstock.detection.patterns.built_in import LETTER, BuiltInRule, pattern_rule
-from penstock.detection.patterns.kinds import DASH, kinds, spans_of
+from penstock.detection.patterns.kinds import DASH, kinds, numbers_in
 from penstock.detection.patterns.open_matches import Scan, StreamPattern, Trace
 from penstock.detection.personal_data.phones import phones
 
@@ -65,13 +66,19 @@ _DOMAIN_CHARS = re.compile(rf"@[{LETTER}0-9_.-]*")
 _LONGEST_LOCAL, _LONGEST_DOMAIN = 64, 255  # RFC 5321, 4.5.3.1
 
 _GROUPS = re.compile(r"(?<!\d)\d+")
-_CARD_GAP = re.compile(rf"[ .\u00a0{DASH}]{{1,2}}")
+_CARD_BREAK = rf"[ .\u00a0{DASH}]{{1,2}}"
+_CARD_GAP = re.compile(_CARD_BREAK)
 _CARD_GAPS = re.compile(rf"[ .\u00a0{DASH}]{{0,2}}")
 _CARD_SHAPES = re.compile(
     r"1?[2-9]|4,4,4,4(?:,[1-3])?|4,6,[45]|4,4,4,[1-7]|6,(?:6|7|8|9|10|11|12|13)|4,4,5|4,5,6|4,3,3,3"
 )
-_CARD_ZONE = re.compile(rb"0(?:[^\n0]{0,2}+0){11,}+")  # in kinds
-_CARD_TAIL = re.compile(rb"0(?:[^\n0]{0,2}+0){11,}+|0(?:[^\n0]{0,2}+0)*+[^\n0]{0,2}+\Z")
+_CARD_START = re.compile(  # the groups of each shape, seen from where they begin
+    rf"(?<![^\W_])(?<!\d\.)(?=\d(?:\d{{11}}|\d{{3}}{_CARD_BREAK}(?:\d{{4}}{_CARD_BREAK}\d{{4}}|\d{{6}}{_CARD_BREAK}\d{{4}}"
+    rf"|\d{{5}}{_CARD_BREAK}\d{{6}}|\d{{3}}{_CARD_BREAK}\d{{3}}{_CARD_BREAK}\d{{3}})|\d{{5}}{_CARD_BREAK}\d{{6}}))"
+)
+_LONGEST_CARD = 40  # characters of its digits, of the gaps between, and what is seen behind it
+_CARD_ZONE = re.compile(rb"0(?: {0,2}+0){11,}+")  # as `in_numbers`
+_CARD_TAIL = re.compile(rb"0(?: {0,2}+0){11,}+|0(?: {0,2}+0)*+ {0,2}+\Z")
 _GLUED = re.compile(r"(?:[^\W_]|\d\.)\Z")  # part of a word, or behind a decimal point
 _CARD_DIGITS = range(12, 20)
 _MOST_GROUPS = 5
@@ -120,33 +127,39 @@ def cards(text: str, start: int, *, final: bool) -> Scan:
     """Return the traces of card numbers: grouped as cards are, of a known issuer, with the right check digit."""
     traces: list[Trace] = []
     reach = start
-    for groups in _card_groups(text, start, final=final):
-        for index, (begin, _) in enumerate(groups):
-            if begin < reach:
-                continue
-            stop = _card_end(text, groups, index, final=final)
-            if stop > len(text):
-                return traces, begin
-            if stop:
-                reach = stop
-                traces.append(Trace(begin, stop, begin, stop))
+    for begin in _card_starts(text, start, final=final):
+        if begin < reach:
+            continue
+        stop = _card_end(text, begin, final=final)
+        if stop > len(text):
+            return traces, begin
+        if stop:
+            reach = stop
+            traces.append(Trace(begin, stop, begin, stop))
     return traces, len(text)
 
 
-def _card_groups(text: str, start: int, *, final: bool) -> Iterator[list[Span]]:
-    """Yield groups of digits that are enough for a card, or so near the end that more of the card may follow."""
-    for zone in spans_of(_CARD_ZONE if final else _CARD_TAIL, text, start):
-        yield [found.span() for found in _GROUPS.finditer(text, *zone)]
+def _card_starts(text: str, start: int, *, final: bool) -> Iterator[int]:
+    """Yield where groups begin that a card may begin with, or that stand so near the end that one may follow."""
+    near = len(text) if final else len(text) - _LONGEST_CARD
+    for low, high in numbers_in(_CARD_ZONE if final else _CARD_TAIL, text, start):
+        for found in _CARD_START.finditer(text, low, high):
+            if found.start() >= near:
+                break
+            yield found.start()
+        for found in _GROUPS.finditer(text, max(low, near), high):
+            yield found.start()
 
 
-def _card_end(text: str, groups: list[Span], index: int, *, final: bool) -> int:
+def _card_end(text: str, begin: int, *, final: bool) -> int:
     """Return where the longest card number ends that begins with a group; 0 if there is none.
 
     A place beyond the text means that more text must be seen.
     """
-    begin, stop, size, best = groups[index][0], groups[index][0], 0, 0
+    stop, size, best = begin, 0, 0
     sizes: list[str] = []
-    for low, high in groups[index : index + _MOST_GROUPS]:
+    for found in islice(_GROUPS.finditer(text, begin, begin + _LONGEST_CARD), _MOST_GROUPS):
+        low, high = found.span()
         if low > begin and not _CARD_GAP.fullmatch(text, stop, low):
             break
         size, stop = size + high - low, high

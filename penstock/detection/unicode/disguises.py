@@ -13,9 +13,9 @@ Unicode data is under the Unicode License V3 (SPDX ``Unicode-3.0``); its notice 
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from bisect import bisect_left, bisect_right
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.detection.deferred import deferred
@@ -216,18 +216,10 @@ class PlainPlaces:
 
     def __init__(self, reading: PlainReading) -> None:
         source = reading.source
-        odd = "".join(re.escape(char) for char in _disguised(source) if len(_LETTERS[ord(char)]) != 1)
-        ends: list[int] = []
-        at = end = 0
-        for found in re.finditer(rf"([{odd}])\1*", source) if odd else ():
-            low, high = found.span()
-            ends += range(end + 1, end + 1 + low - at)
-            end += low - at
-            width = len(_LETTERS[ord(found.group(1))])
-            ends += [end + width * count for count in range(1, high - low + 1)]
-            at, end = high, ends[-1]
-        rest = range(end + 1, end + 1 + len(source) - at)
-        self._ends = [*ends, *rest] if ends else rest  # where, in the reading, each character of the text ends
+        odd = {char: width for char in _disguised(source) if (width := len(_LETTERS[ord(char)])) != 1}
+        widths = dict.fromkeys(source, 1) | odd if odd else {}
+        # Where, in the reading, each character of the text ends.
+        self._ends = [*accumulate(map(widths.__getitem__, source))] if odd else range(1, len(source) + 1)
 
     def low(self, at: int) -> int:
         """Return where the reading begins of the character that reads as the one at a place of the reading."""

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from penstock.detection.patterns.built_in import RUN
-from penstock.detection.patterns.kinds import digits_from
+from penstock.detection.patterns.kinds import digits_from, number_from
 from penstock.detection.patterns.triggers import Triggers
 from penstock.detection.personal_data.detector import EMBEDDED, PersonalData
 
@@ -87,3 +87,20 @@ def test_a_look_sees_the_characters_that_are_not_read_as_they_are_written() -> N
 def test_digits_at_the_end_of_a_text_begin_where_they_stand_close_together(text: str, at: int) -> None:
     """Three characters may stand between two of them, but no line end; signs before them belong to them."""
     assert digits_from(text, 0) == at
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("12 a 3", 5),
+        ("12, 3", 4),
+        ("12 - 3", 0),
+        ("call +(1/2 \u2013 ", 5),
+        ("1\n2", 2),
+        ("1,", 2),
+        ("7 ", 0),
+    ],
+)
+def test_a_number_at_the_end_of_a_text_has_nothing_within_it_but_signs_of_numbers(text: str, at: int) -> None:
+    """Three of them may stand between two digits."""
+    assert number_from(text, 0) == at
