@@ -485,6 +485,12 @@ class OutputStepContext(Context[S]):
     __slots__ = ()
     stage = "process_output_step"
 
+    @property
+    def sent_text(self) -> str | None:
+        """The text of the answer as the model sent it, before the guards; None if the host does not tell."""
+        chunks: Sequence[Chunk] | None = self._call.info.get("chunks")
+        return None if chunks is None else "".join([one.text for one in chunks if one.type == "text-delta"])
+
     finish_reason: str | None = _info("finish_reason", "Why the model stopped.")
     tool_calls: Sequence[Value] | None = _info("tool_calls", "The tool calls of the answer.")
     usage: Value = _info("usage", "The tokens of this step.")

@@ -9,6 +9,12 @@ from penstock.engine.values.facts import Key
 OBJECT: Key[object] = Key("object")
 """The object of the answer: validated, of the requested type, and parsed from what the guards left."""
 
+EDITED: Key[tuple[str, ...] | None] = Key("object.edited")
+"""Whether guards changed the answer that holds the object: the places where 0 stands for a hidden number, often none.
+
+None if no guard changed it.
+"""
+
 
 class ObjectPlace(NamedTuple):
     """The place of the current answer's object until the end of the run.

@@ -60,6 +60,49 @@ def parse_object(text: str, schema: ObjectSchema, *, repair: bool = False) -> Pa
     return _without_json(said, schema, wrong or mismatch("there is no JSON in it"), repair=repair)
 
 
+_MOST_ROUNDS = 20  # each finds some more of the places, since only the first problems are told
+
+
+def filled(text: str, schema: ObjectSchema) -> tuple[ParsedObject, list[str]] | None:
+    """Return the object of a JSON text with 0 for each null that does not fit the schema, and the places of these.
+
+    None if there is no such null, or the object does not fit then.
+    """
+    try:
+        data: Value = json.loads(_WHOLE_FENCE.sub(r"\1", text.strip()))
+    except (ValueError, RecursionError):
+        return None
+    places: list[str] = []
+    for _ in range(_MOST_ROUNDS):
+        try:
+            made = ParsedObject(data, schema.validate(data))
+        except SchemaMismatchError as error:
+            wanted = [re.escape(one.place).replace(r"\*", "[^.]*") for one in error.problems]
+        else:
+            return (made, places) if places else None
+        pattern = re.compile("|".join(wanted))
+        before = len(places)
+        data = _with_zeros(data, "", pattern, places)
+        if len(places) == before:
+            return None
+    return None
+
+
+_WHOLE_FENCE = re.compile(r"\A```(?:json)?\s*\n(.*)\n```\Z", re.DOTALL)
+
+
+def _with_zeros(data: Value, place: str, wanted: re.Pattern[str], places: list[str]) -> Value:
+    """Return JSON data with 0 for each null at one of the places, which are added to a list."""
+    if is_mapping(data):
+        return {key: _with_zeros(item, f"{place}.{key}".lstrip("."), wanted, places) for key, item in data.items()}
+    if is_items(data):
+        return [_with_zeros(item, f"{place}[{at}]", wanted, places) for at, item in enumerate(data)]
+    if data is None and wanted.fullmatch(place):
+        places.append(place)
+        return 0
+    return data
+
+
 def _without_json(said: str, schema: ObjectSchema, wrong: SchemaMismatchError, *, repair: bool) -> ParsedObject:
     """Return the object of a text without valid JSON: the text itself, or what its broken JSON probably means."""
     tried: list[Value] = [said] if schema.takes_text else []

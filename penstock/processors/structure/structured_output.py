@@ -23,10 +23,11 @@ from penstock.engine.values.frozen import EMPTY, freeze, is_mapping
 from penstock.engine.values.messages import Message, TextPart, ToolPart
 from penstock.engine.values.protocols import Model
 from penstock.models.named import as_model, names_model
-from penstock.processors.structure.facts import NO_OBJECT, OBJECT, ObjectPlace, place_key
+from penstock.processors.structure.facts import EDITED, NO_OBJECT, OBJECT, ObjectPlace, place_key
 from penstock.processors.structure.object_parsing import (
     ParsedObject,
     check_repair,
+    filled,
     from_texts,
     is_shown_in,
     parse_object,
@@ -172,7 +173,7 @@ class StructuredOutputProcessor(Processor):
         )
         self._second_model = None if model is None else SecondModel(model, self._schema, options)
         self._place = place_key(self.id)
-        self.provides = (OBJECT, self._place)
+        self.provides = (OBJECT, EDITED, self._place)
         self.on_error = "block" if error_strategy == "strict" else "allow"
         self.awaits = model is not None
 
@@ -226,17 +227,22 @@ class StructuredOutputProcessor(Processor):
         if _calls_tools(ctx, answer):
             ctx.put(self._place, NO_OBJECT)
             return self._cleaned(ctx, stale)
+        text = ctx.text if answer is None else answer.text
+        is_edited = _is_edited(ctx, text)
+        ctx.put(EDITED, () if is_edited else None)
         try:
-            made = await self._object_of(ctx, said, ctx.text if answer is None else answer.text)
+            made = await self._object_of(ctx, said, text, is_edited=is_edited)
         except SchemaMismatchError as error:
-            ctx.put(self._place, self._no_object(ctx, error, retry=True))
+            ctx.put(self._place, self._no_object(ctx, error, retry=not is_edited, is_edited=is_edited))
             return self._cleaned(ctx, stale)
         if made.in_text and answer is not None:
             ctx.put(self._place, ObjectPlace("answer", answer.id))
             return self._cleaned(ctx, stale)
         return self._with_message(ctx, made.object.data, answer, stale)
 
-    async def _object_of(self, ctx: OutputStepContext, said: Sequence[Message], text: str) -> _AnswerObject:
+    async def _object_of(
+        self, ctx: OutputStepContext, said: Sequence[Message], text: str, *, is_edited: bool
+    ) -> _AnswerObject:
         """Return the object of an answer: parsed from its text, or made by the second model.
 
         Raises:
@@ -248,12 +254,24 @@ class StructuredOutputProcessor(Processor):
             repair = self.repair and ctx.finish_reason != "length"
             found = parse_object(text, self._schema, repair=repair)
         except SchemaMismatchError as error:
+            if is_edited and (filled := self._with_numbers(ctx, text)) is not None:
+                return _AnswerObject(filled, in_text=False)
             shown = "" if self._second_model is None else run_sections(said, self._max_characters)
             if self._second_model is None or not shown:
                 raise
             ctx.note(made_by="second model", parse_object=error.problems[0].kind)
             return _AnswerObject(await self._second_model.object_of(shown, ctx), in_text=False)
         return _AnswerObject(found, is_shown_in(found.data, text))
+
+    def _with_numbers(self, ctx: OutputStepContext | OutputResultContext, text: str) -> ParsedObject | None:
+        """Return the object of an answer with 0 for numbers that guards replaced by null and the schema requires."""
+        found = filled(text, self._schema)
+        if found is None:
+            return None
+        places = tuple(found[1])
+        ctx.put(EDITED, places)
+        ctx.note(edited=places)
+        return found[0]
 
     def _with_message(
         self, ctx: OutputStepContext, data: Value, answer: Message | None, stale: str
@@ -298,7 +316,10 @@ class StructuredOutputProcessor(Processor):
         try:
             self._give(ctx, self._parse_again(message, place).value)
         except SchemaMismatchError as error:
-            if self._no_object(ctx, error, retry=False).kind == "fallback":
+            left = self._with_numbers(ctx, self._text_again(message, place)) if message is not None else None
+            if left is not None:
+                self._give(ctx, left.value)
+            elif self._no_object(ctx, error, retry=False).kind == "fallback":
                 self._give(ctx, copy.deepcopy(self._fallback), fallback=True)
 
     def _parse_again(self, message: Message | None, place: ObjectPlace) -> ParsedObject:
@@ -310,18 +331,25 @@ class StructuredOutputProcessor(Processor):
         if message is None:
             raise mismatch("its message was removed", "removed")
         if place.kind == "beside":
-            texts = [part.text for part in message.parts if isinstance(part, TextPart)]
-            return parse_object(from_texts(texts) if len(texts) == place.parts else message.text, self._schema)
+            return parse_object(self._text_again(message, place), self._schema)
         found = parse_object(message.text, self._schema, repair=self.repair)
         if not is_shown_in(found.data, message.text):
             raise mismatch("the text does not show all of the object", "hidden")
         return found
+
+    @staticmethod
+    def _text_again(message: Message, place: ObjectPlace) -> str:
+        """Return the text of the object as the guards left it."""
+        texts = [part.text for part in message.parts if isinstance(part, TextPart)]
+        return from_texts(texts) if place.kind == "beside" and len(texts) == place.parts else message.text
 
     def _give(self, ctx: OutputResultContext, value: Value, *, fallback: bool = False) -> None:
         ctx.put(OBJECT, value)
         payload: dict[str, Value] = {"data": self._schema.to_json(value)}
         if fallback:
             payload["fallback"] = True
+        if ctx.get(EDITED) is not None:
+            payload["edited"] = True
         ctx.writer.write(Chunk(CHUNK, payload=freeze(payload), run_id=ctx.run_id))
 
     def _returned(self, result: Value) -> Value:
@@ -330,13 +358,15 @@ class StructuredOutputProcessor(Processor):
 
     # Without an object
 
-    def _no_object(self, ctx: AnyContext, error: SchemaMismatchError, *, retry: bool) -> ObjectPlace:
+    def _no_object(
+        self, ctx: AnyContext, error: SchemaMismatchError, *, retry: bool, is_edited: bool = False
+    ) -> ObjectPlace:
         """Apply ``error_strategy`` to an answer without an object; return the place to store."""
         places = [{"place": found.place, "kind": found.kind} for found in error.problems]
         if self.error_strategy == "strict":
-            ctx.abort(
-                f"the answer holds no object that fits the schema: {error}.", retry=retry, metadata={"errors": places}
-            )
+            why = "a guard changed the answer, and its object no longer fits" if is_edited else _NO_OBJECT
+            told: dict[str, Value] = {"errors": places, **({"edited": True} if is_edited else {})}
+            ctx.abort(f"{why} the schema: {error}.", retry=retry, metadata=told)
         ctx.note(errors=places)
         if self.error_strategy == "fallback":
             return ObjectPlace("fallback")
@@ -354,6 +384,14 @@ class StructuredOutputProcessor(Processor):
             return self._schema.validate_python(given)
         except SchemaMismatchError as error:
             raise OptionError(OWNER, "fallback_value", "…", f"a value that fits the schema ({error})") from None
+
+
+_NO_OBJECT = "the answer holds no object that fits"
+
+
+def _is_edited(ctx: OutputStepContext, text: str) -> bool:
+    """Return whether the text of an answer is another one than the model sent, as far as the host tells."""
+    return ctx.sent_text is not None and ctx.sent_text != text
 
 
 def _calls_tools(ctx: OutputStepContext, answer: Message | None) -> bool:

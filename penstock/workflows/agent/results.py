@@ -13,6 +13,7 @@ from penstock.engine.values.frozen import EMPTY, json_value
 from penstock.engine.values.messages import ReasoningPart, ToolPart
 from penstock.engine.values.model import Usage
 from penstock.engine.values.tripwire import BlockedError
+from penstock.processors.structure.facts import EDITED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -163,6 +164,11 @@ class AgentResult(Generic[T]):
     def blocked(self) -> bool:
         """Whether a verdict stopped the request."""
         return self.tripwire is not None
+
+    @property
+    def object_edited(self) -> bool:
+        """Whether guards changed the answer that holds the object: texts in it may be redacted, numbers null or 0."""
+        return self.object is not None and self.facts.get(EDITED) is not None
 
     def answered(
         self, results: Mapping[str, Value], *, approvals: Mapping[str, bool | str] = EMPTY
