@@ -87,7 +87,8 @@ _CUE_STEMS = """
 """
 _STEMS = _CUE_STEMS.split()
 """Each word for birth contains one of these; searching for them first is cheap."""
-_LABELLED = re.compile(r"[\w .()/-]{0,24}[\"'`\])]{0,3}\s{0,4}(?::|=>?|：)\s{0,4}[\"'`]?\Z")
+_LABELLED = re.compile(r"[\w .()/-]{0,48}[\"'`\])]{0,3}\s{0,4}(?::|=>?|：)\s{0,4}[\"'`]?")
+"""The text between a word for birth and eight digits that it labels; another label or a value is none."""
 _DATED = re.compile(rb"000|0[^0\n]{1,2}00?[^0\n]{1,2}00")  # a year, or three numbers, in kinds; no date has neither
 _BEGUN = re.compile(r"[0-9JFMASOND]")
 _MOST_MONTHS = 12
@@ -127,9 +128,9 @@ def _behind_cues(text: str, low: int) -> Iterator[regex.Match[str]]:
 def _is_date(text: str, found: regex.Match[str]) -> bool:
     """Return whether one of two numbers can be a month; digits in one piece need a label."""
     if found["plain"]:
-        low = max(found.start() - _REACH, 0)
-        label = _LABELLED.search(text, low, found.start())
-        return label is not None and _CUE.search(text, max(low - _CUE_READ, 0), found.start()) is not None
+        low = max(found.start() - _REACH - _CUE_READ, 0)
+        cues = [cue.end() for cue in _CUE.finditer(text, low, found.start())]
+        return bool(cues) and _LABELLED.fullmatch(text, cues[-1], found.start()) is not None
     numbers = [int(number) for number in re.findall(r"\d+", found["date"] or "") if len(number) <= 2]  # noqa: PLR2004 - day, month
     return len(numbers) < 2 or min(numbers[:2]) <= _MOST_MONTHS  # noqa: PLR2004 - one of them is the month
 
