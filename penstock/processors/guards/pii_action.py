@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NoReturn, cast, get_args
 
+from penstock.detection.places.evidence import evidence_of
 from penstock.engine.processor.processor import one_of
 from penstock.engine.values.errors import OptionError
 from penstock.processors.guards.restore import VAULT, Numbering, Vault
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from penstock.engine.processor.context import AnyContext
+    from penstock.engine.text_guards.window import Hit
+    from penstock.engine.values.edits import Edit
     from penstock.engine.values.frozen import Value
     from penstock.processors.guards.pii_search import PIISearch
     from penstock.processors.guards.span_findings import SpanFinding
@@ -153,6 +156,13 @@ class PIIAction(SpanAction):
         self.redaction = redaction
         self._counts = counts
 
+    def act(self, hits: Sequence[Hit], ctx: AnyContext) -> Sequence[Iterable[Edit]]:
+        """Note which evidence of their places counted for the findings; then act on them."""
+        said = _evidence(hits)
+        if said:
+            ctx.note(evidence=said)
+        return super().act(hits, ctx)
+
     def replacements(self, found: Sequence[tuple[str, SpanFinding]], ctx: AnyContext) -> Sequence[str]:
         """Return what replaces each value; the values of new tokens go into the run's vault."""
         redaction = self.redaction
@@ -171,6 +181,19 @@ class PIIAction(SpanAction):
     def block(self, ctx: AnyContext, types: Sequence[str], metadata: Mapping[str, Value], why: str) -> NoReturn:
         """Stop the run; with ``include_detections`` the reason says how much was found."""
         super().block(ctx, types, metadata, f"{len(types)} found; {why}" if self._counts else why)
+
+
+def _evidence(hits: Sequence[Hit]) -> dict[str, Value]:
+    """Return what the places of findings say for them, by type; it has no text of the values."""
+    said: dict[str, dict[str, None]] = {}
+    for hit in hits:
+        before = f'{hit.window.key}: "' if hit.window.key and hit.window.begins else ""
+        text = before + hit.window.text
+        for item in cast("Sequence[SpanFinding]", hit.found):
+            found = evidence_of(item.type, text, item.start + len(before), item.end + len(before))
+            if found is not None and found.weight > 0:
+                said.setdefault(item.type, {}).update(dict.fromkeys(found.said))
+    return {type: list(each) for type, each in said.items()}
 
 
 def _numbering(ctx: AnyContext) -> Numbering:

@@ -441,3 +441,9 @@ async def test_a_key_in_a_code_is_hidden_to_its_end(encode: Any) -> None:
     assert outcome.text.startswith("here ")
     assert outcome.text.endswith(" it is")
     assert len(outcome.text) < 20
+
+
+def test_the_record_says_which_evidence_counted() -> None:
+    """By type, without any text of the values."""
+    outcome = Workflow("w").then(PIIDetector()).check_sync("card: 4222222222222, mail ada@example.com", records=True)
+    assert outcome.records[0].details["evidence"] == {"credit-card": ("label card",), "email": ("word mail",)}
