@@ -100,7 +100,7 @@ class _Kind:
 
 
 class Evidence(NamedTuple):
-    """What a place says of a match.
+    """The evidence about a match.
 
     Attributes:
         weight: more than 0 if the match is a finding.
@@ -126,7 +126,7 @@ KINDS: Mapping[str, _Kind] = {
 
 
 def evidence_of(type: str, text: str, low: int, high: int) -> Evidence | None:
-    """Return what the place of a match says of it; None for types that places say nothing about.
+    """Return the evidence about a match; None for types that places say nothing about.
 
     Args:
         type: the type of the match: ``email``, ``phone``, ``credit-card``, ``ssn`` …

@@ -73,7 +73,7 @@ def _is_key(local: str, before: str) -> bool:
 
 
 def path_may_follow(text: str, low: int, high: int) -> bool:
-    """Return whether what follows an address may become the path of a remote file."""
+    """Return whether the path of a remote file may follow an address."""
     del low
     return _PATH_BEGUN.match(text, high) is not None
 
@@ -100,7 +100,7 @@ def unit_follows(text: str, high: int) -> bool:
 
 
 def unit_may_follow(text: str, low: int, high: int) -> bool:
-    """Return whether what follows a number may become a unit."""
+    """Return whether a unit may follow a number."""
     del low
     return _UNIT_BEGUN.match(text, high) is not None
 
@@ -209,7 +209,7 @@ def _of_version(text: str, low: int, high: int) -> int:
 
 
 def entry_may_follow(text: str, low: int, high: int) -> bool:
-    """Return whether what follows an address may show that it is a version in a change log, or a client in a log."""
+    """Return whether more text may show that an address is a version in a change log, or a client in a log."""
     return (
         _ENTRY_BEGUN.match(text, high) is not None
         if text[low - 1 : low] == "["

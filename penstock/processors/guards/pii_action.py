@@ -184,7 +184,7 @@ class PIIAction(SpanAction):
 
 
 def _evidence(hits: Sequence[Hit]) -> dict[str, Value]:
-    """Return what the places of findings say for them, by type; it has no text of the values."""
+    """Return the evidence for findings by type, without any text of the values."""
     said: dict[str, dict[str, None]] = {}
     for hit in hits:
         before = f'{hit.window.key}: "' if hit.window.key and hit.window.begins else ""
