@@ -39,7 +39,8 @@ _OVER = re.compile(rf"[^\w ./()\u00a0{DASH}]|\n")  # no number goes on behind th
 # Letters before the digits of a number, set apart from them or before few of them.
 _PREFIX = re.compile(r"(?<![^\W_])(?:(?:[A-Z]{1,6}[ -]){1,2}(?=\d)|[A-Z]{5}(?=\d{4}[A-Z])|[A-Z]{2}(?=\d{5}[A-Z]{2}))")
 _PREFIX_BEGUN = re.compile(r"(?<![^\W_])(?:[A-Z]{1,6}[ -]){0,2}(?:[A-Z]{1,6})?\Z")
-_PREFIX_TRIGGER = r"[A-Z](?=[A-Z]{0,5}(?:[ -][0-9]|[ -]?\Z)|[A-Z]{4}[0-9]{4}[A-Z]|[A-Z][0-9]{5}[A-Z]{2})"
+# In a group, so that one search for it comes in place of one at each capital letter (see `Triggers`).
+_PREFIX_TRIGGER = r"(?:[A-Z])(?=[A-Z]{0,5}(?:[ -][0-9]|[ -]?\Z)|[A-Z]{4}[0-9]{4}[A-Z]|[A-Z][0-9]{5}[A-Z]{2})"
 _LAST_DIGIT = regex.compile(r"(?r)\d")
 _SOME_LETTER = re.compile(r"[^\W\d_]")
 
