@@ -183,6 +183,40 @@ def test_cells_of_a_labelled_column_are_found_and_nothing_else_is(form: str, see
         assert others == [], table.text
 
 
+def _kinds(text: str, key: str = "") -> list[tuple[str, str]]:
+    return [(ALL.rules[one.rule].name, text[one.start : one.end]) for one in sorted(ALL.find(text, key))]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Name\tGeb.\tHandy\nBrandt\t19850304\t30283974\n", [("date-of-birth", "19850304"), ("phone", "30283974")]),
+        ("||Name||Phone||Version||\n|Bob|612482739|2.41.0|\n", [("phone", "612482739")]),
+        ("┃ Name ┃ Tel. ┃\n┡━━━━━━╇━━━━━━┩\n│ Bob  │ 30283974 │\n", [("phone", "30283974")]),
+        ("<table><tr><th>Phone</th><td>612482739</td></tr></table>", [("phone", "612482739")]),
+        (
+            "<table><tr><td>Id</td><td>Mobile</td></tr><tr><td>61248273</td><td>612482739</td></tr>",
+            [("phone", "612482739")],
+        ),
+        ("field,value\nphone,612482739\norder_id,612482739\n", [("phone", "612482739")]),
+        ("card,visa\nphone,612482739\n", [("phone", "612482739")]),
+        ("user,password\nbob,hunter2!x\nThat is it, folks\n", [("password", "hunter2!x")]),
+        (f"movil,x\n612482739,{'a' * 50}\n\n612482740,b\n", [("phone", "612482739")]),
+    ],
+)
+def test_a_table_is_read_by_its_headers(text: str, found: list[tuple[str, str]]) -> None:
+    """Each column by its own; a list of names and values is none; a blank line ends a table."""
+    assert _kinds(text) == found
+
+
+def test_a_table_in_the_value_of_a_key_has_headers_too() -> None:
+    """As in the result of a tool that reads files."""
+    assert _kinds("id,movil\n57428383,612482739\n57428384,612482740\n", "content") == [
+        ("phone", "612482739"),
+        ("phone", "612482740"),
+    ]
+
+
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("finder", [EVERY, ALL], ids=["presets", "personal data"])
 @pytest.mark.parametrize("seed", seeds(range(6)))

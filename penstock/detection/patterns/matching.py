@@ -251,13 +251,13 @@ class Finder:
         scanner, column, content = self._scanner, cell.column, text[cell.low : cell.high]
         if scanner is None:
             return found
-        if column is None:  # is it found without the header close by, too?
-            if not counts:
-                return found
+        if counts and cell.since is not None:  # is it found without the headers close by, too?
             rows = text[cell.since : cell.high + SEEN_BEHIND]
             again = scanner.search(rows, 0, BEGUN, final=True).found
             placed = [(index, moved(trace, cell.since)) for index, trace in again]
-            return [one for one in placed if cell.low <= one[1].low and one[1].high <= cell.high]
+            found = [one for one in placed if cell.low <= one[1].low and one[1].high <= cell.high]
+        if column is None:
+            return found
         whole = any(trace.counts and trace.high - trace.low == len(content) for _, trace in found)
         if not ((counts and cell.against) or (column.explains(content) and not whole)):
             return found

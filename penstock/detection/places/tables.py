@@ -117,16 +117,16 @@ class TableCell(NamedTuple):
     Attributes:
         low: where its text begins.
         high: where it ends.
-        column: the column; None for a cell close to the header whose column says nothing.
+        column: the column; None if its header says nothing.
         against: whether findings that the header does not explain are none.
-        since: where the rows of its table begin, as far as the text shows it.
+        since: where the rows of its table begin, if the headers of other columns stand close before the cell.
     """
 
     low: int
     high: int
     column: TableColumn | None
     against: bool
-    since: int
+    since: int | None
 
 
 @lru_cache(maxsize=1024)
@@ -626,9 +626,10 @@ def _explained(
         if at.speaks or row.open - since < NEAR:
             hold = base + row.open
     for index, (each, (low, high)) in enumerate(zip(columns, row.places, strict=False)):
-        if high - low > LONGEST_CELL or not (each.speaks or low - since < NEAR):
+        near = low - since < NEAR
+        if high - low > LONGEST_CELL or not (each.speaks or near):
             continue
-        if not each.speaks and not final and len(text) < high + SEEN_BEHIND:
+        if near and not final and len(text) < high + SEEN_BEHIND:
             hold = min(hold, base + low)
             continue
         if each.secret and not fits:
@@ -637,7 +638,8 @@ def _explained(
         inner, end = _inner(text, low, high)
         if inner < end:
             against = each.against and not (index and _names_value(text[slice(*row.places[index - 1])].strip(_AROUND)))
-            cells.append(TableCell(base + inner, base + end, each if each.speaks else None, against, base + since))
+            named = each if each.speaks else None
+            cells.append(TableCell(base + inner, base + end, named, against, base + since if near else None))
     return cells, hold
 
 
