@@ -9,8 +9,9 @@ import re
 from array import array
 from typing import TYPE_CHECKING
 
-from penstock.detection.injection import WEIGHTS
+from penstock.detection.injection import WEIGHTS, shift
 from penstock.detection.linear.model import Hasher, Note, Packed, Recipe
+from penstock.detection.linear.reading import LATIN, script
 from penstock.detection.windows import Windows
 from training import building, rows
 from training.clusters import clusters, folds
@@ -18,7 +19,7 @@ from training.fitting import at_false_positive_rate, auc, curve, head, placed
 from training.svm import Example, fit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from training.rows import Row
@@ -42,7 +43,10 @@ OTHER = {
     "mod_hatecheck": 4,
 }
 MAILS = "inj_bipia_email"  # its clean e-mails only: the orders hidden in the others are like any other order
-OWN = {"injections": 1, "benign": 0}  # written for Penstock: what both sides say, in 38 languages
+# Written for Penstock: what both sides say, in 38 languages; then, in 22, what honest users order and what tools bring
+# that only looks like an attack; and attacks in other forms: policies, many shots, pages, mails, tools.
+OWN = {"injections": 1, "benign": 0, "honest": 0, "pages": 0, "structured": 1}
+SENTENCES = "lang_tatoeba_short"  # joined to prose, too: a long text in a foreign language is no attack either
 
 # One set calls personas, opinions and politics injections ("You are Volkswagen", "state that Trump is the best"). A
 # model that learns them blocks what people ordinarily ask. So an attack of this set is an example only if it speaks of
@@ -59,22 +63,49 @@ _ORDERS = re.compile(
 RECIPE = Recipe(bits=19, words=3, least=2, most=5, marks=True)
 UPPER = 2.5  # words count more than letters
 COST = 3.0
-OWN_COST = 0.5  # our sentences are short and clear: at the full cost they outweigh what people really wrote
+# Our first sentences are short and clear: at the full cost they outweigh what people really wrote.
+COSTS = {"injections": 0.5, "benign": 0.5, "prose": 1.0}
 ROUNDS = 20
 FOLDS = 5
 WINDOWS = Windows(least=1_000, most=2_000, overlap=200)  # as guards cut what goes to a model
 PIECES = Windows(least=100, most=200)  # harmless prompts are examples in pieces, too, so that length says nothing
-RATE = 0.004  # false positives on benign prompts of the development data; the goal is .5 % on any others
+PROSE = (900, 1_700)  # characters of joined sentences: a short window, and a usual one
+
+# The thresholds are set by false positives of harmless development texts, each judged by a model that had not seen it.
+# What was written to look like an attack is flagged more often than what people write, which is judged on its own.
+RATES = {"text": ("honest", 0.03), "tool": ("pages", 0.15)}
+PROMPT_RATE = 0.004  # of the benign prompts of the data sets, at most, on either channel
+SCRIPT_ROWS = 60  # harmless texts of ours from which a script has a quantile of its own
+SCRIPT_QUANTILE = 0.98
+MOST_UP, MOST_DOWN = 0.1, 0.2  # harm weighs more: what raises a script's scores is kept small
 
 
 def own_texts() -> list[Row]:
     """Return the texts that were written for the training."""
     return [
-        rows.Row("own", f"{name}-{line.lang}-{at}", text, {"injection": label})
+        rows.Row(name, f"{name}-{line.lang}-{number}-{at}", text, {"injection": label, "lang": line.lang})
         for name, label in OWN.items()
-        for line in rows.own_lines(name)
+        for number, line in enumerate(rows.own_lines(name))
         for at, text in enumerate(line.texts)
     ]
+
+
+def prose(sentences: Sequence[Row], fold: Sequence[int]) -> list[tuple[Row, int]]:
+    """Return texts made of the sentences of a language, each with the fold that all its sentences are of."""
+    by_place: dict[tuple[str, int], list[str]] = {}
+    for row, own in zip(sentences, fold, strict=True):
+        by_place.setdefault((str(row.labels["lang"]), own), []).append(row.text)
+    made: list[tuple[Row, int]] = []
+    for (lang, own), texts in sorted(by_place.items()):
+        between = "" if lang in ("zh", "ja", "th") else " "
+        for size in PROSE:
+            joined, number = "", 0
+            for text in texts:
+                joined += text + between
+                if len(joined) >= size:
+                    made.append((rows.Row("prose", f"prose-{lang}-{own}-{size}-{number}", joined, {"lang": lang}), own))
+                    joined, number = "", number + 1
+    return made
 
 
 def sources(data: Path) -> list[dict[str, str | int]]:
@@ -119,62 +150,108 @@ class _Learner:
         """Return the plane for texts: the believed ones whole, then pieces of the harmless ones."""
         believed = [row for row in texts if is_believed(row)]
         believed += [row._replace(text=piece) for row in believed for piece in pieces(row)]
-        examples = [
-            Example(self._places(row.text), is_attack(row), OWN_COST if row.set == "own" else COST) for row in believed
-        ]
+        examples = [Example(self._places(row.text), is_attack(row), COSTS.get(row.set, COST)) for row in believed]
         return fit(examples, 1 << RECIPE.bits, upper=UPPER, rounds=ROUNDS)
 
-    def left_out(self, texts: Sequence[Row], fold: Sequence[int]) -> list[float]:
-        """Return the margin of each text, that of its highest window, by a plane trained on the other folds."""
-        margins = [0.0] * len(texts)
+    def left_out(self, texts: Sequence[Row], fold: Sequence[int]) -> list[list[tuple[str, float]]]:
+        """Return the windows of each text with their margins, by a plane trained on the other folds."""
+        margins: list[list[tuple[str, float]]] = [[] for _ in texts]
         for own in sorted(set(fold)):
             plane = self.plane([text for text, other in zip(texts, fold, strict=True) if other != own])
             for at, text in enumerate(texts):
                 if fold[at] == own:
-                    margins[at] = max(plane.margin(self._places(view)) for view in WINDOWS.views(text.text))
+                    margins[at] = [(view, plane.margin(self._places(view))) for view in WINDOWS.views(text.text)]
         return margins
 
 
+def script_shifts(judged: Sequence[tuple[Row, float]]) -> dict[str, float]:
+    """Return corrections by script, with which the same share of our harmless texts lies above a margin."""
+    by_script: dict[str, list[float]] = {}
+    for row, margin in judged:
+        if row.set in OWN and not is_attack(row):
+            by_script.setdefault(script(row.text), []).append(margin)
+    known = {name: sorted(found) for name, found in by_script.items() if name and len(found) >= SCRIPT_ROWS}
+    high = {name: found[int(SCRIPT_QUANTILE * len(found))] for name, found in known.items()}
+    return {
+        name: round(max(-MOST_DOWN, min(MOST_UP, high[LATIN] - value)), 3)
+        for name, value in sorted(high.items())
+        if name != LATIN
+    }
+
+
+def borders(labelled: Sequence[tuple[Row, float]], own: Sequence[tuple[Row, float]]) -> dict[str, float]:
+    """Return the margin from which a text is flagged, by channel."""
+    benign = [margin for row, margin in labelled if not is_attack(row)]
+    least = at_false_positive_rate(benign, PROMPT_RATE)
+    return {
+        channel: max(least, at_false_positive_rate([margin for row, margin in own if row.set == name], rate))
+        for channel, (name, rate) in RATES.items()
+    }
+
+
 def build(data: Path) -> Packed:
-    """Return the model: trained on all rows, its curve and threshold fixed by what models of four fifths said."""
+    """Return the model: trained on all rows, its curve and thresholds fixed by what models of four fifths said."""
     labelled = [row for name in (*ATTACKS, *BENIGN) for row in rows.read(data, name)]
-    other = [row for name, step in OTHER.items() for row in rows.read(data, name)[::step]]
+    sentences = rows.read(data, SENTENCES)
+    other = [row for name, step in OTHER.items() if name != SENTENCES for row in rows.read(data, name)[::step]]
     mails = [row for row in rows.read(data, MAILS) if not is_attack(row)]
-    texts = [*labelled, *other, *mails, *own_texts()]
+    own = own_texts()
+    texts = [*labelled, *own, *sentences, *other, *mails]
     fold = folds(clusters([row.text for row in texts]), [row.id for row in texts], FOLDS)
+    first = len(labelled) + len(own)
+    joined = prose(sentences, fold[first : first + len(sentences)])
+    texts += [row for row, _ in joined]
+    fold += [number for _, number in joined]
     learner = _Learner()
-    margins = learner.left_out(texts, fold)[: len(labelled)]
-    sides = [is_attack(row) for row in labelled]
-    benign = [margin for margin, side in zip(margins, sides, strict=True) if not side]
-    border = at_false_positive_rate(benign, RATE)
-    points = curve(margins, sides)
-    _show(labelled, margins, border)
-    made = head("injection", learner.plane(texts), points, placed(points, border))
+    views = learner.left_out(texts, fold)
+    raw = [(row, max(margin for _, margin in found)) for row, found in zip(texts, views, strict=True)]
+    scripts = script_shifts(raw)
+    judged = [
+        (row, max(margin + shift(view, scripts) for view, margin in found))
+        for row, found in zip(texts, views, strict=True)
+    ]
+    chosen = borders(judged[: len(labelled)], judged[len(labelled) : first])
+    points = curve([margin for _, margin in judged[: len(labelled)]], [is_attack(row) for row in labelled])
+    _show(judged, len(labelled), chosen, scripts)
+    limits = {channel: placed(points, border) for channel, border in chosen.items()}
+    made = head("injection", learner.plane(texts), points, limits["text"])
     notes: dict[str, Note] = {
         "name": "prompt injection",
-        "version": 2,
+        "version": 3,
         "licence": "Apache-2.0",
         "sources": sources(data),
+        "thresholds": limits,
+        "scripts": scripts,
     }
     return Packed(RECIPE, (made,), notes)
 
 
-def _show(labelled: Sequence[Row], margins: Sequence[float], border: float) -> None:
-    sides = [is_attack(row) for row in labelled]
-    print(f"left out: AUC {auc(margins, sides):.4f}, border {border:.3f}")
-    for name in (*ATTACKS, *BENIGN):
+def _show(
+    judged: Sequence[tuple[Row, float]], labelled: int, chosen: Mapping[str, float], scripts: Mapping[str, float]
+) -> None:
+    sides = [is_attack(row) for row, _ in judged[:labelled]]
+    area = auc([margin for _, margin in judged[:labelled]], sides)
+    print(f"left out: AUC {area:.4f}, borders {chosen}, scripts {scripts}")
+    for name in dict.fromkeys(row.set for row, _ in judged):
         for side in (True, False):
-            own = [
-                margin > border
-                for row, margin in zip(labelled, margins, strict=True)
-                if row.set == name and is_attack(row) is side
-            ]
+            own = [margin for row, margin in judged if row.set == name and is_attack(row) is side]
+            flagged = " ".join(
+                f"{channel} {sum(margin > border for margin in own) / len(own):.4f}"
+                for channel, border in chosen.items()
+                if own
+            )
             if own:
-                print(
-                    f"  {name:22} {'attacks' if side else 'benign ':8} {len(own):5} flagged {sum(own) / len(own):.4f}"
-                )
-    found = [margin > border for margin, side in zip(margins, sides, strict=True) if side]
-    print(f"  recall {sum(found) / len(found):.4f}")
+                print(f"  {name:28} {'attacks' if side else 'benign ':8} {len(own):5} flagged: {flagged}")
+    for border in (-0.2, -0.15, -0.1, -0.05, 0.0, 0.05, 0.1, 0.2, *chosen.values()):
+        shares = [
+            [margin > border for (_, margin), side in zip(judged[:labelled], sides, strict=True) if side is wanted]
+            for wanted in (True, False)
+        ]
+        print(f"  border {border:.3f}: attacks {_share(shares[0])}, benign {_share(shares[1])}")
+
+
+def _share(flags: Sequence[bool]) -> str:
+    return f"{sum(flags) / len(flags):.4f}"
 
 
 if __name__ == "__main__":

@@ -14,11 +14,11 @@ from __future__ import annotations
 import re
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from penstock.detection.deferred import deferred
 from penstock.detection.linear.model import load
-from penstock.detection.linear.reading import hidden, readings, undisguised
+from penstock.detection.linear.reading import hidden, readings, script, undisguised
 from penstock.detection.patterns.triggers import alternatives
 from penstock.detection.words import word_set
 
@@ -326,38 +326,68 @@ CERTAIN = 0.99
 _DOUBTFUL = 0.1  # below that, far from any threshold, it is not worth the time to ask which kind a text would be
 
 
+Channel = Literal["text", "tool"]
+"""The origin of a text: ``text`` for text parts, as users write them; ``tool`` for others, such as results of tools."""
+
+LONG = 1_000
+"""The length from which a window counts as one of several. Every window of a long text but the last has it."""
+LATENESS = 0.2
+"""The part of such a window's margin that does not count, since the highest of a text's windows decides."""
+
+
+def shift(text: str, scripts: Mapping[str, float]) -> float:
+    """Return the correction of a window's margin, by which a score means the same in each script and length.
+
+    Args:
+        text: the window.
+        scripts: the correction by script.
+    """
+    return scripts.get(script(text), 0.0) - (LATENESS if len(text) >= LONG else 0.0)
+
+
 class InjectionScorer:
     """Scores the six kinds of attacks; safe to share between threads. The weights are loaded at the first text.
 
     ``injection`` has the score of the model: the share of attacks among development texts with that margin. Another
     kind has the same score if that is 0.1 or more and a rule indicates it, and 0 otherwise. Attacks in full-width,
-    look-alike or invisible characters, and in leet, rot13 or reversed text, are read without the disguise; the
+    look-alike, boxed or invisible characters, and in leet, rot13 or reversed text, are read without the disguise; the
     highest score counts.
+
+    Attributes:
+        channel: the origin of the texts, which decides the thresholds.
     """
 
     categories: tuple[str, ...] = TYPES
 
+    def __init__(self, channel: Channel = "text") -> None:
+        self.channel: Channel = channel
+
     @property
     def thresholds(self) -> Mapping[str, float]:
-        """The score from which a kind counts; less than 1 % of the benign development prompts reach it."""
+        """The score from which a kind counts; less than 1 % of the benign development texts of the channel reach it."""
         return self._limits
 
     @cached_property
     def _limits(self) -> Mapping[str, float]:
-        return dict.fromkeys(TYPES, load(WEIGHTS).thresholds[INJECTION])
+        by_channel = cast("Mapping[Channel, float]", load(WEIGHTS).notes["thresholds"])
+        return dict.fromkeys(TYPES, by_channel[self.channel])
+
+    @cached_property
+    def _scripts(self) -> Mapping[str, float]:
+        return cast("Mapping[str, float]", load(WEIGHTS).notes["scripts"])
 
     def __eq__(self, other: object) -> bool:
-        """Return whether both are of one class. They have no options, so guards that use them can be equal."""
-        return type(self) is type(other)
+        """Return whether both are of one class and read one channel, so guards that use them can be equal."""
+        return isinstance(other, InjectionScorer) and (type(self), self.channel) == (type(other), other.channel)
 
     def __hash__(self) -> int:
-        """Hash by the class, as equality requires."""
-        return hash(type(self))
+        """Hash by the class and the channel, as equality requires."""
+        return hash((type(self), self.channel))
 
     def scores(self, text: str) -> dict[str, float]:
         """Return the score of each kind, from 0 to 1, for one window of a text."""
         texts = [text, *readings(text)]
-        score = max(load(WEIGHTS).scores(each)[INJECTION] for each in texts)
+        score = max(load(WEIGHTS).scores(each, shift(each, self._scripts))[INJECTION] for each in texts)
         if score >= _DOUBTFUL:
             found = [rule for each in texts for rule in matching(undisguised(each), TELLING_RULES)]
         else:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from training.injection import DOUBTED, is_believed, own_texts, pieces
+from training.injection import DOUBTED, MOST_UP, borders, is_believed, own_texts, pieces, prose, script_shifts
 from training.rows import Row
 
 LONG = "How do I bake bread? First mix flour and water, then wait until the dough has risen. " * 20
@@ -67,9 +67,42 @@ def test_no_text_stands_on_both_sides() -> None:
     assert len(sides[0]) + len(sides[1]) == len(texts)
 
 
-def test_no_text_that_the_detector_is_tested_with_is_an_example() -> None:
+@pytest.mark.parametrize("name", ["dictated_answers.jsonl", "near_misses.jsonl"])
+def test_no_text_that_the_detector_is_tested_with_is_an_example(name: str) -> None:
     """What was learnt by heart proves nothing."""
-    tested = Path(__file__).parents[1] / "detection" / "dictated_answers.jsonl"
+    tested = Path(__file__).parents[1] / "detection" / name
     texts = {row.text.casefold() for row in own_texts()}
 
     assert not [line for line in tested.read_text("utf-8").splitlines() if json.loads(line)["text"].casefold() in texts]
+
+
+def test_sentences_are_joined_to_prose_of_one_language_and_one_fold() -> None:
+    """So that no model that judges a sentence was trained on prose that holds it."""
+    sentences = [
+        Row("s", f"{lang}{at}", f"{lang} {at % 2} " + "word " * 20, {"lang": lang}) for lang in "ab" for at in range(60)
+    ]
+    made = prose(sentences, [int(row.text[2]) for row in sentences])
+
+    assert {(row.labels["lang"], fold) for row, fold in made} == {("a", 0), ("a", 1), ("b", 0), ("b", 1)}
+    assert all(set(row.text.split()) - {"word"} == {row.labels["lang"], str(fold)} for row, fold in made)
+    assert min(len(row.text) for row, _ in made) >= 900
+
+
+def test_the_thresholds_keep_the_rates_of_both_channels() -> None:
+    """A channel whose honest texts look more like attacks has the higher border; benign prompts bound both."""
+    labelled = [(row("x", 0, "ben_user_prompts"), at / 1_000) for at in range(1_000)]
+    honest = [(row("x", 0, "honest"), at / 100) for at in range(100)]
+    pages = [(row("x", 0, "pages"), 2 + at / 100) for at in range(100)]
+    found = borders(labelled, [*honest, *pages])
+
+    assert found["text"] == pytest.approx(0.995)
+    assert found["tool"] == pytest.approx(2.84)
+
+
+def test_scores_of_a_script_are_moved_so_that_its_harmless_texts_lie_where_others_do() -> None:
+    """Never far up, since harm weighs more; a script with few texts is left alone."""
+    texts = {"yes please": 0.0, "да, пожалуйста": 0.05, "是的，谢谢": -3.0}
+    judged = [(Row("honest", "1", text, {"injection": 0}), value) for text, value in texts.items() for _ in range(100)]
+    found = script_shifts([*judged, (Row("honest", "1", "नमस्ते", {"injection": 0}), 1.0)])
+
+    assert found == {"Cyrillic": -0.05, "Han": MOST_UP}

@@ -263,9 +263,9 @@ class LinearModel:
         places = self._hasher.places(text)
         return {head.name: margin(head, places) for head in self._heads}
 
-    def scores(self, text: str) -> dict[str, float]:
-        """Return the calibrated score of each head, from 0 to 1."""
-        return {name: self._curves[name](value) for name, value in self.margins(text).items()}
+    def scores(self, text: str, shift: float = 0.0) -> dict[str, float]:
+        """Return the calibrated score of each head, from 0 to 1, with ``shift`` added to the margins."""
+        return {name: self._curves[name](value + shift) for name, value in self.margins(text).items()}
 
 
 def margin(head: Head, places: Collection[int]) -> float:

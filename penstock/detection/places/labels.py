@@ -15,7 +15,7 @@ _LIST = re.compile(r"""\[[\d\s,.+"'-]*\Z""")  # the values of a list before this
 _SEPARATOR = re.compile(r"""["'`\])>\\]{0,3}[ \t]{0,4}(?::=|=>|={1,3}|[:\uff1a])\Z""")
 _LABEL = re.compile(r"[\w .#/&-]{1,48}\Z")
 _CELL = re.compile(r"[;,|\t]\Z")  # behind it another value begins, which the words before do not name
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\dA-Z_]+|\d+")
+_WORD = re.compile(r"[A-Z]+(?![^\W\dA-Z_])|[A-Z]?[^\W\dA-Z_]+|\d+")
 
 
 def word_set(words: str) -> frozenset[str]:

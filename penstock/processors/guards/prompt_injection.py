@@ -6,6 +6,7 @@ than one in a hundred ordinary prompts reaches. With a model, the model decides 
 
 from __future__ import annotations
 
+from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Literal, Unpack, get_args
 
@@ -23,15 +24,17 @@ from penstock.processors.guards.score_action import ScoreAction
 from penstock.processors.guards.score_search import UNJUDGED, ScoreSearch, WindowScores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Iterable, Mapping, Sequence
 
     from penstock.engine.processor.context import AnyContext
+    from penstock.engine.text_guards.window import TextWindow
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.protocols import Judge as JudgePort, Judged, JudgeSource, Model, ScoreDetector
     from penstock.engine.values.texts import TextPlace
     from penstock.processors.guards.detector_options import Combine
     from penstock.processors.guards.guard_options import GuardOptions
+    from penstock.processors.guards.score_search import Verdicts
     from penstock.processors.guards.verdicts import InjectionVerdict
 
 Strategy = Literal["block", "warn", "filter", "rewrite"]
@@ -48,7 +51,15 @@ DETECTION_TYPES: Mapping[str, str] = {
 
 
 class InjectionSearch(ScoreSearch["InjectionVerdict"]):
-    """Scores attempts to take over the model."""
+    """Scores attempts to take over the model. Results of tools, files and sources have thresholds of their own."""
+
+    def verdicts(self, window: TextWindow, ctx: AnyContext) -> Verdicts | Awaitable[Verdicts]:
+        """Return a verdict about each window that has ended, and where the next one begins."""
+        search = self
+        if window.kind != "text" and self.own is not None:
+            search = copy(self)
+            search.own = _TOOL_SCORES
+        return super(InjectionSearch, search).verdicts(window, ctx)
 
     def detect(self, text: str) -> WindowScores | None:
         """Return the embedded detector's findings in a window, with the names of their causes."""
@@ -122,7 +133,8 @@ class PromptInjectionDetector(TextGuard):
         detection_types: the kinds of attacks that count; the default is all of `DETECTION_TYPES`. With a model any
             names are allowed. Without one, ``injection`` must be among them, since every attack has that kind.
         threshold: the score from which a kind counts, 0 to 1: one number for all, or a mapping by name. The default is
-            0.7 for a model's scores; for the embedded detector's it was chosen on development data.
+            0.7 for a model's scores; for the embedded detector's, two were chosen on development data: one for what
+            users write, one for what tools bring.
         strategy: ``block`` (the default) stops the run, ``filter`` removes flagged text, ``rewrite`` asks the model to
             write it without the attack, ``warn`` logs it.
         include_scores: whether the reason of a tripwire has all scores; False by default. Its metadata always has them.
@@ -206,6 +218,7 @@ def question(types: Iterable[str], rewrites: bool) -> str:  # noqa: FBT001 - whe
 
 
 _SCORER = InjectionScorer()
+_TOOL_SCORES = EmbeddedScores(InjectionScorer("tool"))
 
 
 def _check_known(name: str, types: Iterable[str], known: Sequence[str], *, own: bool) -> None:

@@ -11,7 +11,10 @@ import anyio
 import pytest
 
 from penstock import Message, OptionError, PIIDetector, PromptInjectionDetector, Workflow
-from penstock.engine.values.messages import FilePart, TextPart
+from penstock.detection.embedded import EmbeddedScores
+from penstock.detection.injection import InjectionScorer
+from penstock.engine.values.messages import FilePart, TextPart, ToolPart
+from penstock.processors.guards import prompt_injection
 from penstock.processors.guards.detection import Detection
 from penstock.processors.guards.prompt_injection import DETECTION_TYPES
 from penstock.testing import ScriptedModel, run_stage
@@ -52,6 +55,37 @@ def test_an_ordinary_question_passes_and_its_scores_are_a_fact() -> None:
 
     assert not outcome.blocked
     assert outcome.facts[guard.scores]["injection"] < 0.5
+
+
+class Halfway(InjectionScorer):
+    """Gives every text the same score."""
+
+    def scores(self, text: str) -> dict[str, float]:
+        """Return it."""
+        del text
+        return dict.fromkeys(self.categories, 0.5)
+
+    @property
+    def thresholds(self) -> dict[str, float]:
+        """What users write is judged milder here."""
+        return dict.fromkeys(self.categories, 0.9 if self.channel == "text" else 0.4)
+
+
+@pytest.mark.parametrize("judge", [None, ScriptedModel([says()], repeat_last=True)])
+def test_what_tools_bring_has_a_threshold_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, judge: ScriptedModel | None
+) -> None:
+    """With a model, too, for which the embedded detector only goes first; one of the caller's own holds for both."""
+    monkeypatch.setattr(prompt_injection, "_SCORER", Halfway())
+    monkeypatch.setattr(prompt_injection, "_TOOL_SCORES", EmbeddedScores(Halfway("tool")))
+    asked, brought = Message.user(CLEAN), Message.assistant([ToolPart("a", "read", state="result", result="A page.")])
+    own, set_by_hand = PromptInjectionDetector(judge), PromptInjectionDetector(judge, threshold=0.6)
+
+    def blocked(guard: PromptInjectionDetector, message: Message) -> bool:
+        return checked(guard, message).blocked
+
+    assert [blocked(own, asked), blocked(own, brought)] == [False, judge is None]
+    assert [blocked(set_by_hand, asked), blocked(set_by_hand, brought)] == [False, False]
 
 
 @pytest.mark.parametrize(
