@@ -1,4 +1,4 @@
-"""Load the workflow or the agent with a name: a preset, ``module:name`` or ``path.py:name``."""
+"""Load the workflow or the agent with a name: a preset, a policy file, ``module:name`` or ``path.py:name``."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import difflib
 import importlib
 import importlib.util
 import inspect
+import json
 import pkgutil
 import sys
+import tomllib
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.engine.processor.processor import Processor
 from penstock.engine.values.errors import PenstockError
+from penstock.engine.values.frozen import is_mapping
 from penstock.engine.workflow import Workflow
 
 if TYPE_CHECKING:
@@ -46,16 +49,17 @@ def load_workflow(reference: str) -> Workflow:
     """Return the workflow with a name.
 
     Args:
-        reference: the name of a preset, ``module:name``, or ``path.py:name``. Without ``:name``, the module or file
-            must hold exactly one workflow. The name may be dotted. It may refer to a workflow, to a processor (which
-            becomes a workflow of one step), or to a function without arguments that returns either.
+        reference: the name of a preset, a policy file (``.toml`` or ``.json`` with the name of a ``preset`` and its
+            options), ``module:name``, or ``path.py:name``. Without ``:name``, the module or file must hold exactly one
+            workflow. The name may be dotted. It may refer to a workflow, to a processor (which becomes a workflow of
+            one step), or to a function without arguments that returns either.
 
     Raises:
         LoadingError: nothing has that name, or the user's code failed while it was loaded.
     """
     source, name = _split(reference)
-    if not name and not _is_file(source) and source in _presets():
-        return _presets()[source]()
+    if not name and (made := _preset(reference, source)) is not None:
+        return made
     module = _module(reference, source, name)
     with _placed(module):
         return _as_workflow(reference, name, _by_name(reference, module, name)) if name else _only(reference, module)
@@ -72,8 +76,8 @@ def load_workflow_or_agent(reference: str) -> Workflow | Agent:
         LoadingError: nothing has that name, or the user's code failed while it was loaded.
     """
     source, name = _split(reference)
-    if not name and not _is_file(source) and source in _presets():
-        return _presets()[source]()
+    if not name and (preset := _preset(reference, source)) is not None:
+        return preset
     module = _module(reference, source, name)
     with _placed(module):
         if not name:
@@ -112,14 +116,37 @@ def _split(reference: str) -> tuple[str, str]:
     return source, name
 
 
-def _presets() -> Mapping[str, Callable[[], Workflow]]:
+def _presets() -> Mapping[str, Callable[..., Workflow]]:
     from penstock.workflows.presets import PRESETS  # a workflow from a file does not need all built-in processors
 
     return PRESETS
 
 
+def _preset(reference: str, source: str) -> Workflow | None:
+    """Return the preset with a name, or the one that a policy file names, with its options; None for other sources."""
+    if not source.endswith(_POLICIES):
+        return _presets()[source]() if not _is_file(source) and source in _presets() else None
+    try:
+        written = Path(source).read_text(encoding="utf-8")
+        options: object = json.loads(written) if source.endswith(".json") else tomllib.loads(written)
+    except (OSError, ValueError) as error:
+        raise LoadingError(reference, f"the policy cannot be read ({type(error).__name__}: {error})") from error
+    if not is_mapping(options) or options.get("preset") not in _presets():
+        raise LoadingError(reference, f"its preset= must be one of {', '.join(sorted(_presets()))}")
+    fields: object = options.get("fields")
+    if is_mapping(fields):  # TOML has no null
+        options["fields"] = {path: None if type is False else type for path, type in fields.items()}
+    try:
+        return _presets()[options.pop("preset")](**options)
+    except (TypeError, PenstockError) as error:
+        raise LoadingError(reference, str(error)) from error
+
+
+_POLICIES = (".toml", ".json")
+
+
 def _is_file(source: str) -> bool:
-    return source.endswith(".py") or "/" in source or "\\" in source
+    return source.endswith((".py", *_POLICIES)) or "/" in source or "\\" in source
 
 
 # The module

@@ -177,3 +177,31 @@ def test_an_agent_is_found_where_one_is_allowed(world: Path) -> None:
     assert load_workflow_or_agent("both.py:guard") == Workflow("guard")
     assert str(load_workflow_or_agent("hygiene")) == str(load_workflow("hygiene"))
     assert "is an Agent, but must be a Workflow" in problem_of("bots.py:bot")
+
+
+POLICIES = {
+    "policy.toml": 'preset = "privacy"\nallow = ["support@acme.org"]\n[fields]\n"customer.id" = false\nname = "name"\n',
+    "policy.json": '{"preset": "privacy", "allow": ["support@acme.org"], "fields": {"customer": null, "name": "name"}}',
+}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_policy_file_is_a_preset_with_its_options(name: str, tmp_path: Path) -> None:
+    """With ``fields`` and ``allow``, too."""
+    path = tmp_path / name
+    path.write_text(POLICIES[name])
+    workflow = load_workflow(str(path))
+    value = {"name": "Ann", "customer": {"id": "a@b.org"}, "to": "c@d.org, support@acme.org"}
+    result = workflow.start_sync().process_tool_result("look", value).result
+    assert result == {"name": "[NAME]", "customer": {"id": "a@b.org"}, "to": "[EMAIL], support@acme.org"}
+
+
+@pytest.mark.parametrize(
+    "written", ["preset = 3", "{", 'preset = "privacy"\nfield = 1', 'preset = "privacy"\nallow = 3']
+)
+def test_a_wrong_policy_file_is_an_error_that_names_it(written: str, tmp_path: Path) -> None:
+    """Unreadable, without a preset, or with an option that is not allowed."""
+    path = tmp_path / "policy.toml"
+    path.write_text(written)
+    with pytest.raises(LoadingError, match="policy"):
+        load_workflow(str(path))

@@ -130,7 +130,7 @@ PICTURES = (".png", ".pdf", ".jpg", ".jpeg", ".gif", ".webp")
 ROWS = 50
 """How many rows that were blocked, edited, failed or invalid a table shows by default: a few screens."""
 
-_WORKFLOW = "a preset (see `penstock list`), module:name, or path.py:name"
+_WORKFLOW = "a preset (see `penstock list`), a policy file (.toml, .json), module:name, or path.py:name"
 
 _ABOUT = "Run, draw and check workflows of guards for LLM agents, and manage stored conversations."
 
