@@ -287,32 +287,32 @@ def _row(text: str, at: int, delimiter: str, *, final: bool) -> _LineRow:
 
 def _row_with_quotes(text: str, at: int, delimiter: str, limit: int, *, final: bool) -> _LineRow:
     """Return the cells of a row that may have quotes, or escapes of its delimiter."""
-    text = text[:limit]
     final = final and len(text) < limit
+    limit = min(limit, len(text))
     ends = _ENDS[delimiter]
     places: list[tuple[int, int]] = []
     while True:
-        behind = at if delimiter in _BARS else _behind_quotes(text, at, final=final)
-        found = ends.search(text, behind) if behind >= 0 else None
+        behind = at if delimiter in _BARS else _behind_quotes(text, at, limit, final=final)
+        found = ends.search(text, behind, limit) if behind >= 0 else None
         if found is None:
-            return _LineRow([*places, (at, len(text))], len(text)) if final else _LineRow(places, -1, at)
+            return _LineRow([*places, (at, limit)], limit) if final else _LineRow(places, -1, at)
         places.append((at, found.start()))
         if found.group() == "\n":
             return _LineRow(places, found.start())
         at = found.end()
 
 
-def _behind_quotes(text: str, at: int, *, final: bool) -> int:
+def _behind_quotes(text: str, at: int, limit: int, *, final: bool) -> int:
     """Return where the quotes end that a cell begins with; its beginning if there are none; -1 if that is not seen."""
     begin = at
-    while text.startswith(" ", begin):
+    while begin < limit and text[begin] == " ":
         begin += 1
-    if not text.startswith('"', begin):
-        return at if begin < len(text) or final else -1
+    if begin == limit or text[begin] != '"':
+        return at if begin < limit or final else -1
     close = begin + 1
     while True:
-        close = text.find('"', close)
-        if close < 0 or (close + 1 == len(text) and not final):
+        close = text.find('"', close, limit)
+        if close < 0 or (close + 1 == limit and not final):
             return -1
         if not text.startswith('"', close + 1):
             return close + 1
