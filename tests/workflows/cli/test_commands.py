@@ -158,7 +158,7 @@ def test_processors_are_listed_wherever_they_are_imported_from(run, name) -> Non
 
 def test_a_guard_is_described_with_the_options_that_all_have(run) -> None:
     """By name, behind its own."""
-    assert "options of all guards:\n  backoff\n" in run("list", "ModerationProcessor").out
+    assert "options of all guards:\n  arguments\n  backoff\n" in run("list", "ModerationProcessor").out
 
 
 def test_the_list_is_there_for_programs(run) -> None:
