@@ -52,6 +52,7 @@ _DRAWN = re.compile(r"(?=.*[-=─-╿])[ \t|+:=─-╿-]+\r?")
 _BLANK = " \t\r\n"
 _LONGEST_START, _MOST_BLANKS = 46, 5  # of the first cell of a header, with what stands around it, if it is not padded
 _AROUND = " \t\r\ufeff\"'`*_"
+_WITHIN = re.compile(r"(?:\.|[^\W\d_]:) +[^\s|│┃;,\"'`*]")  # the end of a sentence, within a cell
 _NO_SIGN = re.compile(r"[@<>{}=]")
 _MANY_DIGITS = re.compile(rf"\d{{{_MOST_DIGITS + 1}}}")
 _AND = frozenset({"and", "or", "und", "oder", "et", "ou", "y", "o", "e"})  # a label does not begin so, a clause does
@@ -176,7 +177,7 @@ def _header(line: str, delimiter: str) -> _LineTable | None:
     doubled = line.startswith("||")
     labels = _labels(line.replace("||", "|") if doubled else line, delimiter)
     named = sum(map(bool, labels))
-    if named < _LEAST_NAMED or _is_never_in_header(line):
+    if named < _LEAST_NAMED or _is_never_in_header(line) or _is_prose(line):
         return None
     columns = tuple(map(column, labels))
     if not any(each.speaks for each in columns):
@@ -206,9 +207,16 @@ def _is_never_in_header(line: str) -> bool:
     return bool(_NO_SIGN.search(line) or _MANY_DIGITS.search(line)) or "://" in line
 
 
+def _is_prose(line: str) -> bool:
+    """Return whether a long line has the end of a sentence within a cell."""
+    return len(line) > _TOLD and _WITHIN.search(line) is not None
+
+
 def _is_no_header(line: str) -> bool:
     """Return whether no line that begins so is a header."""
-    return len(line) > _LONGEST_HEADER or _LONG_RUN.search(line) is not None or _is_never_in_header(line)
+    if len(line) > _LONGEST_HEADER or _is_prose(line):
+        return True
+    return _LONG_RUN.search(line) is not None or _is_never_in_header(line)
 
 
 def _line_before(text: str, at: int) -> str | None:
