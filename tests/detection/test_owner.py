@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock import OptionError, PIIDetector, RegexFilterProcessor, Workflow
+from penstock import Agent, OptionError, PIIDetector, RegexFilterProcessor, Workflow
 from penstock.detection.places.allowed import KINDS
 from penstock.detection.places.owner import owner_words
+from penstock.testing import ScriptedModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -162,3 +163,18 @@ def test_wrong_fields_are_refused(fields: Any) -> None:
     """The error names the option."""
     with pytest.raises(OptionError, match="fields"):
         owner_words("Guard", fields, ())
+
+
+async def test_fields_speak_of_values_alone() -> None:
+    """The name of a tool, and what else belongs to a part or a chunk itself, stands under no path."""
+
+    def look() -> dict[str, str]:
+        """Return a customer."""
+        return {"name": "Ada", "note": "x"}
+
+    model = ScriptedModel([{"tool_calls": [{"id": "c1", "name": "look", "args": {}}]}, "done"])
+    guard = pii(fields={"*.name": "email"})
+    result = await Agent(model, tools=[look], processors=[guard]).generate("Go on.")
+    assert result.status == "success"
+    [part] = model.requests[1].messages[-1].parts
+    assert getattr(part, "result", None) == {"name": "[EMAIL]", "note": "x"}

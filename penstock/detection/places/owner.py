@@ -205,8 +205,12 @@ def _keys_of(window: TextWindow) -> tuple[tuple[str, ...], bool]:
     path = window.locate(window.start)[0].path
     is_key = bool(path) and isinstance(path[-1], KeyText)
     rest = path[1:-1] if is_key else path[1:]
-    if path[:1] == ("payload",) and rest and rest[0] in _FIELDS:
+    if path[:1] == ("payload",) and rest:
+        if rest[0] not in _FIELDS:  # what belongs to the chunk itself, such as the name of a tool
+            return (), False
         rest = rest[1:]
+    if path[:1] == ("metadata",):
+        return (), False
     return tuple(step for step in rest if isinstance(step, str) and not isinstance(step, KeyText)), is_key
 
 
