@@ -27,7 +27,7 @@ _MOST_WORDS = 3  # of a name that the table has
 IDENTITIES = word_set(
     """id ids uid uuid guid gid oid pid rid sid key keys ref refs reference references cursor token tokens etag sha
     hash digest checksum integrity fingerprint signature revision rev commit version versions build builds run runs job
-    jobs attempt node object resource record row rows page pages slug nonce trace span request response session event
+    jobs attempt slug nonce trace span request response session event
     kennung referenz référence referencia riferimento identifiant identificador kennzeichen aktenzeichen"""
 )
 """Names of ids, of hashes and of versions."""

@@ -318,19 +318,20 @@ async def test_all_that_goes_to_the_server_is_read() -> None:
         await wire.ask("tools/call", name=f"tell {MAIL}", arguments={})
         await wire.ask("tools/call", name="f", arguments={}, inputResponses={"k": {"content": {"x": MAIL}}})
         await wire.ask("tools/call", name="f", arguments={"z": 1}, _meta={**own, "note": MAIL})
-        await wire.ask("resources/read", uri=f"https://x.example/?q={MAIL}")
+        refused = await wire.ask("resources/read", uri=f"https://x.example/?q={MAIL}")
         await wire.ask("completion/complete", argument={"name": "n", "value": MAIL})
         await wire.ask("tools/list", cursor=MAIL)
         await wire.ask("tools/list", cursor="phone=555-123-4567")
         await wire.send(method="notifications/odd", params={"a": MAIL})
         await wire.ask("ping")
     sent = [message["params"] for message in server.got]
+    assert "error" in refused  # another address is another resource
+    assert MAIL not in str(refused)
     assert sent == [
         {"name": "f", "arguments": {"a": {"b": ["[EMAIL]"]}}},
         {"name": "tell [EMAIL]", "arguments": {}},
         {"name": "f", "arguments": {}, "inputResponses": {"k": {"content": {"x": "[EMAIL]"}}}},
         {"name": "f", "arguments": {"z": 1}, "_meta": {**own, "note": "[EMAIL]"}},
-        {"uri": "https://x.example/?q=[EMAIL]"},
         {"argument": {"name": "n", "value": "[EMAIL]"}},
         {"cursor": "[EMAIL]"},  # no token, so somebody may read it
         {"cursor": "phone=555-123-4567"},

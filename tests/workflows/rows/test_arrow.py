@@ -67,7 +67,7 @@ def test_the_fields_of_a_row_are_those_of_jsonl() -> None:
     assert edited["records"][0]["edits"] == [
         {"message": "line-1-1", "part": 0, "field": "text", "start": 9, "end": 24, "kind": "redact", "text": "[EMAIL]"}
     ]
-    assert json.loads(edited["records"][0]["details"]) == {"found": {"email": 1}}
+    assert json.loads(edited["records"][0]["details"]) == {"evidence": {"email": ["form"]}, "found": {"email": 1}}
     assert (blocked["status"], blocked["text"], blocked["tripwire"]["processor_id"]) == (
         "blocked",
         None,
