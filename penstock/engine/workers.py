@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from penstock.engine.tasks import runs_without_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator
 
     import anyio
 
@@ -59,7 +59,7 @@ DEADLINE: contextvars.ContextVar[float | None] = contextvars.ContextVar("penstoc
 
 
 @contextmanager
-def within_time(until: float) -> Iterator[None]:
+def within_time(until: float) -> Generator[None]:
     """Let steps know that their time is up then, or before, if it is already."""
     before = DEADLINE.get()
     token = DEADLINE.set(until if before is None else min(before, until))
