@@ -7,10 +7,11 @@ it only warns unless ``strategy`` says otherwise. With a model, the model decide
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal, Unpack, get_args
 
 from penstock.detection.embedded import EmbeddedScores
+from penstock.detection.foreign import foreign_language
 from penstock.detection.moderation import ModerationScorer
 from penstock.detection.windows import Windows
 from penstock.engine.processor.option_checks import (
@@ -20,9 +21,10 @@ from penstock.engine.processor.option_checks import (
     check_strategies,
     widest_strategy,
 )
-from penstock.engine.processor.processor import flag
+from penstock.engine.processor.processor import flag, one_of
 from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.engine.values.errors import OptionError
+from penstock.engine.values.facts import Key
 from penstock.processors.guards.detector_options import check_shared, known_names, use_score_detector
 from penstock.processors.guards.guard_options import set_up
 from penstock.processors.guards.judging import highest_scores, listing
@@ -30,15 +32,19 @@ from penstock.processors.guards.score_action import ScoreAction
 from penstock.processors.guards.score_search import OUTPUT_WINDOWS, ScoreSearch, WindowScores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Awaitable, Iterable, Mapping
 
+    from penstock.engine.processor.context import AnyContext
+    from penstock.engine.text_guards.window import TextWindow
     from penstock.engine.values.protocols import Judge as JudgePort, Judged, JudgeSource, Model, ScoreDetector
     from penstock.processors.guards.detector_options import Combine
     from penstock.processors.guards.guard_options import GuardOptions
+    from penstock.processors.guards.score_search import Verdicts
     from penstock.processors.guards.verdicts import ModerationVerdict
 
 
 Strategy = Literal["block", "warn", "filter"]
+OtherLanguages = Literal["flag", "block", "allow"]
 
 CATEGORIES: Mapping[str, str] = {
     "hate": "demeans or excludes people for what they are: origin, skin, religion, gender, orientation, disability",
@@ -57,7 +63,40 @@ CATEGORIES: Mapping[str, str] = {
 
 
 class ModerationSearch(ScoreSearch["ModerationVerdict"]):
-    """Scores harmful content."""
+    """Scores harmful content.
+
+    Attributes:
+        other_languages: what to do with texts whose language the embedded detector does not know.
+    """
+
+    other_languages = "allow"
+
+    @cached_property
+    def unjudged(self) -> Key[tuple[str, ...]]:
+        """The fact with the languages that were not judged."""
+        return Key(self.setup.fact.replace(".scores", ".unjudged"))
+
+    def verdicts(self, window: TextWindow, ctx: AnyContext) -> Verdicts | Awaitable[Verdicts]:
+        """Return a verdict about each window that has ended; texts in other languages are reported."""
+        if self.other_languages != "allow":
+            self._tell_language(window.text[window.start :], ctx)
+        return super().verdicts(window, ctx)
+
+    def _tell_language(self, text: str, ctx: AnyContext) -> None:
+        language = foreign_language(text)
+        if language is None:
+            return
+        known = ctx.get(self.unjudged) or ()
+        if language not in known:
+            known = tuple(sorted((*known, language)))
+            ctx.put(self.unjudged, known)
+        ctx.note(unjudged=known)
+        if self.other_languages == "block":
+            ctx.abort(
+                f"it is not English ({language}), and the embedded detector knows English alone; give the guard a "
+                "model=, or other_languages='flag' to let it pass with a note",
+                metadata={"unjudged": known},
+            )
 
     def judge_scores(self, judged: Judged[ModerationVerdict], text: str) -> WindowScores:
         """Return the judge's scores; categories that it was not offered count as `UNLISTED`."""
@@ -79,6 +118,7 @@ class ModerationProcessor(TextGuard):
 
     Attributes:
         scores: the fact with the highest score of each category in the run.
+        unjudged: the fact with the languages of texts that were not judged, as ISO 639 codes: ``("de", "zh")``.
 
     Args:
         model: a `Model` or a `Judge` that decides; None (the default) for the embedded detector alone.
@@ -94,6 +134,9 @@ class ModerationProcessor(TextGuard):
             or more; 0 (the default) for the last 200 characters.
         detector: a `ScoreDetector` of your own; None (the default) for the embedded one alone. Its categories are
             among those that count by default.
+        other_languages: what to do with texts that are plainly not English where only the embedded detector reads them,
+            since it knows English alone. ``flag`` (the default): note their languages in the step's record and in the
+            fact ``unjudged``; ``block``: stop the run; ``allow``: nothing.
         combine: how both become one. ``max`` (the default): a category counts if either detector says so; ``replace``:
             only yours is asked; ``confirm``: it counts if both say so.
         options: see `GuardOptions`.
@@ -115,6 +158,7 @@ class ModerationProcessor(TextGuard):
         chunk_window: int = 0,
         detector: ScoreDetector | None = None,
         combine: Combine = "max",
+        other_languages: OtherLanguages = "flag",
         **options: Unpack[GuardOptions],
     ) -> None:
         name = type(self).__name__
@@ -130,6 +174,7 @@ class ModerationProcessor(TextGuard):
         self.threshold = check_scores(name, "threshold", threshold, self.categories)
         self.include_scores = flag(name, "include_scores", include_scores)
         self.chunk_window = check_count(name, "chunk_window", chunk_window, "a number of windows, 0 or more")
+        self.other_languages = one_of(name, "other_languages", other_languages, get_args(OtherLanguages))
         windows = UNJUDGED_WINDOWS if model is None else OUTPUT_WINDOWS
         usual: Strategy = "warn" if model is None else "block"
         actions = check_strategies(name, strategy, self.categories, get_args(Strategy), usual)
@@ -152,8 +197,13 @@ class ModerationProcessor(TextGuard):
             threshold=self.threshold,
             output_windows=replace(windows, overlap=self.chunk_window * windows.most or windows.overlap),
         )
+        search.other_languages = "allow" if model is not None or detector is not None else self.other_languages
         search.install(self, ScoreAction(search, actions=actions, include_scores=self.include_scores))
-        self.scores = search.scores
+        self.scores, self.unjudged = search.scores, search.unjudged
+        if search.other_languages != "allow":
+            self.provides = (self.scores, self.unjudged)
+        if search.other_languages == "block":
+            self.role, self.on_error = "guard", "block"
 
 
 def question(categories: Iterable[str]) -> str:

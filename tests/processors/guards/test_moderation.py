@@ -16,7 +16,7 @@ from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
 from penstock.models.judges import Judgement
 from penstock.processors.guards.moderation import CATEGORIES
 from penstock.processors.guards.verdicts import ModerationVerdict
-from penstock.testing import ScriptedModel, run_stage
+from penstock.testing import ScriptedModel, ScriptedScores, run_stage
 from tests.laws import examples
 
 if TYPE_CHECKING:
@@ -389,3 +389,35 @@ def test_a_strategy_by_category_names_both(wrong: Any) -> None:
     """A category that is not looked for would never be met."""
     with pytest.raises(OptionError, match="strategy"):
         ModerationProcessor(ByWord(), strategy=wrong)
+
+
+GERMAN = "Ich mag den Garten hinter dem Haus, weil dort im Sommer die Rosen blühen und niemand uns stört."
+
+
+def test_other_languages_are_not_judged_and_the_record_says_so() -> None:
+    """The embedded detector knows English alone; a fact has the languages."""
+    guard = ModerationProcessor()
+    outcome = Workflow("w").then(guard).check_sync(GERMAN, records=True)
+    assert not outcome.blocked
+    assert outcome.records[0].details["unjudged"] == ("de",)
+    assert outcome.facts[guard.unjudged] == ("de",)
+    plain = Workflow("w").then(guard).check_sync("I like the garden behind the house.", records=True)
+    assert "unjudged" not in plain.records[0].details
+
+
+def test_other_languages_can_be_blocked() -> None:
+    """With an option, also by a guard that only warns."""
+    workflow = Workflow("w").then(ModerationProcessor(other_languages="block"))
+    outcome = workflow.check_sync(GERMAN)
+    assert outcome.tripwire is not None
+    assert "not English (de)" in outcome.tripwire.reason
+    assert not workflow.check_sync("I like the garden behind the house.").blocked
+
+
+@pytest.mark.parametrize(
+    "options", [{"other_languages": "allow"}, {"detector": ScriptedScores({}, categories=["hate"])}]
+)
+def test_other_languages_are_left_to_detectors_that_know_them(options: dict[str, Any]) -> None:
+    """Nothing is noted with a detector of one's own, or if that is not wanted."""
+    outcome = Workflow("w").then(ModerationProcessor(**options)).check_sync(GERMAN, records=True)
+    assert "unjudged" not in outcome.records[0].details

@@ -1,0 +1,58 @@
+"""`foreign_language`: whether a text is plainly not English, for detectors that know English alone."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.detection.language.identifier import LanguageIdentifier
+
+_WORD = re.compile(r"[^\W\d_]+")
+_MOST = 100  # words that are read
+_ENGLISH = frozenset(
+    [
+        *("the", "of", "and", "to", "in", "is", "it", "you", "that", "for", "on", "are", "with", "my", "this", "be"),
+        *("not", "have", "was", "but", "what", "your", "if", "we", "they", "can", "will", "how", "do", "at", "from"),
+        *("all", "there", "just", "would", "should", "could", "please", "who", "why", "when", "because", "about"),
+    ]
+)
+"""Words of which an English text has many."""
+
+_SHARE = 0.15  # of the distinct words of a text; other languages have one or two that look the same
+_LEAST = 5  # words; a shorter text in letters that English has is taken for English
+_SURE = 0.8
+_LAST_LATIN = "\u024f"
+
+UNKNOWN = "und"
+"""The code of a language that is not known (ISO 639-2)."""
+
+
+def foreign_language(text: str) -> str | None:
+    """Return the ISO 639 code of a text's language if it is plainly not English, and None if it may be English.
+
+    It may be if it has words of English, if it is too short to tell, and if it has Latin letters and no known language.
+    In other letters, an unknown language is `UNKNOWN`.
+
+    Args:
+        text: the text; of a long one the first hundred words are read.
+    """
+    words = {found.group() for found in islice(_WORD.finditer(text.lower()), _MOST)}
+    if sum(word in _ENGLISH for word in words) >= max(_SHARE * len(words), 1):
+        return None
+    if len(words) < _LEAST and text.isascii():
+        return None
+    guess = _identifier().identify(text)
+    if guess.code is not None and guess.confidence >= _SURE:
+        return None if guess.code == "en" else guess.code
+    letters = [letter for letter in text if letter.isalpha()]
+    return UNKNOWN if sum(letter > _LAST_LATIN for letter in letters) > len(letters) / 2 else None
+
+
+@cache
+def _identifier() -> LanguageIdentifier:
+    from penstock.detection.language.identifier import LanguageIdentifier  # loaded where a text may not be English
+
+    return LanguageIdentifier()
