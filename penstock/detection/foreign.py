@@ -11,7 +11,10 @@ if TYPE_CHECKING:
     from penstock.detection.language.identifier import LanguageIdentifier
 
 _WORD = re.compile(r"[^\W\d_]+")
-_MOST = 100  # words that are read
+_MOST = 40  # words that are read
+_READ = 1_000  # characters
+_SIGNS = '"{}[]<>=_/;|'
+_FEWEST = 12  # characters a sign: with more signs a text is code, data or a table
 _ENGLISH = frozenset(
     [
         *("the", "of", "and", "to", "in", "is", "it", "you", "that", "for", "on", "are", "with", "my", "this", "be"),
@@ -37,8 +40,11 @@ def foreign_language(text: str) -> str | None:
     In other letters, an unknown language is `UNKNOWN`.
 
     Args:
-        text: the text; of a long one the first hundred words are read.
+        text: the text; of a long one the first forty words are read. Code, data and tables count as English.
     """
+    text = text[:_READ]
+    if sum(map(text.count, _SIGNS)) * _FEWEST > len(text):
+        return None
     words = {found.group() for found in islice(_WORD.finditer(text.lower()), _MOST)}
     if sum(word in _ENGLISH for word in words) >= max(_SHARE * len(words), 1):
         return None
