@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock import Agent, OptionError, PIIDetector, RegexFilterProcessor, Workflow
+from penstock import Agent, Message, OptionError, PIIDetector, RegexFilterProcessor, Workflow
 from penstock.detection.places.allowed import KINDS
 from penstock.detection.places.owner import owner_words
+from penstock.engine.values.messages import ToolPart
 from penstock.testing import ScriptedModel
 
 if TYPE_CHECKING:
@@ -178,3 +179,16 @@ async def test_fields_speak_of_values_alone() -> None:
     assert result.status == "success"
     [part] = model.requests[1].messages[-1].parts
     assert getattr(part, "result", None) == {"name": "[EMAIL]", "note": "x"}
+
+
+@GUARDS
+def test_a_field_with_a_type_is_read_however_small_its_number_is(make: Callable[..., TextGuard]) -> None:
+    """A PIN of four digits is no phone, but its owner knows what it is."""
+    guard = make(fields={"account.pin": "password"})
+    assert result(guard, {"account": {"pin": 4821, "visits": 4821}}) == {"account": {"pin": None, "visits": 4821}}
+    stage = (
+        Workflow("w")
+        .then(guard)
+        .check_sync([Message.assistant([ToolPart("c", "look", {}, "result", {"account": {"pin": 7}})])])
+    )
+    assert stage.messages[0].parts[0].result == {"account": {"pin": None}}  # type: ignore[union-attr]

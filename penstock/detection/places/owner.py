@@ -18,7 +18,7 @@ from penstock.engine.processor.stages import STAGES
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY, is_mapping
 from penstock.engine.values.json_text import JsonReader
-from penstock.engine.values.texts import KeyText
+from penstock.engine.values.texts import LEAST_NUMBER, KeyText
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,6 +72,11 @@ class OwnerWords:
         named = [one.lower() for one in self.allow if isinstance(one, str) and one not in KINDS]
         examples = EXAMPLE_DOMAINS if "example-domain" in self.allow else ()
         return tuple(one for one in (*named, *examples) if _A_DOMAIN.fullmatch(one))
+
+    @property
+    def least_number(self) -> int:
+        """The smallest number in a JSON value that must be read: any, if a field gives its type."""
+        return 0 if self.types else LEAST_NUMBER
 
     def __bool__(self) -> bool:
         """Return whether anything is said."""

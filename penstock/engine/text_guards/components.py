@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.values import edits as edit_ops
+from penstock.engine.values.texts import LEAST_NUMBER
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -41,9 +42,11 @@ class Search(Component):
     Attributes:
         reads_thoughts_on: whether all reasoning of an answer is read as one. If not, it is up to the next part of
             another kind, as in a stream: for guards that judge joined texts in windows.
+        least_number: the smallest number in a JSON value whose digits are read, without its sign.
     """
 
     reads_thoughts_on: bool = True
+    least_number: int = LEAST_NUMBER
 
     def scan(self, window: TextWindow, ctx: AnyContext) -> Scanned | Awaitable[Scanned]:
         """Return the findings in a window, and the position from which text must be held back."""

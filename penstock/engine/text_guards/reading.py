@@ -74,25 +74,26 @@ class Unread(NamedTuple):
 # Messages
 
 
-def message_texts(message: Message, kinds: Collection[str]) -> list[Text]:
+def message_texts(message: Message, kinds: Collection[str], least: int = LEAST_NUMBER) -> list[Text]:
     """Return the texts of a message: of its parts of those kinds, then the fixed ones of these parts, then its own.
 
-    Neighbouring text parts are then neighbours here, too, whatever their metadata hold.
+    Neighbouring text parts are then neighbours here, too, whatever their metadata hold. ``least`` is the smallest
+    number in a value that is read, without its sign.
     """
     parts = message.parts
     if len(parts) == 1 and type(parts[0]) is TextPart and not parts[0].metadata:  # by far the most
         texts = [Text(TextPlace(message.id, 0), parts[0].text, "text")] if "text" in kinds else []
     else:
-        texts = list(_parts_texts(message, kinds))
+        texts = list(_parts_texts(message, kinds, least))
     if message.name is not None or message.metadata or message.from_client:
         texts.extend(_own_texts(message))
     return texts
 
 
-def _parts_texts(message: Message, kinds: Collection[str]) -> Iterator[Text]:
+def _parts_texts(message: Message, kinds: Collection[str], least: int) -> Iterator[Text]:
     parts = [(part, TextPlace(message.id, index)) for index, part in enumerate(message.parts) if part.type in kinds]
     for part, where in parts:
-        yield from part_texts(part, where)
+        yield from part_texts(part, where, least)
     for part, where in parts:
         if part.type != "text" or part.metadata:
             yield from _fixed_part_texts(part, where)
@@ -150,13 +151,13 @@ _FIXED_FIELDS: Mapping[type[Part], tuple[str, ...]] = {
 }
 
 
-def part_texts(part: Part, where: TextPlace) -> Iterator[Text]:
-    """Yield the texts of a part's content."""
+def part_texts(part: Part, where: TextPlace, least: int = LEAST_NUMBER) -> Iterator[Text]:
+    """Yield the texts of a part's content; ``least`` is the smallest number in a value that is read."""
     kind = part.type
     for name in part.texts:
         value = getattr(part, name)
         if kind in _VALUES and value is not None:
-            yield from value_texts(value, (name,), where, kind)
+            yield from value_texts(value, (name,), where, kind, least=least)
         elif isinstance(value, str):
             yield Text(where._replace(path=(name,)), value, kind)
 

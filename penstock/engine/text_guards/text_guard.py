@@ -367,7 +367,7 @@ class TextGuard(Processor):
         for message in (*asked, *scope.system_messages(ctx)):
             if unchanged.get(message.id) is not message:
                 fresh.append(message)
-                texts += message_texts(message, scope.kinds)
+                texts += message_texts(message, scope.kinds, self.search.least_number)
                 if scope.on_unread != "allow":
                     unread += unread_bodies(message, scope.unread_kinds)
         scope.unread(ctx, type(self).__name__, unread)
@@ -460,7 +460,7 @@ class TextGuard(Processor):
         scope = self.scope
         if scope.on_unread != "allow" and "tool" in scope.unread_kinds and holds_unread(value):
             scope.unread(ctx, type(self).__name__, [Unread("", 0, "tool")])
-        texts = list(value_texts(value, (field,), TextPlace("", 0)))
+        texts = list(value_texts(value, (field,), TextPlace("", 0), least=self.search.least_number))
         return self._judge(ctx, texts, _value_edits)
 
     async def judged(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:

@@ -256,7 +256,7 @@ class PIISearch(SpanSearch["PIIVerdict"]):
             lookback=looked.detector.lookback,
         )
         self.looked = looked
-        self.owner = owner
+        self.owner, self.least_number = owner, owner.least_number
         self._detectors = _parted(looked, actions)
 
     def searches(self) -> Sequence[tuple[FindSpans, bool]]:

@@ -114,6 +114,7 @@ class PatternSearch(Search):
         named: Sequence[UserRule] = (),
     ) -> None:
         self.presets, self.banned_words, self.own, self.owner, self.named = presets, banned_words, own, owner, named
+        self.least_number = owner.least_number
         self.finder = self._made_finder()
 
     def _made_finder(self) -> Finder:
