@@ -12,14 +12,16 @@ from penstock.detection.long_texts import matches as matches_in
 from penstock.detection.patterns.built_in import BuiltInRule
 from penstock.detection.patterns.kinds import kinds
 from penstock.detection.patterns.open_matches import Scan, StreamPattern, Trace
+from penstock.detection.words import small
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import regex
 
 _REACH = 48  # how far before a date the words that explain it may stand
 _CUE_READ = 24  # the longest word for birth
+_STEM_AT, _CUE_AHEAD = 8, 12  # how far within such a word its stem begins, and what is seen behind the word
 _READ = 80  # no more characters than that are read from one place on
 _SEP = r"[-./\u2010-\u2013]"
 _MONTH_NAMES = """
@@ -86,6 +88,7 @@ _CUE_STEMS = """
     誕生 생년 생일 출생
 """
 _STEMS = _CUE_STEMS.split()
+_ASCII_STEMS = [stem for stem in _STEMS if stem.isascii()]
 """Each word for birth contains one of these; searching for them first is cheap."""
 _LABELLED = re.compile(r"[\w .()/-]{0,48}[\"'`\])]{0,3}\s{0,4}(?::|=>?|：)\s{0,4}[\"'`]?")
 """The text between a word for birth and eight digits that it labels; another label or a value is none."""
@@ -96,8 +99,10 @@ _MOST_MONTHS = 12
 
 def births(text: str, start: int, *, final: bool) -> Scan:
     """Return the traces of dates after a word for birth."""
-    plain = text[max(start - _REACH - _CUE_READ, 0) :].lower()
-    if not any(map(plain.__contains__, _STEMS)):
+    ahead = max(start - _REACH - _CUE_READ, 0)
+    plain = small(text[ahead:] if ahead else text)
+    stems = [stem for stem in (_ASCII_STEMS if plain.isascii() else _STEMS) if stem in plain]
+    if not stems:
         return [], len(text)
     dated = _DATED.search(kinds(text, start))
     if dated is None:
@@ -105,7 +110,7 @@ def births(text: str, start: int, *, final: bool) -> Scan:
         if not _BEGUN.search(text, start):
             return [], len(text)
     low = max(start + (max(dated.start() - _READ, 0) if dated else 0) - _REACH - _CUE_READ, 0)
-    found = _behind_cues(text, low)
+    found = _behind_cues(text, low, [*_around(stems, plain, ahead, low)])
     if final:
         matches, hold = list(found), len(text)
     else:
@@ -114,9 +119,25 @@ def births(text: str, start: int, *, final: bool) -> Scan:
     return [Trace(*one.span(), *one.span(), _is_date(text, one)) for one in dates], hold
 
 
-def _behind_cues(text: str, low: int) -> Iterator[regex.Match[str]]:
+def _around(stems: Iterable[str], plain: str, ahead: int, low: int) -> Iterator[tuple[int, int]]:
+    """Yield the stretches of a text around stems, from a place on, in order; ``plain`` is the text behind ``ahead``."""
+    places = sorted(
+        found.start() + ahead for stem in stems for found in matches_in(re.compile(re.escape(stem)), plain, 0)
+    )
+    begin = end = low
+    for at in places:
+        if at - _STEM_AT > end:
+            if begin < end:
+                yield begin, end
+            begin = at - _STEM_AT
+        end = max(end, at + _CUE_READ + _CUE_AHEAD)
+    if begin < end:
+        yield begin, end
+
+
+def _behind_cues(text: str, low: int, around: Iterable[tuple[int, int]]) -> Iterator[regex.Match[str]]:
     """Yield the dates that begin close after a word for birth; each word is followed from its end on."""
-    cues = [found.end() for found in matches_in(_CUE, text, low)]
+    cues = [found.end() for begin, end in around for found in _CUE.finditer(text, max(begin, low), end)]
     for cue, after in zip(cues, [*cues[1:], len(text)], strict=False):
         last = min(cue + _REACH, after)
         for found in _DATE.compiled.finditer(text, cue, min(last + _READ, len(text)), concurrent=False):

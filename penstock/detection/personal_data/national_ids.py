@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import regex
 
 from penstock.detection.patterns.built_in import BuiltInRule, pattern_rule
-from penstock.detection.patterns.kinds import DASH, spans_of
+from penstock.detection.patterns.kinds import DASH, kinds, spans_of
 from penstock.detection.patterns.open_matches import Scan, Trace
 from penstock.detection.personal_data.national_numbers import label_in, number_at, of_countries
 from penstock.detection.personal_data.phones import PLACEHOLDER
@@ -30,7 +30,7 @@ _BEGUN = re.compile(
 _REACH = 88  # how far before a number its label may begin
 _WORD = 20  # letters and digits of a number before four of its digits stand together
 _LONGEST = 80  # characters of a number, and what is seen behind it
-_VEHICLE = re.compile(r"(?i)vin(?![a-z])|fin(?![a-z])|chassi|châssis|vehicle|fahr|bastidor|telaio|nadwozi|вин|[車车차]")
+_VEHICLE = re.compile(rb"[0A]{17}")  # in kinds
 _KEY = re.compile(
     r"""[a-z]["']?\s{0,2}:\s{0,2}["'][ \t]?\Z"""
 )  # of a record, which is a fleet's as often as a person's
@@ -96,7 +96,7 @@ def _before(text: str, at: int) -> str:
 
 
 def _search_vehicles(text: str, start: int, *, final: bool) -> Scan:
-    if _VEHICLE.search(text, max(start - _REACH, 0)) is None:
+    if _VEHICLE.search(kinds(text, start)) is None:  # the last word of a text that goes on is held in any case
         return [], len(text)
     traces, hold = _search("vehicle-id", text, start, final=final)
     return [one._replace(counts=not _KEY.search(text, max(one.low - _KEY_READ, 0), one.low)) for one in traces], hold

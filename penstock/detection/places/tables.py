@@ -174,10 +174,12 @@ class _LineTable(NamedTuple):
 
 def _header(line: str, delimiter: str) -> _LineTable | None:
     """Return the table that a line is the header of, if one of its labels says something."""
+    if _is_prose(line) or (len(line) > _TOLD and line.endswith((".", ".\r"))):
+        return None
     doubled = line.startswith("||")
     labels = _labels(line.replace("||", "|") if doubled else line, delimiter)
     named = sum(map(bool, labels))
-    if named < _LEAST_NAMED or _is_never_in_header(line) or _is_prose(line):
+    if named < _LEAST_NAMED or _is_never_in_header(line):
         return None
     columns = tuple(map(column, labels))
     if not any(each.speaks for each in columns):

@@ -75,7 +75,7 @@ GROUPS: tuple[BuiltInRule, ...] = (
     BuiltInRule(
         "seed-phrase",
         "[SECRET]",
-        r"[Ss](?i:eed|ecret)|[Rr](?i:ecovery)|[Bb](?i:ackup|ip-?39)|[Ww](?i:allet)|[Mm](?i:nemonic)",
+        r"[Ss](?i:eed|ecret)|[Rr](?i:ecovery)|[Bb](?i:ackup|ip)|[Ww](?i:allet)|[Mm](?i:nemonic)",
         _phrases,
     ),
     BuiltInRule("kubernetes-secret", "[SECRET]", r"data:(?!\S)", _manifests),

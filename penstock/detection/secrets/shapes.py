@@ -95,7 +95,7 @@ UNMARKED = (  # no prefix to jump to: something in the middle is, or a word near
         "jwk-key",
         "[API_KEY]",
         r"""[dkpq](?<![\w-].)[pqi]?["']?\s{0,4}:\s{0,4}["'](?P<secret>[\w-]{43,1400})["']""",
-        trigger="[dkpq](?<![A-Za-z0-9_-].)[pqi]?[\"']?:",
+        trigger=r""":(?<=[dkpqi]:)|:(?<=[dkpqi]["']:)""",
         check=lambda found: values.random(found) and not values.wordy(found),
     ),
     pattern_rule(
