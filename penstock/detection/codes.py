@@ -47,11 +47,11 @@ def decoded(text: str, *, escapes: bool = True) -> Iterator[Decoded]:
     Pass ``escapes=False`` for a text whose escapes are resolved already.
     """
     for decode in _CODES:
-        if escapes or decode is not escapes_in:
+        if escapes or decode is not _escapes:
             yield from decode(text)
 
 
-LEAST = 12  # characters that a decoded text must have to be looked at
+_LEAST = 12  # characters that a decoded text must have to be looked at
 _TORN = 6  # bytes at its ends that belong to characters which are cut in two
 _CHARACTERS = range(0x9, 0x110000)  # from the tab to the last character
 _BYTES = range(0x100)
@@ -62,11 +62,11 @@ _ANY_LETTER = re.compile("[A-Za-z]")
 _SPACES = deferred(r"\s+")
 _DIGITS = b"0123456789"
 _BITS = deferred(r"[01\s]{96,}+")
-NUMBER = deferred(r"(?<![0-9A-Za-z])(?:0?x)?([01]{9,21}|[0-9A-Fa-f]{1,8})(?![0-9A-Za-z])")
+_NUMBER = deferred(r"(?<![0-9A-Za-z])(?:0?x)?([01]{9,21}|[0-9A-Fa-f]{1,8})(?![0-9A-Za-z])")
 _HEX_RUN = deferred(r"(?:(?:0x|\\x|\\u00|u\+00|%)?[0-9a-f]{2}[\s,:;_-]*){8,}+", re.IGNORECASE)
 _HEX_PREFIX = re.compile(r"[xXuU%]")
 _HEX_BETWEEN = deferred(r"[\s,:;_-]+")
-HEX_UNIT = deferred(r"(?:0x|\\x|\\u00|u\+00|%)?([0-9a-f]{2})", re.IGNORECASE)
+_HEX_UNIT = deferred(r"(?:0x|\\x|\\u00|u\+00|%)?([0-9a-f]{2})", re.IGNORECASE)
 
 
 def _base64(text: str) -> Iterator[Decoded]:
@@ -102,17 +102,17 @@ def _hex(text: str) -> Iterator[Decoded]:
         units = cache(partial(_hex_units, text, *found.span()))
         run = found.group()
         plain = _HEX_PREFIX.search(run) is None
-        digits = _HEX_BETWEEN.sub("", run) if plain else "".join(HEX_UNIT.findall(run))
+        digits = _HEX_BETWEEN.sub("", run) if plain else "".join(_HEX_UNIT.findall(run))
         for skip in (0, 1):
             even = digits[skip : len(digits) - (len(digits) - skip) % 2]
-            yield from _said(partial(binascii.unhexlify, even), partial(digit_places, units, skip))
+            yield from _said(partial(binascii.unhexlify, even), partial(_digit_places, units, skip))
 
 
 def _hex_units(text: str, start: int, end: int) -> list[tuple[int, int]]:
-    return [unit.span() for unit in HEX_UNIT.finditer(text, start, end)]
+    return [unit.span() for unit in _HEX_UNIT.finditer(text, start, end)]
 
 
-def digit_places(units: Callable[[], list[tuple[int, int]]], skip: int, low: int, high: int) -> tuple[int, int]:
+def _digit_places(units: Callable[[], list[tuple[int, int]]], skip: int, low: int, high: int) -> tuple[int, int]:
     """Return where the digits of some bytes stand, with the sign before them (``0x``, ``%``)."""
     first, last = skip + 2 * low, skip + 2 * high - 1
     begin, end = units()[first // 2], units()[last // 2]
@@ -122,16 +122,16 @@ def digit_places(units: Callable[[], list[tuple[int, int]]], skip: int, low: int
 def _numbers(text: str) -> Iterator[Decoded]:
     """Yield the text of numbers that stand one by one, decimal, octal or binary: of characters, or of bytes."""
     written = text.encode("ascii", "replace")
-    if len(written) - len(written.translate(None, _DIGITS)) < LEAST:
+    if len(written) - len(written.translate(None, _DIGITS)) < _LEAST:
         return
-    found = [*NUMBER.finditer(text)]
-    if len(found) < LEAST:
+    found = [*_NUMBER.finditer(text)]
+    if len(found) < _LEAST:
         return
-    codes = [number_codes(one.group(1)) for one in found]
+    codes = [_number_codes(one.group(1)) for one in found]
     for column in zip(*codes, strict=True):  # for each base
-        for kept in close_codes(column):
-            if len(kept) >= LEAST:
-                yield from _of_codes([column[at] for at in kept], partial(numbered, [found[at] for at in kept]))
+        for kept in _close_codes(column):
+            if len(kept) >= _LEAST:
+                yield from _of_codes([column[at] for at in kept], partial(_numbered, [found[at] for at in kept]))
     if _BITS.fullmatch(text):
         bits = _SPACES.sub("", text)
         raw = bytes(int(bits[at : at + 8], 2) for at in range(0, len(bits) - 7, 8))
@@ -147,16 +147,16 @@ def _of_codes(codes: Sequence[int], place: Place) -> Iterator[Decoded]:
         yield from _said(partial(bytes, codes), place)
 
 
-APART = 16  # numbers in a row that are no character codes, behind which no text goes on
+_APART = 16  # numbers in a row that are no character codes, behind which no text goes on
 
 
-def close_codes(column: Sequence[int]) -> Iterator[list[int]]:
+def _close_codes(column: Sequence[int]) -> Iterator[list[int]]:
     """Yield the places of the codes of each text; negative numbers are no codes."""
     kept: list[int] = []
     for at, code in enumerate(column):
         if code < 0:
             continue
-        if kept and at - kept[-1] > APART:
+        if kept and at - kept[-1] > _APART:
             yield kept
             kept = []
         kept.append(at)
@@ -164,13 +164,13 @@ def close_codes(column: Sequence[int]) -> Iterator[list[int]]:
         yield kept
 
 
-def numbered(found: Sequence[re.Match[str]], low: int, high: int) -> tuple[int, int]:
+def _numbered(found: Sequence[re.Match[str]], low: int, high: int) -> tuple[int, int]:
     """Return where the numbers of some characters stand."""
     return found[low].start(), found[high - 1].end()
 
 
 @lru_cache(maxsize=4096)
-def number_codes(digits: str) -> tuple[int, ...]:
+def _number_codes(digits: str) -> tuple[int, ...]:
     """Return the character codes that a number is in base 10, 8 and 2; -1 where it is none."""
     return tuple(
         code if allowed.issuperset(digits) and (code := int(digits, base)) in _CHARACTERS else -1
@@ -205,7 +205,7 @@ _MAY_ESCAPE = re.compile(
     r"\\(?:[uUx0-3\"'\\/bfnrtv]|\Z)|%(?:[0-9A-Fa-f]{2}|[0-9A-Fa-f]?\Z)"
     r"|&(?:#[xX]?[0-9A-Fa-f]|[A-Za-z]{1,16};|(?:#[xX]?|[A-Za-z]{0,16})\Z)"
 )
-LONGEST_ESCAPE = 34
+_LONGEST_ESCAPE = 34
 _SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _LAST_CODE = 0x10FFFF
 
@@ -248,19 +248,16 @@ _FURTHER: tuple[_Kind, ...] = (
 _HIDING = 8  # escapes of one kind that are no accident
 
 
-def escapes_in(text: str, least: int = _HIDING) -> Iterator[Decoded]:
+def _escapes(text: str) -> Iterator[Decoded]:
     """Yield the text with its escapes resolved: each kind alone, if there are several, and all to the end.
 
-    Then the same with its quoted-printable codes resolved. So many escapes of a kind, at ``least``, are no accident; if
-    one is enough, a kind need not have others beside it.
+    Then the same with its quoted-printable codes resolved.
     """
     known = {text}
     counts = [len(pattern.findall(text)) if sign in text else 0 for sign, pattern, _ in _FURTHER]
-    if sum(map(bool, counts)) > 1 or least == 1:
-        alone = [kind for kind, count in zip(_ESCAPES, counts, strict=True) if count >= least]
-        readings = [_resolved(text, pattern, said) for _, pattern, said in alone]
-    else:
-        readings = []
+    alone = [kind for kind, count in zip(_ESCAPES, counts, strict=True) if count >= _HIDING]
+    several = sum(map(bool, counts)) > 1
+    readings = [_resolved(text, pattern, said) for _, pattern, said in alone if several]
     readings.append(_to_the_end(text))
     if "=" in text:
         printable = _resolved(text, _BACKSLASH, _backslash)
@@ -359,7 +356,7 @@ def read_escapes(text: str, *, final: bool) -> disguises.PlainReading:
     """
     given = disguises.read(text, final=final)
     source = given.source
-    rest = None if final else _UNFINISHED.search(source, max(len(source) - 2 * LONGEST_ESCAPE, 0))
+    rest = None if final else _UNFINISHED.search(source, max(len(source) - 2 * _LONGEST_ESCAPE, 0))
     known = rest.start() if rest else len(source)
     units: list[tuple[int, int]] = []
 
@@ -387,7 +384,7 @@ def _masked(given: str) -> str:
     return shown + disguises.GONE * (len(given) - 1)
 
 
-_CODES: tuple[Callable[[str], Iterator[Decoded]], ...] = (_base64, _hex, escapes_in, _numbers, _base32)
+_CODES: tuple[Callable[[str], Iterator[Decoded]], ...] = (_base64, _hex, _escapes, _numbers, _base32)
 
 
 def _said(decode: Callable[[], bytes], place: Place) -> Iterator[Decoded]:
@@ -396,25 +393,16 @@ def _said(decode: Callable[[], bytes], place: Place) -> Iterator[Decoded]:
         raw = decode()
     except (ValueError, binascii.Error):
         return
-    if len(raw) < LEAST:
+    if len(raw) < _LEAST:
         return
     coding = _coding(raw)
     text = raw.decode(coding, errors="ignore")
-    if is_text(raw, text, coding):
-        yield Decoded(text, partial(_in_bytes, cache(partial(_characters, raw, coding)), place))
-
-
-def is_text(raw: bytes, text: str, coding: str) -> bool:
-    """Return whether bytes are a text, given their decoded characters."""
-    if is_torn(raw, text, coding, len(raw)):
-        return False
+    lost = len(raw) - len(text.encode(coding))
+    if lost * 10 > len(raw) + _TORN * 10:
+        return
     clear = _seen(text)
-    return _is_legible(clear) and len(clear) >= LEAST
-
-
-def is_torn(raw: bytes, text: str, coding: str, most: int) -> bool:
-    """Return whether too many bytes are in no character of a text; ``most``: how many bytes there are at most."""
-    return (len(raw) - len(text.encode(coding))) * 10 > most + _TORN * 10
+    if _is_legible(clear) and len(clear) >= _LEAST:
+        yield Decoded(text, partial(_in_bytes, cache(partial(_characters, raw, coding)), place))
 
 
 def _seen(text: str) -> str:
