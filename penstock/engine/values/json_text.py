@@ -83,6 +83,9 @@ class JsonReader:
 
     def feed(self, text: str, *, final: bool = False) -> None:
         """Read on; ``final``: the text ends here."""
+        if self._begun and not (self._is_json or self._rest or "`" in text):  # prose, of which nearly all texts are
+            self._at += len(text)
+            return
         self._rest += text
         if not self._begun:
             self._begin()
