@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from array import array
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from penstock.detection.injection import WEIGHTS, shift
+from penstock.detection.injection import WEIGHTS, WINDOWS, shift
 from penstock.detection.linear.model import Hasher, Note, Packed, Recipe
 from penstock.detection.linear.reading import LATIN, script
 from penstock.detection.windows import Windows
@@ -67,7 +68,7 @@ COST = 3.0
 COSTS = {"injections": 0.5, "benign": 0.5, "prose": 1.0}
 ROUNDS = 20
 FOLDS = 5
-WINDOWS = Windows(least=1_000, most=2_000, overlap=200)  # as guards cut what goes to a model
+EXAMPLES = replace(WINDOWS, shown=0)  # the last one may be short: little text is an example twice
 PIECES = Windows(least=100, most=200)  # harmless prompts are examples in pieces, too, so that length says nothing
 PROSE = (900, 1_700)  # characters of joined sentences: a short window, and a usual one
 
@@ -128,7 +129,7 @@ def pieces(row: Row) -> list[str]:
     """Return the parts of a harmless text that are examples by themselves; an attack may hold harmless parts."""
     if is_attack(row):
         return []
-    found = WINDOWS.views(row.text) if len(row.text) > WINDOWS.least else []
+    found = EXAMPLES.views(row.text) if len(row.text) > EXAMPLES.least else []
     if row.set in (*ATTACKS, *BENIGN) and len(row.text) > PIECES.least:
         found += PIECES.views(row.text)
     return found

@@ -11,16 +11,19 @@ import base64
 import binascii
 import codecs
 import html
-import re
 from bisect import bisect_right
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from html.entities import html5
+from string import ascii_uppercase
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.detection.code_numbers import NO_TEXT, NumberReader, bases_in, byte_runs, number_parts
 from penstock.detection.deferred import deferred
+from penstock.detection.legible import LEAST, legible_parts, texts_in
 from penstock.detection.unicode import disguises
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable, Iterator, Sequence
 
     Place = Callable[[int, int], tuple[int, int]]
@@ -51,22 +54,18 @@ def decoded(text: str, *, escapes: bool = True) -> Iterator[Decoded]:
             yield from decode(text)
 
 
-_LEAST = 12  # characters that a decoded text must have to be looked at
-_TORN = 6  # bytes at its ends that belong to characters which are cut in two
-_CHARACTERS = range(0x9, 0x110000)  # from the tab to the last character
-_BYTES = range(0x100)
-_BASES = tuple((base, frozenset("0123456789"[:base])) for base in (10, 8, 2))
 _BASE64 = deferred(r"[A-Za-z0-9+/_-]{16,}+={0,2}")
 _BASE32 = deferred(r"[A-Za-z2-7]{24,}+=*")
-_ANY_LETTER = re.compile("[A-Za-z]")
+_ANY_LETTER = deferred("[A-Za-z]")
 _SPACES = deferred(r"\s+")
 _DIGITS = b"0123456789"
 _BITS = deferred(r"[01\s]{96,}+")
-_NUMBER = deferred(r"(?<![0-9A-Za-z])(?:0?x)?([01]{9,21}|[0-9A-Fa-f]{1,8})(?![0-9A-Za-z])")
-_HEX_RUN = deferred(r"(?:(?:0x|\\x|\\u00|u\+00|%)?[0-9a-f]{2}[\s,:;_-]*){8,}+", re.IGNORECASE)
-_HEX_PREFIX = re.compile(r"[xXuU%]")
+# Most of a run has no prefix, so the digits come first: no prefix begins with two of them.
+_PAIR, _BEFORE, _BEHIND = "[0-9a-fA-F]{2}", r"(?:0[xX]|\\[xX]|\\[uU]00|[uU]\+00|%)", r"[\s,:;_-]*"
+HEX_RUN = deferred(rf"(?:{_PAIR}{_BEHIND}|{_BEFORE}{_PAIR}{_BEHIND}){{8,}}+")
+_HEX_PREFIX = deferred(r"[xXuU%]")
 _HEX_BETWEEN = deferred(r"[\s,:;_-]+")
-_HEX_UNIT = deferred(r"(?:0x|\\x|\\u00|u\+00|%)?([0-9a-f]{2})", re.IGNORECASE)
+HEX_UNIT = deferred(rf"{_BEFORE}?({_PAIR})")
 
 
 def _base64(text: str) -> Iterator[Decoded]:
@@ -76,18 +75,28 @@ def _base64(text: str) -> Iterator[Decoded]:
         if _ANY_LETTER.search(joined, *found.span()) is None:  # digits alone say nothing that can be read
             continue
         letters = found.group().rstrip("=")
-        for skip in range(4):
+        for skip in range(min(4, len(letters) + 1 - LEAST * 8 // 6)):
             usable = letters[skip : len(letters) - (len(letters) - skip) % 4]
             rest = letters[skip + len(usable) :]
             padded = usable + (rest + "=" * (4 - len(rest)) if len(rest) > 1 else "")
             yield from _said(partial(base64.b64decode, padded), partial(_letters, text, found.start() + skip, 6))
 
 
+_BASE32_DIGITS = str.maketrans(ascii_uppercase + "234567", "0123456789" + ascii_uppercase[:22])  # as `int` reads them
+_NO_BASE32 = (1, 3, 6)  # letters behind eights that hold no whole byte more
+
+
 def _base32(text: str) -> Iterator[Decoded]:
     for found in _BASE32.finditer(_SPACES.sub("", text)):
         letters = found.group().rstrip("=").upper()
-        padded = letters + "=" * (-len(letters) % 8)
-        yield from _said(partial(base64.b32decode, padded), partial(_letters, text, found.start(), 5))
+        if len(letters) % 8 not in _NO_BASE32:
+            yield from _said(partial(_of_base32, letters), partial(_letters, text, found.start(), 5))
+
+
+def _of_base32(letters: str) -> bytes:
+    """Return the bytes that letters hold; the module base64 takes many times as long."""
+    size = 5 * len(letters)
+    return (int(letters.translate(_BASE32_DIGITS), 32) >> size % 8).to_bytes(size // 8, "big")
 
 
 def _letters(text: str, first: int, bits: int, low: int, high: int) -> tuple[int, int]:
@@ -98,18 +107,21 @@ def _letters(text: str, first: int, bits: int, low: int, high: int) -> tuple[int
 
 
 def _hex(text: str) -> Iterator[Decoded]:
-    for found in _HEX_RUN.finditer(text):
+    for found in HEX_RUN.finditer(text):
+        if found.end() - found.start() < 2 * LEAST:
+            continue
         units = cache(partial(_hex_units, text, *found.span()))
         run = found.group()
         plain = _HEX_PREFIX.search(run) is None
-        digits = _HEX_BETWEEN.sub("", run) if plain else "".join(_HEX_UNIT.findall(run))
+        digits = _HEX_BETWEEN.sub("", run) if plain else "".join(HEX_UNIT.findall(run))
         for skip in (0, 1):
             even = digits[skip : len(digits) - (len(digits) - skip) % 2]
-            yield from _said(partial(binascii.unhexlify, even), partial(_digit_places, units, skip))
+            if len(even) >= 2 * LEAST:
+                yield from _said(partial(binascii.unhexlify, even), partial(_digit_places, units, skip))
 
 
 def _hex_units(text: str, start: int, end: int) -> list[tuple[int, int]]:
-    return [unit.span() for unit in _HEX_UNIT.finditer(text, start, end)]
+    return [unit.span() for unit in HEX_UNIT.finditer(text, start, end)]
 
 
 def _digit_places(units: Callable[[], list[tuple[int, int]]], skip: int, low: int, high: int) -> tuple[int, int]:
@@ -122,60 +134,28 @@ def _digit_places(units: Callable[[], list[tuple[int, int]]], skip: int, low: in
 def _numbers(text: str) -> Iterator[Decoded]:
     """Yield the text of numbers that stand one by one, decimal, octal or binary: of characters, or of bytes."""
     written = text.encode("ascii", "replace")
-    if len(written) - len(written.translate(None, _DIGITS)) < _LEAST:
+    if len(written) - len(written.translate(None, _DIGITS)) < LEAST:
         return
-    found = [*_NUMBER.finditer(text)]
-    if len(found) < _LEAST:
-        return
-    codes = [_number_codes(one.group(1)) for one in found]
-    for column in zip(*codes, strict=True):  # for each base
-        for kept in _close_codes(column):
-            if len(kept) >= _LEAST:
-                yield from _of_codes([column[at] for at in kept], partial(_numbered, [found[at] for at in kept]))
+    for row in NumberReader(bases_in(text)).rows(text, len(text), final=True):
+        said, places = row.said, row.places
+        for low, high in number_parts(said):
+            yield Decoded(said[low:high].replace(NO_TEXT, ""), partial(_numbered, _kept(said, places, low, high)))
+        for low, high in byte_runs(row.raw):
+            yield from _said(partial(row.raw[low:high].encode, "latin-1"), partial(_numbered, places[low:high]))
     if _BITS.fullmatch(text):
         bits = _SPACES.sub("", text)
         raw = bytes(int(bits[at : at + 8], 2) for at in range(0, len(bits) - 7, 8))
-        yield from _of_codes(raw, partial(_letters, text, 0, 1))
+        yield from _said(lambda: raw, partial(_letters, text, 0, 1))
 
 
-def _of_codes(codes: Sequence[int], place: Place) -> Iterator[Decoded]:
-    """Yield the characters with some codes, and the bytes of the codes; ``place`` counts codes."""
-    said = "".join(map(chr, codes))
-    if said.isascii() or _is_legible(said):
-        yield Decoded(said, place)
-    if not said.isascii() and all(code in _BYTES for code in codes):
-        yield from _said(partial(bytes, codes), place)
+def _kept(said: str, places: Sequence[tuple[int, int]], low: int, high: int) -> Sequence[tuple[int, int]]:
+    """Return the places of those numbers of a part that are text."""
+    return [places[at] for at in range(low, high) if said[at] != NO_TEXT]
 
 
-_APART = 16  # numbers in a row that are no character codes, behind which no text goes on
-
-
-def _close_codes(column: Sequence[int]) -> Iterator[list[int]]:
-    """Yield the places of the codes of each text; negative numbers are no codes."""
-    kept: list[int] = []
-    for at, code in enumerate(column):
-        if code < 0:
-            continue
-        if kept and at - kept[-1] > _APART:
-            yield kept
-            kept = []
-        kept.append(at)
-    if kept:
-        yield kept
-
-
-def _numbered(found: Sequence[re.Match[str]], low: int, high: int) -> tuple[int, int]:
+def _numbered(places: Sequence[tuple[int, int]], low: int, high: int) -> tuple[int, int]:
     """Return where the numbers of some characters stand."""
-    return found[low].start(), found[high - 1].end()
-
-
-@lru_cache(maxsize=4096)
-def _number_codes(digits: str) -> tuple[int, ...]:
-    """Return the character codes that a number is in base 10, 8 and 2; -1 where it is none."""
-    return tuple(
-        code if allowed.issuperset(digits) and (code := int(digits, base)) in _CHARACTERS else -1
-        for base, allowed in _BASES
-    )
+    return places[low][0], places[high - 1][1]
 
 
 # One UTF-8 character each; a byte that is none stands alone.
@@ -195,13 +175,14 @@ _BACKSLASH = deferred(rf"{_BACKSLASHED}|=[0-9A-F]{{2}}|=\r?\n")
 _NAMES = {name: char for name, char in html5.items() if name[-1] == ";" and char.isascii() and len(char) == 1}
 _AGAIN = "&(?:amp;){0,4}"  # a reference in a text that was written as HTML once more, or oftener
 _NAMED = rf"{_AGAIN}(?:#[0-9]{{1,8}};?|#[xX][0-9A-Fa-f]{{1,8}};?|nbsp;|shy;|{'|'.join(_NAMES)})"
+_PAIRED = r"\\u[Dd][89ABab][0-9A-Fa-f]{2}\\{2,16}u[Dd][C-Fc-f][0-9A-Fa-f]{2}"  # a character of a text within texts
 # Each byte by itself, each backslash of several.
-_ESCAPE = deferred(rf"\\(?=\\)|{_BACKSLASHED}|%[0-9A-Fa-f]{{2}}|{_NAMED}")
+_ESCAPE = deferred(rf"\\(?=\\)|{_PAIRED}|{_BACKSLASHED}|%[0-9A-Fa-f]{{2}}|{_NAMED}")
 _UNFINISHED = deferred(
-    r"(?:\\[uUx]?\{?[0-9A-Fa-f]{0,8}(?:\\u?[0-9A-Fa-f]{0,4})?|%[0-9A-Fa-f]?"
+    r"(?:\\[uUx]?\{?[0-9A-Fa-f]{0,8}(?:\\{1,16}u?[0-9A-Fa-f]{0,4})?|%[0-9A-Fa-f]?"
     rf"|{_AGAIN}(?:#[xX]?[0-9A-Fa-f]{{0,8}}|[A-Za-z]{{0,16}}))\Z"
 )
-_MAY_ESCAPE = re.compile(
+MAY_ESCAPE = deferred(
     r"\\(?:[uUx0-3\"'\\/bfnrtv]|\Z)|%(?:[0-9A-Fa-f]{2}|[0-9A-Fa-f]?\Z)"
     r"|&(?:#[xX]?[0-9A-Fa-f]|[A-Za-z]{1,16};|(?:#[xX]?|[A-Za-z]{0,16})\Z)"
 )
@@ -210,14 +191,12 @@ _SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _LAST_CODE = 0x10FFFF
 
 
-@lru_cache(maxsize=1024)
 def _percent(escape: str) -> str:
     if escape == "+":
         return " "
     return bytes.fromhex(escape.replace("%", "")).decode("utf-8", errors="replace")
 
 
-@lru_cache(maxsize=1024)
 def _backslash(escape: str) -> str:
     """Return the text of an escape of programming languages, of JSON or of quoted-printable."""
     if escape[0] == "=":
@@ -225,18 +204,16 @@ def _backslash(escape: str) -> str:
     kind, digits = escape[1], escape[2:].strip("{}")
     if kind in "uUx":
         if "\\" in digits:
-            high, low = (int(half, 16) for half in digits.split("\\u"))
+            high, low = (int(half.rstrip("\\"), 16) for half in digits.split("\\u"))
             return chr(0x10000 + ((high & 0x3FF) << 10) + (low & 0x3FF))
         code = int(digits, 16)
         return chr(code) if code <= _LAST_CODE else escape
     return chr(int(escape[1:], 8)) if digits else _SHORT.get(kind, kind)
 
 
-_referred = lru_cache(maxsize=1024)(html.unescape)
-
 _ESCAPES: tuple[_Kind, ...] = (
     ("%", _PERCENT, _percent),
-    ("&", _REFERENCE, _referred),
+    ("&", _REFERENCE, html.unescape),
     ("\\", _ESCAPED, _backslash),
 )
 _FURTHER: tuple[_Kind, ...] = (
@@ -305,10 +282,34 @@ def _place_within(outer: Place, inner: Place, low: int, high: int) -> tuple[int,
     return outer(*inner(low, high))
 
 
+class _Told(dict[str, str]):
+    """The text of each escape of one text, asked for once. It is gone with the text."""
+
+    def __init__(self, said: Callable[[str], str]) -> None:
+        super().__init__()
+        self._said = said
+
+    def __missing__(self, escape: str) -> str:
+        self[escape] = text = self._said(escape)
+        return text
+
+
 def _resolved(text: str, pattern: re.Pattern[str], said: Callable[[str], str]) -> Decoded:
     """Return a text with its escapes resolved."""
-    resolved = pattern.sub(lambda found: said(found.group()), text)
-    return Decoded(resolved, partial(_escaped, cache(partial(_places, text, pattern, said))), resolved=True)
+    low = _first_plus(text) if pattern is _PERCENT else 0
+    told = _Told(said)
+    resolved = text[:low] + pattern.sub(lambda found: told[found.group()], text[low:])
+    return Decoded(resolved, partial(_escaped, cache(partial(_places, text, low, pattern, said))), resolved=True)
+
+
+PLUS_BEFORE = 128
+"""How far before a percent code a plus sign is a space; so a text that goes on without one need not wait for it."""
+
+
+def _first_plus(text: str) -> int:
+    """Return the place from which on plus signs of a text are spaces."""
+    first = _PERCENT_ALONE.search(text)
+    return len(text) if first is None else max(first.start() - PLUS_BEFORE, 0)
 
 
 class _EscapePlaces(NamedTuple):
@@ -318,11 +319,11 @@ class _EscapePlaces(NamedTuple):
     ends: Sequence[int]
 
 
-def _places(text: str, pattern: re.Pattern[str], said: Callable[[str], str]) -> _EscapePlaces:
+def _places(text: str, low: int, pattern: re.Pattern[str], said: Callable[[str], str]) -> _EscapePlaces:
     escapes: list[tuple[int, int]] = []
     ends = [0]
     done = 0
-    for found in pattern.finditer(text):
+    for found in pattern.finditer(text, low):
         start, end = found.span()
         escapes.append((start, end))
         ends.append(ends[-1] + start - done + len(said(found.group())))
@@ -344,7 +345,7 @@ def _escaped(places: Callable[[], _EscapePlaces], low: int, high: int) -> tuple[
 
 def may_escape(text: str, start: int) -> bool:
     """Return, at a glance, whether a text may have escapes from a place on, or end with the beginning of one."""
-    return any(text.find(sign, start) >= 0 for sign in "\\%&") and _MAY_ESCAPE.search(text, start) is not None
+    return any(text.find(sign, start) >= 0 for sign in "\\%&") and MAY_ESCAPE.search(text, start) is not None
 
 
 def read_escapes(text: str, *, final: bool) -> disguises.PlainReading:
@@ -359,17 +360,17 @@ def read_escapes(text: str, *, final: bool) -> disguises.PlainReading:
     rest = None if final else _UNFINISHED.search(source, max(len(source) - 2 * _LONGEST_ESCAPE, 0))
     known = rest.start() if rest else len(source)
     units: list[tuple[int, int]] = []
+    masks = _Told(_masked)
 
     def mask(found: re.Match[str]) -> str:
         if found.start() < known:
             units.append(found.span())
-        return _masked(found.group())
+        return masks[found.group()]
 
     masked = _ESCAPE.sub(mask, source)  # a backslash reads by what stands behind it
     return disguises.reading_of(masked[:known], sorted([*given.units, *units]) if given.units else units)
 
 
-@lru_cache(maxsize=1024)
 def _masked(given: str) -> str:
     """Return the text of an escape, and behind it as many masked places as it has characters more."""
     if given == "\\":
@@ -388,30 +389,15 @@ _CODES: tuple[Callable[[str], Iterator[Decoded]], ...] = (_base64, _hex, _escape
 
 
 def _said(decode: Callable[[], bytes], place: Place) -> Iterator[Decoded]:
-    """Yield the text that bytes hold; nothing if they cannot be decoded or are not text. ``place`` counts bytes."""
+    """Yield the texts that bytes hold; nothing if they cannot be decoded. ``place`` counts bytes."""
     try:
         raw = decode()
     except (ValueError, binascii.Error):
         return
-    if len(raw) < _LEAST:
-        return
-    coding = _coding(raw)
-    text = raw.decode(coding, errors="ignore")
-    lost = len(raw) - len(text.encode(coding))
-    if lost * 10 > len(raw) + _TORN * 10:
-        return
-    clear = _seen(text)
-    if _is_legible(clear) and len(clear) >= _LEAST:
-        yield Decoded(text, partial(_in_bytes, cache(partial(_characters, raw, coding)), place))
-
-
-def _seen(text: str) -> str:
-    """Return the visible part of a text; invisible characters do not make it illegible."""
-    return text if text.isascii() else disguises.read(text).text
-
-
-def _is_legible(text: str) -> bool:
-    return sum(map(str.isprintable, text)) * 10 >= len(text) * 8
+    for part in legible_parts(raw):
+        for start, coding, said in texts_in(raw, part):
+            characters = cache(partial(_characters, raw[start : part.end], coding))
+            yield Decoded(said, partial(_in_bytes, characters, start, place))
 
 
 def _characters(raw: bytes, coding: str) -> list[tuple[int, int]]:
@@ -423,13 +409,8 @@ def _characters(raw: bytes, coding: str) -> list[tuple[int, int]]:
     return spans
 
 
-def _in_bytes(characters: Callable[[], list[tuple[int, int]]], place: Place, low: int, high: int) -> tuple[int, int]:
-    """Return the place of some characters of the text that bytes hold."""
-    return place(characters()[low][0], characters()[high - 1][1])
-
-
-def _coding(raw: bytes) -> str:
-    """Return the encoding of bytes: in UTF-16 every other one is zero, as far as letters are Latin."""
-    if raw.count(0) * 3 <= len(raw):
-        return "utf-8"
-    return "utf-16-le" if raw[1::2].count(0) > raw[::2].count(0) else "utf-16-be"
+def _in_bytes(
+    characters: Callable[[], list[tuple[int, int]]], start: int, place: Place, low: int, high: int
+) -> tuple[int, int]:
+    """Return the place of some characters of the text that bytes hold from a place on."""
+    return place(start + characters()[low][0], start + characters()[high - 1][1])

@@ -7,10 +7,13 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from penstock.detection.deferred import deferred
+
 if TYPE_CHECKING:
     from penstock.detection.language.identifier import LanguageIdentifier
 
-_WORD = re.compile(r"[^\W\d_]+")
+_WORD = deferred(r"[^\W\d_]+")
+_GROUP = re.Match[str].group
 _MOST = 40  # words that are read
 _READ = 1_000  # characters
 _SIGNS = '"{}[]<>=_/;|'
@@ -45,8 +48,8 @@ def foreign_language(text: str) -> str | None:
     text = text[:_READ]
     if sum(map(text.count, _SIGNS)) * _FEWEST > len(text):
         return None
-    words = {found.group() for found in islice(_WORD.finditer(text.lower()), _MOST)}
-    if sum(word in _ENGLISH for word in words) >= max(_SHARE * len(words), 1):
+    words = {*map(_GROUP, islice(_WORD.finditer(text.lower()), _MOST))}
+    if len(words & _ENGLISH) >= max(_SHARE * len(words), 1):
         return None
     if len(words) < _LEAST and text.isascii():
         return None

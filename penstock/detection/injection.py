@@ -16,10 +16,13 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
+from penstock.detection.coded_data import may_speak, without_data
 from penstock.detection.deferred import deferred
 from penstock.detection.linear.model import load
 from penstock.detection.linear.reading import hidden, readings, script, undisguised
+from penstock.detection.linear.sentences import sentence_margin
 from penstock.detection.patterns.triggers import alternatives
+from penstock.detection.windows import Windows
 from penstock.detection.words import word_set
 
 if TYPE_CHECKING:
@@ -67,7 +70,7 @@ class Beginnings(NamedTuple):
     parts: tuple[str, ...]
 
 
-_SAID = re.compile(r"(?:[a-z0-9 '<>!]|\\[^\w\s])*")
+_SAID = deferred(r"(?:[a-z0-9 '<>!]|\\[^\w\s])*")
 _REPEATED = ("?", "*", "{")  # makes that what is before it may be missing
 _NO_LETTER = (" ", r"\W{1", r"\b", "GAP")
 _MOST_WAYS = 20
@@ -156,6 +159,20 @@ def _rule(name: str, type_: str, pattern: str, *, certain: bool = False) -> Rule
     return Rule(name, type_, deferred(pattern.replace("GAP", _GAP)), pattern, certain)
 
 
+# Fourteen languages that the first rule does not read, from Chinese to Polish. In many the verb stands last, so both
+# orders count; what is between is short and ends with the sentence.
+_IGNORE_ABROAD = (
+    r"(?:忽略|无视|忘记|忘掉|無視し|忘れ|무시하|무시해|잊어|잊고|תעל[םמ]|שכח|תשכח|تجاهل|انس[َ ]?|نظر ?انداز|بھول ج"
+    r"|अनदेखा|भूल ज|नज़रअंदाज़|উপেক্ষা|ভুলে যা|bỏ qua|hãy quên|quên hết|quên mọi|figyelmen kívül|felejtsd el|felejts el"
+    r"|unohda|jätä huomiotta|sivuuta|puuza|sahau|yok say|unut\b|görmezden gel|zignoruj|ignoruj|zapomnij)"
+)
+_ORDERS_ABROAD = (
+    r"(?:指令|指示|规则|規則|命令|设定|設定|지시|규칙|명령|지침|הוראות|הנחיות|כללים|تعليمات|القواعد|الأوامر|ہدایات|احکام"
+    r"|اصول|निर्देश|नियम|आदेश|নির্দেশ|নিয়ম|আদেশ|hướng dẫn|chỉ dẫn|chỉ thị|mệnh lệnh|quy tắc|utasítás|szabály|ohje|käsky"
+    r"|säännö|säänt|maagizo|maelekezo|kanuni|talimat|kural|instrukcj|polece[nń]|zasad)"
+)
+_SHORTLY = r"[^.!?。！？।۔\n]{0,40}?"
+
 RULES: tuple[Rule, ...] = (
     _rule(
         "orders to ignore what was said",
@@ -166,6 +183,11 @@ RULES: tuple[Rule, ...] = (
         r"|\b(?:ignorez?|oubliez?)GAP(?:instructions|consignes|regles|tout)"
         r"|\b(?:ignor[ae]|olvid[ae]|dimentica|esqueca)GAP(?:instruc|istruzion|regl|regras|regole|ordenes|todo"
         r"|tudo|tutt)",
+    ),
+    _rule(
+        "orders to ignore, in other languages",
+        INJECTION,
+        rf"{_IGNORE_ABROAD}{_SHORTLY}{_ORDERS_ABROAD}|{_ORDERS_ABROAD}{_SHORTLY}{_IGNORE_ABROAD}",
     ),
     _rule(
         "new orders",
@@ -329,10 +351,17 @@ _DOUBTFUL = 0.1  # below that, far from any threshold, it is not worth the time 
 Channel = Literal["text", "tool"]
 """The origin of a text: ``text`` for text parts, as users write them; ``tool`` for others, such as results of tools."""
 
-LONG = 1_000
-"""The length from which a window counts as one of several. Every window of a long text but the last has it."""
-LATENESS = 0.2
-"""The part of such a window's margin that does not count, since the highest of a text's windows decides."""
+WINDOWS = Windows(least=1_000, most=2_000, overlap=200, shown=1_000)
+"""How a text that goes to a model is cut. Each view of a text of 1,000 characters or more has as many."""
+LATENESS = 0.3
+"""The part of the margin of such a view that does not count, since the highest of a text's views decides.
+
+Of 374 pieces of news and questions in 23 languages, 1,500 to 8,000 characters long, 34 were flagged with 0.2 and a last
+window that was shown with 200 characters before it, however short it was; with 0.3 and `WINDOWS` one is.
+"""
+
+PASTED = 400
+"""The length from which the sentences of a user are read one by one: a shorter prompt is one request."""
 
 
 def shift(text: str, scripts: Mapping[str, float]) -> float:
@@ -342,7 +371,11 @@ def shift(text: str, scripts: Mapping[str, float]) -> float:
         text: the window.
         scripts: the correction by script.
     """
-    return scripts.get(script(text), 0.0) - (LATENESS if len(text) >= LONG else 0.0)
+    return scripts.get(script(text), 0.0) - (LATENESS if len(text) >= WINDOWS.shown else 0.0)
+
+
+def _has_rule(sentence: str) -> bool:
+    return bool(matching(sentence))
 
 
 class InjectionScorer:
@@ -387,7 +420,7 @@ class InjectionScorer:
     def scores(self, text: str) -> dict[str, float]:
         """Return the score of each kind, from 0 to 1, for one window of a text."""
         texts = [text, *readings(text)]
-        score = max(load(WEIGHTS).scores(each, shift(each, self._scripts))[INJECTION] for each in texts)
+        score = max(map(self._score, texts))
         if score >= _DOUBTFUL:
             found = [rule for each in texts for rule in matching(undisguised(each), TELLING_RULES)]
         else:
@@ -397,6 +430,18 @@ class InjectionScorer:
             score = max(score, CERTAIN)
         named = {INJECTION, *[rule.type for rule in found]}
         return {kind: score if kind in named else 0.0 for kind in TYPES}
+
+    def _score(self, text: str) -> float:
+        """Return the score of a text, or of its sentences where one of them lies higher."""
+        said = without_data(text)
+        if not may_speak(undisguised(said)):
+            return 0.0
+        model, moved = load(WEIGHTS), shift(text, self._scripts)
+        margin = model.margins(said)[INJECTION] + moved
+        if self.channel == "tool" or len(text) >= PASTED:
+            found = sentence_margin(model, INJECTION, said, _has_rule)
+            margin = margin if found is None else max(margin, found + self._scripts.get(script(text), 0.0))
+        return model.score(INJECTION, margin)
 
     def reasons(self, text: str) -> tuple[str, ...]:
         """Return the names of the rules that match a text. They explain a score, but do not decide."""

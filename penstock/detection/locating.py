@@ -6,12 +6,13 @@ import re
 import unicodedata
 from functools import lru_cache
 
+from penstock.detection.deferred import deferred
 from penstock.detection.unicode import disguises
 
-_MARK = re.compile("[\u0300-\u036f]")
+_MARK = deferred("[\u0300-\u036f]")
 _SIGNS = str.maketrans("‘’ʼ‚“”„«»‐‑‒–—", '\'\'\'\'"""""-----')
 _UNPARTED = r"\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uf900-\ufaff\U00020000-\U0003ffff"  # words unspaced
-_LETTER = re.compile(rf"[^\W\d_{_UNPARTED}]")
+_LETTER = deferred(rf"[^\W\d_{_UNPARTED}]")
 _SHORT = 2  # so few letters stand as a word, or they are no value: every other word holds them
 _LONG = 5  # so many characters, or two words, are the value wherever they stand
 _ENDING = 2  # letters that a word may have behind a shorter value

@@ -6,18 +6,19 @@ whole text is cut.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from penstock.detection.deferred import deferred
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 # A sentence's end with the quotes and brackets that close behind it; scripts without spaces need none behind theirs.
 # All begin with one set of characters, which `re` looks for much faster than for the beginnings of three patterns.
-_END = re.compile(r"[.!?…。！？\n](?:(?<=[.!?…])['\"”’»)\]]{0,3}\s|(?<=[。！？\n]))")
+_END = deferred(r"[.!?…。！？\n](?:(?<=[.!?…])['\"”’»)\]]{0,3}\s|(?<=[。！？\n]))")
 _LONGEST_END = 5
-_SPACE = re.compile(r"\s")
+_SPACE = deferred(r"\s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +30,14 @@ class Windows:
         most: how many characters it has at most. If no sentence ends within them, it ends at the last space, or right
             there.
         overlap: how many characters before a window are shown together with it.
+        shown: how many characters are shown at least, as far as there are so many: the last window of a text may be
+            short.
     """
 
     least: int
     most: int
     overlap: int = 0
+    shown: int = 0
 
     def cuts(self, text: str, start: int = 0, *, final: bool = True) -> list[int]:
         """Return the ends of the windows from ``start`` on; without the last one if the text is not ``final``."""
@@ -46,11 +50,15 @@ class Windows:
         return ends
 
     def view(self, text: str, start: int, end: int) -> str:
-        """Return a window with the overlap before it."""
-        return text[max(start - self.overlap, 0) : end]
+        """Return a window with the text shown before it."""
+        return text[self.begin(start, end) : end]
+
+    def begin(self, start: int, end: int) -> int:
+        """Return the place where the view of a window begins."""
+        return max(min(start - self.overlap, end - self.shown), 0)
 
     def views(self, text: str) -> list[str]:
-        """Return the windows of a whole text, each with the overlap before it; one for an empty text."""
+        """Return the windows of a whole text, each with the text shown before it; one for an empty text."""
         ends = self.cuts(text) or [0]
         return [self.view(text, start, end) for start, end in zip([0, *ends], ends, strict=False)]
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import threading
 from contextlib import contextmanager
 from time import perf_counter
@@ -341,10 +342,16 @@ class AsyncioTaskGroup:
                     self.cancel()
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
             return  # it goes on
-        raised = [*self._errors, *([] if error is None or isinstance(error, asyncio.CancelledError) else [error])]
+        raised = [*self._errors]
+        if isinstance(error, asyncio.CancelledError):
+            cancellation = cancellation or error
+        elif error is not None:
+            raised.append(error)
         if raised:
+            if cancellation is not None:
+                _cancel_again(cancellation)
             raise BaseExceptionGroup("unhandled errors in a task group", raised)
-        if cancellation is not None:
+        if cancellation is not None and cancellation is not error:
             raise cancellation
 
     async def _wait(self) -> asyncio.CancelledError | None:
@@ -365,6 +372,23 @@ class AsyncioTaskGroup:
         future = self._loop.create_future()
         task.add_done_callback(lambda _: None if future.done() else future.set_result(None))
         return future
+
+
+_IS_TAKEN_BACK: bool = sys.version_info >= (3, 13)
+"""Whether `asyncio.Task.uncancel` ends a cancellation that has not arrived yet, as scopes and time limits require."""
+
+
+def _cancel_again(cancellation: asyncio.CancelledError) -> None:
+    """Cancel the current task once more, since an error hides its cancellation from whoever catches the error.
+
+    `asyncio.TaskGroup` does the same, from Python 3.13 on. How often the task was cancelled stays as it was.
+    """
+    from asyncio import current_task
+
+    task = current_task() if _IS_TAKEN_BACK else None
+    if task is not None and task.cancelling():
+        task.uncancel()
+        task.cancel(*cancellation.args)
 
 
 class TrioTaskGroup:

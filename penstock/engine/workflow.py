@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Layer, Value
     from penstock.engine.values.protocols import Observer
     from penstock.pictures.diff.difference import WorkflowDiff
+    from penstock.workflows.coverage.coverage import Coverage
 
 
 Item: TypeAlias = "AnyProcessor | Workflow"
@@ -220,6 +221,27 @@ class Workflow:
             raise UsageError(f"diff() takes a workflow, not {type(other).__name__}; load one with load_workflow")
         compare: type[WorkflowDiff] = by_name("penstock.pictures.diff.difference", "WorkflowDiff")
         return compare((self.name, self.root), (other.name, other.root))
+
+    def coverage(self) -> Coverage:
+        """Return which step reads which channel: messages, files, arguments and results of tools, streams, and so on.
+
+        It is computed from the plan. Nothing is run.
+
+        Raises:
+            WorkflowError: the graph has problems.
+        """
+        computed: type[Coverage] = by_name("penstock.workflows.coverage", "Coverage")
+        return computed(self.plans)
+
+    def to_policy(self) -> str:
+        """Return the workflow as the text of a policy file, which `penstock.workflows.policies.parse_policy` reads.
+
+        Raises:
+            PolicyWriteError: parts of it can only be written in Python: conditions that are functions, options that are
+                objects, processors that are not registered. It names all of them.
+        """
+        write: Callable[[str, Sequence], str] = by_name("penstock.workflows.policies", "to_policy")
+        return write(self.name, self.root)
 
     # Checking and running
 

@@ -282,7 +282,9 @@ def _read_message(item: Json, place: str) -> list[Message]:
         parts = [_noted(part, {"alone": True}) if is_finished(part) else part for part in parts]
     message = Message("user" if role == "tool" else role, tuple(parts), metadata=with_notes(FORMAT, notes))
     made = blocks.split_results(message, FORMAT)
-    return made if said in _WIRE_ROLES.values() else [_noted(message, {"role": said}) for message in made]
+    if said in _WIRE_ROLES.values():
+        return made
+    return [replace(_noted(message, {"role": said}), role=role) for message in made]
 
 
 def _noted(value: T, notes: Json) -> T:

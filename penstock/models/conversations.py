@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeGuard, cast
 
 from penstock.engine.values.errors import OptionError
+from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import is_mapping
 from penstock.engine.values.message_list import Entry
 from penstock.engine.values.messages import StepStartPart, ToolPart
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.message_list import MessageList, Source
     from penstock.engine.values.messages import Message, Part
+
+
+WAITING_CALLS: Key[frozenset[str]] = Key("waiting-calls")
+"""The fact with the `call_key` of each call in a stored thread that a person was asked about, and has not answered."""
 
 
 def names_of(processor: str, option: str, given: object, what: str = "tools' names") -> frozenset[str]:

@@ -44,8 +44,28 @@ def with_calls_closed(
         separate: whether that error is a message of its own, as in frameworks. Such conversations may also have several
             answers in a row in front of the results of all of them, and tools that the provider runs stay as they are.
     """
-    calls = _MatchedCalls(messages, separate=separate)
-    return calls.closed(open_calls) if calls.is_broken else messages
+    return CallCloser().closed(messages, open_calls, separate=separate)
+
+
+class CallCloser:
+    """Closes the open calls of prompts that grow: a beginning that was whole is not read again."""
+
+    __slots__ = ("_whole",)
+
+    def __init__(self) -> None:
+        self._whole: tuple[Message, ...] = ()  # a beginning of the last prompt: each call in it has its result
+
+    def closed(self, prompt: Sequence[Message], open_calls: OpenCalls, *, separate: bool) -> Sequence[Message]:
+        """Return a prompt as `with_calls_closed` does."""
+        messages, whole = tuple(prompt), self._whole
+        if messages[: len(whole)] != whole:
+            whole = self._whole = ()
+        calls = _MatchedCalls(messages[len(whole) :], separate=separate)
+        if calls.is_broken:
+            return (*whole, *calls.closed(open_calls))
+        if calls.are_answered:
+            self._whole = messages
+        return prompt
 
 
 class _MatchedCalls:
@@ -79,6 +99,8 @@ class _MatchedCalls:
         if not separate:
             self._dropped |= hosted
         self._unanswered = {*called} - answered.keys() - self._dropped - hosted
+        # A result within a message of which another call has its result behind it would part that one from its call.
+        self._answered_behind = {call[0] for call, result in answered.items() if result[0] != call[0]}
         self._moved = {call: result for call, result in answered.items() if not self._follows(call[0], result[0])}
 
     def _supersede(self, key: str, index: int) -> None:
@@ -105,6 +127,11 @@ class _MatchedCalls:
         """Whether a provider would refuse the prompt."""
         return bool(self._dropped or self._unanswered or self._moved)
 
+    @property
+    def are_answered(self) -> bool:
+        """Whether no call waits for a result, which may follow."""
+        return not any(self._waiting.values())
+
     def closed(self, open_calls: OpenCalls) -> tuple[Message, ...]:
         """Return the prompt with its calls closed."""
         gone = self._dropped | set(self._moved.values()) | (self._unanswered if open_calls == "drop" else set[_Place]())
@@ -120,8 +147,9 @@ class _MatchedCalls:
                     behind.append(self._alone(self._moved[place]))
                 if place in self._unanswered and isinstance(part, ToolPart):
                     closed = replace(part, state="error", error=part.error or UNANSWERED)
-                    parts.append(part if self._separate else closed)
-                    behind += [Message("tool", (closed,))] if self._separate else []
+                    alone = self._separate or index in self._answered_behind
+                    parts.append(part if alone else closed)
+                    behind += [Message("tool", (closed,))] if alone else []
                 else:
                     parts.append(part)
             if tuple(parts) == message.parts:

@@ -12,6 +12,7 @@ from penstock.engine.processor.processor import one_of
 from penstock.engine.processor.stages import STAGES, full_name
 from penstock.engine.values.errors import UsageError
 from penstock.lazy import by_name
+from penstock.pictures.agent_parts import NO_PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from penstock.engine.graph.nodes import Sequence
     from penstock.engine.graph.plan_cache import Plans
     from penstock.engine.tracing.trace import Trace
+    from penstock.pictures.agent_parts import AgentParts
     from penstock.pictures.labels import Detail
 
 Format: TypeAlias = Literal["mermaid", "dot", "text", "json", "svg", "html"]
@@ -34,6 +36,7 @@ def render(
     detail: Detail | None = None,
     *,
     model: str = "model",
+    parts: AgentParts = NO_PARTS,
     trace: Trace | None = None,
 ) -> str:
     """Return a workflow or an agent as a diagram, without a newline at its end.
@@ -47,6 +50,7 @@ def render(
         detail: ``short``: names, roles, conditions and policies; ``full``: stages, facts and edits, too. None: short
             in pictures, full in text. JSON has everything.
         model: the name of the model between the lists of an agent.
+        parts: what the agent has beside its lists: its tools and the processors of its memory.
         trace: a run to lay over the picture; only for ``svg`` and ``html``.
 
     Raises:
@@ -64,7 +68,7 @@ def render(
     from penstock.pictures.scene import scene_of, scene_of_lists
 
     if isinstance(graph, Plans):
-        scene = scene_of_lists(name, graph, stage, detail, model)
+        scene = scene_of_lists(name, graph, stage, detail, model, parts)
     else:
         scene = scene_of(name, graph, stage, detail)
     draw: Callable[..., str] = by_name(f"penstock.pictures.as_{format}", f"as_{format}")

@@ -31,6 +31,7 @@ _LOOKS = {
     "observer": 'shape=box style="filled,rounded" fillcolor="#f3f3f3" color="#7a7a7a"',
     "undeclared": 'shape=box style=filled fillcolor=white color="#7a7a7a"',
     "model": 'shape=box3d style=filled fillcolor="#efe9fb" color="#6b46c1"',
+    "tools": 'shape=component style=filled fillcolor="#e3f4f1" color="#0f766e"',
 }
 
 

@@ -32,6 +32,7 @@ def as_json(scene: Scene) -> str:
         "stages": list(scene.stages),
         "nodes": [
             {"id": box.id, "kind": box.kind, "group": box.group or None, "title": box.title, **_said(box.part)}
+            | ({"tools": list(scene.tools)} if box.kind == "tools" else {})
             for box in chart.boxes
         ],
         "groups": [
@@ -68,7 +69,7 @@ def _said(part: Part | None) -> dict[str, object]:
         }
     if part.kind == "list":
         return {"list": part.serves, "stages": list(part.stages)}
-    if part.kind in ("workflow", "steps"):
+    if part.kind in ("workflow", "steps", "memory"):
         return {"path": part.path, "policy": _policy(part.policy)}
     merge = merge_words(part.merge).removeprefix("merge=") or None
     if part.kind == "branch":

@@ -32,6 +32,7 @@ _SHAPES = {
     "observer": ("(", ")"),
     "undeclared": ("[", "]"),
     "model": ("[[", "]]"),
+    "tools": ("[/", "/]"),
 }
 
 _CLASSES = {
@@ -40,6 +41,7 @@ _CLASSES = {
     "observer": "fill:#f3f3f3,stroke:#7a7a7a,color:#333",
     "undeclared": "fill:#fff,stroke:#7a7a7a,color:#222",
     "model": "fill:#efe9fb,stroke:#6b46c1,color:#2a1a52",
+    "tools": "fill:#e3f4f1,stroke:#0f766e,color:#06302c",
     "branch": "fill:#fbf5d0,stroke:#9a8100,color:#3a3000",
     "fork": "fill:#4a5568,stroke:#2d3748,color:#fff",
     "join": "fill:#4a5568,stroke:#2d3748,color:#fff",
@@ -76,7 +78,7 @@ def _inside(group: str, chart: Chart, indent: str) -> Iterator[str]:
         if isinstance(one, Box):
             opening, closing = _SHAPES[one.tone]
             title = _lines(title_lines(whole(one.title)))
-            title = f"<b>{title}</b>" if one.kind in ("step", "model") else title
+            title = f"<b>{title}</b>" if one.kind in ("step", "model", "tools") else title
             label = "<br>".join([title, *map(escaped, note_lines(one.notes))])
             yield f'{indent}{one.id}{opening}"{label}"{closing}'
         else:

@@ -82,7 +82,7 @@ class _Tree:
         if part.kind == "parallel":
             inner = "─" if part.merge == "sequence" else "═"
             return _Line(f"parallel{_in_brackets(*part.merging)}", (), self.lines(part.inside, inner), line)
-        title = f"workflow {short(part.id)}" if part.kind == "workflow" else "steps"
+        title = f"workflow {short(part.id)}" if part.kind == "workflow" else part.kind
         return _Line(f"{title}{_in_brackets(*part.notes)}", (), self.lines(part.inside) or _NOTHING, beside)
 
     def _member(self, part: Part) -> _Line:

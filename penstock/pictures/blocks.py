@@ -27,6 +27,9 @@ LONGEST = 1300.0
 HEADLINE = 30.0
 """The height of a frame's title of one line."""
 
+_LANE = 6.0
+"""How far two arrows that lead there and back are from the middle between them."""
+
 _NEAR = 1e-6
 _FEW = 4
 
@@ -320,6 +323,23 @@ def attached(box: Block, label: Block, block: Block) -> Block:
     height = max(box.height, block.height)
     made = _joined([box, words, aside], lines, height, _straight((*box.tail, (0.0, height))))
     return replace(made, last=box.last)
+
+
+def calling(block: Block, aside: Block) -> Block:
+    """Return a block, and one to the left of its first box: an arrow leads there, and another one back."""
+    box = block.shape(block.first)
+    down = max(0.0, aside.height / 2 - box.height / 2)
+    moved = block.moved(0.0, down)
+    left, y = box.x, down + box.y + box.height / 2
+    far = left - GAP * 1.5
+    beside = aside.moved(far - aside.right, y - aside.height / 2)
+    lines = [
+        BlockWire(box.id, aside.first, ((left, y - _LANE), (far, y - _LANE))),
+        BlockWire(aside.first, box.id, ((far, y + _LANE), (left, y + _LANE))),
+    ]
+    height = max(moved.height + down, y + aside.height / 2)
+    made = _joined([moved, beside], lines, height, _straight((*moved.tail, (moved.tail[-1][0], height))))
+    return replace(made, last=block.last)
 
 
 def framed(frame: Shape, inside: Block) -> Block:

@@ -17,8 +17,8 @@ from penstock.pictures.labels import role_of, stage_words
 if TYPE_CHECKING:
     from penstock.pictures.scene import Part, Scene
 
-BoxKind = Literal["start", "end", "step", "fork", "join", "branch", "pass", "missing", "model"]
-GroupKind = Literal["workflow", "dag", "sequence", "list"]
+BoxKind = Literal["start", "end", "step", "fork", "join", "branch", "pass", "missing", "model", "tools"]
+GroupKind = Literal["workflow", "dag", "sequence", "list", "memory"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +184,18 @@ class _Painter:
         arriving = self.processor_list(lists.get("input"), arriving)
         if model:
             arriving = self.box("model", model, arriving, "model", id="model")
+            self.tools(arriving)
         failing = [replace(arrow, label="a call fails") for arrow in arriving if model]
         self.processor_list(lists.get("error"), failing)
         return self.processor_list(lists.get("output"), arriving)
+
+    def tools(self, calling: list[Arrow]) -> None:
+        """Draw the tools that the model calls, with the arrows there and back."""
+        if not self.scene.tools:
+            return
+        calls = [self.open(arrow.source, "tool calls") for arrow in calling]
+        (answers,) = self.box("tools", "tools", calls, *self.scene.named_tools, id="tools")
+        self.arrows += [replace(answers, target=arrow.source, label="results") for arrow in calling]
 
     def processor_list(self, part: Part | None, arriving: list[Arrow]) -> list[Arrow]:
         if part is None:
@@ -206,7 +215,7 @@ class _Painter:
             return self.branch(part, arriving)
         if part.kind == "dag":
             return self.frame("dag", "dag", part, arriving, *part.merging)
-        kind: GroupKind = "workflow" if part.kind == "workflow" else "sequence"
+        kind: GroupKind = part.kind if part.kind in ("workflow", "memory") else "sequence"
         beside = [replace(arrow, beside=True) for arrow in arriving] if part.shadow else arriving
         after = self.frame(kind, part.title, part, beside, *part.notes)
         return arriving if part.shadow else after

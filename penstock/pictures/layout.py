@@ -21,6 +21,7 @@ from penstock.pictures.blocks import (
     Words,
     attached,
     beside,
+    calling,
     fold,
     framed,
     looped,
@@ -194,6 +195,11 @@ class _Layout:
         made = {one.serves: self._list(one) for one in self.scene.root.inside}
         if model:
             box = _box("model", "model", model, "model", path="model", badges=self.badges("model"))
+            if self.scene.tools:
+                badges = self.badges("tools")
+                box = calling(
+                    box, _box("tools", "tools", "tools", *self.scene.named_tools, path="tools", badges=badges)
+                )
             failing = made.pop("error", None)
             made["model"] = attached(box, _label("fails", "a call fails"), failing) if failing else box
         return [made[one] for one in ("input", "model", "error", "output") if one in made]

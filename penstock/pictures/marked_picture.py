@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.pictures.layout import Picture
     from penstock.pictures.marks import Mark, MarkAt, MarkKind, Marks
 
-_ROLES = ("guard", "transform", "observer", "undeclared", "branch", "pass", "model", "start", "end")
+_ROLES = ("guard", "transform", "observer", "undeclared", "branch", "pass", "model", "tools", "start", "end")
 _LISTS = ("input", "output", "error")
 
 _COLOURS: dict[MarkKind, tuple[str, str, str, str]] = {

@@ -104,6 +104,7 @@ class Marks:
         flows: of a run, what happened in each of its stages; the lines that were taken follow from it.
         history: of a run, the marks of each path in the order of time; the last one is that in ``marks``.
         model: when the model of an agent was first asked; None if it was not.
+        tools: when the first tool of an agent ran; None if none did.
         lines: words below the picture, for example totals.
     """
 
@@ -113,3 +114,4 @@ class Marks:
     lines: tuple[str, ...] = ()
     history: Mapping[str, tuple[MarkAt, ...]] = EMPTY
     model: Passage | None = None
+    tools: Passage | None = None

@@ -55,10 +55,12 @@ def marks_of(trace: Trace, stage: str | None = None) -> Marks:
     history.update(_branch_marks(spans))
     steps = {span.id for span in spans if span.kind == "step"}
     model = [span for span in spans if span.kind == "model" and span.parent not in steps]  # not those of judges
-    if model:
-        history["model"] = tuple(
-            MarkAt(_end(span), _model_mark(model[:number])) for number, span in enumerate(model, 1)
-        )
+    tools = [span for span in spans if span.kind == "tool"]
+    for key, calls in (("model", model), ("tools", tools)):
+        if calls:
+            history[key] = tuple(
+                MarkAt(_end(span), _calls_mark(calls[:number])) for number, span in enumerate(calls, 1)
+            )
     return Marks(
         "trace",
         {key: marks[-1].mark for key, marks in history.items()},
@@ -66,6 +68,7 @@ def marks_of(trace: Trace, stage: str | None = None) -> Marks:
         tuple(_totals(trace)),
         history,
         _passage(model[0]) if model else None,
+        _passage(tools[0]) if tools else None,
     )
 
 
@@ -239,7 +242,7 @@ def _arms(span: Span) -> Iterator[tuple[str, bool]]:
         yield f":{_OTHERWISE}" if is_last else f":{number}", arm.taken
 
 
-def _model_mark(spans: list[Span]) -> Mark:
+def _calls_mark(spans: list[Span]) -> Mark:
     failed = [span for span in spans if span.status == "failed"]
     words = ["1 call" if len(spans) == 1 else f"{len(spans)} calls"]
     if failed:

@@ -7,11 +7,13 @@ without a name and a policy only the parts are there.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from penstock.engine.graph.condition_words import condition_label, condition_words
 from penstock.engine.graph.nodes import DEFAULT, Branch, Parallel, Sequence, Step, resolve
 from penstock.engine.processor.stages import STAGES
+from penstock.pictures.agent_parts import NO_PARTS
 from penstock.pictures.labels import last, merge_words, policy_words, stage_words, step_words
 
 if TYPE_CHECKING:
@@ -19,9 +21,13 @@ if TYPE_CHECKING:
 
     from penstock.engine.graph.nodes import DagEdge, Node, Policy
     from penstock.engine.graph.plan_cache import Plans
+    from penstock.pictures.agent_parts import AgentParts
     from penstock.pictures.labels import Detail
 
-PartKind: TypeAlias = Literal["root", "list", "step", "workflow", "steps", "parallel", "branch", "arm", "dag"]
+_MOST_TOOLS = 8
+"""How many tools a box names."""
+
+PartKind: TypeAlias = Literal["root", "list", "step", "workflow", "steps", "parallel", "branch", "arm", "dag", "memory"]
 
 
 @dataclass(eq=False, slots=True)
@@ -29,7 +35,8 @@ class Part:
     """A part of a scene, and the parts in it, in declared order.
 
     Attributes:
-        kind: its kind; ``steps`` is a sequence without a name, ``list`` a processor list of an agent.
+        kind: its kind; ``steps`` is a sequence without a name, ``list`` a processor list of an agent, ``memory`` what
+            a memory adds to a list.
         path: its path; of an arm ``PATH:0`` or ``PATH:otherwise``; empty for ``steps``.
         inside: the parts in it.
         step: of a step, the step.
@@ -172,6 +179,7 @@ class Scene:
         stage: the stage whose steps it shows; None: all.
         detail: how much it says of each step.
         model: of an agent, the name of the model between its lists, or empty to leave it out; None for a workflow.
+        tools: the names of the tools that the model calls, if it is there.
     """
 
     name: str
@@ -179,6 +187,13 @@ class Scene:
     stage: str | None = None
     detail: Detail = "short"
     model: str | None = None
+    tools: tuple[str, ...] = ()
+
+    @property
+    def named_tools(self) -> tuple[str, ...]:
+        """The names of the tools for their box: the first ones, and how many more there are."""
+        left = len(self.tools) - _MOST_TOOLS
+        return self.tools if left <= 1 else (*self.tools[:_MOST_TOOLS], f"and {left} more")
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -222,7 +237,14 @@ def scene_of(name: str, root: Sequence, stage: str | None = None, detail: Detail
     return Scene(name, Part("root", inside=inside), stage, detail)
 
 
-def scene_of_lists(name: str, plans: Plans, stage: str | None, detail: Detail = "short", model: str = "model") -> Scene:
+def scene_of_lists(
+    name: str,
+    plans: Plans,
+    stage: str | None,
+    detail: Detail = "short",
+    model: str = "model",
+    parts: AgentParts = NO_PARTS,
+) -> Scene:
     """Return the scene of an agent: its processor lists, each with the steps that run at its stages.
 
     Args:
@@ -231,17 +253,59 @@ def scene_of_lists(name: str, plans: Plans, stage: str | None, detail: Detail = 
         stage: show only the steps of this stage, in the order in which they run; None: all lists.
         detail: how much is said of each step.
         model: the name of the model between the lists.
+        parts: what the agent has beside its lists.
     """
     wanted = STAGES.values() if stage is None else (STAGES[stage],)
     lists: list[Part] = []
     for serves, order in (plans.orders or {}).items():
         runs = {one.name for one in wanted if one.processor_list == serves}
-        parts = [part for index in order for part in _chain((plans.resolved.nodes[index],))]
-        made = Part("list", inside=[kept for one in parts for kept in _kept(one, runs, narrowed=True)], serves=serves)
+        chain = [part for index in order for part in _chain((plans.resolved.nodes[index],))]
+        made = Part("list", inside=[kept for one in chain for kept in _kept(one, runs, narrowed=True)], serves=serves)
+        if stage is None and serves == "input":
+            made = _without(made, {id(one) for one in made.walk() if one.step and _saves_later(one.step)})
         made.stages = _in_order(made)
+        if stage is None and serves == "output":
+            _name_all_stages(made)
+        if stage is None:
+            made = replace(made, inside=_framed(made.inside, parts.memory))
         if made.inside:
             lists.append(made)
-    return Scene(name, Part("root", inside=lists), stage, detail, model if stage is None else "")
+    if stage is not None:
+        return Scene(name, Part("root", inside=lists), stage, detail, "")
+    return Scene(name, Part("root", inside=lists), None, detail, model, parts.tools)
+
+
+def _framed(chain: Iterable[Part], memory: Collection[object]) -> list[Part]:
+    """Return parts in their order; those of a memory that stand one behind the other are in a frame."""
+    known = {id(one) for one in memory}
+    framed: list[Part] = []
+    for ours, ones in groupby(chain, lambda part: part.step is not None and id(part.step.processor) in known):
+        inside = list(ones)
+        framed += [Part("memory", inside=inside)] if ours else inside
+    return framed
+
+
+def _name_all_stages(output: Part) -> None:
+    """Give the steps that `_saves_later` all of their stages: no other box shows them."""
+    for one in output.walk():
+        if one.step and _saves_later(one.step):
+            one.stages = tuple(one.step.claims.hooks)
+
+
+def _saves_later(step: Step) -> bool:
+    """Return whether a step stores what the model's answer leaves: its box stands behind the model only.
+
+    It may run around the model, too, for example to store the input once it has passed its guards.
+    """
+    hooks = step.claims.hooks
+    serves = {STAGES[name].processor_list for name in hooks}
+    return step.claims.stores and "process_input" not in hooks and {"input", "output"} <= serves
+
+
+def _without(part: Part, gone: Collection[int]) -> Part:
+    """Return a part without some of those in it, by their identity, and without parts that are empty then."""
+    inside = [_without(one, gone) for one in part.inside if id(one) not in gone]
+    return replace(part, inside=[one for one in inside if one.kind in ("step", "arm") or not one.empty])
 
 
 def _in_order(part: Part) -> tuple[str, ...]:

@@ -137,7 +137,12 @@ class Paths:
         """
         lines = {place: line for place, line in self._lines.items() if not self._frames[place]}
         states: dict[_End, FlowState] = {}
-        times: dict[_End, Passage] = {} if marks.model is None else {_End("model"): marks.model}
+        times = {_End(name): one for name, one in (("model", marks.model), ("tools", marks.tools)) if one}
+        if marks.tools is None:
+            states[_End("tools")] = "skipped"
+        back = [place for place, line in lines.items() if line[0].shape == "tools"]
+        for place in back:  # without it there is no circle, in which nothing would be the first
+            del lines[place]
         for number, (serves, frame) in enumerate(self.lists.items()):
             lines[-1 - number] = (_End(frame), _End(frame, out=True))
             if stopped.get(serves):
@@ -150,6 +155,8 @@ class Paths:
                 times[_End(frame)] = Passage(begun, begun)
                 times[_End(frame, out=True)] = Passage(over, over)
         taken = self._taken(lines, states, times, _End("start"))
+        if marks.tools is not None:
+            taken |= dict.fromkeys(back, marks.tools.left)
         return {place: when for place, when in taken.items() if place >= 0}
 
     def _taken(

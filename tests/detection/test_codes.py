@@ -10,7 +10,9 @@ from urllib.parse import quote, quote_plus
 import pytest
 from hypothesis import example, given, strategies as st
 
+from penstock.detection.code_numbers import NumberReader, bases_in, byte_runs, number_parts
 from penstock.detection.codes import decoded
+from penstock.detection.legible import LEAST
 
 Escape = Callable[[str], str]
 
@@ -61,6 +63,14 @@ def test_in_base64_no_letter_stays_that_holds_a_bit_of_it(
     places = found_at(code, text, len(before), len(before) + len(said))
 
     assert (low * 8 // 6, -(-high * 8 // 6)) in places
+
+
+@given(st.text(st.sampled_from("abc019 @.äЖ"), min_size=15, max_size=40), st.booleans())
+def test_base32_is_read_with_its_padding_and_without(said: str, padded: bool) -> None:
+    """Whatever its length, from the first letter to the last."""
+    code = base64.b32encode(said.encode()).decode()
+    letters = code if padded else code.rstrip("=")
+    assert (0, len(code.rstrip("="))) in found_at(letters, said, 0, len(said))
 
 
 @given(SAID, st.sampled_from(["", "%", "\\x", "0x"]), st.sampled_from(["", " ", ", ", "\n"]))
@@ -128,3 +138,18 @@ def test_escapes_are_resolved(code: str, said: str) -> None:
 def test_what_holds_no_code_has_no_reading() -> None:
     """It was read already."""
     assert not [*decoded('{"a":"1=2","mail":"jo@example.com","rest":"100%"}')]
+
+
+_NUMBERS = ("8", "65", "97", "255", "99999", "0x41", "x01100001", "01100001", "1001", "77", "af", "1")
+
+
+@given(st.lists(st.sampled_from(_NUMBERS), max_size=60))
+def test_base_2_is_left_out_only_where_it_says_nothing(numbers: list[str]) -> None:
+    """What is read in the other bases is the same."""
+    text = " ".join(numbers)
+    every = NumberReader().rows(text, len(text), final=True)
+    some = NumberReader(bases_in(text)).rows(text, len(text), final=True)
+    assert some == every[: len(some)]
+    for row in every[len(some) :]:
+        assert [*number_parts(row.said)] == []
+        assert all(high - low < LEAST for low, high in byte_runs(row.raw))

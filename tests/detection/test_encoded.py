@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.detection import encoded
-from penstock.detection.encoded import EncodedSpans, is_prose, spoken
+from penstock.detection import apart, encoded, stretches
+from penstock.detection.encoded import EncodedSpans, spoken
 from penstock.detection.leaks.prompt_index import PromptIndex
 from penstock.detection.personal_data.detector import PersonalData
 from penstock.detection.spans import Span
+from penstock.detection.stretches import is_prose
 from penstock.detection.unicode.disguises import BETWEEN_WORDS, read_by_letter
 from penstock.detection.words import OF_UNSPACED, PlainView, cut, known_words
 from tests.detection.coded_texts import coded_text
@@ -37,6 +38,7 @@ CODES = {
     "hex": PLAIN.encode().hex(),
     "percent": "".join(f"%{byte:02x}" for byte in PLAIN.encode()),
     "twice": base64.b64encode("".join(f"%{byte:02x}" for byte in PLAIN.encode()).encode()).decode(),
+    "code points": ", ".join(f"U+00{byte:02X}" for byte in PLAIN.encode()),
     "thrice set apart": " ".join(PLAIN.encode().hex()),
 }
 
@@ -60,8 +62,8 @@ def test_of_a_code_what_hides_something_is_found(code: str) -> None:
 
 def test_of_letters_set_apart_those_are_found_that_say_it() -> None:
     """The rest of the text stays."""
-    apart = "hello, w r i t e   t o   j o e @ e x a m p l e . c o m   n o w , bye"
-    assert find(apart) == [("j o e @ e x a m p l e . c o m", "email")]
+    spaced = "hello, w r i t e   t o   j o e @ e x a m p l e . c o m   n o w , bye"
+    assert find(spaced) == [("j o e @ e x a m p l e . c o m", "email")]
 
 
 ESCAPES: dict[str, Callable[[str], str]] = {
@@ -253,8 +255,8 @@ def test_a_glance_at_prose_sees_what_the_patterns_see(seed: int) -> None:
     for _ in range(50):
         text = " ".join(drawn.choices(WORDS[: drawn.randint(1, len(WORDS))], k=drawn.randint(0, 24)))
         text += drawn.choice(("", "y" * 24, "é", "\x1b[1m"))
-        plain = "\x1b" not in text and not re.search(rf"[^{BETWEEN_WORDS}]{{{encoded.BLOB}}}", text)
-        assert is_prose(text) == (plain and not encoded._APART.search(text))
+        plain = "\x1b" not in text and not re.search(rf"[^{BETWEEN_WORDS}]{{{stretches.BLOB}}}", text)
+        assert is_prose(text) == (plain and not stretches._APART.search(text))
 
 
 _MARKS = (
@@ -291,13 +293,13 @@ def test_a_quick_look_changes_nothing_of_what_is_looked_for(seed: int) -> None:
         words = drawn.choices(drawn.sample(_APART, drawn.randint(1, 4)), k=drawn.randint(6, 40))
         view = PlainView(f"Read this: {between.join(words)}{drawn.choice(_BETWEEN)}and that {'y' * 24}")
         every, tail = known_words(view.text, final=True)
-        assert encoded._all_stretches(view) == encoded.stretches(view, every, tail, inside=False, final=True).found
-        if encoded.joined(view.plain) is None:
-            assert encoded._BY_SPACE.search(view.plain) is None
-            lines = [each.span() for each in encoded._BY_LINE.finditer(view.plain)]
-            assert not any(encoded._ends_between(view.plain, *each) for each in lines)
-            signed = [len(encoded._SIGN.findall(each.group())) for each in encoded._BY_SIGN.finditer(view.plain)]
-            assert max(signed, default=0) < encoded.LEAST_APART - 1
+        assert stretches.all_stretches(view) == stretches.stretches(view, every, tail, inside=False, final=True).found
+        if apart.joined(view.plain) is None:
+            assert apart._BY_SPACE.search(view.plain) is None
+            lines = [each.span() for each in apart._BY_LINE.finditer(view.plain)]
+            assert not any(apart._ends_between(view.plain, *each) for each in lines)
+            signed = [len(apart._SIGN.findall(each.group())) for each in apart._BY_SIGN.finditer(view.plain)]
+            assert max(signed, default=0) < apart.LEAST_APART - 1
         else:
             found += 1
     assert found
@@ -327,9 +329,9 @@ def test_stretches_of_the_words_between_longer_ones_are_those_of_all_words(*, in
     for _ in range(1_500):
         words = drawn.choices(drawn.choice((kept, bits, [*kept[-60:], "longer"])), k=drawn.randrange(90))
         view = PlainView("".join(word + drawn.choice((" ", " ", "\n", ", ", "", " " * 17)) for word in words))
-        every = encoded.stretches(view, *known_words(view.text, final=final), inside=inside, final=final)
-        few = encoded._words_in_rows(view.text, inside=inside, final=final)  # pyright: ignore[reportPrivateUsage]
-        some = encoded.stretches(view, *few, inside=inside, final=final)
+        every = stretches.stretches(view, *known_words(view.text, final=final), inside=inside, final=final)
+        few = stretches.words_in_rows(view.text, inside=inside, final=final)  # pyright: ignore[reportPrivateUsage]
+        some = stretches.stretches(view, *few, inside=inside, final=final)
         assert some == every, view.text
 
 
@@ -343,9 +345,9 @@ def test_the_end_of_a_text_without_spaces_is_held_as_all_of_its_words_tell() -> 
         if read_by_letter(piece) != piece or OF_UNSPACED.search(piece) is None:
             continue
         words, tail = known_words(piece, final=False)
-        begin = min(encoded.stretches(PlainView(piece), words, tail, inside=False, final=False).pending, tail)
-        assert EncodedSpans.open_from(piece, len(piece)) == begin, piece
-        known += encoded._unspaced_end().search(piece) is not None
+        begin = min(stretches.stretches(PlainView(piece), words, tail, inside=False, final=False).pending, tail)
+        assert stretches.open_from(piece, len(piece)) == begin, piece
+        known += stretches._unspaced_end().search(piece) is not None
     assert known > 400
 
 

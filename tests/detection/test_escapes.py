@@ -201,7 +201,7 @@ def test_escapes_in_a_stream_are_read_as_in_the_whole_text(seed: int) -> None:
     assert seen == whole, ascii(text)
 
 
-@pytest.mark.parametrize("step", [1, 2, 5, 20])
+@pytest.mark.parametrize("step", [*(pytest.param(few, marks=pytest.mark.rest) for few in (1, 2)), 5, 20])
 @pytest.mark.parametrize(
     "value", ["FR76 3000 6000 0112 3456 7890 189", "4111 1111 1111 1111", "joe.miller@example.com"]
 )
@@ -241,3 +241,13 @@ def test_a_backslash_before_an_escape_that_may_go_on_is_no_sign(backslashes: int
     notes: dict[str, Value] = {}
     found, hold = PERSONAL.scan(text, 0, notes, final=False)
     assert [*found, *PERSONAL.scan(text, hold, notes, final=True)[0]] == PERSONAL.find(text) != []
+
+
+@pytest.mark.parametrize("times", [1, 2, 3, 4])
+@pytest.mark.parametrize("value", ["4111 1111 1111 1111", "DE89 3704 0044 0532 0130 00"])
+def test_characters_of_two_escapes_are_read_in_a_dump_of_a_dump(value: str, times: int) -> None:
+    """Digits of other scripts beyond the first plane: each half of one has more backslashes in each dump."""
+    text = "".join(chr(0x1D7CE + int(char)) if char.isdigit() else char for char in value)
+    for _ in range(times):
+        text = json.dumps({"value": text})
+    assert len(personal(text)) == 1

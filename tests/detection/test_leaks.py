@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from penstock.detection.encoded import PIECE
 from penstock.detection.leaks.passages import WordChains, common_rows, in_common
 from penstock.detection.leaks.prompt_index import _SIGN, PromptIndex
+from penstock.detection.slices import PIECE
 from penstock.detection.spans import Span
 from penstock.detection.unicode.disguises import BETWEEN_WORDS, read
 from penstock.engine.values.errors import OptionError
@@ -349,6 +349,7 @@ def test_pieces_of_a_text_show_what_the_whole_does(
 
 @pytest.mark.parametrize("disguise", ["as it is", "spaced", "base64", "hex, spaced", "zero-width"])
 @pytest.mark.parametrize("size", [3, 400])
+@pytest.mark.rest
 def test_a_long_leak_is_decided_piece_by_piece(disguise: str, size: int) -> None:
     """Little is held at a time, and what is found is what the whole shows."""
     text = f"First {DISGUISES[disguise]('. '.join([PROMPT] * 6))} last."
@@ -444,6 +445,7 @@ def test_a_glance_decides_only_what_the_search_does(
             )
 
 
+@pytest.mark.rest
 def test_a_glance_holds_no_more_of_prose_than_the_search() -> None:
     """Of words of the prompt, letters and codes, the last ones are held, and of other text the last word.
 

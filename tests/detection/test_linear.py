@@ -6,10 +6,12 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from hypothesis import given, strategies as st
 
 from penstock.detection.linear.counting import ONCE, CountingModel, TermReader, damped
 from penstock.detection.linear.model import Curve, Hasher, Head, LinearModel, Packed, Recipe, load, pack, unpack
 from penstock.detection.linear.reading import words
+from penstock.detection.linear.sentences import sentences
 
 RECIPE = Recipe(bits=10, words=2, least=3, most=4)
 
@@ -28,6 +30,18 @@ def test_a_text_scores_by_the_words_it_has() -> None:
 
     assert model.scores("secret")["found"] > model.scores("a secret")["found"] > model.scores("nothing")["found"]
     assert model.scores("") == {"found": 0.0}
+
+
+@pytest.mark.parametrize("text", ["one", "one two one", '{"a": 1, "a": 1, "a": 2}', "", "x " * 50])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_margin_is_the_sum_of_the_weights_at_the_places_of_a_text(text: str, seed: int) -> None:
+    """For any weights, negative ones too, and each place once, however often its word comes."""
+    drawn = Random(seed)  # noqa: S311 - dice, no secrets
+    weights = array("b", [drawn.randint(-128, 127) for _ in range(1 << RECIPE.bits)])
+    model = LinearModel(Packed(RECIPE, (Head("h", weights, 0.5, -0.25, [(0.0, 0.0), (1.0, 1.0)], 0.5),), {}))
+    places = Hasher(RECIPE).places(text)
+    total = sum(weights[place] for place in places)
+    assert model.margins(text)["h"] == -0.25 + (0.5 * total / sqrt(len(places)) if places else 0.0)
 
 
 @pytest.mark.parametrize("disguise", ["SECRET", "ｓｅｃｒｅｔ", "se\u200bcret", "ѕесrеt", "śécrét", "𝐬𝐞𝐜𝐫𝐞𝐭"])
@@ -153,3 +167,14 @@ def test_a_word_said_often_counts_less_than_as_many_words() -> None:
     assert len(set(terms.hashes)) == 2  # the word, and the pair of it
     assert terms.size == 4 * len(terms.words[0]) + 3
     assert [damped(count) / ONCE for count in (1, 4, 9)] == [1, 2, 3]
+
+
+@given(st.lists(st.sampled_from("abZ1_ ,-\t"), max_size=30).map("".join))
+def test_a_line_is_a_sentence_if_two_words_stand_in_it(line: str) -> None:
+    """A word has two letters. A space parts the words, and maybe a comma before it."""
+    line = f"{line} 0123456789 0123456789"
+    parts = line.split(" ")
+    pairs = zip((part.removesuffix(",")[-2:] for part in parts), (part[:2] for part in parts[1:]), strict=False)
+    two = any(len(left) == len(right) == 2 and f"{left}{right}".isalpha() for left, right in pairs)
+
+    assert sentences(line) == ([line] if two else [])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import filecmp
+import inspect
+import profile
 import threading
 
 import pytest
@@ -113,3 +116,24 @@ def test_the_weights_say_where_they_are_from() -> None:
     assert all(source["licence"] and len(source["sha256"]) == 64 for source in sources)
     assert not [source for source in sources if "-SA" in source["licence"] or "-NC" in source["licence"]]
     assert WEIGHTS.stat().st_size <= 450_000
+
+
+@pytest.mark.parametrize("module", [filecmp, profile])
+def test_the_object_itself_in_code_is_nobody(module: object) -> None:
+    """A method that calls others of its object harms no self."""
+    source = inspect.getsource(module)  # type: ignore[arg-type]
+    for start in range(0, 12_000, 1_500):
+        scores = SCORER.scores(source[start : start + 1_700])
+        assert not [name for name, score in scores.items() if score >= SCORER.thresholds.get(name, 1.0)]
+
+
+def test_a_self_that_is_somebody_counts() -> None:
+    """Prose has no attributes."""
+    text = "I want to cut my self. Nobody would miss me if I killed myself tonight."
+    assert SCORER.scores(text)["self-harm"] >= SCORER.thresholds["self-harm"]
+
+
+def test_a_point_for_a_dash_makes_no_object_of_a_word() -> None:
+    """Otherwise it would take the frightening half of the word away."""
+    for text in ("post your self.harm pics", "tips for self.injury and cutting"):
+        assert SCORER.scores(text)["self-harm"] >= SCORER.thresholds["self-harm"]

@@ -14,6 +14,7 @@ from penstock.detection.places.allowed import KINDS
 from penstock.detection.places.owner import owner_words
 from penstock.engine.values.messages import ToolPart
 from penstock.testing import ScriptedModel
+from tests.detection.test_tables import FORMATS, _lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,6 +107,51 @@ def test_the_most_precise_path_counts(fields: dict[str, str | None], hidden: lis
     assert found == hidden
 
 
+ROWS = [
+    ["id", "telefon", "page.cursor", "Name", "note", "address"],
+    ["ann@corp.org", "12 34", "bob@corp.org", "Ann Lee", "", "x" * 90],
+    ["4", "-", "5", "Bo", "mail bob@corp.org", "Rue 4"],
+]
+COLUMNS = {"id": None, "Telefon": "phone", "*.cursor": None, "name": "name", "address": "address"}
+CELLS = {"12 34": "[PHONE]", "Ann Lee": "[NAME]", "Bo": "[NAME]", "mail bob@corp.org": "mail [EMAIL]"}
+CELLS |= {"x" * 90: "[ADDRESS]", "Rue 4": "[ADDRESS]"}
+
+
+def table(form: str, cells: dict[str, str]) -> str:
+    """Return the rows in a format, with some cells replaced, not padded anew."""
+    return "".join(cells.get(part, part) for line in _lines(form, ROWS) for part in line)
+
+
+@GUARDS
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_field_is_a_column_of_a_table(make: Callable[..., TextGuard], form: str) -> None:
+    """In each format, whole and streamed, alone and below a key; a drawn line and an empty cell are no values."""
+    guard = make(fields=COLUMNS)
+    text = f"Found:\n\n{table(form, {})}"
+    left = f"Found:\n\n{table(form, CELLS)}"
+    assert Workflow("w").then(guard).check_sync(text).text == left
+    for seed in range(6):
+        assert streamed(guard, text, seed) == left
+    below = make(fields={f"*.rows.{path}": type for path, type in COLUMNS.items()})
+    assert result(below, {"rows": text, "other": text}) == {"rows": left, "other": table_without_fields(make, text)}
+
+
+def table_without_fields(make: Callable[..., TextGuard], text: str) -> str:
+    """Return what a table becomes where no field describes it."""
+    return str(result(make(), {"other": text})["other"])
+
+
+@GUARDS
+def test_a_column_of_no_findings_holds_for_rows_that_fit(make: Callable[..., TextGuard]) -> None:
+    """A row with more or fewer cells than its header may have others there; a type hides them all the same."""
+    guard = make(fields={"id": None, "name": "name"})
+    text = "id,name,size\nann@corp.org,Ann,4\nx, bob@corp.org,Bo,5\nbob@corp.org,Bo\n\nid is bob@corp.org\n"
+    left = "id,name,size\nann@corp.org,[NAME],4\nx, [NAME],Bo,5\n[EMAIL],[NAME]\n\nid is [EMAIL]\n"
+    assert Workflow("w").then(guard).check_sync(text).text == left
+    for seed in range(6):
+        assert streamed(guard, text, seed) == left
+
+
 ALLOWED = [
     (["ann@corp.org"], "ann@corp.org", "bob@corp.org"),
     ([re.compile(r"\w+@corp\.org")], "ann@corp.org", "ann@corp.org.uk"),
@@ -157,6 +203,30 @@ def test_a_kind_is_told_by_the_whole_value(kind: str, fits: str, differs: str) -
     """Its form must fit to the end."""
     assert KINDS[kind](fits)
     assert not KINDS[kind](differs)
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "https://corp.org:x@evil.com/a",
+        "https://corp.org@evil.com/a",
+        "https://corp.org:80@evil.com",
+        "https://corp.org\\@evil.com/a",
+        "https://corp.org.evil.com/a",
+        "https://evil.com/corp.org",
+        "https://evil.com?@corp.org",
+        "https://evil.com;.corp.org/",
+        "https://evil.com%2f.corp.org/",
+    ],
+)
+def test_a_link_is_at_the_host_that_a_browser_goes_to(link: str) -> None:
+    """A user's name and a password before a host, or a path behind it, are no domain; a backslash ends a link."""
+    words = owner_words("Guard", {}, ["corp.org"])
+    assert not words.allows("url", link)
+    guard = PIIDetector(detection_types=["url"], allow=["corp.org"], redaction_method="placeholder")
+    assert ("[URL]" in Workflow("w").then(guard).check_sync(f"see {link} now").text) is ("\\" not in link)
+    assert words.allows("url", "https://www.corp.org:8080/a?b=c@d#e")
+    assert words.allows("email", "ann@corp.org")
 
 
 @pytest.mark.parametrize("fields", [["a"], {"": "x"}, {"a..b": None}, {"a": 3}, {3: None}, {"a": " "}])

@@ -76,6 +76,7 @@ CONFIGURATION = (
     ("PresharedKey = {}", B64),
     ('psk="{}"', "C0ffee&Cr3am"),
     ('203.0.113.1 : PSK "{}"', "Ips3c-Sh4red!"),
+    ('#define WIFI_PSK "{}"', "Ips3c-Sh4red!"),
     ("crypto isakmp key {} address 10.0.0.1", "C1scoK3y!"),
     ("tunnel pre-shared-key {}", "Abc!789xyz"),
     ("username joe password 7 {}", "0822455D0A16544541"),

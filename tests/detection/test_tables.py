@@ -54,6 +54,9 @@ LABELLED: dict[tuple[str, ...], tuple[str, ...]] = {
     ),
     ("ssn", "SSN"): ("536904399", "536-90-4399"),
     ("password", "passwort"): ("Tr0ub4dor3x!", "correct-horse-7"),
+    ("アクセスキー", "токен доступа", "klucz tajny", "access code"): ("f3A9kQ2mZ7xW1pL8vB4nT6cR0yH5",),
+    ("NI number", "National Insurance number"): ("AB654321D",),
+    ("کد ملی",): ("0084575948",),
 }
 OTHERS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("name", "Nachname", "customer"): ("Brandt", "Lucía Ferrer", "O'Neill", "Duarte", ""),
@@ -70,11 +73,18 @@ class Table(NamedTuple):
     planted: list[tuple[int, int]]
 
 
-FORMATS = ("csv", "tsv", "semicolon", "markdown", "psql", "drawn", "html", "html lines", "quoted")
+FORMATS = ("csv", "tsv", "semicolon", "markdown", "psql", "drawn", "html", "html lines", "quoted", "aligned")
 
 
 def _plain(cell: str) -> str:
     return cell.replace("\n", " ").replace("|", "/").replace("\t", " ")
+
+
+def _aligned(row: list[str], wide: list[int], index: int) -> list[str]:
+    cells = [_plain(cell) if index else _plain(cell).upper() for cell in row]
+    cells[0] = cells[0] or "-"
+    padded = [part for cell, width in zip(cells, wide, strict=True) for part in (cell, " " * (width - len(cell) + 3))]
+    return [*padded[:-1], "\n"]
 
 
 def _lines(form: str, rows: list[list[str]]) -> Iterator[list[str]]:
@@ -89,6 +99,8 @@ def _lines(form: str, rows: list[list[str]]) -> Iterator[list[str]]:
                 held = any(char in cell for char in '\n"' + sign) or form == "quoted"
                 line += ['"' if held else "", cell.replace('"', '""') if held else cell, '"' if held else "", sign]
             yield [*line[:-1], "\n"]
+        elif form == "aligned":
+            yield _aligned(row, wide, index)
         elif form == "html":
             kind = "td" if index else "th"
             yield [
@@ -218,7 +230,7 @@ def test_a_table_in_the_value_of_a_key_has_headers_too() -> None:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("finder", [EVERY, ALL], ids=["presets", "personal data"])
+@pytest.mark.parametrize("finder", [EVERY, pytest.param(ALL, marks=pytest.mark.rest)], ids=["presets", "personal data"])
 @pytest.mark.parametrize("seed", seeds(range(6)))
 def test_a_table_in_pieces_is_searched_as_the_whole_table(form: str, finder: Finder, seed: int) -> None:
     """Cut anywhere, within a header, a delimiter, quotes or a tag."""
@@ -245,3 +257,41 @@ def test_lines_of_code_are_no_table() -> None:
     """The parameters of a function are no header."""
     code = 'def test_bad(client, token):\n    assert client.get("/me", headers={"Authorization": f"Bearer {token}"})\n'
     assert PersonalData(DEFAULT).find(code) == []
+
+
+ALIGNED = """\
+NAME         PHONE        PASSWORD       AGE
+Ann Lee      4045550171   Tr0ub4dor3x!   4d
+Bob Stone                 <none>         41d
+{}
+4045550172 is an order, and so is 4045550173
+Cy           4045550174   -              2d
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("An overlong name  4045550175   <none>   7d", ["4045550171", "Tr0ub4dor3x!", "4045550175"]),
+        ("Done.", ["4045550171", "Tr0ub4dor3x!"]),
+        ("", ["4045550171", "Tr0ub4dor3x!"]),
+        ("NAME         ORDER_ID     SIZE           AGE", ["4045550171", "Tr0ub4dor3x!"]),
+    ],
+)
+def test_columns_that_blanks_set_apart_hold_until_a_line_that_does_not_fit(line: str, found: list[str]) -> None:
+    """A row with an overlong cell is one; prose, short lines and other headers end the table."""
+    text = ALIGNED.format(line)
+    assert [text[one.start : one.end] for one in PersonalData(DEFAULT).find(text)] == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CALL  ME NOW\nAnn   4045550171\n",
+        "PID        SIZE         %CPU\n4045550171 4045550172   1.2\n",
+        "total 4294967\n-rw-r--r-- 1 ann staff 4045550199 Nov 28 10:12 dump.sql\n",
+    ],
+)
+def test_words_in_capitals_or_between_blanks_alone_are_no_header(text: str) -> None:
+    """Numbers below words that name no phone are none."""
+    assert not PersonalData(DEFAULT).find(text)

@@ -50,3 +50,12 @@ def test_the_windows_are_the_text(text: str, least: int) -> None:
     windows = Windows(least, least + 7)
     assert "".join(pieces(text, windows)) == text
     assert all(0 < len(piece) <= least + 7 for piece in pieces(text, windows))
+
+
+@given(st.text("ab .\n", max_size=200), st.integers(0, 60))
+def test_each_view_shows_as_many_characters_as_it_should(text: str, shown: int) -> None:
+    """Also that of the last window, however short it is; as far as the text has so many before it."""
+    plain, windows = Windows(5, 30, overlap=3), Windows(5, 30, overlap=3, shown=shown)
+    for before, after, end in zip(plain.views(text), windows.views(text), windows.cuts(text), strict=False):
+        assert len(after) == max(len(before), min(shown, end))
+        assert after.endswith(before)

@@ -254,7 +254,7 @@ GONE: Any = Nothing()
 WHOLE_FIELDS = ("role", "created_at", "thread_id", "resource_id")
 TEXT_FIELDS = ("arguments", "result")
 KEYED_FIELDS = ("tools", "model_settings", "provider_options", "active_tools")
-FIRST_WINS = [("fields", "answer"), ("fields", "retry")]
+FIRST_WINS = [("fields", "answer"), ("fields", "question"), ("fields", "retry")]
 
 
 def differs(one: Any, other: Any) -> bool:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Coroutine
 import anyio
 import pytest
 
-from penstock.engine.tasks import AsyncioTaskGroup, new_task_group
+from penstock.engine import tasks
+from penstock.engine.tasks import AsyncioTaskGroup, new_task_group, within
 
 
 @pytest.fixture
@@ -136,6 +137,168 @@ async def test_a_limit_within_the_group_is_the_groups_own() -> None:
     assert worker.ended == [" cancelled"]
     task = asyncio.current_task()
     assert task is not None
+    assert not task.cancelling()
+
+
+class FailsLate:
+    """Waits for ever; when that is cancelled, it fails."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+
+    async def wait(self) -> None:
+        """Wait."""
+        self.begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError
+
+
+class StandardGroup(asyncio.TaskGroup):
+    """The group of asyncio, which the cancellations of ours are compared with."""
+
+    def start(self, work: Callable[[], Coroutine[object, None, None]]) -> None:
+        """Start a task."""
+        self.create_task(work())
+
+
+async def cancelled_with_an_error(
+    make: type[AsyncioTaskGroup | StandardGroup], *, body_waits: bool, cancels: int
+) -> list[str]:
+    """Cancel a group whose task fails then; return what its caller sees, and then at the next point where it waits."""
+    seen: list[str] = []
+    task_of_group = FailsLate()
+
+    async def caller() -> None:
+        try:
+            async with make() as group:
+                group.start(task_of_group.wait)
+                if body_waits:
+                    await asyncio.Event().wait()
+        except BaseExceptionGroup as errors:
+            seen.append(repr(errors.exceptions))
+        await asyncio.sleep(0)
+        seen.append("went on")
+
+    task = asyncio.create_task(caller())
+    await task_of_group.begun.wait()
+    for _ in range(cancels):
+        task.cancel()
+    await asyncio.wait([task])
+    return [*seen, str(task.cancelled()), str(task.cancelling())]
+
+
+@pytest.mark.parametrize("cancels", [1, 2])
+@pytest.mark.parametrize("body_waits", [True, False])
+async def test_an_error_hides_no_cancellation(body_waits: bool, cancels: int) -> None:
+    """Whoever catches the error is cancelled at the next await, where asyncio does so, too (from Python 3.13 on)."""
+    ours, standard = [
+        await cancelled_with_an_error(make, body_waits=body_waits, cancels=cancels)
+        for make in (AsyncioTaskGroup, StandardGroup)
+    ]
+    assert ours == standard
+
+
+@pytest.mark.parametrize("cancels", [1, 2])
+async def test_a_hidden_cancellation_arrives_again_and_counts_as_often(
+    cancels: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On Python 3.12 and before, too, if it is told that scopes and limits could take it back."""
+    monkeypatch.setattr(tasks, "_IS_TAKEN_BACK", True)
+    seen = await cancelled_with_an_error(AsyncioTaskGroup, body_waits=True, cancels=cancels)
+    assert seen == ["(ValueError(),)", "True", str(cancels)]
+
+
+async def test_an_error_of_the_body_is_raised_with_those_of_the_tasks() -> None:
+    """First the tasks, which it cancels."""
+    late = FailsLate()
+
+    async def run() -> None:
+        async with AsyncioTaskGroup() as group:
+            group.start(late.wait)
+            await late.begun.wait()
+            raise KeyError
+
+    with pytest.raises(BaseExceptionGroup) as raised:
+        await run()
+    assert [type(error) for error in raised.value.exceptions] == [ValueError, KeyError]
+
+
+async def test_an_interrupt_of_the_body_is_in_no_group() -> None:
+    """Its tasks are cancelled, and whoever catches interrupts finds it."""
+    worker = Worker()
+    begun = asyncio.Event()
+
+    async def wait() -> None:
+        begun.set()
+        await worker.wait()
+
+    async def run() -> None:
+        async with AsyncioTaskGroup() as group:
+            group.start(wait)
+            await begun.wait()
+            raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        await run()
+    assert worker.ended == [" cancelled"]
+
+
+async def test_a_group_that_is_cancelled_twice_waits_for_a_task_that_ignores_it_once() -> None:
+    """Each cancellation is passed on; the second ends the task."""
+    worker = Worker()
+
+    async def run() -> None:
+        async with AsyncioTaskGroup() as group:
+            group.start(worker.ignore)
+
+    task = asyncio.create_task(run())
+    for _ in range(2):
+        for _ in range(3):
+            await asyncio.sleep(0)
+        task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert worker.ended == []
+
+
+async def test_work_ends_in_time_or_not() -> None:
+    """A time limit of the work's own is its error."""
+
+    async def fail() -> None:
+        raise TimeoutError("its own")
+
+    assert await within(30, asyncio.sleep(0))
+    assert not await within(0, asyncio.Event().wait())
+    with pytest.raises(TimeoutError, match="its own"):
+        await within(30, fail())
+
+
+@pytest.mark.parametrize("scoped", [True, False])
+async def test_a_limit_takes_back_its_cancellation_behind_an_error(scoped: bool) -> None:
+    """The task goes on behind a time limit or a cancel scope, whatever the tasks of its group raise."""
+    task_of_group = FailsLate()
+
+    async def run() -> None:
+        async with new_task_group() as group:
+            group.start(task_of_group.wait)
+
+    async def limited() -> None:
+        if scoped:
+            with anyio.CancelScope() as scope:
+                asyncio.get_running_loop().call_later(0, scope.cancel)
+                await run()
+        else:
+            async with asyncio.timeout(0):
+                await run()
+
+    with pytest.raises(BaseExceptionGroup):
+        await limited()
+    await asyncio.sleep(0)
+    task = asyncio.current_task()
+    assert task is not None
+    assert task_of_group.begun.is_set()
     assert not task.cancelling()
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from penstock import Agent, InMemoryStorage, Memory, Message, OpenAICompatibleModel, OptionError, Tool
 from penstock.engine import ReasoningPart, TextPart, ToolPart
 from penstock.formats import dump_messages
-from penstock.models.open_calls import UNANSWERED, OpenCalls, with_calls_closed
+from penstock.models.open_calls import UNANSWERED, CallCloser, OpenCalls, with_calls_closed
 from penstock.testing import FakeProvider, ScriptedModel
 
 if TYPE_CHECKING:
@@ -123,6 +123,14 @@ def once_each(messages: list[Message]) -> bool:
     )
 
 
+def test_a_call_is_closed_beside_the_result_of_another() -> None:
+    """Text behind the calls does not part the result from its call, as providers demand."""
+    asked = Message("assistant", (tool("a", "call"), tool("b", "call"), TextPart("x")))
+    closed = with_calls_closed([asked, Message("tool", (tool("a", "result"),))], "close")
+    roles = [(item["role"], item.get("tool_call_id")) for item in dump_messages(closed, "openai-chat")]
+    assert roles == [("assistant", None), ("tool", "b"), ("tool", "a")]
+
+
 @settings(max_examples=300, deadline=None)
 @given(conversations.filter(once_each), st.sampled_from(WAYS), st.booleans())
 def test_each_call_has_its_result_right_behind_it(given: list[Message], way: OpenCalls, separate: bool) -> None:
@@ -141,3 +149,14 @@ def test_each_call_has_its_result_right_behind_it(given: list[Message], way: Ope
             assert not waiting
             waiting = {call["id"] for call in item.get("tool_calls", ())}
         assert not waiting
+
+
+@settings(max_examples=300, deadline=None)
+@given(conversations.filter(once_each), conversations.filter(once_each), st.sampled_from(WAYS), st.booleans())
+def test_a_prompt_that_grows_is_closed_as_a_new_one_is(
+    given: list[Message], other: list[Message], way: OpenCalls, separate: bool
+) -> None:
+    """Of a longer prompt only the new messages are read: the same leaves, also when it becomes another prompt."""
+    closer = CallCloser()
+    for prompt in [*(given[:end] for end in range(len(given) + 1)), [*given[: len(given) // 2], *other]]:
+        assert [*closer.closed(prompt, way, separate=separate)] == [*with_calls_closed(prompt, way, separate=separate)]

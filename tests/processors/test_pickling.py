@@ -58,6 +58,7 @@ ARGUMENTS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "SkillsProcessor": (([Skill("a", "b", "c")],), {}),
     "StructuredOutputProcessor": ((Answer,), {}),
     "TokenCostControl": ((1.0,), {}),
+    "ToolPolicy": ((), {"deny": ["pay"], "ask_when": "args.amount > 3"}),
     "TokenLimiterProcessor": ((100,), {}),
     "ToolSearchProcessor": (([ToolSpec("find")],), {}),
     "WorkingMemory": ((SQLiteStorage("none.db"),), {}),

@@ -67,7 +67,7 @@ def test_no_text_stands_on_both_sides() -> None:
     assert len(sides[0]) + len(sides[1]) == len(texts)
 
 
-@pytest.mark.parametrize("name", ["dictated_answers.jsonl", "near_misses.jsonl"])
+@pytest.mark.parametrize("name", ["dictated_answers.jsonl", "near_misses.jsonl", "unseen_forms.jsonl"])
 def test_no_text_that_the_detector_is_tested_with_is_an_example(name: str) -> None:
     """What was learnt by heart proves nothing."""
     tested = Path(__file__).parents[1] / "detection" / name

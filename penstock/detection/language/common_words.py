@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import zlib
 from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.detection.deferred import deferred
 from penstock.detection.language.names import macro_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ COMMON_WORDS = Path(__file__).parent.parent / "weights" / "common_words.bin"
 FORMAT = 1
 """The format of that file: a line of JSON, and compressed lines of a word and its counts."""
 
-_WORD = re.compile(r"[^\W\d_][\w\u0900-\u097f]*")
+_WORD = deferred(r"[^\W\d_][\w\u0900-\u097f]*")
 _MOST = 100  # words of a text that are read; a longer text needs no such help
 # Fitted on Tatoeba's development half, cross-validated: .5 to 1 and .3 to .5 do as well as each other.
 _WEIGHT = 0.7

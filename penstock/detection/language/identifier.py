@@ -12,6 +12,7 @@ import threading
 import unicodedata
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
+from penstock.detection.deferred import deferred
 from penstock.detection.language import rivals as _rivals
 from penstock.detection.language.common_words import word_evidence
 from penstock.detection.language.names import language_code, neighbours_of
@@ -26,28 +27,28 @@ if TYPE_CHECKING:
 MOST = 16_384
 """How many characters of a text are read; the language is known long before that."""
 
-_FENCED = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
-_INLINE = re.compile(r"`[^`\n]{1,200}+`")
-_TAG = re.compile(r"<[/!?]?[A-Za-z][^<>]{0,300}+>|&(?:[a-z]{2,8}|#\d{1,6});")
+_FENCED = deferred(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
+_INLINE = deferred(r"`[^`\n]{1,200}+`")
+_TAG = deferred(r"<[/!?]?[A-Za-z][^<>]{0,300}+>|&(?:[a-z]{2,8}|#\d{1,6});")
 # ASCII alone, since in scripts without spaces a sentence may follow at once.
-_ADDRESS = re.compile(
+_ADDRESS = deferred(
     r"(?:https?|ftp|file)://[!-~]+|\bwww\.[!-~]+|[A-Za-z0-9_.+-]{1,64}+@[A-Za-z0-9-]{1,64}+\.[A-Za-z0-9.-]{2,64}+"
     r"|(?<![A-Za-z0-9_])@[A-Za-z0-9_]{2,64}+|(?<!\S)[~.]{0,2}/[A-Za-z0-9_.-]{1,64}+(?:/[A-Za-z0-9_.-]{0,64}+)+"
     r"|\b[A-Za-z]:\\[!-~]+"
 )
 # Flags, identifiers in snake_case and camelCase, words with digits, dotted.names, calls().
-_NAME = re.compile(
+_NAME = deferred(
     r"(?<!\S)(?:--[a-z][a-z0-9-]{0,64}+|-[A-Za-z]{1,2}\b)|(?<![A-Za-z0-9_])(?:[A-Za-z0-9]*(?:_[A-Za-z0-9_]+|[a-z][A-Z][A-Za-z0-9_]*"
     r"|[0-9][A-Za-z0-9_]*)|[A-Za-z]+(?:\.[a-z][A-Za-z0-9]+){1,8}+|[A-Za-z]+\()"
 )
-_INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f]")
-_OTHER = re.compile(r"[^\w\s'’ʼ\-.,;:!?¿¡、。،؟।\u0300-\u036f\u0590-\u08ff\u0900-\u1cff\u200c\u200d]+|[\d_]+")
-_CODE_START = re.compile(
+_INVISIBLE = deferred("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f]")
+_OTHER = deferred(r"[^\w\s'’ʼ\-.,;:!?¿¡、。،؟।\u0300-\u036f\u0590-\u08ff\u0900-\u1cff\u200c\u200d]+|[\d_]+")
+_CODE_START = deferred(
     r"\s*(?:#include\b|>>> |\$ |(?:import|from|def|class|elif|except|return|public|private|static|const|let|var|func|"
     r"fn|void|SELECT|INSERT|UPDATE|CREATE)\s.*[=(){};:*,]|(?:for|if|while|else|try|switch)\b.*[({:]\s*$|//|/\*|\*/|[A-Za-z_][\w.]*\([^()]*\)\s*;?\s*$)"
 )
-_CODE_END = re.compile(r"[;{}]\s*$|\)\s*:\s*$")
-_SYMBOL = re.compile(r"[=(){}\[\];<>\\/+&^%$@]")
+_CODE_END = deferred(r"[;{}]\s*$|\)\s*:\s*$")
+_SYMBOL = deferred(r"[=(){}\[\];<>\\/+&^%$@]")
 _FEWEST_SYMBOLS = 3
 _SYMBOLS = 0.2  # of what is written in a line of code more is symbols; of prose in languages with any less
 
@@ -107,10 +108,10 @@ _BLOCKS = {
 _HAN = "\u3400-\u4dbf\u4e00-\u9fff"
 _KANA = "\u3041-\u30ff\u31f0-\u31ff"
 _ALONE = {code: re.compile(f"[{block}]") for code, block in _BLOCKS.items()}
-_ANY = re.compile(f"[{''.join(_BLOCKS.values())}]")
+_ANY = deferred(f"[{''.join(_BLOCKS.values())}]")
 _JAPANESE, _EAST_ASIAN = re.compile(f"[{_KANA}]"), re.compile(f"[{_HAN}{_KANA}]")
 _FEWEST_KANA = 0.1  # of Japanese; a Chinese text may quote a word
-_LETTER = re.compile(r"[^\W\d_]")
+_LETTER = deferred(r"[^\W\d_]")
 _MOST_OF_IT = 0.8  # of the letters; names and terms in Latin letters stand in texts of every script
 
 

@@ -6,9 +6,9 @@ words that are frequent in them and hardly known elsewhere.
 
 from __future__ import annotations
 
-import re
+from penstock.detection.deferred import deferred
 
-_WORD = re.compile(r"[a-z']+")
+_WORD = deferred(r"[a-z']+")
 _STRONG = (
     frozenset(
         (

@@ -17,7 +17,7 @@ from penstock.detection.words import LONGEST, NO_WORDS, WordList, cut, has_lette
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from penstock.detection.encoded import HiddenStretches, StretchSeam
+    from penstock.detection.slices import HiddenStretches, StretchSeam
     from penstock.detection.words import PlainView
 
 

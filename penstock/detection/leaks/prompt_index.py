@@ -16,7 +16,6 @@ import regex
 
 from penstock.detection.codes import decoded
 from penstock.detection.deferred import deferred
-from penstock.detection.encoded import BLOB, UNITS, Hidden, have_run, hidden_stretches, open_run, stretches
 from penstock.detection.leaks.ordered import ordered_lines
 from penstock.detection.leaks.passages import (
     FAR,
@@ -30,7 +29,9 @@ from penstock.detection.leaks.passages import (
     WordChains,
     masked,
 )
+from penstock.detection.slices import Hidden, hidden_stretches
 from penstock.detection.spans import Span
+from penstock.detection.stretches import BLOB, UNITS, have_run, open_run, stretches
 from penstock.detection.unicode.disguises import WITHOUT_SPACES
 from penstock.detection.words import (
     NO_WORDS,

@@ -8,7 +8,6 @@ sums is fixed, so a margin is the same on every machine.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections import Counter
 from functools import cache
@@ -19,6 +18,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from zlib import crc32
 
+from penstock.detection.deferred import deferred
 from penstock.detection.linear.model import run_hashes, unpack
 from penstock.detection.linear.reading import is_undisguised, undisguised, words
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _KEPT = 20_000  # words that are remembered
 _LONGEST = 24  # letters of a word that is worth remembering
-_ACCENT = re.compile("[\u0300-\u036f]")
+_ACCENT = deferred("[\u0300-\u036f]")
 T = TypeVar("T")
 
 

@@ -22,7 +22,7 @@ from zlib import crc32
 from penstock.detection.linear.reading import folded, undisguised, words
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 
@@ -75,7 +75,7 @@ _SHORT_BITS = 16
 
 
 class _HashedWord(NamedTuple):
-    """A word: its bytes as they continue a run, its own hash, and the places that only it has: its letters and marks.
+    """A word: its bytes as they continue a run, its own hash, and its places: of its letters, its marks and itself.
 
     The places are packed as in an array: a text touches thousands, and numbers all over the memory take long to fetch.
     """
@@ -83,14 +83,6 @@ class _HashedWord(NamedTuple):
     data: bytes
     hash: int
     places: bytes
-
-
-def _hashed(name: str, places: bytes = b"") -> _HashedWord:
-    data = name.encode("utf-8", "replace") + b" "
-    return _HashedWord(data, crc32(data), places)
-
-
-_FIRST, _LAST = _hashed("\x02"), _hashed("\x03")  # what no text holds: controls cannot be seen, and are gone by then
 
 
 def run_hashes(data: Sequence[bytes], hashes: Sequence[int], longest: int) -> list[list[int]]:
@@ -120,6 +112,8 @@ class Hasher:
         self._half = 1 << (recipe.bits - 1)
         self._code = place_code(recipe)
         self._known: dict[str, _HashedWord] = {}
+        # What no text holds: controls cannot be seen, and are gone by then.
+        self._first, self._last = self._hashed("\x02", ()), self._hashed("\x03", ())
 
     def places(self, text: str) -> set[int]:
         """Return the places of the features of a text, which may be disguised."""
@@ -127,29 +121,40 @@ class Hasher:
         known, learn, marks = self._known, self._word, self.recipe.marks
         found = [known.get(name) or learn(name) for name in words(plain)]
         if marks:
-            found = [_FIRST, *found, _LAST]
+            found = [self._first, *found, self._last]
         if not found:
             return set()
-        data, hashes, letters = zip(*found, strict=True)
+        data, hashes, own = zip(*found, strict=True)
         shift, half = self._shift, self._half
-        places = set(array(self._code, b"".join(letters)))
-        for level in run_hashes(data, hashes, self.recipe.words):
+        places = set(array(self._code, b"".join({*own})))  # of words that come again once: in JSON most do
+        for level in run_hashes(data, hashes, self.recipe.words)[1:]:
             places.update([half + (run >> shift) for run in level])
         if marks:
             places.update(self._breaks(plain))
         return places
+
+    def word_places(self, name: str) -> list[int]:
+        """Return the places of a word and of the letters in it."""
+        word = self._known.get(name) or self._word(name)
+        return [*array(self._code, word.places)]
 
     def _word(self, name: str) -> _HashedWord:
         plain = folded(name)
         places = {crc32(run, len(run)) >> self._shift for run in self._letters(plain)}
         if self.recipe.marks and len(name) > 1 and name.isupper():
             places |= {self._mark(b"capitals"), self._mark(b"capitals " + plain.encode("utf-8", "replace"))}
-        word = _hashed(plain, array(self._code, places).tobytes())
+        word = self._hashed(plain, places)
         if len(name) <= _LONGEST:
             if len(self._known) >= _KEPT:
                 self._known.clear()
             self._known[name] = word
         return word
+
+    def _hashed(self, name: str, places: Iterable[int]) -> _HashedWord:
+        data = name.encode("utf-8", "replace") + b" "
+        own = crc32(data)
+        packed = array(self._code, [*places, self._half + (own >> self._shift)]).tobytes()
+        return _HashedWord(data, own, packed)
 
     def _letters(self, name: str) -> Iterator[bytes]:
         bounded = f"<{name}>"
@@ -255,30 +260,71 @@ class LinearModel:
         self.heads = tuple(head.name for head in packed.heads)
         self.thresholds: Mapping[str, float] = {head.name: head.threshold for head in packed.heads}
         self._heads = packed.heads
+        self._raised = {head.name: _raised(head.weights) for head in packed.heads}
         self._curves = {head.name: Curve(head.points) for head in packed.heads}
         self._hasher = Hasher(packed.recipe)
+        self._weighed: dict[str, dict[str, tuple[int, int]]] = {head.name: {} for head in packed.heads}
 
     def margins(self, text: str) -> dict[str, float]:
         """Return, by head, how far and on which side of the border a text lies."""
         places = self._hasher.places(text)
-        return {head.name: margin(head, places) for head in self._heads}
+        return {head.name: self._margin(head, places) for head in self._heads}
+
+    def _margin(self, head: Head, places: Collection[int]) -> float:
+        """Return the margin of a text with features at some places. It is exact, so the same on every machine."""
+        if not places:
+            return head.bias
+        return head.bias + head.scale * _added(self._raised[head.name], places) / sqrt(len(places))
+
+    def rough_margin(self, name: str, text: str) -> float:
+        """Return the margin that a text without disguises has by its single words: quick, and mostly too high.
+
+        Args:
+            name: the name of the head.
+            text: the text.
+        """
+        head = next(head for head in self._heads if head.name == name)
+        weighed = self._weighed[name]
+        total = count = 0
+        for word in set(words(text)):
+            added, places = weighed.get(word) or self._weigh(head, word)
+            total += added
+            count += places
+        return head.bias + head.scale * total / sqrt(count) if count else head.bias
+
+    def _weigh(self, head: Head, word: str) -> tuple[int, int]:
+        """Return the sum of the weights of a word and of the letters in it, and their number."""
+        places = self._hasher.word_places(word)
+        known = self._weighed[head.name]
+        if len(known) >= _KEPT:
+            known.clear()
+        known[word] = _added(self._raised[head.name], places), len(places)
+        return known[word]
 
     def scores(self, text: str, shift: float = 0.0) -> dict[str, float]:
         """Return the calibrated score of each head, from 0 to 1, with ``shift`` added to the margins."""
-        return {name: self._curves[name](value + shift) for name, value in self.margins(text).items()}
+        return {name: self.score(name, value + shift) for name, value in self.margins(text).items()}
+
+    def score(self, name: str, margin: float) -> float:
+        """Return the calibrated score of a head at a margin, from 0 to 1."""
+        return self._curves[name](margin)
 
 
-def margin(head: Head, places: Collection[int]) -> float:
-    """Return the margin of a text with features at some places. It is exact, so the same on every machine."""
-    if not places:
-        return head.bias
-    return head.bias + head.scale * _added(head.weights, places) / sqrt(len(places))
+_LIFT = 128
+_LIFTED = bytes(code ^ _LIFT for code in range(256))
 
 
-def _added(weights: Sequence[int], places: Collection[int]) -> int:
+def _raised(weights: array[int]) -> bytes:
+    """Return each weight with 128 added, as a byte: Python has these numbers ready, and need not make them."""
+    return weights.tobytes().translate(_LIFTED)
+
+
+def _added(raised: bytes, places: Collection[int]) -> int:
+    """Return the sum of the weights at some places."""
     if len(places) < 2:  # noqa: PLR2004 - `itemgetter` then returns no tuple
-        return sum([weights[place] for place in places])
-    return sum(itemgetter(*places)(weights))
+        return sum([raised[place] - _LIFT for place in places])
+    total: int = sum(itemgetter(*places)(raised))
+    return total - _LIFT * len(places)
 
 
 @cache

@@ -7,7 +7,6 @@ base64 and letters written apart, for every detector.
 from __future__ import annotations
 
 import codecs
-import re
 import unicodedata
 from bisect import bisect_right
 from collections import Counter
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 # A word is a run without white space and without the signs that stand by themselves. Letters of other scripts are not
 # told apart here: a run of them is a word, whose pairs of letters carry what it says.
-_WORD = re.compile(r"[^\s\x00-/:-@\[-`{-\x7f“”„«»…—–‘’、。，！？「」]+|[!-/:-@\[-`{-~“”„«»…—–‘’、。，！？「」]")
+_WORD = deferred(r"[^\s\x00-/:-@\[-`{-\x7f“”„«»…—–‘’、。，！？「」]+|[!-/:-@\[-`{-~“”„«»…—–‘’、。，！？「」]")
 _ACCENT = deferred("[\u0300-\u036f]")
 
 

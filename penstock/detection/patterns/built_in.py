@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.detection.patterns.open_matches import Scan
+    from penstock.detection.places.labels import HeaderWords
 
     Span: TypeAlias = tuple[int, int]
 
@@ -41,6 +42,7 @@ RUN = "[A-Za-z0-9_-]{20}"
 
 _WORD = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 _GROWTH = 64  # how far a find may grow to the left
+_MOST_GLUED = 8  # keys that may follow the first one without a space
 
 
 class RuleSearch(Protocol):
@@ -65,6 +67,7 @@ class BuiltInRule:
             one place only. Empty for other rules.
         digits: how many digits a match has at least, none farther from the next than `digits_from` allows; 0 for rules
             that need not have any.
+        headers: how the rule knows headers of columns that name its findings; None if no header helps.
     """
 
     name: str
@@ -73,6 +76,7 @@ class BuiltInRule:
     search: RuleSearch
     prefix: str = ""
     digits: int = 0
+    headers: HeaderWords | None = None
 
 
 def pattern_rule(
@@ -86,6 +90,7 @@ def pattern_rule(
     grow: bool = False,
     longest: int = 0,
     by_re: bool = False,
+    begins: str = "",
 ) -> BuiltInRule:
     """Return a rule that is one regular expression (ASCII classes).
 
@@ -98,9 +103,10 @@ def pattern_rule(
         check: decides from the finding whether it counts; None for every one.
         grow: whether the finding begins where the word begins that it stands in.
         longest: how many characters the expression reads at most from one place on; 0 if there is no bound.
-        by_re: see `StreamPattern`.
+        by_re: see `StreamPattern`, also for ``begins``.
+        begins: a pattern of the first character of each match; empty if it may be any.
     """
-    shape = StreamPattern(pattern, by_re=by_re)
+    shape = StreamPattern(pattern, by_re=by_re, begins=begins)
     group = "secret" if "(?P<secret>" in pattern else 0
 
     def search(text: str, start: int, *, final: bool) -> Scan:
@@ -126,8 +132,12 @@ def _is_near(word: str, text: str, at: int) -> bool:
 def prefix_rule(
     name: str, replacement: str, prefix: str, rest: str, check: Callable[[str], bool] | None
 ) -> BuiltInRule:
-    """Return the rule for a word that begins with a provider's prefix; ``rest`` is the pattern behind it."""
-    shape = StreamPattern(rf"{re.escape(prefix)}(?:{rest})(?![A-Za-z0-9])")
+    """Return the rule for a word that begins with a provider's prefix; ``rest`` is the pattern behind it.
+
+    Keys of one provider that stand side by side without a space are one finding.
+    """
+    one = f"{re.escape(prefix)}(?:{rest})"
+    shape = StreamPattern(rf"{one}(?:{one}){{0,{_MOST_GLUED}}}(?![A-Za-z0-9])")
 
     def search(text: str, start: int, *, final: bool) -> Scan:
         if not final and shape.is_open(text, start):

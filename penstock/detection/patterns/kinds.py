@@ -6,20 +6,32 @@ classes of characters finds it in the text. The findings must then be looked at 
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from penstock.detection.deferred import deferred
+
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator
+    from typing import TypeAlias
+
+    Span: TypeAlias = tuple[int, int]
 
 DIGIT, LETTER, SIGN, OTHER, BREAK = b"0", b"A", b"!", b" ", b"\n"
 """A decimal digit of any script, an ASCII letter, another printable ASCII character, any other, and a line feed."""
 
+UNPARTED = r"\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff"
+"""Letters that values stand beside without a blank: of scripts without blanks, and Hangul with its particles."""
+GLUED = rf"[^\W{UNPARTED}]"
+"""A letter, a digit or an underscore beside which there is no value, but a part of a word."""
 DASH = r"\-\u2010-\u2015\u2212"
 """Hyphens, dashes and the minus sign, for use anywhere inside a character class of a pattern."""
 
-_DECIMAL_BEYOND = re.compile(r"(?![0-9])\d")
-_DASH_BEYOND = re.compile(f"(?!-)[{DASH}]")
+_DECIMAL_BEYOND = deferred(r"(?![0-9])\d")
+_DASH_BEYOND = deferred(f"(?!-)[{DASH}]")
+
+
+_ASCII = bytes(range(128))
 
 
 def _kind_of(code: int) -> bytes:
@@ -42,8 +54,17 @@ def kinds(text: str, start: int = 0) -> bytes:
     rest = text[start:] if start else text
     if rest.isascii():
         return rest.encode("ascii").translate(_KINDS)
-    plain = _DECIMAL_BEYOND.sub("0", rest).replace("?", "!")
+    plain = _with_digits(rest).replace("?", "!")
     return plain.encode("latin-1", "replace").translate(_KINDS_BEYOND)
+
+
+def _with_digits(text: str) -> str:
+    """Return a text with ASCII zeros for the digits of other scripts; most texts have none."""
+    return _DECIMAL_BEYOND.sub("0", text) if _DECIMAL_BEYOND.search(_beyond_ascii(text)) else text
+
+
+def _beyond_ascii(text: str) -> str:
+    return text.encode("utf-8", "surrogatepass").translate(None, _ASCII).decode("utf-8", "surrogatepass")
 
 
 def in_words(found: bytes) -> bytes:
@@ -62,25 +83,16 @@ def runs(found: bytes, kind: bytes, other: bytes, least: int, start: int = 0) ->
         at = found.find(long, end)
 
 
-def spans_of(shape: re.Pattern[bytes], text: str, start: int) -> list[tuple[int, int]]:
-    """Return where a pattern matches the kinds of a text's characters from a place on."""
-    return _spans(shape, kinds(text, start), start)
-
-
-def _spans(shape: re.Pattern[bytes], found: bytes, start: int) -> list[tuple[int, int]]:
-    return [(one.start() + start, one.end() + start) for one in shape.finditer(found)]
-
-
-_CLOSE = rb"0(?:[^\n0]{0,3}+0)*+"
-_TOGETHER = re.compile(_CLOSE)
-_NUMBER = re.compile(rb"%b[^\n0]{0,3}+\Z" % _CLOSE)
 _GAP = 3  # characters between two digits of a number
 _SIGNS = 2  # characters before its first digit: a plus sign and a bracket
+_APART = OTHER * (_GAP + 1)
+_IN_ROWS = bytes(kind if kind in DIGIT + BREAK else OTHER[0] for kind in range(256))
 
 
 def most_digits(text: str, start: int) -> int:
     """Return how many digits stand close together at most, from a place on."""
-    return max([found.count(DIGIT) for found in _TOGETHER.findall(kinds(text, start))], default=0)
+    parted = kinds(text, start).translate(_IN_ROWS).replace(_APART, BREAK).translate(None, OTHER)
+    return max(map(len, parted.split(BREAK)))
 
 
 def digits_from(text: str, start: int) -> int:
@@ -88,21 +100,23 @@ def digits_from(text: str, start: int) -> int:
 
     They stand close together, and more of them may follow.
     """
-    return _begun(kinds(text, start), text, start)
+    return _begun(kinds(text, start).translate(_IN_ROWS), text, start)
 
 
 def _begun(found: bytes, text: str, start: int) -> int:
+    """Return the same from the characters of a text, which are `DIGIT`, `OTHER` or `BREAK`."""
     last = found.rfind(DIGIT)
     if last < 0 or len(found) - 1 - last > _GAP:
         return len(text)
-    # A number has no line feed; where the digits before it begin is of no interest.
-    begun = _NUMBER.search(found, found.rfind(BREAK, 0, last) + 1)
-    low = start + begun.start() if begun else len(text)
+    gap = found.rfind(_APART, 0, last)
+    begun = max(found.rfind(BREAK, 0, last) + 1, gap + len(_APART) if gap >= 0 else 0)
+    low = start + found.find(DIGIT, begun) if found.find(BREAK, last) < 0 else len(text)
     most = max(low - _SIGNS, start)
     return most + len(text[most:low].rstrip("+("))
 
 
-_BETWEEN_DIGITS = frozenset(" .\u00a0-/()")
+_LONGEST_BEGUN = 48
+_BETWEEN_DIGITS = frozenset(" .+\u00a0-/()")  # a form sends blanks as plus signs
 _IN_NUMBERS = bytes(
     (DIGIT if char.isdecimal() else OTHER if char in _BETWEEN_DIGITS else BREAK)[0] for char in map(chr, range(256))
 )
@@ -115,13 +129,25 @@ def in_numbers(text: str, start: int) -> bytes:
     """
     rest = text[start:] if start else text
     if not rest.isascii():
-        rest = _DASH_BEYOND.sub("-", _DECIMAL_BEYOND.sub("0", rest))
+        beyond = _beyond_ascii(rest)
+        rest = _DECIMAL_BEYOND.sub("0", rest) if _DECIMAL_BEYOND.search(beyond) else rest
+        rest = _DASH_BEYOND.sub("-", rest) if _DASH_BEYOND.search(beyond) else rest
     return rest.encode("latin-1", "replace").translate(_IN_NUMBERS)
 
 
-def numbers_in(shape: re.Pattern[bytes], text: str, start: int) -> list[tuple[int, int]]:
-    """Return where a pattern matches the bytes of `in_numbers`."""
-    return _spans(shape, in_numbers(text, start), start)
+def zones(shape: re.Pattern[bytes], begun: re.Pattern[bytes] | None, found: bytes, start: int) -> Iterator[Span]:
+    """Yield where a pattern matches the kinds of the characters from a place on.
+
+    A second pattern, if there is one, is searched behind the last match: for the end of a text that is too short to
+    match. It is shorter than 48 characters.
+    """
+    end = 0
+    for one in shape.finditer(found):
+        yield one.start() + start, one.end() + start
+        end = one.end()
+    last = begun.search(found, max(end, len(found) - _LONGEST_BEGUN)) if begun else None
+    if last is not None:
+        yield last.start() + start, last.end() + start
 
 
 def number_from(text: str, start: int) -> int:

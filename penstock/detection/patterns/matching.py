@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from penstock.detection.patterns.built_in import BuiltInRule
 from penstock.detection.patterns.open_matches import Trace
 from penstock.detection.patterns.scanner import BEGUN, CONTEXT, NO_RULE, Scanner, is_decided, lowered, moved
-from penstock.detection.places.tables import SEEN_BEHIND, TableReader, has_none
+from penstock.detection.places.evidence import header_words
+from penstock.detection.places.tables import SEEN_BEHIND, TableReader, has_none, headers_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from penstock.detection.patterns.rules import Glance, UserRule
     from penstock.detection.patterns.scanner import IndexedTrace
-    from penstock.detection.places.tables import TableCell
+    from penstock.detection.places.tables import Headers, TableCell
 
 
 class Match(NamedTuple):
@@ -64,7 +65,7 @@ class FinderState:
     Attributes:
         done: indexes of rules that find one match only, and have found it.
         before: how the decided text ends, as it reads.
-        tables: reads the tables of the text, and stands where the decided text ends.
+        tables: reads the tables of the text, and stands where the decided text ends; None at its beginning.
     """
 
     __slots__ = ("before", "done", "tables")
@@ -72,7 +73,7 @@ class FinderState:
     def __init__(self) -> None:
         self.done: set[int] = set()
         self.before = BEGUN
-        self.tables = TableReader()
+        self.tables: TableReader | None = None
 
 
 class Finder:
@@ -107,7 +108,7 @@ class Finder:
         state = FinderState()
         if start and self._scanner is not None:
             state.before = self._scanner.before(text, start) or BEGUN
-            state.tables = TableReader.begun(text, start)
+            state.tables = TableReader.begun(self._headers, text, start)
         return state
 
     def is_begun(self, text: str, since: int, at: int, state: FinderState) -> bool:
@@ -116,7 +117,7 @@ class Finder:
             return not state.done
         if state.before != self._scanner.before(text, at) or self._scanner.before(text, since) is None:
             return False
-        return state.tables.is_begun(text, since, at)
+        return self._tables(state).is_begun(text, since, at)
 
     def quiet(self, text: str, start: int, *, final: bool) -> int | None:
         """Return what `scan` would hold back from, or a place before that, if it plainly finds nothing; else None.
@@ -128,7 +129,7 @@ class Finder:
             quiet = self._scanner.quiet(text, start, final=final)
             if quiet is None or quiet == start:
                 return quiet
-            if not has_none(text, start, final=final):
+            if not has_none(text, start, self._headers, final=final):
                 return None
             if not self._own:
                 return quiet
@@ -141,10 +142,28 @@ class Finder:
         return hold
 
     @cached_property
+    def _headers(self) -> Headers:
+        """The knowledge of the built-in rules about headers of columns."""
+        rules = [rule for rule in self.rules if isinstance(rule, BuiltInRule)]
+        known = header_words(rule.name for rule in rules)
+        return headers_for([known, *dict.fromkeys(rule.headers for rule in rules if rule.headers is not None)])
+
+    def _tables(self, state: FinderState) -> TableReader:
+        if state.tables is None:
+            state.tables = TableReader(self._headers)
+        return state.tables
+
+    @cached_property
     def _glances(self) -> Sequence[Glance]:
         from penstock.detection.patterns.rules import glances  # loaded where there are rules of the user's
 
         return glances([rule for _, rule in self._own])
+
+    def sees_none(self, text: str) -> bool:
+        """Return whether one look shows that nothing is found in a whole text; it takes a short text."""
+        if self._own or self._scanner is None or not self._scanner.sees_none(text):
+            return False
+        return has_none(text, 0, self._headers, final=True)
 
     def find(self, text: str, key: str = "") -> list[Match]:
         """Return all matches in a whole text, rule by rule.
@@ -156,11 +175,11 @@ class Finder:
         Raises:
             TimeoutError: a user's rule took longer than it may.
         """
-        own, _ = self._by_own(text, 0, FinderState(), final=True)
+        own, _ = self._by_own(text, 0, FinderState(), final=True) if self._own else ((), 0)
         known: Sequence[IndexedTrace] = ()
         if self._scanner is not None:
             known = self._scanner.search_value(text, key) if key else self._scanner.finish(text, 0, BEGUN)
-            known, _ = self._in_tables(text, 0, known, TableReader(), final=True)
+            known, _ = self._in_tables(text, 0, known, TableReader(self._headers), final=True)
         return self._matches(own, known, len(text) + 1)
 
     def scan(self, text: str, start: int, state: FinderState) -> tuple[list[Match], int]:
@@ -183,7 +202,7 @@ class Finder:
         searched = None
         if self._scanner is not None:
             searched = self._scanner.search(text, start, state.before, final=False)
-            known, behind = self._in_tables(text, start, searched.found, state.tables.copy(), final=False)
+            known, behind = self._in_tables(text, start, searched.found, self._tables(state).copy(), final=False)
             hold = searched.lowered([*own, *known], min(hold, searched.hold, behind))
         elif own:
             hold = lowered(own, hold)
@@ -191,7 +210,7 @@ class Finder:
             return [], start
         if self._scanner is not None and searched is not None:
             state.before = self._scanner.remembered(text, start, state.before, searched, hold)
-            state.tables.read(text, start, hold, final=False)
+            self._tables(state).read(text, start, hold, final=False)
         for index, rule in self._own:
             if not rule.every and any(place == index and is_decided(trace, hold) for place, trace in own):
                 state.done.add(index)
@@ -207,10 +226,10 @@ class Finder:
             hold = lowered(own, hold)
             return self._matches(own, (), hold), hold
         searched = self._scanner.scan_value(text, key)
-        known, behind = self._in_tables(text, 0, searched.found, state.tables.copy(), final=False)
+        known, behind = self._in_tables(text, 0, searched.found, self._tables(state).copy(), final=False)
         hold = searched.lowered([*own, *known], min(hold, searched.hold, behind))
         state.before = self._scanner.before(text, hold) or BEGUN
-        state.tables.read(text, 0, hold, final=False)
+        self._tables(state).read(text, 0, hold, final=False)
         return self._matches(own, known, hold), hold
 
     def finish(self, text: str, start: int, state: FinderState) -> list[Match]:
@@ -219,7 +238,7 @@ class Finder:
         known: Sequence[IndexedTrace] = ()
         if self._scanner is not None:
             known = self._scanner.finish(text, start, state.before)
-            known, _ = self._in_tables(text, start, known, state.tables, final=True)
+            known, _ = self._in_tables(text, start, known, self._tables(state), final=True)
         return self._matches(own, known, len(text) + 1)
 
     def _in_tables(

@@ -127,6 +127,41 @@ def _may_read_space(pattern: str, flags: int) -> bool:
     return False
 
 
+_NO_LITERAL = regex.IGNORECASE | regex.VERBOSE | _ODD_FLAGS
+_KNOWN_ESCAPES = frozenset("wWdDsSbBAZzmM")  # all that stands for is in the escape itself
+
+
+def required_literal(pattern: str, flags: int) -> str:
+    """Return the longest text that each match of a pattern contains, as far as that is seen at a glance; or nothing.
+
+    Args:
+        pattern: a pattern that compiles.
+        flags: the flags of the compiled pattern, inline flags included.
+    """
+    if flags & _NO_LITERAL:
+        return ""
+    runs, depth, at = [""], 0, 0
+    while at < len(pattern):
+        found = _TOKEN.match(pattern, at)
+        read, kind = (found.group(), found.lastgroup) if found is not None else (pattern[at], None)
+        at += len(read)
+        if kind == "odd" or (kind == "escape" and read[1].isalnum() and read[1] not in _KNOWN_ESCAPES):
+            return ""
+        depth += {"open": 1, "behind": 1, "backreference": 1, "close": -1}.get(kind or "", 0)
+        if depth or kind == "close":
+            runs.append("")
+        elif read == "|":
+            return ""
+        elif read in ("?", "*") or read.startswith("{"):
+            runs[-1] = runs[-1][:-1]  # what stands before it may be missing
+            runs.append("")
+        elif (kind is None and read not in ".^+") or (kind == "escape" and not read[1].isalnum()):
+            runs[-1] += read[-1]
+        else:
+            runs.append("")
+    return max(runs, key=len)
+
+
 class _OddError(Exception):
     """The pattern has something for which it cannot be told where it is open."""
 
@@ -233,7 +268,9 @@ class StreamPattern:
     not: a thread that waits for its turn would be woken each time, and find the interpreter taken again.
     """
 
-    def __init__(self, pattern: str | regex.Pattern[str], flags: int = regex.ASCII, *, by_re: bool = False) -> None:
+    def __init__(
+        self, pattern: str | regex.Pattern[str], flags: int = regex.ASCII, *, by_re: bool = False, begins: str = ""
+    ) -> None:
         """Store the pattern.
 
         Args:
@@ -242,10 +279,13 @@ class StreamPattern:
             by_re: whether `re` searches for its matches, since it is quicker where a pattern begins with a class of
                 characters. It must mean the same to both, in ASCII at least: it is a text. With other flags than the
                 usual ones, texts beyond ASCII are left to `regex`.
+            begins: a pattern of the first character of each match, for `re`: then only places with such a character
+                are asked whether a match is open there. Empty if it may be any.
         """
         self._pattern = pattern
         self._flags = flags
         self._by_re = by_re
+        self._begins = deferred(begins) if begins else None
 
     @cached_property
     def compiled(self) -> regex.Pattern[str]:
@@ -255,6 +295,11 @@ class StreamPattern:
     @cached_property
     def _quick(self) -> re.Pattern[str]:
         return re.compile(self.compiled.pattern, re.ASCII)
+
+    @cached_property
+    def literal(self) -> str:
+        """A text that each match contains; empty if none is known."""
+        return required_literal(self.compiled.pattern, self.compiled.flags)
 
     def matches(self, text: str, start: int, end: int = sys.maxsize) -> Iterator[regex.Match[str]]:
         """Return the matches between two places; `re` would stop other threads in a long text."""
@@ -330,7 +375,11 @@ class StreamPattern:
         if not self.open_patterns.spaced:
             start = max(start, text.rfind(" ", start) + 1, text.rfind("\n", start) + 1)
         slow = _is_slow_alone(text, start, timeout)
-        found = self.open_patterns.first.search(text, start, partial=True, timeout=timeout, concurrent=slow)
+        first = self.open_patterns.first
+        if self._begins is not None and not slow:
+            places = (one.start() for one in self._begins.finditer(text, start))
+            return next((at for at in places if first.match(text, at, partial=True, concurrent=False)), len(text))
+        found = first.search(text, start, partial=True, timeout=timeout, concurrent=slow)
         return found.start() if found else len(text)
 
     def is_open(self, text: str, at: int) -> bool:

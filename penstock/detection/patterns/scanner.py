@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import regex
 
 from penstock.detection.codes import may_escape, read_escapes
+from penstock.detection.deferred import deferred
 from penstock.detection.long_texts import matches
 from penstock.detection.patterns.built_in import LETTER, LOOKBACK, RUN, WORD_HELD
 from penstock.detection.patterns.kinds import (
@@ -26,7 +27,7 @@ from penstock.detection.patterns.kinds import (
     runs,
 )
 from penstock.detection.patterns.open_matches import Trace
-from penstock.detection.patterns.triggers import Triggers
+from penstock.detection.patterns.triggers import SHORT, Triggers
 from penstock.detection.places.evidence import KINDS, evidence_of, is_open
 from penstock.detection.unicode.disguises import (
     PlainPlaces,
@@ -76,7 +77,7 @@ class PrefixRules:
         firsts = "".join(map(re.escape, rests))
         branches = "|".join(f"{re.escape(first)}(?:{'|'.join(after)})" for first, after in rests.items())
         self.trigger = rf"(?<![A-Za-z0-9_-])(?=[{firsts}])(?={branches})"
-        self._places = re.compile(self.trigger)
+        self._places = deferred(self.trigger)
 
     def search(
         self, text: str, words: Iterable[tuple[int, int]], *, final: bool
@@ -129,7 +130,7 @@ The fewer they are, the fewer rules have a trigger in them.
 """
 
 _LARGEST_BLOCK = 4 * BLOCK  # if less than half of such a block is decided, the rest of the text is read at once
-_RUN = re.compile(RUN)
+_RUN = deferred(RUN)
 NO_RULE = -1
 """The index of traces of no rule: stretches that a text is not cut within."""
 
@@ -253,6 +254,12 @@ class Scanner:
         if not self._none_in(plain, start - since):
             return None
         return last if final else min(last, since + last_word(plain, start - since))
+
+    def sees_none(self, text: str) -> bool:
+        """Return whether one look shows that nothing is found in a whole text; it takes a short text."""
+        if text.isascii():
+            return self._none_in(text, 0)
+        return len(text) <= SHORT and self._glanced(text, 0, len(text), final=True) is not None
 
     def _none_in(self, text: str, start: int) -> bool:
         if not self._triggers.none_in(text, start):
@@ -472,6 +479,9 @@ def _end_read(text: str, start: int, before: str | None, hold: int, reading: str
     return None if after == text[max(hold - LOOKBACK, 0) : hold] else after
 
 
+_BACKSLASHES = 64  # before the last one: JSON within JSON, six times
+
+
 def _without_escapes(
     text: str, written: Iterable[IndexedTrace], read: Iterable[IndexedTrace], units: Sequence[tuple[int, int]]
 ) -> list[IndexedTrace]:
@@ -479,7 +489,7 @@ def _without_escapes(
 
     The former begins behind the escape whose letters it took for its own (``\njoe@…``), if the latter begins there.
     """
-    unescaped = [(index, _widened(trace, units)) for index, trace in read]
+    unescaped = [(index, _with_backslashes(text, _widened(trace, units))) for index, trace in read]
     reach: dict[int, int] = {}
     for _, trace in unescaped:
         if trace.counts:
@@ -492,6 +502,17 @@ def _trimmed(text: str, trace: Trace, units: Sequence[tuple[int, int]], reach: M
     if cut is None or trace.low > cut[0] + 1 or not text[trace.low].isalpha() or reach.get(cut[1], 0) < trace.high:
         return trace
     return trace._replace(low=cut[1])
+
+
+def _with_backslashes(text: str, trace: Trace) -> Trace:
+    r"""Return a trace that begins with an escape with all its backslashes (``\\\\u00e9``); only the last one counts.
+
+    The others would escape what replaces it, and JSON within JSON would not parse.
+    """
+    if not trace.low or not text.startswith("\\", trace.low):
+        return trace
+    low = len(text[max(trace.low - _BACKSLASHES, 0) : trace.low].rstrip("\\")) + max(trace.low - _BACKSLASHES, 0)
+    return trace._replace(start=min(trace.start, low), low=low)
 
 
 def _widened(trace: Trace, units: Sequence[tuple[int, int]]) -> Trace:
@@ -561,7 +582,7 @@ def last_word(text: str, start: int) -> int:
     """Return where the last word begins, or the part of it that a rule may still reach back to."""
     low = max(len(text) - WORD_HELD, start)
     if text.isascii() or text[low:].isascii():
-        return max(text.rfind(" ", low), text.rfind("\n", low)) + 1 or low
+        return max(text.rfind(" ", low), text.rfind("\n", low), text.rfind("\t", low)) + 1 or low
     found = _NOT_IN_WORD.search(text, low, concurrent=False)
     return found.end() if found else low
 

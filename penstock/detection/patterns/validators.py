@@ -6,7 +6,6 @@ import base64
 import binascii
 import ipaddress
 import math
-import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -15,8 +14,8 @@ from penstock.detection.deferred import deferred
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_NOT_DIGITS = re.compile(r"\D")
-_NOT_ALNUM = re.compile(r"[^0-9A-Za-z]")
+_NOT_DIGITS = deferred(r"\D")
+_NOT_ALNUM = deferred(r"[^0-9A-Za-z]")
 # Issuer prefixes and the lengths of their numbers (ISO/IEC 7812; the networks' own pages): Visa, Mastercard, American
 # Express, Diners Club, Discover, UnionPay, JCB, Maestro, Mir, RuPay, Troy.
 _CARDS = deferred(

@@ -1,4 +1,4 @@
-"""The rule ``date-of-birth``: a whole date after words such as *born*. Dates without such words do not count.
+"""The rule ``date-of-birth``: a whole date after or right before words such as *born*. Other dates do not count.
 
 A time behind a date belongs to it. Eight digits in one piece are a date only behind a label, a key or a header.
 """
@@ -8,16 +8,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import regex
+
+from penstock.detection.deferred import deferred
 from penstock.detection.long_texts import matches as matches_in
 from penstock.detection.patterns.built_in import BuiltInRule
-from penstock.detection.patterns.kinds import kinds
+from penstock.detection.patterns.kinds import GLUED, UNPARTED, kinds
 from penstock.detection.patterns.open_matches import Scan, StreamPattern, Trace
+from penstock.detection.places.labels import HeaderWords, names_next, word_set
 from penstock.detection.words import small
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-    import regex
 
 _REACH = 48  # how far before a date the words that explain it may stand
 _CUE_READ = 24  # the longest word for birth
@@ -57,7 +59,7 @@ _YEAR = r"(?:1[89]|20)\d\d"
 _DAY = r"(?:0?[1-9]|[12]\d|3[01])"
 _TIME = r"(?:T|,?[ ])(?:[01]\d|2[0-3])(?::?[0-5]\d){1,2}(?:[.,]\d{1,9})?(?:Z|[ ]?[+-]\d\d(?::?\d\d)?)?"
 _DATE = StreamPattern(
-    rf"""(?ix)(?<!\d[.])(?:(?:(?<![\w/-])|(?<=ב-))(?P<date>
+    rf"""(?ix)(?<!\d[.])(?:(?:(?<!{GLUED})(?<![/-])|(?<=ב-))(?P<date>
       {_YEAR}(?P<a>{_SEP})[ ]?{_DAY}(?P=a)[ ]?{_DAY}
     | {_DAY}(?P<b>{_SEP}|\ )[ ]?{_DAY}(?P=b)[ ]?(?:{_YEAR}|\d\d)
     | {_DAY}(?:st|nd|rd|th|\.|er|º)?[ -](?:of[ ]|de[ ])?{_MONTH}\.?,?[ -](?:de[ ])?(?:{_YEAR}|2[45]\d\d)
@@ -65,35 +67,56 @@ _DATE = StreamPattern(
     | {_YEAR}\.?[ ]{_MONTH}[ ]{_DAY}
     | (?-i:{_CAPITAL})\.?[ ]{_DAY}(?:st|nd|rd|th)?,?[ ]{_YEAR}
     | (?P<plain>{_YEAR}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))
-    )(?:{_TIME})?(?![\w/-])
-    | (?<!\d){_YEAR}(?:年\d{{1,2}}月\d{{1,2}}日|년[ ]?\d{{1,2}}월[ ]?\d{{1,2}}일))""",
+    )(?:{_TIME})?(?![^\W{UNPARTED}क]|[/-])
+    | (?<!\d){_YEAR}(?:[ ]?年[ ]?\d{{1,2}}[ ]?月[ ]?\d{{1,2}}[ ]?日|년[ ]?\d{{1,2}}월[ ]?\d{{1,2}}일)
+    | (?:大正|昭和|平成|令和|民[國国])[ ]?(?:\d{{1,3}}|元)年[ ]?\d{{1,2}}月[ ]?\d{{1,2}}日)""",
     flags=0,
+    by_re=True,
+    begins="[0-9JFMASOND大昭平令民]",
 )
-_CUE = re.compile(
-    r"(?i)birth|\bborn\b|(?<![^\W_])dob(?![^\W_])|\bd\.?o\.?b\b|\bb-?day\b"
+_CUE = deferred(
+    r"(?i)(?<!(?-i:\[DATE[-_]OF[-_]))birth|\bborn\b|(?<![^\W_])dob(?![^\W_])|\bd\.?o\.?b\b|\bb-?day\b"
     r"|(?<![^\W_])geb(?:\.|oren|_|[_ ]?dat)|geburt|\bjg\.|jahrgang"
-    r"|nascimento|nascid[oa]\b|(?<![^\W_])nasc(?:\b|_|\.)|nacid[oa]\b|nacimiento|nascita"
-    r"|(?<![^\W_])nac(?:\.|_|(?=\W{1,4}\d))|\bnat[oa](?:/[ao])? il\b|\bnat[oa](?=: \")|naissance|naiss\."
-    r"|\bné(?:e|\(e\)|\.e)?(?: le\b|(?=:? ?[\"']?\d))|naixement|nascut"
+    r"|nascimento|nascid[oa]\b|(?<![^\W_])nasc(?:\b|_|\.)|nacid[oa]\b|naci(?:ó|\b)|nacimiento|nascita"
+    r"|(?<![^\W_])nac(?:\.|_|(?=\W{1,4}\d))|\bnat[oa](?:/[ao])? (?:(?:a|in) [^\W\d]{2,16} )?il\b|\bnat[oa](?=: \")"
+    r"|naissance|naiss\.|\bné(?:e|\(e\)|\.e)?(?: le\b|(?=:? ?[\"']?\d))|naixement|nascut"
     r"|geboorte|födelse|\bfödd?\b|\bfødt?\b|fødsel|fæðing|\bfæddu?r?\b|urodz|\bur\.|narozen|\bnar\."
     r"|narod[ei]n|rođen|rojen|rojst|synty[mn]|szület|\bszül\.|sünni|dzimš|\bdzim\.|gimimo|gimęs|născut|nașter|naşter|doğum|dogum|\bdoğ\."
     r"|ngày[ _]sinh|ngay[ _]sinh|\bsinh(?: ngày| năm|(?=: \"))|lahir|kuzaliwa|kapanganakan"
     r"|γ[εέ]νν|рожд|родил|\bр\.н\.|народж|\bроден|জন্ম|जन्म|பிறந்த|పుట్టిన|ميلاد|مولود|ولادة|\bولد|تولد|پیدائش|לידה|נולד"
-    r"|วันเกิด|เกิด(?:เมื่อ|วันที่)|出生|生日|生年月日|誕生日|생년월일|생일|출생"
+    r"|วันเกิด|เกิด(?:เมื่อ|วันที่)|出生|生日|生年月日|誕生日|생년월일|생일|출생|(?<![发發产產诞誕衍])生[于於]"
 )
 _CUE_STEMS = """
     birth born dob d.o do.b bday b-day geb jg. jahrgang nasc nac nato nata naiss né naixement geboorte föd fød fæ urodz
     ur. naro nar. rođen roj synty szül sünni dzim gim năs nașter naşter doğ dogum sinh lahir kuzaliwa kapanganakan γεν
     γέν рожд родил р.н. народж роден জন্ম जन्म பிறந்த పుట్టిన ميلاد مولود ولادة ولد تولد پیدائش לידה נולד เกิด 出生 生日 生年
-    誕生 생년 생일 출생
+    生于 生於 誕生 생년 생일 출생
 """
 _STEMS = _CUE_STEMS.split()
 _ASCII_STEMS = [stem for stem in _STEMS if stem.isascii()]
 """Each word for birth contains one of these; searching for them first is cheap."""
-_LABELLED = re.compile(r"[\w .()/-]{0,48}[\"'`\])]{0,3}\s{0,4}(?::|=>?|：)\s{0,4}[\"'`]?")
+_BEHIND_STEMS = tuple(
+    word_set("geboren geb. född født doğum synty urodz narozen г.р г. рожд р.н р. जन्म पैदा 生 생 출생 태어")
+)
+_ASCII_BEHIND = [stem for stem in _BEHIND_STEMS if stem.isascii()]
+_BEHIND_WORDS = (
+    r"\bgeboren|\bgeb\.|\bfödd|\bfødt|\bdoğumlu|\bsyntyn|\burodz|\bnarozen|\bг\. ?р\.|\bгода рожд|\bр\. ?н\."
+    r"|को (?:जन्म|पैदा)|生まれ|生(?=\W|\Z)|出生|생(?![활산명존중각기])|출생|태어"
+    r"|(?:が|이 ?|가 ?|是(?:我的?)?)(?:お?誕生日|生年月日|生日|생년월일|생일)"
+)
+"""Words for birth that follow a date."""
+_BEHIND = deferred(f"(?i){_BEHIND_WORDS}")
+_TOWN = r"[^\W\d][\w.'’-]{1,20}"
+_BETWEEN_WORDS = rf"[ ,]{{0,2}}(?:(?:in|i|w|v|en) {_TOWN}(?: {_TOWN})? |の?お?|に|\.?에 ?)"
+"""The text between a date and such a word: a blank, or the name of a town."""
+_BETWEEN = deferred(f"(?i){_BETWEEN_WORDS}")
+_NAMED_BEHIND = StreamPattern(f"{_BETWEEN_WORDS}(?:{_BEHIND_WORDS})", flags=regex.IGNORECASE)
+_DATE_BEGUN = deferred(rf"\d|[大昭平令民]|{_CAPITAL}")  # of a date before such a word
+_AHEAD = 72  # characters that are seen behind a date, for such a word
+_LABELLED = deferred(r"[\w .()/-]{0,48}[\"'`\])]{0,3}\s{0,4}(?::|=>?|：|[はが是为為은는이가])\s{0,4}[\"'`]?")
 """The text between a word for birth and eight digits that it labels; another label or a value is none."""
-_DATED = re.compile(rb"000|0[^0\n]{1,2}00?[^0\n]{1,2}00")  # a year, or three numbers, in kinds; no date has neither
-_BEGUN = re.compile(r"[0-9JFMASOND]")
+_DATED = deferred(rb"000|0[^0\n]{1,2}00?[^0\n]{1,2}00")  # a year, or three numbers, in kinds; no date has neither
+_BEGUN = deferred(r"[0-9JFMASOND]")
 _MOST_MONTHS = 12
 
 
@@ -119,6 +142,36 @@ def births(text: str, start: int, *, final: bool) -> Scan:
     return [Trace(*one.span(), *one.span(), _is_date(text, one)) for one in dates], hold
 
 
+def births_before(text: str, start: int, *, final: bool) -> Scan:
+    """Return the traces of dates right before a word for birth."""
+    plain = small(text[start:])
+    stems = [stem for stem in (_ASCII_BEHIND if plain.isascii() else _BEHIND_STEMS) if stem in plain]
+    traces: list[Trace] = []
+    if stems and _DATED.search(kinds(text, start)):
+        for low, high in _around(stems, plain, start, start):
+            for cue in _BEHIND.finditer(text, low, high):
+                begin = max(start, cue.start() - _READ, traces[-1].end if traces else 0)
+                before = _DATE.compiled.finditer(text, begin, cue.start(), concurrent=False)
+                near = (one for one in before if _BETWEEN.fullmatch(text, one.end(), cue.start()) and not one["plain"])
+                traces += [Trace(*one.span(), *one.span(), _is_date(text, one)) for one in near]
+    begun = None if final else _DATE_BEGUN.search(text, max(start, len(text) - _READ - _AHEAD))
+    if begun is None:
+        return traces, len(text)
+    since = begun.start()
+    # Where a date is open, it ends at the end of the text.
+    dates, hold = _DATE.final_matches(_DATE.matches(text, since), text, start, since=max(since, len(text) - _READ))
+    return traces, min([hold, *_named_late(text, since, hold)] if dates else [hold])
+
+
+def _named_late(text: str, since: int, hold: int) -> Iterator[int]:
+    """Yield where dates before a place begin behind which a word for birth may follow, wherever a search begins."""
+    for found in _DATE.compiled.finditer(text, since, overlapped=True, concurrent=False):
+        if found.start() >= hold:
+            return
+        if found.end() > len(text) - _AHEAD and _NAMED_BEHIND.is_open(text, found.end()):
+            yield found.start()
+
+
 def _around(stems: Iterable[str], plain: str, ahead: int, low: int) -> Iterator[tuple[int, int]]:
     """Yield the stretches of a text around stems, from a place on, in order; ``plain`` is the text behind ``ahead``."""
     places = sorted(
@@ -136,13 +189,17 @@ def _around(stems: Iterable[str], plain: str, ahead: int, low: int) -> Iterator[
 
 
 def _behind_cues(text: str, low: int, around: Iterable[tuple[int, int]]) -> Iterator[regex.Match[str]]:
-    """Yield the dates that begin close after a word for birth; each word is followed from its end on."""
+    """Yield the dates that begin close after a word for birth; each word is followed from its end on.
+
+    A date behind another one counts only if no word names it: *born 4.3.1985, married 5.6.2010*.
+    """
     cues = [found.end() for begin, end in around for found in _CUE.finditer(text, max(begin, low), end)]
     for cue, after in zip(cues, [*cues[1:], len(text)], strict=False):
-        last = min(cue + _REACH, after)
+        last, end = min(cue + _REACH, after), -1
         for found in _DATE.compiled.finditer(text, cue, min(last + _READ, len(text)), concurrent=False):
-            if found.start() > last:
+            if found.start() > last or (end >= 0 and names_next(text[end : found.start()])):
                 break
+            end = found.end()
             yield found
 
 
@@ -160,5 +217,15 @@ _TRIGGER = (
     r"[0-9](?:[-./\u2010-\u2013 ]|st|nd|rd|th|er|º|年|년)|[12][089][0-9]{6}(?![0-9])"
     r"|[JFMASOND](?:an|eb|ar|pr|ay|un|ul|ug|ep|ct|ov|ec)(?<![A-Za-z]...)"
 )
-BIRTHS: tuple[BuiltInRule, ...] = (BuiltInRule("date-of-birth", "[DATE_OF_BIRTH]", _TRIGGER, births),)
+
+
+def _names_birth(word: str) -> bool:
+    return _CUE.search(f'{word}: "1') is not None
+
+
+_HEADERS = HeaderWords(_names_birth)
+BIRTHS: tuple[BuiltInRule, ...] = tuple(
+    BuiltInRule("date-of-birth", "[DATE_OF_BIRTH]", _TRIGGER, search, headers=_HEADERS)
+    for search in (births, births_before)
+)
 """Dates of birth, in numbers or with the name of the month, in about twenty-five languages."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from penstock.detection.patterns.built_in import BuiltInRule
     from penstock.detection.patterns.matching import Finder, FinderState, Match
     from penstock.detection.patterns.rules import UserRule
+    from penstock.detection.personal_data.spoken import SpokenSpans
     from penstock.engine.values.frozen import Value
 
 EMBEDDED: tuple[str, ...] = (
@@ -144,7 +145,18 @@ class PersonalData:
 
         names = [name for name in self.types if name not in _IN_CODES]
         plain = type(self)(names, self._custom, self._allow, self._countries)
-        return EncodedSpans(plain.find)
+        return EncodedSpans(plain.find, plain)
+
+    def glance(self, text: str, start: int, *, final: bool) -> int | None:
+        """Return what `quiet` returns, as far as text that is not encoded is concerned."""
+        return self._finder.quiet(text, start, final=final)
+
+    @cached_property
+    def spoken(self) -> SpokenSpans:
+        """Searches addresses and numbers that are written as they are spoken for the same types."""
+        from penstock.detection.personal_data.spoken import SpokenSpans  # loaded where it is asked for
+
+        return SpokenSpans(self.find)
 
     def quiet(self, text: str, start: int, *, final: bool) -> int | None:
         """Return the place from which on more text may matter, if it is plain that nothing is found; else None.
@@ -173,6 +185,11 @@ class PersonalData:
         Raises:
             TimeoutError: a rule of your own took longer than it may.
         """
+        if not key and self._finder.sees_none(text):
+            return []
+        return self._found(text, key)
+
+    def _found(self, text: str, key: str) -> list[Span]:
         return self._spans(self._finder.find(text, key))
 
     def scan(
@@ -194,7 +211,7 @@ class PersonalData:
             TimeoutError: a rule of your own took longer than it may.
         """
         if final and not start and _STATE not in notes:
-            return self.find(text, key), len(text)
+            return self._found(text, key), len(text)
         state: FinderState = notes.get(_STATE) or self._finder.begun(text, start)
         if key and not start and not final:
             found, hold = self._finder.scan_value(text, key, state)

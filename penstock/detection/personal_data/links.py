@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from penstock.detection.deferred import deferred
 from penstock.detection.patterns.built_in import BuiltInRule, judged, pattern_rule
 from penstock.detection.patterns.open_matches import Scan, StreamPattern, Trace
 
@@ -49,11 +50,12 @@ _END = StreamPattern(
 )
 _HOST_CHARS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-")
 _GROWTH = 64  # how far a domain's labels may reach to the left of its last
-_HOST = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.)*[A-Za-z0-9][A-Za-z0-9-]*[A-Za-z0-9]")
-_DOTTED = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:[^\s/@]*@)?[^\s/?#:.]+(?:\.[^\s/?#:.]+)+", re.IGNORECASE)
+_HOST = deferred(r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.)*[A-Za-z0-9][A-Za-z0-9-]*[A-Za-z0-9]")
+_DOTTED = deferred(r"(?:[a-z][a-z0-9+.-]*://)?(?:[^\s/@]*@)?[^\s/?#:.]+(?:\.[^\s/?#:.]+)+", re.IGNORECASE)
 _TRIMMED = ".,;:!?*_~…’”»›。，、；：！？）」』】〉》"
-_SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*://")
-_BEHIND_HOST = re.compile(r"[/?#\\]")
+_SCHEME = deferred(r"^[a-z][a-z0-9+.-]*://")
+_BEHIND_HOST = deferred(r"[/?#]")
+_PLAIN_HOST = deferred(r"[\w.-]+")
 _CODE = frozenset(("self", "this", "cls", "super", "obj", "module", "window", "document", "console", "os", "sys"))
 
 
@@ -118,9 +120,10 @@ def without_hosts(rule: BuiltInRule, hosts: Container[str]) -> BuiltInRule:
 
 
 def _domains_of(found: str) -> Iterator[str]:
-    """Yield the domain of a link or an e-mail address, and those above it."""
+    """Yield the domain of a link or an e-mail address, and those above it; none if programs differ about its host."""
     authority = _BEHIND_HOST.split(_SCHEME.sub("", found.lower()), maxsplit=1)[0].rpartition("@")[2]
-    labels = authority.partition(":")[0].strip(".").split(".")
+    host = authority.partition(":")[0]
+    labels = host.strip(".").split(".") if _PLAIN_HOST.fullmatch(host) else []
     return (".".join(labels[at:]) for at in range(len(labels)))
 
 

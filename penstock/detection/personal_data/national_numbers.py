@@ -9,16 +9,22 @@ from __future__ import annotations
 
 import importlib
 import re
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
+from string import ascii_lowercase, ascii_uppercase
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
-from penstock.detection.patterns.kinds import DASH
-from penstock.detection.personal_data.phones import GLUED
+from penstock.detection.deferred import deferred
+from penstock.detection.patterns.kinds import DASH, GLUED
+from penstock.detection.words import small
+from penstock.engine.text_guards.views import view_of
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
 _SEPARATOR = rf"[ \u00a0./{DASH}]?"
+
+
+_SIGNS = deferred(r"[\W_]+")
 
 
 class _Checks(Protocol):
@@ -57,8 +63,11 @@ class Number:
         return re.compile(self.pattern, re.IGNORECASE)
 
     def is_valid(self, number: str) -> bool:
-        """Return whether a number has the right check digits; False if it has none."""
-        return bool(self.check) and _checks(self.check).is_valid(number.upper())
+        """Return whether a number has the right check digits, with or without its signs; False if it has none."""
+        if not self.check:
+            return False
+        checks, written = _checks(self.check), number.upper()
+        return checks.is_valid(written) or checks.is_valid(_SIGNS.sub("", written))
 
 
 @cache
@@ -96,7 +105,7 @@ _NUMBERS: Sequence[Number] = (
     Number(
         "de",
         "",
-        r"[CFGHJKLMNPRTVWXYZ][CFGHJKLMNPRTVWXYZ\d]{8}\d?|T\d{8}\d?",
+        r"(?=\D*\d\D*\d)[CFGHJKLMNPRTVWXYZ][CFGHJKLMNPRTVWXYZ\d]{8}\d?|T\d{8}\d?",
         "personalausweis,personalausweisnummer,ausweisnummer,ausweis nr,ausweis,perso,german id,id card",
     ),
     Number(
@@ -268,7 +277,7 @@ _NUMBERS: Sequence[Number] = (
     Number("ca", "ca.sin", r"\d{3}~\d{3}~\d{3}", "sin,s i n,social insurance,nas,assurance sociale"),
     Number("ca", "", r"\d{4}~\d{3}~\d{3}(?:~[A-Z]{1,2})?", "ohip,health card,carte santé,assurance maladie,ramq"),
     Number("ca", "", r"[A-Z]{4}~\d{4}~\d{4}", "ramq,assurance maladie,carte soleil"),
-    Number("us", "", r"[1-9][A-Z][A-Z\d]\d-?[A-Z][A-Z\d]\d-?[A-Z]{2}\d\d", "medicare,mbi"),
+    Number("us", "", r"[1-9][A-Z][A-Z\d]\d-?[A-Z][A-Z\d]\d-?[A-Z]{2}\d\d", "medicare,medicare beneficiary,mbi"),
     Number("us", "", r"9\d\d~\d\d~\d{4}", "itin,individual taxpayer"),
     Number("us", "us.ein", r"\d\d-\d{7}", "ein,employer identification,tin"),
     Number("us", "us.ssn", r"\d{3}~\d\d~\d{4}", "social security,social,ssn,tin,tax id"),
@@ -276,7 +285,7 @@ _NUMBERS: Sequence[Number] = (
     Number(
         "",
         "",
-        r"[A-Z]{1,3}~\d{5,9}|\d{8,9}|\d\d~\d\d~\d{6}|[A-Z\d](?=[A-Z\d]*\d[A-Z\d]*\d[A-Z\d]*\d)[A-Z\d]{7,9}"
+        r"[A-Z]{1,3}~\d{5,9}|\d{8,9}|\d\d~\d\d~\d{6}|[A-Z\d](?=[A-Z\d]*\d[A-Z\d]*\d)[A-Z\d]{7,9}"
         r"|\d\d[A-Z]{2}\d{5}",
         "passport,passports,reisepass,reisepassnummer,passnummer,pass nr,passeport,pasaporte,passaporto,passaporte"
         ",paspoort,paspoortnummer,paszport,paszportu,passnummer,passi,pas nr,pasnummer,pasaport,paspor,hộ chiếu"
@@ -286,7 +295,7 @@ _NUMBERS: Sequence[Number] = (
     Number(
         "",
         "",
-        r"[A-Z9]{5}~\d{6}~[A-Z9]{2}~\d?[A-Z]{2}|(?=(?:[A-Z ./-]*\d){5})"
+        r"[A-Z9]{5}~\d{6}~[A-Z9]{2}~\d?[A-Z]{2}(?:~\d\d)?|(?=(?:[A-Z ./-]*\d){5})"
         r"[A-Z\d]{1,17}(?:[ ./-]\d[A-Z\d]{0,5}){0,4}(?:[ -][A-Z]{1,3})?",
         "driver license,drivers license,driver s license,driving license,driver licence,drivers licence"
         ",driver s licence,driving licence,dl,dl number,dl no,dln,driver lic,license number,licence number"
@@ -312,11 +321,12 @@ _NUMBERS: Sequence[Number] = (
 )
 """All kinds. Of two that have the same label, the one whose check digits are right counts, then the longer one."""
 
+_TYPES = ("national-id", "vehicle-id", "device-id")
 _PERSONS = (
     "national id,national identity,national identification,national number,nationalid,identity number,identity card"
     ",identity document,identity no,identification number,identification card,id card,citizen id,government id"
     ",personal id,personal identification,tax id,taxid,tax number,tax identification,taxpayer id"
-    ",taxpayer identification,vat id,social security,social insurance,health insurance number,health number"
+    ",taxpayer identification,social security,social insurance,health insurance number,health number"
     ",identifikationsnummer,identité,documento de identidad,cédula,documento d identità,número de identificación"
     ",numéro d identification,numer identyfikacyjny"
     ",आईडी,身份証,身分証"
@@ -333,13 +343,14 @@ _AMBIGUOUS = frozenset(
 """Labels of one word that are other words, too: the check digits must be right, or the form have letters."""
 
 _FILLERS = frozenset(
-    """number numbers no nr num nbr numero número numéro nummer numer n nº nro id ids code card is was are as the my his
-    her your our their of for on ist lautet lauten meine mein ihre sein seine es son era mi su el la del de di il è mio
-    mia suo é meu minha o a do da est mon ma sa votre jest mój moja moje to brzmi er mitt mit min var minun це мой моя
-    это номер номера является karte karta carte tarjeta cartão kart nummern val value field nummeret numret tunnus
-    numarası numaram numara kod kodu azonosító szám száma jel číslo uk us u k s gb fr in au ca and und y et e or issued
-    new old please use dit dette deze mijn uw zijn am i m it its αριθμός αριθμος μου είναι ο το מספר שלי הוא هو رقم رقمي
-    نمبر series série serie серия серии tax person personal citizen taxpayer""".split()  # noqa: SIM905 - words
+    """identifier number numbers no nr num nbr numero número numéro nummer numer n nº nro id ids code card is was
+    are as the my his her your our their of for on ist lautet lauten meine mein ihre sein seine es son era mi su el
+    la del de di il è mio mia suo é meu minha o a do da est mon ma sa votre jest mój moja moje to brzmi er mitt mit
+    min var minun це мой моя это номер номера является karte karta carte tarjeta cartão kart nummern val value field
+    nummeret numret tunnus numarası numaram numara kod kodu azonosító szám száma jel číslo uk us u k s gb fr in au
+    ca and und y et e or issued new old please use dit dette deze mijn uw zijn am i m it its αριθμός αριθμος μου
+    είναι ο το מספר שלי הוא هو رقم رقمي نمبر series série serie серия серии tax person personal citizen
+    taxpayer""".split()  # noqa: SIM905 - words
 )
 
 
@@ -361,15 +372,19 @@ class Label(NamedTuple):
     parted: bool = False
 
 
+_ASCII, _SPACE = range(128), ord(" ")
 _STEM = 5  # letters by which a word that is inflected is looked up
-_WORD = re.compile(r"[A-Z]+(?![^\W\dA-Z_])|[A-Z]?[^\W\dA-Z_]+")
+_WORD = deferred(r"[A-Z]+(?![^\W\dA-Z_])|[A-Z]?[^\W\dA-Z_]+")
+_NO_WORD = deferred(r"[\W\d_]+")
+_NO_SMALL = str.maketrans(ascii_lowercase, " " * len(ascii_lowercase))
+_LETTERS = bytes(code if code >= len(_ASCII) or chr(code).isalpha() else _SPACE for code in range(256))  # in UTF-8
 _CLOSE, _FAR = 36, 56  # characters between a label and its number
-_UNSPACED = re.compile(
-    r"[\u0900-\u0eff\u2e80-\ua4cf\uac00-\ud7a3]"
-)  # scripts without spaces, or with marks within words
+_UNSPACED = deferred(r"[\u0900-\u0eff\u2e80-\ua4cf\uac00-\ud7a3]")  # scripts without spaces, or with marks within words
 _COUNTED = frozenset({"number", "no", "nr", "num", "n", "nº", "nro", "numero", "número", "numéro", "nummer", "numer"})
-_SIGN = re.compile("[:=|#\\t\uff1a]")
-_SENTENCE = re.compile(r"[a-z)][.!?]\s+[A-Z]|\n\s*\n")
+_SIGN = deferred("[:=|#\\t\uff1a]")
+_TAG = deferred(r"</?[A-Za-z][^<>]{0,60}>")
+_BETWEEN = rf"(?:[\W_]|{_TAG.pattern}){{0,60}}"  # the words of a label
+_SENTENCE = deferred(r"[a-z)][.!?]\s+[A-Z]|\n\s*\n")
 
 
 class _Labels:
@@ -383,12 +398,35 @@ class _Labels:
             for label in number.labels:
                 self._add(label, number)
         self._firsts: dict[str, int] = {}
+        self._begun: dict[str, list[tuple[str, ...]]] = {}
         for phrase in self._phrases:
             self._firsts[phrase[0]] = max(self._firsts.get(phrase[0], 0), len(phrase))
+            self._begun.setdefault(phrase[0], []).append(phrase)
+        firsts = "".join({name[0] for name in self.unspaced})
+        self._unspaced = re.compile(rf"[{firsts}](?<=(?={'|'.join(map(re.escape, self.unspaced))}).)")
 
     def none_in(self, words: Sequence[str]) -> bool:
         """Return whether no label begins with any of the words."""
         return self._firsts.keys().isdisjoint(words) and self._stems.keys().isdisjoint(word[:_STEM] for word in words)
+
+    def starts(self, text: str) -> Mapping[str, Sequence[int]]:
+        """Return the places in a text at which labels may begin, in order, by the types of their numbers."""
+        words = _words_in(text)
+        labels = [phrase for first in self._begun.keys() & words for phrase in self._begun[first]]
+        found = [(phrase, self._phrases[phrase]) for phrase in labels if words.issuperset(phrase)]
+        stems = self._stems.keys() & {word[:_STEM] for word in words}
+        found += [(tuple(stem.split()), numbers) for begun in stems for stem, numbers in self._stems[begun]]
+        starts: dict[str, list[int]] = {}
+        read = small(text) if found else ""
+        for phrase, numbers in found:
+            places = [one.start() for one in _phrase(phrase).finditer(read)]
+            for type in {number.type for number in numbers}:
+                starts.setdefault(type, []).extend(places)
+        if not text.isascii():
+            for one in self._unspaced.finditer(text):
+                for type in _TYPES:
+                    starts.setdefault(type, []).append(one.start())
+        return {type: sorted(places) for type, places in starts.items()}
 
     def _add(self, label: tuple[str, ...], number: Number) -> None:
         if _UNSPACED.match(label[0]):
@@ -418,9 +456,57 @@ def _labels() -> _Labels:
     return _Labels()
 
 
+def may_begin_label(word: str) -> bool:
+    """Return whether a label may begin with a word, in small letters."""
+    return not word.isascii() or not _labels().none_in(_WORD.findall(word))
+
+
+def label_starts(text: str) -> Mapping[str, Sequence[int]]:
+    """Return the places in a text at which labels may begin, in order, by the types of their numbers.
+
+    All other places have none. Rules share it.
+    """
+    return view_of(text, _label_starts)
+
+
+def _label_starts(text: str) -> Mapping[str, Sequence[int]]:
+    return _labels().starts(text)
+
+
+def _words_in(text: str) -> set[str]:
+    """Return the words of a text, in small letters."""
+    plain = text.encode("utf-8", "surrogatepass").translate(_LETTERS).decode("utf-8", "surrogatepass")
+    words = {*plain.split()}
+    if not plain.isascii():
+        beyond = {word for word in words if not word.isascii()}
+        words = (words - beyond).union(_NO_WORD.sub(" ", " ".join(beyond)).split())
+    mixed = " ".join(word for word in words if not (word.islower() or (word.isascii() and _is_of_one_part(word))))
+    parts = _parts(mixed) if mixed.isascii() else _WORD.findall(mixed)
+    return {*map(str.lower, words), *map(str.lower, parts)}
+
+
+def _is_of_one_part(word: str) -> bool:
+    return word.isupper() or word.istitle()
+
+
+def _parts(words: str) -> Sequence[str]:
+    """Return the words within words that have small letters and capitals: *tax* and *ID* of ``taxID``; and others."""
+    capitals = words.translate(_NO_SMALL).split()
+    for capital in ascii_uppercase if capitals else "":
+        words = words.replace(capital, f" {capital}")
+    return [*words.split(), *capitals, *(run[:-1] for run in capitals)]
+
+
+@lru_cache(maxsize=256)
+def _phrase(words: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(_BETWEEN.join(map(re.escape, words)))
+
+
 def label_in(before: str) -> Label | None:
     """Return the last label in the text before a number, if the number may be meant; it has no digits."""
     labels = _labels()
+    if "<" in before:  # a tag parts a label from its number, as a colon does
+        before = _TAG.sub(lambda tag: ":".ljust(len(tag.group())), before)
     words = [word.lower() for word in _WORD.findall(before)]
     best: Label | None = None
     last = 0

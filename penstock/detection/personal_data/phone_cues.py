@@ -8,32 +8,35 @@ come last, so most places in a text need not try them.
 
 from __future__ import annotations
 
-import re
-
+from penstock.detection.deferred import deferred
 from penstock.detection.patterns.kinds import DASH
 
 # What may stand within a word, then what stands at its beginning.
+SYMBOLS = "\u260e\u260f\u2706\U0001f4de\U0001f4f1\U0001f57b"
+"""Signs of phones."""
+
 _NOUNS = (
-    r"(?<!head)(?<!micro)(?<!mega)(?<!i)(?<!gramo)phone|whats[ -]?app|msisdn"
-    r"|puhelin|điện thoại|di động|телефон|сотов|τηλ|κινητ|फ़?ोन|फोन|मोबाइल|दूरभाष|هاتف|جوال|موبايل"
+    rf"(?<!head)(?<!micro)(?<!mega)(?<!i)(?<!gramo)phone(?:[ -]line\b)?|[{SYMBOLS}]|whats[ -]?app|msisdn"
+    r"|puhelin|điện[ -]thoại|di động|телефон|сотов|τηλ|κινητ|फ़?ोन|फोन|मोबाइल|दूरभाष|هاتف|جوال|موبايل"
     r"|تلفون|واتساب|تلفن|موبایل|טלפון|נייד|פלאפון|电话|電話|手机|手機|热线|熱線|传真|傳真|携帯|ケータイ|ファックス|전화|휴대폰|핸드폰|팩스|โทร|เบอร์"
     r"|มือถือ"
 )
 _NOUNS_WORDS = (
     r"tel[eé:.=\s](?!gra|vis|met|por|sco)|t[eé]l[eé]?f|t(?:el|él|lf|fno)\b|sms\b|fax\b|mobi(?:le|el)\b|mobil(?!it)"
-    r"|cell?(?:\.|\b)|cell(?:phone|ular)|landline|hotline|desk\b|fone|fon\b|fono\b|natel|celu\b|mob\b|ph\b[.:]|kom\."
-    r"|portable\b|t[eé]l[eé]copie|m[oó]vil\b|celular|telem[oó]vel|gsm\b|handy|rufnummer|durchwahl|festnetz|komórk"
-    r"|puh\b|sími|símanúmer|cep\b|ponsel|telepon|no\.? ?hp\b|sđt\b|тел\b|моб(?:\b|ил|іл)"
+    r"|cell?(?:\.|\b)|cell(?:phone|ular)|landline|hotline|desk\b|fone|fon\b|fono\b|natel|celu\b|mob\b|ph\b(?:[.:]| $)"
+    r"|kom\.|portable\b|t[eé]l[eé]copie|m[oó]vil\b|celular|telem[oó]vel|gsm\b|handy|rufnummer|durchwahl|festnetz|komórk"
+    r"|puh\b|sími|símanúmer|cep\b|ponsel|telepon|no(?:mor|mer)?\.?[ -]?hp\b|sđt\b|тел\b|моб(?:\b|ил|іл)"
+    r"|caller[ -]?id\b|callback\b(?!\()|rückruf"
 )
 # Calling, and whose number it is.
 _CALLS = (
-    r"answering (?:at|on)|receiving (?:calls|messages|texts)|my registered|reach (?:me|us|him|her)"
+    r"answering (?:at|on)|receiving (?:calls|messages|texts)|my registered|reach[ -](?:me|us|him|her)"
     r"|contact[ -](?:number|no)|звон|дзвон|καλέσ|कॉल|اتصل|تماس"
-    r"|התקשר|לחייג|致电|致電|拨打|撥打|मेरा नंबर|번호[는은]|号码是|號碼是|番号は"
+    r"|התקשר|לחייג|致电|致電|拨打|撥打|मेरा नंबर|(?<![^\W的の])(?:번호[는은]|号码是|號碼是|番号は)"
 )
 _CALLS_WORDS = (
-    r"call(?:ed|ing|s)?\b(?!\()|dial(?:l?ed|l?ing)?\b|ring (?:me|us|him|her|at|on|mig|meg|oss)\b"
-    r"|text (?:me|us|him|her)\b|(?:my|his|her|our|your|their) (?:(?!id|po)[a-z]{2} )?number"
+    r"call(?:ed|ing|s)?\b(?!\()|dial(?:l?ed|l?ing)?\b|ring (?:me|us|him|her|at|on|mig|meg|oss)\b|ring $"
+    r"|text[ -](?:me|us|him|her)\b|(?:my|his|her|our|your|their) (?:#|(?:(?!id|po)[a-z]{2} )?number)"
     r"|r?appel(?:er|ez|ons|le|é|ée)\b|joindre\b|joignable|compose[rz]\b"
     r"|ll[aá]m(?:ar|a|e|ame|eme|en|enos|anos|ada)\b|marcar\b|marque\b|chiam(?:are|a|i|ami|ate|ateci|ata|ando)\b"
     r"|cellulare|recapito|lig(?:ar|ue|uem|ação|ou)\b|bel(?:len|t|de)?\b|gebeld\b|bereikbaar|anruf|angerufen"
@@ -43,26 +46,32 @@ _CALLS_WORDS = (
     r"|мо[йі]|ваш) (?:n[uú]mero|num[eé]ro|nummer|numer|číslo|номер)"
 )
 
-PHONE = re.compile(rf"{_NOUNS}|{_CALLS}|\b(?:{_NOUNS_WORDS}|{_CALLS_WORDS})")
+PHONE = deferred(rf"{_NOUNS}|{_CALLS}|\b(?:{_NOUNS_WORDS}|{_CALLS_WORDS})")
 """Words for phones and for calling."""
 
-CLOSE = re.compile(rf"(?:{_NOUNS}|\b(?:{_NOUNS_WORDS}))[^\d\n]{{0,12}}$")
+CLOSE = deferred(rf"(?:{_NOUNS}|\b(?:{_NOUNS_WORDS}))[^\d\n]{{0,12}}$")
 """A word for a phone close before a number; few digits need one."""
 
-_NUMBERS = r"num[eé]ro|n[úu]mero|nummer|čísl|număr|номер|αριθμ|नंबर|رقم|شماره|מספר|号码|號碼|番号|번호"
-_NUMBERS_WORDS = r"numer(?:u|em)?\b|nr\b|szám|numara|nomor|số\b"
+NUMBER = deferred(
+    r"(?<![^\W的の])(?:num[eé]ro|n[úu]mero|nummer|čísl|număr|номер|αριθμ|नंबर|رقم|شماره|מספר|号码|號碼|番号|번호"
+    r"|numer(?:u|em)?\b|nr\b|szám|numara|nomor|số\b)"
+)
+"""Words for any number, but not within one for another: they explain one that looks like a phone's."""
 
-NUMBER = re.compile(rf"{_NUMBERS}|\b(?:{_NUMBERS_WORDS})")
-"""Words for any number: they explain one that looks like a phone's."""
-
-CONTACT = re.compile(r"\b(?:contact|kontakt|contatt|contato)|संपर्क|联系|聯繫|聯絡|連絡|연락")
+CONTACT = deferred(r"\b(?:contact|emergency|(?:notfall)?kontakt|contatt|contato)|संपर्क|联系|聯繫|聯絡|連絡|연락")
 """Words for contacts: they explain one that is as long as a phone's."""
 
-BEHIND = re.compile(
+_KINDS = (
+    r"office|fax|mobile|cell|home|work|desk|bureau|domicile|portable|fixe|oficina|casa|trabajo|m[oó]vil|celular|ufficio"
+    r"|cellulare|escrit[oó]rio|telem[oó]vel|kantoor|thuis|mobiel|b[uü]ro|privat|gesch[aä]ftlich|dienstlich|mobil|handy"
+    r"|dom|praca|kom|koti|ev|iş|cep|fijo|fisso|fixo|stacjonarny|festnetz|landline|direct|main|vast"
+)
+
+BEHIND = deferred(
     rf"(?i)(?=[ \t,{DASH}(]{{0,4}}[^\W\d])"  # most numbers have no word there
-    rf"(?:[ \t,{DASH}]{{0,3}}\(?(?:office|fax|mobile|cell|home|work|desk|bureau|domicile|portable|fixe|oficina|casa"
-    r"|trabajo|m[oó]vil|celular|ufficio|cellulare|escrit[oó]rio|telem[oó]vel|kantoor|thuis|mobiel|b[uü]ro|privat"
-    r"|gesch[aä]ftlich|dienstlich|mobil|handy|dom|praca|kom|koti|ev|iş|cep)\b"
+    rf"(?:[ \t,{DASH}]{{0,3}}\(?(?:{_KINDS})\b"
+    r"|,? (?:is my|ist meine|es mi|est mon|è il mio|é (?:o )?meu|is mijn|to mój|это мой|- мой) (?:n[uú]m|num[eé]r|номер"
+    r"|phone|cell|mobil)|是我的(?:手机|号码|电话)"
     r"|[ \t,]{0,2}(?:erreichbar|anrufen|erreichen|bellen|bereikbaar|numaralı|numaradan|पर (?:कॉल|संपर्क)"
     r"|(?:に|へ|まで)?(?:お?電話|ご?連絡)|(?:으로|로) ?(?:전화|연락)))"
 )
@@ -71,17 +80,20 @@ BEHIND = re.compile(
 BEHIND_WIDTH = 24
 """How many characters behind a number such a word ends at most."""
 
+KIND = deferred(rf"(?i)\b(?:{_KINDS})\W*\Z")
+"""The name of a kind of phone, right before a number."""
+
 _UNITS = (
     r"[kmgtp]i?b|bytes?|bits?|ns|µs|us|ms|secs?|seconds?|minutes?|hours?|days?|px|pixels?|dpi|ppi|points?|pts|rows?"
     r"|records?|items?|files?|lines?|tokens?|params|parameters|users?|people|views?|visits?|hits|clicks?|requests?"
     r"|times|cycles|blocks?|pages?|words|usd|eur|gbp|chf|jpy|inr|dollars|euros?|hz|khz|mhz|kg|km|zeilen|lignes|filas|stück"
 )
-UNIT = re.compile(
+UNIT = deferred(
     rf"(?:[.,]\d\d?)?[ \u00a0\u202f]?(?:(?:{_UNITS}|[KMGT]i?B|Bytes|Hz|[kMG]Hz|USD|EUR|GBP|CHF|JPY|INR)\b|[€$£%])"
 )
 """Units of what is counted or measured, behind a number."""
 
-MEASURE = re.compile(r"\b(?:offset|delta|change|growth|lat|lon|long|latitude|longitude|coordinates?)\b[\W_]{0,4}$")
+MEASURE = deferred(r"\b(?:offset|delta|change|growth|lat|lon|long|latitude|longitude|coordinates?)\b[\W_]{0,4}$")
 """Names of measures that may have a plus sign, right before a number."""
 
 NEAR = 24
@@ -98,7 +110,7 @@ _OTHERS = (
     r"|(?:part|po|lot|batch|model|deal|run|job|build|item|product|article|booking|reservation|confirmation|shipment"
     r"|parcel|claim|contract|catalog(?:ue)?)[ -]?(?:no|num(?:ber)?|nr|id|[#:.])"
 )
-OTHER = re.compile(rf"(?:\b(?:{_OTHERS})|-(?:id|key|code|slot))(?!\w)(?!{_HAS_VALUE})[^\n]{{0,14}}$")
+OTHER = deferred(rf"(?:\b(?:{_OTHERS})|-(?:id|key|code|slot))(?!\w)(?!{_HAS_VALUE})[^\n]{{0,14}}$")
 """English words for other things that have numbers, close before one."""
 
 _OTHERS_THAN_ENGLISH = (
@@ -109,13 +121,13 @@ _OTHERS_THAN_ENGLISH = (
     r"|personnummer|tilaus|lasku|hesap|sipariş|kimlik|сч[её]т|заказ|паспорт|договор|订单|訂單|账号|帐号|帳號|身份证|卡号"
     r"|编号|編號|注文|口座|会員|주문|계좌|주민"
 )
-OTHER_THAN_ENGLISH = re.compile(rf"(?:{_OTHERS_THAN_ENGLISH})[^\n]{{0,14}}$")
+OTHER_THAN_ENGLISH = deferred(rf"(?:{_OTHERS_THAN_ENGLISH})[^\n]{{0,14}}$")
 """The same in other languages."""
 
-CODE = re.compile(r"\b(?:codes?|pins?|otps?|zip|plz|password|passcode|token|verification|times|users|people)\b")
+CODE = deferred(r"\b(?:codes?|pins?|otps?|zip|plz|password|passcode|token|verification|times|users|people)\b")
 """Words for short numbers that are no phone's."""
 
-OTHER_CLOSER = re.compile(
+OTHER_CLOSER = deferred(
     rf"\b(?:{_OTHERS}|{_UNITS}|codes?|pins?|zip|plz|password|passcode|token|verification|count|max|min|limit|part|po|lot"
     r"|batch|model|deal|run|job|build|item|product|duration|sessions?|downloads?|installs?|length|row|since|date)\b"
     rf"|-(?:id|key|code|at|ts|ext|type)\b(?!{_HAS_VALUE})|\bnumber of\b|{_OTHERS_THAN_ENGLISH}"

@@ -8,39 +8,40 @@ address are no phone number, whatever stands before them.
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import regex
 
-from penstock.detection.patterns.kinds import DASH, number_from, numbers_in
+from penstock.detection.deferred import deferred
+from penstock.detection.patterns.kinds import DASH, GLUED, UNPARTED, in_numbers, number_from, zones
 from penstock.detection.patterns.open_matches import Scan, StreamPattern, Trace, collected
 from penstock.detection.personal_data import phone_cues
+from penstock.detection.places.labels import names_next
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator, Mapping, Sequence
 
-    from penstock.detection.patterns.built_in import Span
 
-_ZONE = re.compile(rb"0(?: {0,3}+0){5,}+")  # as `in_numbers`: no number is shorter or looser
+_ZONE = deferred(rb"0(?: {0,3}+0){5,}+")  # as `in_numbers`: no number is shorter or looser
 _REACH = 40  # how far before a number the words that explain it may stand
 _TAIL = regex.compile(rf"(?r)[^\d .\u00a0{DASH}/(),;:+eEiInNoOsS\u017ftTxX]")  # not in a number, nor right behind it
 _LONGEST = 96  # characters of a number with its extension, and what is seen behind it
 _BEHIND = 24  # characters of an extension, and what is seen behind it
 
-# Letters that a number cannot touch: those of Chinese, Japanese, Korean, Thai and the like may stand right beside it.
-GLUED = r"[^\W\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff]"
 _SEP = rf"(?:[ .\u00a0{DASH}]|[ ][{DASH}][ ])"
 _EXTENSION = r"(?:[ ,;]{0,2}(?:x|ext\.?|extension)[ .]?\d{1,6})?"
 _NOT_BEHIND = rf"(?<!{GLUED})(?<![@#$%€£¥*])(?<![X*][ .\u00a0{DASH})/])"  # nor behind a mask
+_BETWEEN = rf"(?![ ]{{3}})[ .\u00a0{DASH}/()]{{0,3}}"  # three blanks part the columns of a table
+_CLOSED = "".join(rf"(?<!\(\d{{{size}}})" for size in range(1, 6))  # the area code of the next number
 _PHONE = StreamPattern(
     rf"""(?ix)(?=[+(\d]){_NOT_BEHIND}(?:
-      (?P<intl>\+\(?[1-9](?:[ .\u00a0{DASH}/()]{{0,3}}\d){{7,14}})
+      (?P<intl>\+\(?[1-9](?:{_BETWEEN}\d){{7,14}}{_CLOSED})
     | (?<!\d[.{DASH}/:])(?:
-      (?P<exit>\(?(?:00|011[ ])[1-9](?:[ .\u00a0{DASH}/()]{{0,3}}\d){{7,14}})
+      (?P<exit>\(?(?:00|011[ ])[1-9](?:{_BETWEEN}\d){{7,14}}{_CLOSED})
     | (?P<nanp>(?:1{_SEP}?)?(?:\(\d{{3}}\){_SEP}?|\d{{3}}{_SEP})\d{{3}}{_SEP}\d{{4}})
-    | (?P<area>\(\d{{2,5}}\){_SEP}?\d{{2,8}}(?:{_SEP}\d{{2,5}}){{0,3}})
+    | (?P<area>(?:8{_SEP}?)?\(\d{{2,5}}\){_SEP}?\d{{2,8}}(?:{_SEP}\d{{2,5}}){{0,3}})
     | (?P<trunk>0\d{{1,4}}(?:{_SEP}\d{{2,8}}){{1,4}}(?:-\d{{1,4}})?)
     | (?P<slash>0[1-9]\d{{0,3}}[ ]?/[ ]?\d{{3,8}}(?:{_SEP}\d{{2,5}}){{0,2}}(?:-\d{{1,4}})?)
     | (?P<local>0\d{{1,3}}\(\d{{2,4}}\)\d{{3,4}})
@@ -51,7 +52,7 @@ _PHONE = StreamPattern(
     by_re=True,
 )
 _LOOSE = StreamPattern(
-    rf"{_NOT_BEHIND}(?<!\d[./:])\(?\+?\d(?:(?:[ ][{DASH}/][ ]|[ .\u00a0{DASH}/()]{{0,2}})\d){{5,14}}"
+    rf"{_NOT_BEHIND}(?<!\d[./:])\(?\+?\d(?:(?:[ ][{DASH}/][ ]|[ .\u00a0{DASH}/()]{{0,2}})\d){{5,14}}{_CLOSED}"
     rf"(?!{GLUED}|%|[.{DASH}/:]\d)",
     flags=0,
     by_re=True,
@@ -65,19 +66,25 @@ _DIGITS_OF = {
 }
 _ANY = range(9, 13)
 _LEAST_FORMED = 9  # characters of a number without a plus sign or a bracket
-_OF_FORM = re.compile(r"[+(]")
+_OF_FORM = deferred(
+    rf"[+(]|0(?<![^\W_{UNPARTED}].)\d"
+)  # what stands in each number of a form, unless it has many digits
+_SIGN = deferred(r"[+(]")
+_BEFORE_AREA = 4  # characters between the digit one and an area code in brackets
+_MANY = deferred(rb"000(?: {1,3}000 {1,3}0000|0{7})")  # as `in_numbers`
 
 
 # Forms that only phone numbers have. All others count if a word, a key or a phrase nearby says that they are one.
 _OWN: Mapping[str, re.Pattern[str]] = {
-    kind: re.compile(form)
+    kind: deferred(form)
     for kind, form in {
         "intl": r"\+\D{0,2}(?:1\D{0,3}[2-9](?:\D*\d){9}|7(?:\D*\d){10}|[2-689])",
         "exit": r"\(?0011?\D{0,3}[2-9](?:\D*\d){9}|\(?(?:00|011 )[2-9]\d(?:\D*\d)?(?:\D*\(0\))?\D*[1-9](?:\D*\d){6}",
         "nanp": rf"(?:1{_SEP}?)?"
         rf"(?:\(\d{{3}}\){_SEP}?\d{{3}}[.{DASH}]|\([02-9]\d\d\)|[2-9]\d\d{_SEP}(?:[2-9]\d\d|123){_SEP}"
         r"|0[1-9]\d[ .\u00a0]\d{3}[ .\u00a0])",
-        "area": rf"\(0|\([1-9]\d\){_SEP}?(?:9 ?)?\d{{4}}{_SEP}\d{{4}}\Z|\([1-9]\d\) \d{{3}} \d\d \d\d\Z",
+        "area": rf"\(0|\([1-9]\d\){_SEP}?(?:9 ?)?\d{{4}}{_SEP}\d{{4}}\Z|\([1-9]\d\) \d{{3}} \d\d \d\d\Z"
+        rf"|8{_SEP}?\(\d{{3}}\){_SEP}?\d{{3}}{_SEP}\d\d{_SEP}\d\d\Z",
         # Groups set apart by blanks or points, pairs, one dash, a dash and blanks, and the groups of Japan and Korea.
         "trunk": rf"0[1-9]\d*(?:[ .\u00a0]\d+)+(?:-\d+)?\Z|0[1-9](?:[{DASH}]\d\d){{4}}\Z|0\d+ ?[{DASH}] ?\d{{7,}}\Z"
         rf"|0\d+ ?[{DASH}] ?\d+(?: \d+)+\Z|0(?:\d|1\d|\d0)[{DASH}]\d{{3,4}}[{DASH}]\d{{4}}\Z"
@@ -86,57 +93,74 @@ _OWN: Mapping[str, re.Pattern[str]] = {
         "local": "0",
     }.items()
 }
-_FIGURES = re.compile(r"1? ?(\d{3}) (\d{3}) (\d{4})")  # three figures in a row have this form, too
-_ALONE_BEFORE = re.compile(r"(?:\A|[^\d\s\]][ \t]*\n|[,;|\t\"'(\[>])[ \t]*\Z")
-_ALONE_BEHIND = re.compile(r"[ \t]{0,4}(?:\n(?![ \t]{0,4}[\d(+\[])|[,;|)\]<\"'.!?]|\Z)")
-_PAIRS = re.compile(r"\d\d(?:[ .]\d\d)+")
+_FIGURES = deferred(r"1? ?(\d{3}) (\d{3}) (\d{4})")  # three figures in a row have this form, too
+_ALONE_BEFORE = deferred(r"(?:\A|[^\d\s\]][ \t]*\n|[,;|\t\"'(\[>])[ \t]*\Z")
+_ALONE_BEHIND = deferred(r"[ \t]{0,4}(?:\n(?![ \t]{0,4}[\d(+\[])|[,;|)\]<\"'.!?]|\Z)")
+_PAIRS = deferred(r"\d\d(?:[ .]\d\d)+")
 _STEPS = frozenset({1, 2, 5, 10})  # between hours or measures in a row
-_IN_THOUSANDS = re.compile(r"(?<!\d)\d{1,3},\d{3}(?:[ \u00a0]|\Z)")
+_IN_THOUSANDS = deferred(r"(?<!\d)\d{1,3},\d{3}(?:[ \u00a0]|\Z)")
 _ARTICLE = range(13, 15)  # digits in a row that may number an article (GTIN)
 _IN_ONE = range(12, 16)  # digits behind two zeros, in one piece
-_EPOCH = re.compile(r"1[67]\d{8}(?:\d{3})?")  # seconds or milliseconds of our time
-PLACEHOLDER = re.compile(r"(?:\[|\A)(?:[A-Z][A-Z_-]*(?:_\d+)?|HASH:[0-9a-f]*)\]")
-_HIDDEN_BEFORE = re.compile(r"\[[A-Z][A-Z_-]*(?:_\d+)?\][-./]?\Z")
-_HIDDEN_BEHIND = re.compile(r"[-./]?\[[A-Z][A-Z_-]*(?:_\d+)?\]")
+_EPOCH = deferred(r"1[67]\d{8}(?:\d{3})?")  # seconds or milliseconds of our time
+PLACEHOLDER = deferred(  # or nothing, where a value was removed
+    r"""(?:\[|\A)(?:[A-Z][A-Z_-]*(?:_\d+)?|HASH:[0-9a-f]*)\]|\*{4,}|[:=][ \t]?(?:""|''|null\b|(?=[,;:]))|[ \t](?=,)"""
+)
+OF_PLACEHOLDER = ("]", ",", ";", "****", '""', "''", "null", "=:", "= :", "::", ": :")  # one stands in each
+_HIDDEN_BEFORE = deferred(r"\[[A-Z][A-Z_-]*(?:_\d+)?\][-./]?\Z")
+_HIDDEN_BEHIND = deferred(r"[-./]?\[[A-Z][A-Z_-]*(?:_\d+)?\]")
 _PLACEHOLDER_READ = 20
-_NEW_WORD = re.compile(r"_|(?<=[a-z])(?=[A-Z])")
-_SOME_LETTER = re.compile(r"[^\W\d_]")
+_NEW_WORD = deferred(r"_|(?<=[a-z])(?=[A-Z])")
+_SAYS = deferred(rf"[^\W\d_{phone_cues.SYMBOLS}]|[{phone_cues.SYMBOLS}]")
 
-_NO_PHONE = re.compile(  # dates, spans of years, social security numbers
+_NO_PHONE = deferred(  # dates, spans of years, social security numbers
     r"(?<!\d)(?:\d{1,2}[-./ ]\d{1,2}[-./ ](?:19|20)\d\d|(?:19|20)\d\d[-./]\d{1,2}[-./]\d{1,2})(?!\d)"
     rf"|^\(?(?:1[5-9]|20)\d\d\)?[ {DASH}]{{1,3}}(?:1[5-9]|20)\d\d"
     rf"|^\d{{3}}[{DASH}]\d{{2}}[{DASH}]\d{{4}}$"
     r"|^\d{5}-\d{3}$|^\+\d\d\.\d{3,}-\d{3}\."  # postal codes of Brazil, coordinates (ISO 6709)
 )
-_A_DATE = re.compile(r"(?<!\d)(?:19|20)\d\d (?:0?[1-9]|1[0-2]) (?:0?[1-9]|[12]\d|3[01])(?!\d)")
-_GROUP = re.compile(r"\d+")
+_A_DATE = deferred(r"(?<!\d)(?:19|20)\d\d (?:0?[1-9]|1[0-2]) (?:0?[1-9]|[12]\d|3[01])(?!\d)")
+_GROUP = deferred(r"\d+")
 _MOST_GROUPS, _MOST_SINGLE = 7, 2  # more groups, or more digits that stand alone, are a row of figures
 _FEW = 7  # fewer digits need a word for a phone close by
 _FORMED = range(8, 14)  # digits that a number has if only a word for any number explains it
 _GROUPS_FORMED = 3
-_OF_CUE = re.compile(r"[A-Za-z][G-Zg-z]|[G-Zg-z][A-Fa-f]|[^\x00-\x7f]")  # stands in each word that explains a number
+_NUMBER_BEFORE = deferred(rf"\d(?:[ .\u00a0{DASH}/()]{{0,3}}\d){{6,}}(\D+)\Z")
+_OF_CUE = deferred(r"[A-Za-z][G-Zg-z]|[G-Zg-z][A-Fa-f]|[^\x00-\x7f]")  # stands in each word that explains a number
 
-_QUAD = re.compile(r"(?:\d{1,3}\.){3}\d{1,3}")
+_QUAD = deferred(r"(?:\d{1,3}\.){3}\d{1,3}")
 _LINK_REACH = 120  # how far before its digits a link may begin; no more than a rule may look back
-_LINK = re.compile(r"""(?:://|\bwww\.)[^\s"'<>\[\]{}|\\^`]*\Z""")
-_UUID = re.compile(r"(?i)(?<![\w-])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![\w-])")
+_LINK = deferred(r"""(?:://|\bwww\.)[^\s"'<>\[\]{}|\\^`]*\Z""")
+_UUID = deferred(r"(?i)(?<![\w-])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![\w-])")
 _UUID_LENGTH, _UUID_DASHES = 36, 4
+_AWAITED = max(_UUID_LENGTH, phone_cues.BEHIND_WIDTH)
+
+
+def names_phone(word: str) -> bool:
+    """Return whether a word of a label is one for phones, calls or contacts."""
+    return phone_cues.PHONE.search(word) is not None or phone_cues.CONTACT.search(word) is not None
 
 
 def phones(text: str, start: int, *, final: bool) -> Scan:
     """Return the traces of phone numbers. Loose digits do not count where they overlap a number of a known form."""
-    zones = numbers_in(_ZONE, text, start)
-    if not zones:
+    digits = in_numbers(text, start)
+    close = [*zones(_ZONE, None, digits, start)]
+    if not close:
         return [], len(text) if final else number_from(text, start)
-    # Of a number that is there as a whole it is known what it can be.
+    any_formed = _OF_FORM.search(text, max(start - 2, 0)) or _MANY.search(digits)
+    formed = [zone for zone in close if any_formed and _may_have_form(text, digits, start, *zone)]
+    shaped, hold = _numbers(_PHONE, text, start, formed, final=final)
     near = len(text) if final else len(text) - _BEHIND
-    shaped, hold = _numbers(_PHONE, text, start, _formed(text, zones, near), final=final)
-    loose, open_at = _numbers(_LOOSE, text, start, _explained(text, start, zones, near), final=final)
+    cued = _OF_CUE.search(text, max(start - _REACH, 0)) is not None
+    explained = [zone for zone in close if zone[1] > near or (cued and _may_be_explained(text, *zone))]
+    loose, open_at = _numbers(_LOOSE, text, start, explained, final=final)
     if not final:  # a word may follow that explains a number, or the rest of a UUID
-        late = [found.start() for found in shaped if _awaits(text, found, formed=True)]
-        late += [found.start() for found in loose if _awaits(text, found, formed=False)]
+        late = [found.start() for found in _last(shaped, text) if _awaits(text, found, formed=True)]
+        late += [found.start() for found in _last(loose, text) if _awaits(text, found, formed=False)]
         open_at = min([open_at, *late])
     traces = [Trace(*found.span(), *found.span(), _is_phone(text, found)) for found in shaped]
+    if not cued:
+        spans = () if final else (found.span() for found in loose)
+        return [*traces, *(Trace(low, high, low, high, counts=False) for low, high in spans)], min(hold, open_at)
     known = iter([*(trace for trace in traces if trace.counts), Trace(len(text), len(text) + 1, 0, 0)])
     one = next(known)
     for found in loose:
@@ -149,31 +173,30 @@ def phones(text: str, start: int, *, final: bool) -> Scan:
     return traces, min(hold, open_at)
 
 
-def _formed(text: str, zones: Sequence[Span], near: int) -> list[Span]:
-    """Return the digits that end behind a place, or may have the form of a phone number: many, or few with signs."""
-    return [
-        (low, high)
-        for low, high in zones
-        if high > near or high - low >= _LEAST_FORMED or _OF_FORM.search(text, max(low - 2, 0), high)
-    ]
+def _may_have_form(text: str, digits: bytes, start: int, low: int, high: int) -> bool:
+    """Return whether some digits may have the form of a phone number; ``digits`` are those of `in_numbers`."""
+    signed = _OF_FORM.search(text, max(low - 2, 0), high + _BEFORE_AREA)
+    if high - low < _LEAST_FORMED:
+        return signed is not None and _SIGN.search(text, max(low - 2, 0), high) is not None
+    return signed is not None or _MANY.search(digits, low - start, high - start) is not None
 
 
-def _explained(text: str, start: int, zones: Sequence[Span], near: int) -> list[Span]:
-    """Return the digits that end behind a place, or have words close to them that may explain them."""
-    if not _OF_CUE.search(text, max(start - _REACH, 0)):
-        return [(low, high) for low, high in zones if high > near]
-    return [
-        (low, high)
-        for low, high in zones
-        if high > near or _OF_CUE.search(text, max(low - _REACH - 2, 0), high + _BEHIND)
-    ]
+def _may_be_explained(text: str, low: int, high: int) -> bool:
+    """Return whether words that may explain some digits stand close to them."""
+    return _OF_CUE.search(text, max(low - _REACH - 2, 0), high + _BEHIND) is not None
+
+
+def _last(found: Sequence[regex.Match[str]], text: str) -> Iterator[regex.Match[str]]:
+    """Yield the matches, from the last one back, that end so close to the end that more text may change them."""
+    for one in reversed(found):
+        if one.end() <= len(text) - _AWAITED:
+            return
+        yield one
 
 
 def _awaits(text: str, found: regex.Match[str], *, formed: bool) -> bool:
     """Return whether more text may decide about a number."""
     low, high = found.span()
-    if high <= len(text) - max(_UUID_LENGTH, phone_cues.BEHIND_WIDTH):
-        return False
     dashed = "-" in (text[low - 1 : low], text[high : high + 1])
     if not dashed:
         kind = found.lastgroup or ""
@@ -184,28 +207,39 @@ def _awaits(text: str, found: regex.Match[str], *, formed: bool) -> bool:
 
 
 def _numbers(
-    shape: StreamPattern, text: str, start: int, zones: Sequence[tuple[int, int]], *, final: bool
-) -> tuple[list[regex.Match[str]], int]:
+    shape: StreamPattern, text: str, start: int, close: Sequence[tuple[int, int]], *, final: bool
+) -> tuple[Sequence[regex.Match[str]], int]:
     """Return the final matches of a pattern, searched only near enough digits, and the place where one is open."""
-    found = _in_zones(shape, text, start, zones)
+    found = _in_zones(shape, text, start, close)
     if final:
-        return collected(found), len(text)
+        return found, len(text)
     near = max(start, len(text) - _LONGEST)
     tail = _TAIL.search(text, near, concurrent=False)
-    return shape.final_matches(found, text, start, since=tail.end() if tail else near)
+    since = tail.end() if tail else near
+    open_at = shape.open_at(text, since)
+    known = next((at for at, one in enumerate(found) if one.end() > open_at), len(found))
+    for at, one in enumerate(found[known:], known):
+        if one.start() >= open_at:
+            return found[:at], open_at
+        if one.end() > open_at:
+            open_at = shape.open_at(text, max(one.end(), since))
+    return found, open_at
 
 
 def _in_zones(
-    shape: StreamPattern, text: str, start: int, zones: Sequence[tuple[int, int]]
-) -> Iterator[regex.Match[str]]:
+    shape: StreamPattern, text: str, start: int, close: Sequence[tuple[int, int]]
+) -> Sequence[regex.Match[str]]:
+    kept: list[regex.Match[str]] = []
     reach = start
-    for begin, high in zones:
+    for begin, high in close:
         low = max(begin - 2, reach)  # a sign before
-        for found in shape.matches(text, low, high + _BEHIND):
-            if found.start() >= high:
-                break
-            reach = found.end()
-            yield found
+        found = collected(shape.matches(text, low, high + _BEHIND))
+        while found and found[-1].start() >= high:
+            found.pop()
+        if found:
+            kept += found
+            reach = found[-1].end()
+    return kept
 
 
 class _Before(NamedTuple):
@@ -234,9 +268,9 @@ def _before(text: str, found: regex.Match[str]) -> _Before:
     low = max(found.start() - _REACH, 0)
     seen = max(low - 1, 0)  # whether a word begins there
     raw = text[seen : found.start()]
-    if _SOME_LETTER.search(raw) is None:
+    if _SAYS.search(raw) is None:
         return _Before("", 0, 0)
-    *hidden, last = PLACEHOLDER.split(raw)
+    *hidden, last = PLACEHOLDER.split(raw) if any(sign in raw for sign in OF_PLACEHOLDER) else (raw,)
     kept = _in_words("".join(hidden))
     at = low - seen
     return _Before(kept + _in_words(last), at, max(len(kept), at))
@@ -327,6 +361,10 @@ def _is_cued(text: str, found: regex.Match[str]) -> bool:
         return False
     if _has_unit(text, found) or (_EPOCH.fullmatch(found.group()) and not before.says(phone_cues.CLOSE)):
         return False
+    if len(_GROUP.findall(found.group())) < _GROUPS_FORMED or len(found.group()) > _FORMED.stop:
+        one_before = _NUMBER_BEFORE.search(before.text, at)
+        if one_before and names_next(one_before[1]) and not phone_cues.KIND.search(one_before[1]):
+            return False
     return phone_cues.OTHER_CLOSER.search(before.text, at) is None
 
 

@@ -17,11 +17,13 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from penstock.detection.deferred import deferred
 from penstock.detection.patterns import validators
-from penstock.detection.patterns.built_in import LETTER, BuiltInRule, pattern_rule
-from penstock.detection.patterns.kinds import DASH, kinds, numbers_in
+from penstock.detection.patterns.built_in import LETTER, LOOKBACK, BuiltInRule, pattern_rule
+from penstock.detection.patterns.kinds import DASH, GLUED, UNPARTED, in_numbers, kinds, zones
 from penstock.detection.patterns.open_matches import Scan, StreamPattern, Trace
-from penstock.detection.personal_data.phones import phones
+from penstock.detection.personal_data.phones import names_phone, phones
+from penstock.detection.places.labels import HeaderWords
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,19 +41,21 @@ class _Shape:
     """The kinds of the characters that a pattern needs: the whole text is searched for them first.
 
     Args:
+        read: returns the kinds of the characters from a place on.
         shape: the characters in every match.
         tail: what every match that the end of a text cuts off has at the end, from its beginning on.
         longest: how many characters a match has at most.
     """
 
-    def __init__(self, shape: bytes, tail: bytes, longest: int) -> None:
+    def __init__(self, read: Callable[[str, int], bytes], shape: bytes, tail: bytes, longest: int) -> None:
+        self._read = read
         self._shape = re.compile(shape)
         self._tail = re.compile(rb"(?:%b)\Z" % tail)
         self._longest = longest
 
     def hold(self, text: str, start: int, *, final: bool) -> int | None:
         """Return from where on more text may make a match in a text that has none; None if it may have one."""
-        found = kinds(text, start)
+        found = self._read(text, start)
         if self._shape.search(found) is not None:
             return None
         if final:
@@ -60,50 +64,63 @@ class _Shape:
         return start + begun.start() if begun else len(text)
 
 
-_LOCAL = re.compile(rf"[{LETTER}0-9._%+-]")
-_DOMAIN = re.compile(rf"@(?:[{LETTER}0-9_-]+\.)+(?:[Xx][Nn]--[A-Za-z0-9-]{{2,59}}|[{LETTER}]{{2,63}})")
-_DOMAIN_CHARS = re.compile(rf"@[{LETTER}0-9_.-]*")
+_LOCAL = deferred(rf"[{LETTER}0-9._%+-]")
+_DOMAIN = deferred(rf"@(?:[{LETTER}0-9_-]+\.)+(?:[Xx][Nn]--[A-Za-z0-9-]{{2,59}}|[{LETTER}]{{2,63}})")
+_DOMAIN_CHARS = deferred(rf"@[{LETTER}0-9_.-]*")
 _LONGEST_LOCAL, _LONGEST_DOMAIN = 64, 255  # RFC 5321, 4.5.3.1
 
-_GROUPS = re.compile(r"(?<!\d)\d+")
-_CARD_BREAK = rf"[ .\u00a0{DASH}]{{1,2}}"
-_CARD_GAP = re.compile(_CARD_BREAK)
-_CARD_GAPS = re.compile(rf"[ .\u00a0{DASH}]{{0,2}}")
-_CARD_SHAPES = re.compile(
+_GROUPS = deferred(r"(?<!\d)\d+")
+_CARD_BREAK = rf"[ .+\u00a0{DASH}]{{1,2}}"
+_CARD_GAP = deferred(_CARD_BREAK)
+_CARD_GAPS = deferred(rf"[ .+\u00a0{DASH}]{{0,2}}")
+_CARD_SHAPES = deferred(
     r"1?[2-9]|4,4,4,4(?:,[1-3])?|4,6,[45]|4,4,4,[1-7]|6,(?:6|7|8|9|10|11|12|13)|4,4,5|4,5,6|4,3,3,3"
 )
-_CARD_START = re.compile(  # the groups of each shape, seen from where they begin
-    rf"(?<![^\W_])(?<!\d\.)(?=\d(?:\d{{11}}|\d{{3}}{_CARD_BREAK}(?:\d{{4}}{_CARD_BREAK}\d{{4}}|\d{{6}}{_CARD_BREAK}\d{{4}}"
+_CARD_START = deferred(  # the groups of each shape, seen from where they begin
+    rf"(?<!\d)(?<!\d\.)(?=\d(?:\d{{11}}|\d{{3}}{_CARD_BREAK}(?:\d{{4}}{_CARD_BREAK}\d{{4}}|\d{{6}}{_CARD_BREAK}\d{{4}}"
     rf"|\d{{5}}{_CARD_BREAK}\d{{6}}|\d{{3}}{_CARD_BREAK}\d{{3}}{_CARD_BREAK}\d{{3}})|\d{{5}}{_CARD_BREAK}\d{{6}}))"
 )
 _LONGEST_CARD = 40  # characters of its digits, of the gaps between, and what is seen behind it
-_CARD_ZONE = re.compile(rb"0(?: {0,2}+0){11,}+")  # as `in_numbers`
-_CARD_TAIL = re.compile(rb"0(?: {0,2}+0){11,}+|0(?: {0,2}+0)*+ {0,2}+\Z")
-_GLUED = re.compile(r"(?:[^\W_]|\d\.)\Z")  # part of a word, or behind a decimal point
+_CARD_ZONE = deferred(rb"0(?: {0,2}+0){11,}+")  # as `in_numbers`
+_CARD_BEGUN = deferred(rb"0(?: {0,2}+0)*+ {0,2}+\Z")
+_CARD_FORMS = deferred(  # the same forms as `_CARD_START`, begun by a group or within one
+    rb"0000(?:0{8}| {1,2}(?:0000 {1,2}0000|0{6} {1,2}0000|00000 {1,2}0{6}|000 {1,2}000 {1,2}000)|00 {1,2}0{6})"
+)
+_GLUED = deferred(rf"(?:[^\W_{UNPARTED}]|\d\.)\Z")  # part of a word, or behind a decimal point
+_GOES_ON = deferred(rf"[^\W_{UNPARTED}]")
+_BEHIND_ADDRESS = deferred(rf"@(?:[{LETTER}0-9_-]+\.)+[{LETTER}]{{2,63}}\Z")
 _CARD_DIGITS = range(12, 20)
 _MOST_GROUPS = 5
 
 _SSN = StreamPattern(
-    rf"(?<!\d)(?<!\d[{DASH}.])\d{{3}}([{DASH} .]?)\d{{2}}([{DASH} .]?)\d{{4}}(?!\d)(?![{DASH}]\d)", flags=0
+    rf"\d(?<!\d.)(?<!\d[{DASH}.].)\d{{2}}([{DASH} .]?)\d{{2}}([{DASH} .]?)\d{{4}}(?!\d)(?![{DASH}]\d)",
+    flags=0,
+    by_re=True,
 )
 _SSN_READ = 16  # no more characters than that are read from one place on
-_SSN_SHAPE = _Shape(rb"000[^0A\n]?00[^0A\n]?0000", rb"0(?:[^0A\n]?0)*+[^0A\n]?", _SSN_READ)
+_SSN_SHAPE = _Shape(in_numbers, rb"000(?<!0000) ?00 ?0000(?!0)", rb"0(?: ?0)*+ ?", _SSN_READ)
 _ALL_SAME = 3  # one digit and two separators: 000-00-0000
-_SSN_CUE = re.compile(r"(?i)\bssns?\b|social.{0,3}sec|\bsin\b|\bss ?#|\bss ?no")
+_SSN_CUE = deferred(r"(?i)\bssns?\b|social.{0,3}sec|\bsin\b|\bss ?#|\bss ?no")
 
 _IPV4 = StreamPattern(r"(?:\d{1,3}\.){3}\d{1,3}(?![\w]|\.\d)")
-_VERSION_CUE = re.compile(r"(?i)(?:\bv|\bver|version|release|build|firmware|\bapi)[ .:#=]{0,3}$")
+_VERSION_CUE = deferred(
+    r"(?i)(?:\bv|\bver|version|release|build|firmware|\bapi|(?:バージョン|リリース|ビルド|版本号?|버전|릴리스)[は是为은는]?)"
+    r"[ .:#=：]{0,3}$"
+)
+_PART_OF_WORD = deferred(rf"(?:{GLUED}|\.)\Z")
 _QUAD_TRIGGER = r"\.(?<=[0-9]\.)[0-9]{1,3}\.[0-9]{1,3}\.[0-9]"
 _IPV4_READ, _IPV6_READ = 20, 64
 _BROADCAST = "255.255.255.255"
 _IPV6 = StreamPattern(
-    r"(?<![\w:.])(?:[0-9A-Fa-f]{0,4}:){2,8}(?:(?:\d{1,3}\.){3}\d{1,3}|[0-9A-Fa-f]{1,4})?(?![\w:]|\.\d)", flags=0
+    rf"(?<!{GLUED})(?<![:.])(?:[0-9A-Fa-f]{{0,4}}:){{2,8}}(?:(?:\d{{1,3}}\.){{3}}\d{{1,3}}|[0-9A-Fa-f]{{1,4}})?"
+    rf"(?!{GLUED}|:|\.\d)",
+    flags=0,
 )
 
-_IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}\d\d", re.ASCII)
+_IBAN = deferred(r"(?<![A-Za-z0-9])[A-Za-z]{2}\d\d", re.ASCII)
 _IBAN_TRIGGER = r"[0-9](?<=[A-Za-z]{2}.)[0-9]"
 _IBAN_AHEAD = 2  # characters that may have to be seen: a space, and a character behind it
-_IBAN_CHAR = re.compile(r"[ -]?([A-Za-z0-9])")
+_IBAN_CHAR = deferred(r"[ +-]?([A-Za-z0-9])")
 
 
 def emails(text: str, start: int, *, final: bool) -> Scan:
@@ -142,8 +159,10 @@ def cards(text: str, start: int, *, final: bool) -> Scan:
 def _card_starts(text: str, start: int, *, final: bool) -> Iterator[int]:
     """Yield where groups begin that a card may begin with, or that stand so near the end that one may follow."""
     near = len(text) if final else len(text) - _LONGEST_CARD
-    for low, high in numbers_in(_CARD_ZONE if final else _CARD_TAIL, text, start):
-        for found in _CARD_START.finditer(text, low, high):
+    digits = in_numbers(text, start)
+    formed = _CARD_FORMS.search(digits) is not None
+    for low, high in zones(_CARD_ZONE, None if final else _CARD_BEGUN, digits, start):
+        for found in _CARD_START.finditer(text, low, high) if formed else ():
             if found.start() >= near:
                 break
             yield found.start()
@@ -171,8 +190,14 @@ def _card_end(text: str, begin: int, *, final: bool) -> int:
     else:
         if not final and (stop == len(text) or (len(sizes) < _MOST_GROUPS and _CARD_GAPS.fullmatch(text, stop))):
             return len(text) + 1
-    glued = _GLUED.search(text, max(begin - 2, 0), begin) or text[best : best + 1].isalnum()
-    return 0 if glued else best
+    return 0 if _is_glued(text, begin) or _GOES_ON.match(text, best) else best
+
+
+def _is_glued(text: str, begin: int) -> bool:
+    """Return whether a number is part of a word; right behind an e-mail address, which ends in letters, it is not."""
+    if _GLUED.search(text, max(begin - 2, 0), begin) is None:
+        return False
+    return _BEHIND_ADDRESS.search(text, max(begin - LOOKBACK, 0), begin) is None
 
 
 def ssns(text: str, start: int, *, final: bool) -> Scan:
@@ -202,8 +227,7 @@ def ip_addresses_4(text: str, start: int, *, final: bool) -> Scan:
 
 def _is_ipv4(text: str, found: regex.Match[str]) -> bool:
     before = text[max(found.start() - 12, 0) : found.start()]
-    part_of_word = before and (before[-1] in "._" or before[-1].isalnum())
-    if part_of_word or _VERSION_CUE.search(before):
+    if _PART_OF_WORD.search(before) or _VERSION_CUE.search(before):
         return False
     return validators.ip_address(found.group()) and not _is_netmask(found.group())
 
@@ -247,18 +271,20 @@ def ibans(text: str, start: int, *, final: bool) -> Scan:
             at = char.end()
         if size and not final and len(text) - at < _IBAN_AHEAD:
             return traces, begin
-        if size and not text[at : at + 1].isalnum() and validators.iban(text[begin:at]):
+        if size and not _GOES_ON.match(text, at) and validators.iban(text[begin:at]):
             traces.append(Trace(begin, at, begin, at))
     return traces, len(text)
 
 
-def _rule(name: str, trigger: str, search: RuleSearch, digits: int = 0) -> BuiltInRule:
-    return BuiltInRule(name, f"[{name.upper().replace('-', '_')}]", trigger, search, digits=digits)
+def _rule(
+    name: str, trigger: str, search: RuleSearch, digits: int = 0, headers: HeaderWords | None = None
+) -> BuiltInRule:
+    return BuiltInRule(name, f"[{name.upper().replace('-', '_')}]", trigger, search, digits=digits, headers=headers)
 
 
 PII = (
     _rule("email", "@", emails),
-    _rule("phone", r"\d", phones, 6),
+    _rule("phone", r"\d", phones, 6, HeaderWords(names_phone)),
     _rule("ssn", r"\d", ssns, 9),
     _rule("credit-card", r"\d", cards, 12),
     _rule("iban", _IBAN_TRIGGER, ibans),
@@ -269,14 +295,17 @@ PII = (
 
 
 _PREFIX = r"(?:/\d{1,3}(?!\d))?+"
-_ADDRESS_4 = StreamPattern(rf"(?<![\w.])(?P<ip>(?:\d{{1,3}}\.){{3}}\d{{1,3}})(?![\w]|\.\d){_PREFIX}", flags=0)
+_ADDRESS_4 = StreamPattern(
+    rf"(?<!{GLUED})(?<!\.)(?P<ip>(?:\d{{1,3}}\.){{3}}\d{{1,3}})(?!{GLUED}|\.\d){_PREFIX}", flags=0
+)
 _ADDRESS_6 = StreamPattern(
-    r"(?<![\w:.])(?P<ip>(?:[0-9A-Fa-f]{0,4}:){2,8}(?:(?:\d{1,3}\.){3}\d{1,3}|[0-9A-Fa-f]{1,4})?)(?![\w:]|\.\d)"
+    rf"(?<!{GLUED})(?<![:.])(?P<ip>(?:[0-9A-Fa-f]{{0,4}}:){{2,8}}(?:(?:\d{{1,3}}\.){{3}}\d{{1,3}}|[0-9A-Fa-f]{{1,4}})?)"
+    rf"(?!{GLUED}|:|\.\d)"
     rf"(?:%[\w-]{{1,15}})?+{_PREFIX}",
     flags=0,
 )
 _READ4, _READ6 = 24, 84  # no more characters than that are read from one place on
-_IPV6_CUE = re.compile(r"(?i)\bip(?:v6)?\b")
+_IPV6_CUE = deferred(r"(?i)\bip(?:v6)?\b")
 _ADDRESS_REACH = 12
 
 
@@ -325,19 +354,39 @@ PRIVATE_ADDRESSES: tuple[BuiltInRule, ...] = _addresses("private-ip", "[PRIVATE_
 """Private, loopback, link-local and documentation addresses."""
 
 
+_IBAN_CUE = deferred(r"(?i)\biban|\bbank account|\baccount n(?:umber|o\b)|\bkontonummer")
+_CARD_CUE = deferred(
+    r"(?i)\b(?:credit|debit|payment|bank)[ -]?card|\bcard n(?:umber|o\b)|\bvisa\b|\bmaster ?card|\bamex\b"
+    r"|american express|carte (?:bancaire|bleue|de cr[eé]dit)|tarjeta de|carta di credito|cart[aã]o de"
+    r"|kreditkarte|karta (?:kredytowa|płatnicza)|\bкарт[аыу]\b|银行卡|信用卡|卡号|カード番号|クレジットカード"
+    r"|신용카드|카드 ?번호|بطاقة|क्रेडिट कार्ड|kredi kart|betaalkaart|bankkort"
+)
+
+
 class _Mistyped:
     """Searches for numbers that are announced by a word, though their check digits are wrong."""
 
     def __init__(
-        self, pattern: StreamPattern, shape: bytes, tail: bytes, longest: int, cue: str, check: Callable[[str], bool]
+        self,
+        pattern: StreamPattern,
+        shape: bytes,
+        tail: bytes,
+        longest: int,
+        cue: re.Pattern[str],
+        stems: str,
+        check: Callable[[str], bool],
     ) -> None:
         self._pattern = pattern
-        self._shape = _Shape(shape, tail, longest)
+        self._shape = _Shape(kinds, shape, tail, longest)
         self._longest = longest
-        self._cue = re.compile(cue)
+        self._cue = cue
+        self._stems = stems.split()
         self._check = check
 
     def search(self, text: str, start: int, *, final: bool) -> Scan:
+        before = text[max(start - _REACH, 0) :].lower()
+        if not any(map(before.__contains__, self._stems)):
+            return [], len(text)
         none = self._shape.hold(text, start, final=final)
         if none is not None:
             return [], none
@@ -350,7 +399,7 @@ class _Mistyped:
 
 
 _LEAST_DIGITS = 8  # no country's IBAN has fewer
-_BLANKS = re.compile("[ -]")
+_BLANKS = deferred("[ -]")
 
 
 def _like_iban(found: str) -> bool:
@@ -377,9 +426,11 @@ CUED_IBANS: tuple[BuiltInRule, ...] = (
             rb"AA00(?:[0A]{11}|[ !][0A]{4})",
             rb"AA00(?:[0A]*+|[ !][0A]*+)",
             48,
-            r"(?i)\biban|\bbank account|\baccount n(?:umber|o\b)|\bkontonummer",
+            _IBAN_CUE,
+            "iban account kontonummer",
             _like_iban,
         ).search,
+        headers=HeaderWords({"iban", "bank", "account", "kontonummer"}.__contains__),
     ),
 )
 """In one piece or in groups of four, in capitals, of a country that has IBANs."""
@@ -391,16 +442,15 @@ CUED_CARDS: tuple[BuiltInRule, ...] = (
         r"\d",
         _Mistyped(
             StreamPattern(
-                r"(?<![\w.-])(?<!\d )(?:[2-6]\d{3}([ -]?)\d{4}\1\d{4}\1\d{4}|3[47]\d{2}([ -]?)\d{6}\2\d{5})"
+                r"(?<![\w.-])(?<!\d )(?:[2-6]\d{3}([ -]?)\d{4}\1\d{4}\1\d{4}(?:\1\d{3})?|3[47]\d{2}([ -]?)\d{6}\2\d{5})"
                 r"(?!\w|[ .-]\d)",
                 by_re=True,
             ),
             rb"0000[ !]?0000",
             rb"0(?:[ !]?0)*+[ !]?",
             24,
-            r"(?i)\b(?:credit|debit|payment|bank)[ -]?card|\bcard n(?:umber|o\b)|\bvisa\b|\bmaster ?card|\bamex\b"
-            r"|american express|carte (?:bancaire|bleue|de cr[eé]dit)|tarjeta de|carta di credito|cart[aã]o de"
-            r"|kreditkarte|karta kredytowa|信用卡|クレジットカード|신용카드",
+            _CARD_CUE,
+            "card visa amex american cart tarjeta kart kaart kort карт 银行 信用 卡号 カード 카드 بطاقة क्रेडिट",
             _like_card,
         ).search,
         digits=15,

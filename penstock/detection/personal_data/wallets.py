@@ -155,6 +155,8 @@ WALLETS: tuple[BuiltInRule, ...] = (
         rf"(?i)(?<![a-z0-9])(?:{_CHAINS})1[{_BECH32}]{{25,110}}(?![a-z0-9])",
         trigger=rf"1[{_BECH32}{_BECH32.upper()}]{{16}}",
         check=bech32,
+        longest=126,
+        by_re=True,
     ),
 )
 """Bitcoin and what has its form (Litecoin, Dogecoin, Dash, Zcash, Tron, Ripple), Ethereum, and Bech32 addresses."""

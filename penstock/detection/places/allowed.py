@@ -5,18 +5,21 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from penstock.detection.deferred import deferred
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_HOST = re.compile(r"(?:[a-z][a-z0-9+.-]*://|[^@\s/]+@)(\[[0-9a-f:.]+\]|[^/:?#@\s\]]+)", re.IGNORECASE)
+_AUTHORITY = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?([^/?#\s]+)", re.IGNORECASE)
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[\w.-]+)(?::\d*)?", re.IGNORECASE)
 EXAMPLE_DOMAINS = (
     *(f"example.{top}" for top in ("com", "net", "org", "edu")),
     *("example", "test", "invalid", "localhost"),
 )
 """The domains that stand for others in documents."""
 
-_EXAMPLES = re.compile(rf"(?:.+\.)?(?:{'|'.join(map(re.escape, EXAMPLE_DOMAINS))})\.?", re.IGNORECASE)
-_DIGITS = re.compile(r"\D+")
+_EXAMPLES = deferred(rf"(?:.+\.)?(?:{'|'.join(map(re.escape, EXAMPLE_DOMAINS))})\.?", re.IGNORECASE)
+_DIGITS = deferred(r"\D+")
 _TEST_CARDS = frozenset(
     {
         "4111111111111111",
@@ -42,10 +45,14 @@ _TEST_CARDS = frozenset(
 
 def host_of(text: str) -> str:
     """Return the host of a web address without a user, or of an e-mail address; an empty text for other texts."""
-    found = _HOST.match(text)
-    if found is None or text[found.end() : found.end() + 1] == "@":
+    authority = _AUTHORITY.match(text)
+    said = authority[1] if authority else ""
+    is_link = authority is not None and authority.start(1) > 0
+    user, at, behind = said.partition("@")
+    if is_link == bool(at):  # neither, or a user, behind whom another host stands than the first name says
         return ""
-    return found[1].lower()
+    found = _HOST.fullmatch(said if is_link else behind)
+    return found[1].lower() if found and (is_link or user) else ""
 
 
 def _is_private_address(text: str) -> bool:
@@ -59,7 +66,7 @@ def _is_private_address(text: str) -> bool:
 
 
 def _form(pattern: str) -> Callable[[str], bool]:
-    compiled = re.compile(pattern, re.IGNORECASE | re.ASCII)
+    compiled = deferred(pattern, re.IGNORECASE | re.ASCII)
 
     def fits(text: str) -> bool:
         return compiled.fullmatch(text) is not None

@@ -10,17 +10,21 @@ The words are from everyday interfaces, tables and prose; none is taken from a d
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.detection.places import forms
-from penstock.detection.places.labels import lead_of, word_set, words_near
+from penstock.detection.places.labels import HeaderWords, lead_of, word_set, words_near, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from penstock.detection.places.labels import Lead
 
 _LABEL, _WORDS, _UNIT = 3, 2, 2
+_OWNED = frozenset({("for",), ("by",), ("from",), ("with",), ("für",), ("von",), ("pour",), ("para",), ("per",)})
+"""Behind the name of a thing they name whose it is: *the order for …*."""
+
 _MOST_WORDS = 3  # of a name that the table has
 
 
@@ -53,14 +57,18 @@ GOODS = word_set(
 """Names of what is sold, sent, counted and filed."""
 
 _PHONES = word_set(
-    "phone phones telephone tel mobile cell cellphone msisdn whatsapp fax fone telefon telefono teléfono telefone"
-)
+    """phone phones telephone tel mobile cell cellphone msisdn whatsapp fax fone telefon telefono teléfono telefone
+    telefoon handy móvil celular cellulare telemóvel mobiel caller callback hotline"""
+) | {"no hp", "nomor hp", "caller id", "wa id", "phone line", "direct line", "support line"}
 _CARDS = word_set(
     "card cards cc pan visa mastercard amex maestro diners discover jcb unionpay karte kreditkarte carte tarjeta carta "
-    "cartão cartao kort karta creditcard debitcard"
+    "cartão cartao kort karta creditcard debitcard карта карты 银行卡 信用卡 卡号 カード番号 카드번호 بطاقة"
 )
 _SSNS = word_set("ssn ssns social security tin itin")
-_ADDRESSES = word_set("ip ipv4 ipv6 address addr host client remote peer src dst source gateway dns resolver inet ips")
+_ADDRESSES = word_set(
+    """ip ipv4 ipv6 address addr host client remote peer src dst source gateway dns resolver inet ips server origin
+    visitor adresse adres dirección indirizzo endereço адрес 地址 アドレス 주소 عنوان"""
+)
 _MESSAGES = frozenset(
     {
         "message id",
@@ -85,7 +93,8 @@ class _Kind:
     Attributes:
         form: returns the weight of a match by its form; less than -1 if its form is another's.
         supports: names that speak for it, of up to three words.
-        opposes: names that speak against it.
+        opposes: names that speak against it. They say nothing if a word that supports it stands in the same label.
+        amounts: names of sizes and times, which speak against digits without brackets, dashes and other signs.
         near: whether words without a separator count.
         units: whether a unit behind it speaks against it.
         is_open: returns whether a form may go on behind a match that ends at a place.
@@ -94,6 +103,7 @@ class _Kind:
     form: Callable[[str, int, int], int]
     supports: frozenset[str] = frozenset()
     opposes: frozenset[str] = frozenset()
+    amounts: frozenset[str] = frozenset()
     near: bool = True
     units: bool = False
     is_open: Callable[[str, int, int], bool] = forms.never_open
@@ -114,10 +124,10 @@ class Evidence(NamedTuple):
 KINDS: Mapping[str, _Kind] = {
     "email": _Kind(forms.email, frozenset({"email", "mail"}), _MESSAGES, is_open=forms.path_may_follow),
     "phone": _Kind(
-        forms.phone, _PHONES, IDENTITIES | COUNTS | GOODS, near=False, units=True, is_open=forms.unit_may_follow
+        forms.phone, _PHONES, IDENTITIES | GOODS, COUNTS, near=False, units=True, is_open=forms.unit_may_follow
     ),
-    "credit-card": _Kind(forms.card, _CARDS, IDENTITIES | COUNTS | GOODS, units=True, is_open=forms.unit_may_follow),
-    "ssn": _Kind(forms.ssn, _SSNS, GOODS | COUNTS),
+    "credit-card": _Kind(forms.card, _CARDS, IDENTITIES | GOODS, COUNTS, units=True, is_open=forms.card_may_go_on),
+    "ssn": _Kind(forms.ssn, _SSNS, GOODS, COUNTS),
     "ip-address": _Kind(forms.public_address, _ADDRESSES, _VERSIONS, is_open=forms.entry_may_follow),
     "private-ip": _Kind(forms.private_address, _ADDRESSES, _VERSIONS),
     "mac": _Kind(forms.mac),
@@ -142,7 +152,7 @@ def evidence_of(type: str, text: str, low: int, high: int) -> Evidence | None:
         return Evidence(weight, ("form",))
     said: list[str] = []
     lead = lead_of(text, low)
-    side = _side(kind, lead) if lead.labelled or kind.near else 0
+    side = _side(kind, lead, text[low:high]) if lead.labelled or kind.near else 0
     if side:
         weight += side * (_LABEL if lead.labelled else _WORDS)
         said.append(f"{'label' if lead.labelled else 'word'} {lead.head}")
@@ -155,15 +165,30 @@ def evidence_of(type: str, text: str, low: int, high: int) -> Evidence | None:
     return Evidence(weight, tuple(said) or ("form",))
 
 
+def header_words(types: Iterable[str]) -> HeaderWords:
+    """Return how the table knows headers that speak for one of some types."""
+    names = frozenset[str]().union(*(KINDS[type].supports for type in types if type in KINDS))
+    first = frozenset(name.split()[0] for name in names)
+
+    def tells(label: str) -> bool:
+        words = words_of(label)
+        return not names.isdisjoint((*words, *map(" ".join, pairwise(words))))
+
+    return HeaderWords(first.__contains__, tells)
+
+
 def is_open(type: str, text: str, low: int, high: int) -> bool:
     """Return whether more text behind a match may change what is said of it, in a text that goes on."""
     kind = KINDS.get(type)
     return kind is not None and kind.is_open(text, low, high)
 
 
-def _side(kind: _Kind, lead: Lead) -> int:
+def _side(kind: _Kind, lead: Lead, found: str) -> int:
     """Return 1 if a name speaks for a type, -1 if it speaks against it, and 0 if it says nothing."""
     names = {" ".join(lead.words[-count:]) for count in range(2, _MOST_WORDS + 1)} | {lead.head}
     if not names.isdisjoint(kind.supports):
         return 1
-    return 0 if names.isdisjoint(kind.opposes) else -1
+    if not kind.supports.isdisjoint(lead.words) or (not lead.labelled and lead.words[-1:] in _OWNED):
+        return 0
+    opposes = not names.isdisjoint(kind.opposes) or (lead.head in kind.amounts and forms.is_amount(found))
+    return -1 if opposes else 0

@@ -9,6 +9,7 @@ import ipaddress
 import re
 from typing import TypeAlias
 
+from penstock.detection.deferred import deferred
 from penstock.detection.places.labels import lead_of, word_set
 
 OTHER = -9
@@ -31,16 +32,19 @@ _COMMON_ENDS = word_set(
     """com org net edu gov mil int info biz name pro mobi example test invalid local internal online store shop tech
     site cloud club world blog live news space email agency company center"""
 )
-_VERSION = re.compile(r"v?\d[\w.-]*\.(?P<end>[^\W\d_]{3,})", re.IGNORECASE)
-_PATH = re.compile(r":(?:[~/]|\.{1,2}/|[\w.+-]{1,64}/|[\w.+-]{1,64}\.git\b)")
-_PATH_BEGUN = re.compile(r"(?::[\w.+-]{0,64})?\Z")
-_LOGIN = re.compile(
+_VERSION = deferred(r"v?\d[\w.-]*\.(?P<end>[^\W\d_]{3,})", re.IGNORECASE)
+_PATH = deferred(r":(?:[~/]|\.{1,2}/|[\w.+-]{1,64}/|[\w.+-]{1,64}\.git\b)")
+_PATH_BEGUN = deferred(r"(?::[\w.+-]{0,64})?\Z")
+_LOGIN = deferred(
     r"(?:\b(?:ssh|scp|sftp|rsync|sshfs|mosh|ssh-copy-id)"
     r"(?:\s+(?:-[\w-]{1,24}(?:[ =][\w./:~-]{1,40})?|[\w~-]{0,40}[./][\w./~-]{0,60})){0,6}"
     r"|\b[a-z][a-z0-9+.-]{1,20}://[^\s/?#@<>\"'`]{0,64}[:@]?)\s{0,3}\Z",
     re.IGNORECASE,
 )
-_MESSAGE = re.compile(r"<(?!\w{1,20}://)[^<>\s@]{1,90}/\Z")  # the ids of messages of GitHub are paths
+_MESSAGE = deferred(
+    r"<(?!\w{1,20}://)[^<>\s@]{1,90}/\Z"  # the ids of messages of GitHub are paths
+    r"|(?<![^\W_])(?i:message-id|in-reply-to|references): {0,3}<\Z"
+)
 _SERVICES = word_set("git hg svn oauth2 x-access-token token x-oauth-basic anonymous apikey")
 _LOGIN_REACH = 100
 _RANDOM = 20  # characters of a local part that is a message's id
@@ -79,19 +83,23 @@ def path_may_follow(text: str, low: int, high: int) -> bool:
 
 
 _ID, _ID_DIGITS = 12, 2  # characters and digits of a local part that may be an id
+_NAMED = deferred(r"[^\W\d_]{2,}(?:[._+-]?[^\W\d_]+){0,6}[._-]?\d{0,4}|[^\W\d_]{2,}[._-]?(?:19|20)\d{2,6}")
 
 
 def _is_id(local: str) -> bool:
+    """Return whether it is an id: digits among letters, unless they are few and stand behind a name."""
     digits = sum(map(str.isdigit, local))
-    return digits == len(local) or (len(local) >= _ID and digits >= _ID_DIGITS)
+    if digits == len(local):
+        return True
+    return len(local) >= _ID and digits >= _ID_DIGITS and _NAMED.fullmatch(local) is None
 
 
 # Numbers
 
-_UNIT = re.compile(
+_UNIT = deferred(
     r"[ \u00a0\u202f]?(?:[KMGTP]i?B\b|[Bb]ytes?\b|[mnµu]s\b|rows?\b|items?\b|tokens?\b|€|USD\b|EUR\b|GBP\b|\$|%)"
 )
-_UNIT_BEGUN = re.compile(r"[ \u00a0\u202f]?[A-Za-zµ]{0,6}\Z")
+_UNIT_BEGUN = deferred(r"[ \u00a0\u202f]?[A-Za-zµ]{0,6}\Z")
 
 
 def unit_follows(text: str, high: int) -> bool:
@@ -105,6 +113,14 @@ def unit_may_follow(text: str, low: int, high: int) -> bool:
     return _UNIT_BEGUN.match(text, high) is not None
 
 
+_AMOUNT = deferred(r"[\d .,\u00a0\u202f]+")
+
+
+def is_amount(found: str) -> bool:
+    """Return whether digits may be an amount: no sign but blanks, points and commas stands between them."""
+    return _AMOUNT.fullmatch(found) is not None
+
+
 def phone(text: str, low: int, high: int) -> int:
     """Return the weight of a phone number: digits alone weigh least, a country's code most."""
     if text[low] == "+":
@@ -116,14 +132,29 @@ _USUAL_CARDS = range(15, 17)  # digits; other numbers of cards are as often ids 
 _DINERS = 14
 
 
+_HEXADECIMAL = deferred(r"\b(?=[0-9 ]{0,39}[A-F])(?:[0-9A-F]{4} ){1,8}\Z")
+_ROW = 40
+_MORE_HEXADECIMAL = deferred(r" [0-9A-F]{4}\b")
+_HEXADECIMAL_BEGUN = deferred(r"(?: [0-9A-F]{0,4})?\Z")
+
+
 def card(text: str, low: int, high: int) -> int:
-    """Return the weight of a card number: in groups most; of unusual length, in one piece, nothing without a word."""
+    """Return the weight of a card number: in groups most; of unusual length, in one piece, nothing without a word.
+
+    Groups within a row of hexadecimal ones are none: a reference before a number makes no such row.
+    """
     found = text[low:high]
     if not found.isdigit():
-        return 4
+        in_row = _MORE_HEXADECIMAL.match(text, high) and _HEXADECIMAL.search(text, max(low - _ROW, 0), low)
+        return 0 if in_row else 4
     if len(found) in _USUAL_CARDS:
         return 3
     return 2 if len(found) == _DINERS else 0
+
+
+def card_may_go_on(text: str, low: int, high: int) -> bool:
+    """Return whether a unit may follow a number, or more of a row of hexadecimal groups."""
+    return unit_may_follow(text, low, high) or _HEXADECIMAL_BEGUN.match(text, high) is not None
 
 
 def ssn(text: str, low: int, high: int) -> int:
@@ -134,15 +165,29 @@ def ssn(text: str, low: int, high: int) -> int:
 
 # Addresses of machines
 
-_OPERATOR = re.compile(r"(?:[=<>~^!]=|[~^]|@)\s?\Z")
-_UPGRADE = re.compile(
-    r"(?i)\b(?:bump|upgrad|downgrad|updat|releas|version|migrat)\w{0,4}\b(?:[^\n;.]|\.(?=\w)){0,48}\Z"
+_OPERATOR = deferred(r"(?:[=<>~^!]=|[~^]|@)\s?\Z")
+_UPGRADE = deferred(r"(?i)\b(?:bump|upgrad|downgrad|updat|releas|version|migrat)\w{0,4}\b(?:[^\n;.=]|\.(?=\w)){0,48}\Z")
+_PRODUCT = deferred(r"[A-Za-z]/\Z")
+_RELEASE = deferred(r"(?:(?P<name>[A-Za-z]{1,24})-|\b(?i:since|prior to) )\Z")
+_RELEASE_REACH = 28
+_MACHINES = word_set(  # their names have addresses in them: dhcp-84.12.33.9
+    """ip ipv4 host node server client user guest peer vpn dsl adsl vdsl cable dhcp ppp pppoe pool dyn dynamic static
+    cpe nat gw gateway router web mail mx ns dns db proxy vm ec pc customer visitor range subnet bot"""
 )
-_PRODUCT = re.compile(r"[A-Za-z]/\Z")
-_ENTRY = re.compile(r"\](?: -|\()")
-_ENTRY_BEGUN = re.compile(r"(?:\](?: -?)?)?\Z")
-_CLIENT = re.compile(r" - \S{1,64} \[\d| port \d")  # in the logs of a web server, and of a login
-_CLIENT_BEGUN = re.compile(r"(?: (?:-(?: \S{0,64}(?: \[?)?)?|p|po|por|port ?)?)?\Z")
+_FIRST_NUMBERS = frozenset(map(str, range(20)))  # of sections and releases; those of most addresses are larger
+_ENTRY = deferred(r"\](?: -|\()")
+_HEADING, _HEADING_REACH = re.compile(r"#[ \t]*\[\Z"), 10  # of a change log, not of a line in a log
+_USER = deferred(r"[\w.-]{1,32}@\Z")
+_PLACED = deferred(r"\b(?i:on|at|with|by|via|server|host|against|through) \Z")  # a machine is named, no version
+_SECTION = deferred(
+    r"(?i)(?:\b(?:sections?|sec\.|clauses?|chapters?|paragraphs?|articles?|appendix|figures?|tables?|requirements?"
+    r"|abschnitt|kapitel|absatz|ziffer|paragraphe|chapitre|sección|capítulo|sezione|capitolo) |§ ?)[\"'(]?\Z"
+)
+_SECTION_REACH = 16
+_HUNDREDS = deferred(r"\d{3}(?!\d|\.0\b)")  # versions of four parts are smaller
+_ENTRY_BEGUN = deferred(r"(?:\](?: -?)?)?\Z")
+_CLIENT = deferred(r" - \S{1,64} \[\d| port \d")  # in the logs of a web server, and of a login
+_CLIENT_BEGUN = deferred(r"(?: (?:-(?: \S{0,64}(?: \[?)?)?|p|po|por|port ?)?)?\Z")
 _CLIENTS = word_set("client remote browser visitor customer user guest caller login forwarded")
 _WIDE = 24  # bits of a prefix that is a network's
 
@@ -172,11 +217,27 @@ def public_address(text: str, low: int, high: int) -> int:
     if not address.is_global and not _is_example_of_client(address, text, low, high):
         return OTHER
     if isinstance(address, ipaddress.IPv6Address):
-        return 3
-    prefix = found.partition("/")[2]
-    if found.partition("/")[0].endswith(".0.0") or (prefix and int(prefix) <= _WIDE):
+        return 3 if _is_assigned(address) or "." in found else OTHER
+    if found.partition("/")[0].endswith(".0.0") or _is_network(found):
         return OTHER
     return _of_version(text, low, high)
+
+
+_ASSIGNED = [*map(ipaddress.IPv6Network, ("2000::/3", "64:ff9b::/96"))]
+"""The networks of which public addresses are, and those that hold one of IPv4 (RFC 4291, RFC 6052)."""
+
+
+def _is_assigned(address: ipaddress.IPv6Address) -> bool:
+    """Return whether an address can be a machine's; slices of lists (``[::2]``) and names in C++ look like others."""
+    return any(address in network for network in _ASSIGNED)
+
+
+def _is_network(found: str) -> bool:
+    """Return whether a prefix makes it a network; the address of a machine may have one, too."""
+    prefix = found.partition("/")[2]
+    if not prefix or int(prefix) > _WIDE:
+        return False
+    return ipaddress.ip_interface(found).network.network_address == _address(found)
 
 
 _EXAMPLES = [*map(ipaddress.ip_network, ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32"))]
@@ -199,13 +260,36 @@ def private_address(text: str, low: int, high: int) -> int:
 
 
 def _of_version(text: str, low: int, high: int) -> int:
-    before = text[max(low - 4, 0) : low]
-    if before.endswith("[") and _ENTRY.match(text, high):
+    before = text[max(low - _HEADING_REACH, 0) : low]
+    if before.endswith("[") and _ENTRY.match(text, high) and (text[high + 1] == "(" or _HEADING.search(before)):
         return OTHER
     if _PRODUCT.search(before) and text[low:high].endswith(".0"):
         return OTHER
+    if _HUNDREDS.search(text, low, high):
+        return 3
+    if _is_counted(text, low, high):
+        return 0
+    if _PLACED.search(before) or (before.endswith("@") and _is_login(text, low)):
+        return 3
     upgraded = _UPGRADE.search(text, max(low - _LOGIN_REACH, 0), low) is not None
     return 0 if upgraded or _OPERATOR.search(before) else 3
+
+
+def _is_counted(text: str, low: int, high: int) -> bool:
+    """Return whether it is the number of a section or of a release, by the words before it and its first number."""
+    if text[low:high].partition(".")[0] not in _FIRST_NUMBERS:
+        return False
+    if _SECTION.search(text, max(low - _SECTION_REACH, 0), low):
+        return True
+    release = _RELEASE.search(text, max(low - _RELEASE_REACH, 0), low)
+    return release is not None and (release["name"] or "").lower() not in _MACHINES
+
+
+def _is_login(text: str, at: int) -> bool:
+    """Return whether the name of a user for a remote machine stands before a place."""
+    before = text[max(at - _LOGIN_REACH, 0) : at]
+    user = _USER.search(before)
+    return user is not None and _LOGIN.search(before, 0, user.start()) is not None
 
 
 def entry_may_follow(text: str, low: int, high: int) -> bool:

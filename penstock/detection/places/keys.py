@@ -9,29 +9,37 @@ The words are from the documentation of APIs and from everyday configuration; no
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from penstock.detection.deferred import deferred
 from penstock.detection.places.labels import REACH, lead_of, word_set, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-SECRETS = word_set(
-    """secret secrets password passwords passwd pass passphrase passcode passwort kennwort pwd pw psk pin credential
-    credentials creds cred auth authorization authentication bearer jwt api pat cookie cookies salt signing webhook
-    dsn sas crumb geheimnis secreto segredo segreto contraseña senha wachtwoord hasło heslo jelszó lösenord
-    adgangskode salasana parola şifre пароль секрет 密码 密碼 秘密 パスワード シークレット 비밀번호 비밀"""
+PASSWORDS = word_set(
+    """password passwords passwd passphrase passcode passwort kennwort passe contraseña senha wachtwoord hasło heslo
+    jelszó lösenord adgangskode salasana parola şifre пароль 密码 密碼 パスワード 비밀번호"""
+)
+"""Names of passwords."""
+
+SECRETS = PASSWORDS | word_set(
+    """secret secrets pass pwd pw psk pin credential credentials creds cred auth authorization authentication bearer jwt
+    api pat cookie cookies salt signing webhook dsn sas crumb geheimnis secreto segredo segreto секрет 秘密 シークレット
+    비밀"""
 )
 """Names of secrets."""
 
 TOKENS = word_set("token tokens jeton jetons токен 令牌 トークン 토큰 टोकन")
 KEYS = word_set(
     """key keys apikey schlüssel schluessel clé clef clave llave chave chiave sleutel klucz klíč nyckel nøgle nøkkel
-    avain kulcs anahtar ключ 密钥 密鑰 秘钥 金鑰 キー 키 مفتاح कुंजी"""
+    avain kulcs anahtar ключ 密钥 密鑰 秘钥 金鑰 私钥 鍵 キー 키 مفتاح कुंजी"""
 )
 """Names of tokens and keys: secrets, unless the word before says what else they are."""
+
+_CODES = word_set("access auth authorization authentication recovery backup activation security unlock")
+"""Before *code*: whoever has it may come in."""
 
 CURSORS = word_set(
     """page pages paging pagination next prev previous continuation continue sync cursor resume resumption start delta
@@ -43,9 +51,16 @@ CURSORS = word_set(
 )
 """Before *token*: it resumes a list, repeats a request, belongs to a form or an order, or is a token of a text."""
 
-THINGS = word_set(
-    """public pub publishable site verify verification verifying encryption-context idempotency dedup deduplication
-    sort partition primary foreign cache object row rows range hash hashed shard group grouping index lookup map
+_KNOWN = word_set(
+    """public publique pública publica pubblica publiczny publiek publieke öffentlich öffentlicher публичный открытый
+    公開 公开 公 공개 primary primaire primaria primária primär foreign fremd étrangère foránea estrangeira esterna
+    первичный внешний 主 外部 外 기본 외래"""
+)
+"""Beside *key*: all may know it, or it is that of a row."""
+
+THINGS = _KNOWN | word_set(
+    """pub publishable site verify verification verifying encryption-context idempotency dedup deduplication
+    sort partition cache object row rows range hash hashed shard group grouping index lookup map
     dict dictionary i18n translation locale message issue ticket item record entity event feature flag config
     configuration setting settings property attribute tag label sequence order storage-object image file blob s3
     asset hot short shortcut keyboard arrow enter license-plate column field slot leaf edge change unique composite
@@ -58,18 +73,22 @@ TICKETS = word_set("boarding season day travel bus train ski museum press gate h
 
 _SIGNERS = word_set("gpg pgp openpgp keyserver")
 
-OTHERS = word_set(
+TEXTS = word_set(
+    """text comment title description message error status state header host hostname column provider method type kind
+    hint field format template"""
+)
+"""Names of texts and of facts: a secret may stand there, and facts about one are none."""
+
+OTHERS = _KNOWN | word_set(
     """page pages continue resume skip since id ids uid uids uuid uuids guid guids ulid kid jti sid etag etags cursor
     cursors version versions ver revision revisions rev hash hashes digest digests checksum checksums crc sha md
     blake integrity sri nonce fingerprint fingerprints thumbprint commit tree oid ref refs reference references slug
-    path paths file filename files name names url urls uri urls href link links src arn urn location address host
-    hostname endpoint domain type types kind count counts size length expires expiry expiration expire ttl at on
-    date time timestamp created updated modified index offset position marker bookmark continuation next prev
-    previous after before sequence seq number status state issuer subject audience scope scopes thread message
-    request trace span parent correlation job image avatar icon photo thumbnail blob label tag tags title
-    description text comment policy policies provider method algorithm alg field handle receipt header column prefix
-    suffix version rotation reset strength length minimum maximum manager store hint format template placeholder
-    required enabled disabled valid verified changed updated go narhash"""
+    path paths file filename files name names url urls uri href link links src arn urn location address endpoint
+    domain types count counts size length expires expiry expiration expire ttl at on date time timestamp created
+    updated modified index offset position marker bookmark continuation next prev previous after before sequence seq
+    number issuer subject audience scope scopes thread request trace span parent correlation job image avatar icon
+    photo thumbnail blob label tag tags policy policies algorithm alg handle receipt prefix suffix rotation reset
+    strength minimum maximum manager store placeholder required enabled disabled valid verified changed go narhash"""
 )
 """Names of what is no secret: ids, hashes, versions, cursors, addresses, times, and facts about a secret."""
 
@@ -80,37 +99,42 @@ _TAILS = word_set(
 )
 """At the end of a label they say nothing."""
 
-_IDS = re.compile(r"(?!.*(?:grid|paid|said|void))[a-z0-9]{0,10}(?:id|hash|sha|checksum|etag|cursor|version)")
-_COMPOUND = re.compile(r"(.*?)(key|token|secret|password|passwd|pwd|cookie|schlüssel)s?")
-_COOKIES = re.compile(r"(?i)phpsessid|jsessionid|asp\.?net_?sessionid|connect\.?sid|cookie\b.{0,60}$")
+_IDS = deferred(r"(?!.*(?:grid|paid|said|void))[a-z0-9]{0,10}(?:id|hash|sha|checksum|etag|cursor|version)")
+_ENGLISH = word_set("key token secret password passwd pwd cookie")
+_FOREIGN = (
+    PASSWORDS | TOKENS | KEYS | word_set("geheimnis secreto segredo segreto секрет 秘密 シークレット 비밀")
+) - word_set("password passwords passwd passphrase passcode token tokens key keys apikey parola")
+_COMPOUND = deferred(rf"(.*?)({'|'.join(sorted(_ENGLISH | _FOREIGN, key=len, reverse=True))})s?")
+_COMPOUND_ENDS = tuple(word + end for word in _ENGLISH | _FOREIGN for end in ("", "s"))
+_COOKIES = deferred(r"(?i)phpsessid|jsessionid|asp\.?net_?sessionid|connect\.?sid|cookie\b.{0,60}$")
 # Within the name of a resource, behind that of an image (its tag), and behind the algorithm of a digest.
-_NAMES_IT = re.compile(
+_NAMES_IT = deferred(
     r"""\b(?:arn|did):[\w-]*:\S*$|/[\w.-]{1,64}:$|(?i:\bh1|\bsha-?\d{1,3}|\bmd5|\bnonce)[:=-]\s?["']?$"""
 )
 _NAMED = (["amz", "credential"], ["goog", "credential"])  # they name the key that signed a link
 _SECRET_IDS = (("secret", "id"), ("access", "key", "id"))
 _HASHED = word_set("password passwd pwd pass passwort")
-_CUE = re.compile(
+_SHORT = 6  # letters; other words have fewer of them within
+_APART = sorted(word for word in _FOREIGN if word.isascii() and len(word) < _SHORT)
+_CUE = deferred(
     r"(?i)(?:(?<![a-z])(?:api|access|auth|secret|private)?keys?(?![a-z])|token|secret|bearer|credential|creds|passw|webhook"
-    r"|(?<![a-z])o?auth(?:entication|orization|enticate)?(?![a-z0-9])|\s-u(?=\s)|crumb|cookie|jwt|dsn|schlüssel"
-    r"|\bcl[eé]\b|jeton|clave|llave|chave|chiave|sleutel|klucz|klíč|nyckel|nøgle|avain|anahtar|ключ|токен|секрет"
-    r"|密[钥鑰码碼]|秘[钥密]|令牌|金鑰|キー|トークン|シークレット|키|토큰|비밀|مفتاح|कुंजी|टोकन)\w*"
+    r"|(?<![a-z])o?auth(?:entication|orization|enticate)?(?![a-z0-9])|\s-u(?=\s)|crumb|cookie|jwt|dsn|(?<![a-z])pwd?(?![a-z])"
+    rf"|(?:{'|'.join(sorted(_CODES))})[ _-]code(?![a-z])"
+    rf"|{'|'.join(sorted(_FOREIGN.difference(_APART)))}|(?<![^\W_])(?:{'|'.join(_APART)})s?(?![^\W_]))\w*"
 )
 _ROWS = word_set(
     """user customer member person contact order product item row record object entity primary foreign partition sort
     parent tenant group event document message node"""
 )
-_PLACES = word_set("cursor cursors offset page pages next prev previous continuation continue resume after before sync")
+_POSITIONS = word_set("cursor cursors offset page pages next prev previous continuation continue resume sync")
 # Each word for a secret has one of these in it.
-_STEMS = word_set(
+_STEMS = _FOREIGN | word_set(
     """key token secret auth bearer credential cred pass pwd pw psk pin webhook crumb cookie jwt dsn pat api sas salt
-    signing sess appid code= -u schl cle clé clef clave llave chave chiave sleutel klucz klíč nyckel nøgle nøkkel
-    avain kulcs anahtar jeton geheim segret segred senha wacht kenn has hes jels lösen adgang salas parol şifre ключ
-    токен секрет пароль 密 秘 令牌 金鑰 キー トークン シークレット パスワード 키 토큰 비밀 مفتاح कुंजी टोकन"""
+    signing sess appid code -u parola"""
 )
-_CLAUSE = re.compile(r"\n\s*\n|-----|[{}&;]|</(?:tr|p|li|div|h\d)>|<br")
-_ENTRY = re.compile(rf"{_CLAUSE.pattern}|<|[\"']\s{{0,4}},|,\s{{0,4}}[\"']|\],")
-_IN_ADDRESS = re.compile(r"[?&](?:code|appid)=$")  # what a link gives access with, though the names do not say so
+_CLAUSE = deferred(r"\n\s*\n|-----|[{}&;]|</(?:tr|p|li|div|h\d)>|<br")
+_ENTRY = deferred(rf"{_CLAUSE.pattern}|<|[\"']\s{{0,4}},|,\s{{0,4}}[\"']|\],")
+_IN_ADDRESS = deferred(r"[?&](?:code|appid)=$")  # what a link gives access with, though the names do not say so
 _REACH = 60
 
 
@@ -126,23 +150,43 @@ def names_secret(words: Sequence[str]) -> bool | None:
     if not rest:
         return None
     head, before = rest[-1], rest[:-1]
-    compound = _COMPOUND.fullmatch(head)
+    compound = _COMPOUND.fullmatch(head) if head.endswith(_COMPOUND_ENDS) else None
     if compound and compound.group(1):
         head, before = compound.group(2), [*before, compound.group(1)]
     if (*before, head) == ("client", "token") or rest[-2:] in _NAMED:
         return False
+    if head in TEXTS:
+        return False if names_secret(before) else None
+    if head in TOKENS or head in KEYS:
+        return _opens(head, before)
+    if any(tuple(rest[-len(ending) :]) == ending for ending in _SECRET_IDS):
+        return True
+    said = _said_by(head, before[-1] if before else "")
+    if said is None:
+        return names_secret(before) or None
+    return said or (head == "hash" and not _HASHED.isdisjoint(before))
+
+
+def _opens(head: str, before: Sequence[str]) -> bool:
+    """Return whether a token or a key is a secret, by the words before it."""
     owner = before[-1] if before else ""
     if head in TOKENS:
         return CURSORS.isdisjoint(before[-3:]) and not owner.endswith(("page", "sync", "csrf", "skip"))
-    if head in KEYS:
-        return THINGS.isdisjoint(before[-2:]) and _SIGNERS.isdisjoint(before) and not owner.endswith(("public", "site"))
+    return THINGS.isdisjoint(before[-2:]) and _SIGNERS.isdisjoint(before) and not owner.endswith(("public", "site"))
+
+
+def _said_by(head: str, owner: str) -> bool | None:
+    """Return whether the last word of a label names a secret; ``owner`` is the word before it."""
     if head == "pass" and owner in TICKETS:
         return False
-    if head in SECRETS or any(tuple(rest[-len(ending) :]) == ending for ending in _SECRET_IDS):
+    if head in SECRETS or (head == "code" and owner in _CODES):
         return True
-    if head in OTHERS or _IDS.fullmatch(head):
-        return head == "hash" and not _HASHED.isdisjoint(before)
-    return names_secret(before) or None
+    return False if head in OTHERS or _IDS.fullmatch(head) else None
+
+
+def knows_word(word: str) -> bool:
+    """Return whether a word may be one of a label of a secret."""
+    return word in SECRETS or word in _CODES or word.endswith(_COMPOUND_ENDS)
 
 
 def names_row(words: Sequence[str]) -> bool:
@@ -158,13 +202,13 @@ def names_cursor(text: str, at: int) -> bool:
         at: where the value begins.
     """
     lead = lead_of(text, at)
-    return lead.labelled and names_secret(lead.words) is False and not _PLACES.isdisjoint(lead.words[-3:])
+    return lead.labelled and names_secret(lead.words) is False and not _POSITIONS.isdisjoint(lead.words[-3:])
 
 
 def may_say_secret(text: str, at: int) -> bool:
     """Return whether a word for a secret may stand near a value: `says_secret` is never True without one."""
     near = text[max(at - REACH, 0) : at].lower()
-    return any(stem in near for stem in _STEMS)
+    return any(map(near.__contains__, _STEMS))
 
 
 def says_secret(text: str, at: int, reach: int = _REACH) -> bool | None:
@@ -186,6 +230,8 @@ def says_secret(text: str, at: int, reach: int = _REACH) -> bool | None:
     said = names_secret(lead.words)
     if said is False or (said and lead.labelled):
         return said
+    if lead.labelled and lead.head in TEXTS:
+        return None
     clause = near[-reach:].rstrip()
     named_apart = _TAILS.issuperset(lead.words)  # {"name": "API_KEY", "value": "…"}
     boundary = _ENTRY if lead.labelled and not named_apart else _CLAUSE

@@ -1,7 +1,7 @@
 """`OwnerWords`: the options ``fields`` and ``allow`` of guards, which overrule their findings.
 
-``fields`` maps paths in JSON to a type, or to None where nothing is to be found. ``allow`` lists values, patterns,
-kinds, domains and functions of values that are no findings.
+``fields`` maps paths in JSON and columns of tables to a type, or to None where nothing is to be found. ``allow`` lists
+values, patterns, kinds, domains and functions of values that are no findings.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
+from penstock.detection.deferred import deferred
 from penstock.detection.places.allowed import EXAMPLE_DOMAINS, KINDS, host_of
-from penstock.engine.processor.stages import STAGES
+from penstock.detection.places.fields import FieldPaths, is_hidden
+from penstock.engine.text_guards.reporting import note_counts
 from penstock.engine.values.errors import OptionError
-from penstock.engine.values.frozen import EMPTY, is_mapping
-from penstock.engine.values.json_text import JsonReader
-from penstock.engine.values.texts import LEAST_NUMBER, KeyText
+from penstock.engine.values.frozen import is_mapping
+from penstock.engine.values.texts import LEAST_NUMBER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,12 +43,10 @@ class ValuePattern(Protocol):
 Fields: TypeAlias = Mapping[str, str | None]
 Allowed: TypeAlias = "str | ValuePattern | Callable[[str], bool]"
 
-_PATH = re.compile(r"[^.]+(?:\.[^.]+)*")
-_A_DOMAIN = re.compile(r"[^\W_](?:[\w-]*[^\W_])?(?:\.[^\W_](?:[\w-]*[^\W_])?)*")
+_PATH = deferred(r"[^.]+(?:\.[^.]+)*")
+_A_DOMAIN = deferred(r"[^\W_](?:[\w-]*[^\W_])?(?:\.[^\W_](?:[\w-]*[^\W_])?)*")
 _HOSTED = ("email", "url")
 _CLOSE = 0.8
-_UNKNOWN = ""
-_READER, _FED = "owner.json", "owner.fed"
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,10 @@ class OwnerWords:
 
     fields: tuple[tuple[str, str | None], ...] = ()
     allow: tuple[Allowed, ...] = ()
+
+    @cached_property
+    def _paths(self) -> FieldPaths:
+        return FieldPaths(self.fields)
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -103,7 +107,7 @@ class OwnerWords:
         """
         if not self:
             return [*found], until
-        known, until = self._spans(window, until) if self.fields else ([], until)
+        known, until = self._paths.spans(window, found, until) if self.fields else ([], until)
         counted: list[F] = []
         allowed: Counter[str] = Counter()
         for item in found:
@@ -117,9 +121,13 @@ class OwnerWords:
                 allowed[type] += 1
             elif around is None:
                 counted.append(item)
-        counted += [made(start, end, type) for start, end, type in known if type is not None]
+        counted += [
+            made(start, end, type)
+            for start, end, type in known
+            if type is not None and not is_hidden(type, window.text[start:end])
+        ]
         if allowed and not window.separate:
-            _count(ctx, allowed)
+            note_counts(ctx, "allowed", allowed)
         return sorted(counted, key=lambda item: (item.start, item.end)), until
 
     def allows(self, type: str, text: str) -> bool:
@@ -149,113 +157,6 @@ class OwnerWords:
             if is_allowed:
                 return True
         return False
-
-    # Fields
-
-    def _spans(self, window: TextWindow, until: int) -> tuple[list[tuple[int, int, str | None]], int]:
-        """Return the stretches of a window that fields describe, and the position up to which text is decided."""
-        keys, is_key = _keys_of(window)
-        known = self._at(keys) if keys else _UNKNOWN
-        if known is None or (known and not is_key):
-            if known and not window.final:
-                return [], window.start
-            return [(0 if known is None else window.start, len(window.text), known)], until
-        return self._json_spans(window, until, keys)
-
-    def _json_spans(
-        self, window: TextWindow, until: int, keys: tuple[str, ...]
-    ) -> tuple[list[tuple[int, int, str | None]], int]:
-        reader = _read(window)
-        if not window.final:
-            until = min(until, max(reader.uncut(until + window.base) - window.base, window.start))
-        spans: list[tuple[int, int, str | None]] = []
-        for token in reader.tokens:
-            start, end = token.start - window.base, token.end - window.base
-            known = self._at((*keys, *token.path), token.path)
-            if known == _UNKNOWN or end <= window.start:
-                continue
-            if known is None:
-                spans.append((start, end, None))
-            elif token.kind != "key" and not window.final and start < until and (token.open or end > until):
-                until = max(start, window.start)
-            elif token.kind != "key" and start < end and (end <= until or window.final):
-                spans.append((start, end, known))
-        return [one for one in spans if one[2] is None or one[1] <= until or window.final], until
-
-    def _at(self, *paths: tuple[str, ...]) -> str | None:
-        """Return the type at a path by the most precise field; an empty text if no field describes it.
-
-        A field speaks for all that stands below it. Several paths are names of one place.
-        """
-        best, found = -1, cast("str | None", _UNKNOWN)
-        for field, type in self.fields:
-            steps = tuple(field.casefold().split("."))
-            precise = sum(step != "*" for step in steps)
-            if precise >= best and any(_leads(steps, path) for path in paths if path):
-                best, found = precise, type
-        return found
-
-
-def _leads(steps: tuple[str, ...], path: tuple[str, ...]) -> bool:
-    """Return whether steps lead to a path, or to something that it stands in; ``*`` stands for any number of steps."""
-    if not steps:
-        return True
-    if steps[0] == "*":
-        return any(_leads(steps[1:], path[at:]) for at in range(len(path) + (len(steps) == 1)))
-    return bool(path) and steps[0] == path[0].casefold() and _leads(steps[1:], path[1:])
-
-
-def _keys_of(window: TextWindow) -> tuple[tuple[str, ...], bool]:
-    """Return the keys that lead to the text of a window within its value, and whether it is a key itself."""
-    path = window.locate(window.start)[0].path
-    is_key = bool(path) and isinstance(path[-1], KeyText)
-    rest = path[1:-1] if is_key else path[1:]
-    if path[:1] == ("payload",) and rest:
-        if rest[0] not in _FIELDS:  # what belongs to the chunk itself, such as the name of a tool
-            return (), False
-        rest = rest[1:]
-    if path[:1] == ("metadata",):
-        return (), False
-    return tuple(step for step in rest if isinstance(step, str) and not isinstance(step, KeyText)), is_key
-
-
-_FIELDS = ("arguments", "args", "input", "result", "output", "object", "data", "error")
-"""The keys of a chunk's payload under which a value stands."""
-
-
-def _read(window: TextWindow) -> JsonReader:
-    """Return the reader of a text, which has read to the end of the window."""
-    reader = cast("JsonReader | None", window.notes.get(_READER))
-    if reader is None:
-        reader = JsonReader(window.base)
-        window.notes[_FED] = window.base
-    end = window.base + len(window.text)
-    borders = [part.start for part in window.parts if cast("int", window.notes[_FED]) < part.start <= end]
-    for border in (*borders, end):
-        at: int = window.notes[_FED]
-        reader.feed(window.text[at - window.base : border - window.base], final=border != end or window.final)
-        if border != end:
-            reader.begin_part()
-        window.notes[_FED] = border
-    reader.forget(window.base + window.start)
-    window.notes[_READER] = reader
-    return reader
-
-
-def _count(ctx: AnyContext, counts: Counter[str]) -> None:
-    """Add counts to those that the record has of this call, in a stream to those of the run."""
-    kept: Mapping[str, int] = EMPTY
-    if STAGES[ctx.stage].streams and is_mapping(ctx.state):
-        kept = ctx.state.get(_COUNTS, EMPTY)
-    elif ctx.effects is not None and ctx.effects.notes:
-        kept = ctx.effects.notes.get("allowed", EMPTY)
-    sums = dict(Counter(kept) + counts)
-    if STAGES[ctx.stage].streams and is_mapping(ctx.state):
-        ctx.state[_COUNTS] = sums
-    ctx.note(allowed=sums)
-
-
-_COUNTS = "penstock.allowed"
 
 
 # Options

@@ -1,7 +1,8 @@
 """Tables in a text: the header of a column names every cell below it, as a key in JSON names its value.
 
 A table begins with a line of short labels that a delimiter parts: CSV, TSV, semicolons, Markdown, psql and drawn boxes;
-or with the ``<th>`` of an HTML table. A line without the delimiter ends it, and so do two lines in a row with another
+or with the ``<th>`` of an HTML table; or with labels in capitals that blanks set apart, as ``kubectl get`` writes them:
+its cells begin where their labels do. A line without the delimiter ends it, and so do two lines in a row with another
 number of cells. Cells in quotes may hold delimiters and line breaks.
 
 A text is read once, and piece by piece: `TableReader` keeps the row that is not complete yet, and the labels.
@@ -14,12 +15,15 @@ import sys
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.detection.deferred import deferred
 from penstock.detection.places.evidence import COUNTS, GOODS, IDENTITIES
-from penstock.detection.places.labels import lead_of
+from penstock.detection.places.labels import Lead, words_of
 from penstock.engine.workers import checkpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from penstock.detection.places.labels import HeaderWords
 
 LONGEST_CELL = 400
 """Characters of the longest cell that its header explains."""
@@ -39,52 +43,39 @@ _BLOCK = 2_048  # characters that are split into lines at once
 _LEAST_FOUND = 4  # characters of a cell in which something may be found
 _MOST_RAGGED = 2  # rows with another number of cells
 
-_DELIMITERS = ("\t", "|", "│", "┃", ";", ",")
+_ALIGNED = "  "  # no delimiter, but what parts the labels of columns that are set apart by blanks
+_APART = deferred(r"\S++(?: \S++)*+")
+_LONGEST_ALIGNED, _LONGEST_ALIGNED_HEADER = 1_000, 400
+
+_DELIMITERS = ("\t", "|", "│", "┃", ";", ",", _ALIGNED)
 _BARS = frozenset("|│┃")
-_LONG_RUN = re.compile(r"(?<![^\t|│┃;,])[^\S\t]*+[^\s|│┃;,][^\t|│┃;,]{46,}(?<=[^\s|│┃;,])")  # no label, even in quotes
+_LONG_RUN = deferred(r"(?<![^\t|│┃;,])[^\S\t]*+[^\s|│┃;,][^\t|│┃;,]{46,}(?<=[^\s|│┃;,])")  # no label, even in quotes
 _DRAWN_BARS = "│┃"  # those of a header may be thicker than those of the rows
 _ENDS = {
     "|": re.compile(r"(?<!\\)\||\n"),
     **{one: re.compile(f"[{one}\n]") for one in "\t;,"},
     **dict.fromkeys(_DRAWN_BARS, re.compile(f"[{_DRAWN_BARS}\n]")),
 }
-_DRAWN = re.compile(r"(?=.*[-=─-╿])[ \t|+:=─-╿-]+\r?")
+_DRAWN = deferred(r"(?=.*[-=─-╿])[ \t|+:=─-╿-]+\r?")
 _BLANK = " \t\r\n"
 _LONGEST_START, _MOST_BLANKS = 46, 5  # of the first cell of a header, with what stands around it, if it is not padded
+_STARTS = deferred(  # with a delimiter, or with a label in capitals and two blanks
+    rf"(?m)^(?:[^\n\t;,]{{0,{_LONGEST_START}}}[\t;,]|[^\sa-z;,][^\n\ta-z;,]{{0,{_LONGEST_START - 1}}}  )"
+)
 _AROUND = " \t\r\ufeff\"'`*_"
-_WITHIN = re.compile(r"(?:\.|[^\W\d_]:) +[^\s|│┃;,\"'`*]")  # the end of a sentence, within a cell
-_NO_SIGN = re.compile(r"[@<>{}=]")
-_MANY_DIGITS = re.compile(rf"\d{{{_MOST_DIGITS + 1}}}")
+_WITHIN = deferred(r"(?:\.|[^\W\d_]:) +[^\s|│┃;,\"'`*]")  # the end of a sentence, within a cell
+_NO_SIGN = deferred(r"[@<>{}=]")
+_MANY_DIGITS = deferred(rf"\d{{{_MOST_DIGITS + 1}}}")
 _AND = frozenset({"and", "or", "und", "oder", "et", "ou", "y", "o", "e"})  # a label does not begin so, a clause does
 
-_OPENS = re.compile(r"(?i)<(?:table|thead|tr|th)(?=[\s>/])")
+_OPENS = deferred(r"(?i)<(?:table|thead|tr|th)(?=[\s>/])")
 _LONGEST_OPENS = 6
-_TAG = re.compile(r"(?i)<(/?)(table|thead|tbody|tfoot|tr|t[hd])(?=[\s>/])[^<>]{0,300}>")
-_MARKUP = re.compile(r"<[^<>]*>")
+_TAG = deferred(r"(?i)<(/?)(table|thead|tbody|tfoot|tr|t[hd])(?=[\s>/])[^<>]{0,300}>")
+_MARKUP = deferred(r"<[^<>]*>")
 
-# Words of headers whose columns are worth a search. Whether a cell is a finding is for the rules to decide, which read
-# the header as they read a key.
-_FOR = re.compile(
-    r"birth|born|\bdob\b|d\.?o\.?b|bday|geb|nasc|naci|nato|nata|naissance|\bn[ée]e?\b|f[öø]d|foed|urodz|narozen|narod|syntym"
-    r"|do[ğg]um|szület|szul|rođen|născ|nast|sinh|lahir|γ[εέ]νν|рожд|родил|народж|出生|生日|生年|誕生|생년|생일|जन्म|জন্ম|ميلاد|ولادة|تولد"
-    r"|לידה|เกิด|phone|phon|fone|foon|tel\b|tel[_.:]|t[eé]l[eé]|mobil|m[oó]vil|cell|celu|handy|gsm|fax|sms|whats|msisdn"
-    r"|puhel|puh\b|sím|portable|durchwahl|rufn|komórk|komork|ponsel|no ?hp|contact|kontakt|contatt|contato|контакт|тел"
-    r"|моб|τηλ|κινητ|फ़?ोन|मोबाइल|هاتف|جوال|موبايل|تلفن|טלפון|נייד|电话|電話|手机|手機|携帯|전화|휴대|โทร|เบอร์|sđt"
-    r"|điện tho"
-    r"|ssn|social|s[eé]curit|segur|sicurezza|card|karte|carte|tarjeta|carta|cart[aã]o|kort|karta|visa|\bcc|\bpan\b|iban"
-    r"|bank|konto|compte|cuenta|conto|conta\b|account|bic\b|cvv|cvc|mail|correo|\bip|\bmac\b|wallet|address|adress"
-    r"|pass|\bpw|pwd|kenn|contrase|wachtw|senha|hasł|heslo|jelsz|lösen|adgang|salasana|parola|[sş]ifre|пароль|密[码碼]|パスワ"
-    r"|비밀|secret|secr[eé]t|geheim|segre|token|key|schl[üu]ssel|cl[ée]f?\b|clave|llave|chave|chiave|cred|auth|\bpin|psk"
-    r"|cookie|sess|jwt|\bapi|tax|steuer|fiscal|national|ident|licen|f[üu]hrer|permis|permi|insur|versicher|nino|\bnhs|\bnir"
-    r"|\bdni|\bnie\b|\bnif|codice|pesel|\bbsn|person|cpf|cnpj|aadha|आधार|\btfn|medicare|\babn|\bsin\b|tckn|kimlik|curp|\brfc"
-    r"|\bvin\b|imei|myna|マイナンバー|身份证|身分證|주민|инн|снилс|паспорт|vat\b|\bust|\bmwst|siret|siren|\bein\b|\bitin|\btin\b"
-)
-_SECRET = re.compile(
-    r"pass|\bpw|pwd|kenn|contrase|wachtw|senha|hasł|heslo|jelsz|lösen|adgang|salasana|parola|[şs]ifre|пароль|密[码碼]|パスワ"
-    r"|비밀|secr[eé]t|geheim|segre|token|key|schl[üu]ssel|cl[ée]f?\b|clave|llave|chave|chiave|cred|auth|\bpin|psk|cookie"
-)
+_LABELS_KEPT, _WORDS_KEPT = 256, 1024  # of headers, to look at each once
+_BETWEEN_WORDS = deferred(r"[_/-]+|(?<=[a-z\d])(?=[A-Z])")
 _OTHERS = IDENTITIES | COUNTS | GOODS
-_CAMEL = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
 
 
 class TableColumn(NamedTuple):
@@ -130,22 +121,42 @@ class TableCell(NamedTuple):
     since: int | None
 
 
-@lru_cache(maxsize=1024)
-def column(label: str) -> TableColumn:
-    """Return the column of a header."""
-    spaced = _CAMEL.sub(" ", label).lower()
-    lead = lead_of(f"{label}: ", len(label) + len(": "))
-    return TableColumn(
-        label,
-        _FOR.search(spaced) is not None,
-        not _OTHERS.isdisjoint((lead.head, *lead.words)),
-        _SECRET.search(spaced) is not None,
-    )
+class Headers(NamedTuple):
+    """The knowledge of rules about headers.
+
+    Attributes:
+        column: returns the column of a header.
+        longest: characters of the longest cell that its header explains.
+        near: how far behind a header cells are of interest though theirs says nothing.
+    """
+
+    column: Callable[[str], TableColumn]
+    longest: int
+    near: int
 
 
-def _names_value(cell: str) -> bool:
+def headers_for(rules: Sequence[HeaderWords]) -> Headers:
+    """Return the knowledge of rules about headers."""
+
+    @lru_cache(maxsize=_WORDS_KEPT)
+    def known(word: str) -> frozenset[HeaderWords]:
+        return frozenset(rule for rule in rules if rule.knows(word))
+
+    @lru_cache(maxsize=_LABELS_KEPT)
+    def column(label: str) -> TableColumn:
+        words = _BETWEEN_WORDS.sub(" ", label).lower().split()
+        asked: set[HeaderWords] = {rule for word in words for rule in known(word)}
+        named = [rule for rule in asked if rule.tells is None or rule.tells(label)]
+        lead = Lead(words_of(label))
+        against = not _OTHERS.isdisjoint((lead.head, *lead.words))
+        return TableColumn(label, bool(named), against, any(not rule.digits for rule in named))
+
+    return Headers(column, LONGEST_CELL, NEAR)
+
+
+def _names_value(cell: str, headers: Headers) -> bool:
     """Return whether a cell is a label for the cell behind it, as in a list of names and values."""
-    return len(cell) <= _LONGEST_LABEL and not any(map(str.isdigit, cell)) and _FOR.search(cell.lower()) is not None
+    return len(cell) <= _LONGEST_LABEL and not any(map(str.isdigit, cell)) and headers.column(cell).supports
 
 
 def _label(cell: str) -> str | None:
@@ -165,15 +176,30 @@ def _label(cell: str) -> str | None:
 
 
 class _LineTable(NamedTuple):
-    """A table of lines: its delimiter, its columns, and whether a drawn line must follow its header."""
+    """A table of lines.
+
+    Attributes:
+        delimiter: what parts its cells.
+        columns: its columns.
+        awaits_line: whether a drawn line must follow its header.
+        starts: where the cells begin in each line, if blanks set them apart.
+    """
 
     delimiter: str
     columns: tuple[TableColumn, ...]
-    awaits_line: bool
+    awaits_line: bool = False
+    starts: tuple[int, ...] = ()
+
+    @property
+    def longest(self) -> int:
+        """Characters of a row; a longer one ends the table."""
+        return _LONGEST_ALIGNED if self.starts else _LONGEST_ROW
 
 
-def _header(line: str, delimiter: str) -> _LineTable | None:
+def _header(line: str, delimiter: str, headers: Headers) -> _LineTable | None:
     """Return the table that a line is the header of, if one of its labels says something."""
+    if delimiter == _ALIGNED:
+        return _aligned_header(line, headers) if _may_be_aligned(line) else None
     if _is_prose(line) or (len(line) > _TOLD and line.endswith((".", ".\r"))):
         return None
     doubled = line.startswith("||")
@@ -181,11 +207,27 @@ def _header(line: str, delimiter: str) -> _LineTable | None:
     named = sum(map(bool, labels))
     if named < _LEAST_NAMED or _is_never_in_header(line):
         return None
-    columns = tuple(map(column, labels))
+    columns = tuple(map(headers.column, labels))
     if not any(each.speaks for each in columns):
         return None
     parted = delimiter in _BARS and not doubled
     return _LineTable(delimiter, columns, parted and (not labels[0] or named < _LEAST_PARTED))
+
+
+def _may_be_aligned(line: str) -> bool:
+    """Return whether a line, or the beginning of one, may be labels in capitals that blanks set apart."""
+    return _ALIGNED in line and len(line) <= _LONGEST_ALIGNED_HEADER and line.isupper() and not line[0].isspace()
+
+
+def _aligned_header(line: str, headers: Headers) -> _LineTable | None:
+    """Return the table that such a line is the header of, if one of its labels says something."""
+    found = [*_APART.finditer(line)]
+    if len(found) < _LEAST_NAMED or _is_never_in_header(line) or not all(_label(each.group()) for each in found):
+        return None
+    columns = tuple(headers.column(each.group()) for each in found)
+    if not any(each.speaks for each in columns):
+        return None
+    return _LineTable(_ALIGNED, columns, starts=tuple(each.start() for each in found))
 
 
 def _labels(line: str, delimiter: str) -> Sequence[str]:
@@ -216,9 +258,9 @@ def _is_prose(line: str) -> bool:
 
 def _is_no_header(line: str) -> bool:
     """Return whether no line that begins so is a header."""
-    if len(line) > _LONGEST_HEADER or _is_prose(line):
+    if len(line) > _LONGEST_HEADER or _is_prose(line) or _is_never_in_header(line):
         return True
-    return _LONG_RUN.search(line) is not None or _is_never_in_header(line)
+    return _LONG_RUN.search(line) is not None and not _may_be_aligned(line)
 
 
 def _line_before(text: str, at: int) -> str | None:
@@ -227,7 +269,7 @@ def _line_before(text: str, at: int) -> str | None:
     return text[low + 1 : at] if low >= 0 or at <= _TOLD else None
 
 
-def has_none(text: str, start: int, *, final: bool) -> bool:
+def has_none(text: str, start: int, headers: Headers, *, final: bool) -> bool:
     """Return whether no header of a table ends behind a place, and none begins that is too long to be found again."""
     if text.find("<t", max(start - 1, 0)) >= 0 or text.find("<T", max(start - 1, 0)) >= 0:
         return False
@@ -235,11 +277,11 @@ def has_none(text: str, start: int, *, final: bool) -> bool:
         return True
     low = max(start - _TOLD - 1, 0)
     low = text.rfind("\n", low, start) + 1 or (0 if start <= _TOLD else text.find("\n", start) + 1 or len(text))
-    last, header = _next_header(text, low)
+    last, header = _next_header(text, low, headers)
     return header is None and (final or len(text) - last <= _TOLD or _is_no_header(text[last:]))
 
 
-def _next_header(text: str, at: int) -> tuple[int, _LineTable | None]:
+def _next_header(text: str, at: int, headers: Headers) -> tuple[int, _LineTable | None]:
     """Return the first header from the beginning of a line on, and where the line behind it begins.
 
     If there is none, the place is where the last line begins.
@@ -251,19 +293,33 @@ def _next_header(text: str, at: int) -> tuple[int, _LineTable | None]:
             return at, None
         block = text[at : end - 1]
         delimiters = [one for one in _DELIMITERS if one in block]
-        for line in block.split("\n") if delimiters else ():
-            at += len(line) + 1
+        for low, line in _lines_that_begin_so(block, delimiters):
             for delimiter in delimiters:
                 first = line.find(delimiter)
                 if first < 0:
                     continue
                 if delimiter in _BARS or not (first > _LONGEST_START or line.count(" ", 0, first) > _MOST_BLANKS):
-                    header = _header(line, delimiter)
+                    header = _header(line, delimiter, headers)
                     if header is not None:
-                        return at, header
+                        return at + low + len(line) + 1, header
                 break
         at = end
         checkpoint()
+
+
+def _lines_that_begin_so(block: str, delimiters: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a text in which a delimiter stands near the beginning, or anywhere if some are bars."""
+    if not delimiters:
+        return
+    if _BARS.isdisjoint(delimiters):
+        for found in _STARTS.finditer(block):
+            end = block.find("\n", found.end())
+            yield found.start(), block[found.start() : end if end >= 0 else len(block)]
+        return
+    low = 0
+    for line in block.split("\n"):
+        yield low, line
+        low += len(line) + 1
 
 
 class _LineRow(NamedTuple):
@@ -278,6 +334,24 @@ class _LineRow(NamedTuple):
     places: Sequence[tuple[int, int]]
     end: int
     open: int = -1
+
+
+def _aligned_row(text: str, at: int, table: _LineTable, *, final: bool) -> _LineRow:
+    """Return the cells of the row that begins at a place, where the labels above begin.
+
+    If a word goes across such a place, they are what blanks set apart. A line that ends before the second is no row.
+    """
+    limit = at + table.longest
+    end = text.find("\n", at, limit)
+    if end < 0 and final and len(text) <= limit:
+        end = len(text)
+    if end < 0:
+        return _LineRow((), -1, at)
+    lows = [min(at + start, end) for start in table.starts]
+    if any(low < end and not text[low - 1].isspace() for low in lows[1:]):
+        return _LineRow([each.span() for each in _APART.finditer(text, at, end)], end)
+    places = [*zip(lows, [*lows[1:], end], strict=True)]
+    return _LineRow(places if end >= at + table.starts[1] else places[:1], end)
 
 
 def _row(text: str, at: int, delimiter: str, *, final: bool) -> _LineRow:
@@ -357,6 +431,7 @@ class TableReader:
         "_candidate",
         "_far",
         "_head",
+        "_headers",
         "_html_far",
         "_in_html",
         "_is_first",
@@ -366,13 +441,15 @@ class TableReader:
         "_table",
     )
 
-    def __init__(self, row: str | None = "", markup: str = "") -> None:
+    def __init__(self, headers: Headers, row: str | None = "", markup: str = "") -> None:
         """Stand at the beginning of a text, or behind a beginning that has no tables.
 
         Args:
+            headers: the knowledge of rules about headers.
             row: the last line; None if it cannot be a header.
             markup: the end of the text, if it may be cut within a tag.
         """
+        self._headers = headers
         self._row = row
         self._table: _LineTable | None = None
         self._candidate: _LineTable | None = None  # a header below which a line must be drawn
@@ -384,9 +461,9 @@ class TableReader:
         self._calm = sys.maxsize  # characters since the last table has ended
 
     @classmethod
-    def begun(cls, text: str, at: int) -> TableReader:
+    def begun(cls, headers: Headers, text: str, at: int) -> TableReader:
         """Return the reader of a text without tables at a place of it."""
-        return cls(_line_before(text, at), _open_tag(text[max(at - _LONGEST_OPENS, 0) : at]))
+        return cls(headers, _line_before(text, at), _open_tag(text[max(at - _LONGEST_OPENS, 0) : at]))
 
     def is_begun(self, text: str, since: int, at: int) -> bool:
         """Return whether the reader, at its place ``at``, is one that `begun` returns there, and from ``since`` on."""
@@ -401,7 +478,7 @@ class TableReader:
 
     def copy(self) -> TableReader:
         """Return another reader at the same place."""
-        made = TableReader(self._row, self._markup)
+        made = TableReader(self._headers, self._row, self._markup)
         made._table, made._candidate, made._ragged, made._far = self._table, self._candidate, self._ragged, self._far
         made._in_html, made._is_first, made._head = self._in_html, self._is_first, self._head
         made._html_far, made._calm = self._html_far, self._calm
@@ -442,14 +519,21 @@ class TableReader:
                     break
                 continue
             checkpoint()
-            row = _row(text, at, table.delimiter, final=final)
-            goes_on = row.end < 0 and len(text) < at + _LONGEST_ROW
+            is_aligned = table.delimiter == _ALIGNED
+            row = (
+                _aligned_row(text, at, table, final=final)
+                if is_aligned
+                else _row(text, at, table.delimiter, final=final)
+            )
+            goes_on = row.end < 0 and len(text) < at + table.longest
             fits = None if goes_on else row.end >= 0 and _fits(text, row, table)
             if row.end < 0 or len(row.places) > 1:
-                found, behind = _explained(text, base, at - self._far, row, table.columns, fits=fits, final=final)
+                since = at - self._far
+                found, behind = _explained(text, base, since, row, table.columns, self._headers, fits=fits, final=final)
                 cells += found
                 hold = min(hold, behind)
             if goes_on:
+                hold = min(hold, base + at) if is_aligned else hold
                 break
             at = self._pass(text, at, row, table)
             ended = ended if self._table else base + at
@@ -473,7 +557,7 @@ class TableReader:
                 if _DRAWN.fullmatch(text, at, end):
                     self._begin(self._candidate._replace(awaits_line=False))
                     return end + 1
-            at, header = _next_header(text, at)
+            at, header = _next_header(text, at, self._headers)
             self._begin(header)
             if self._candidate is None:
                 return at
@@ -492,13 +576,13 @@ class TableReader:
         """
         if row.end < 0:
             self._table = None
-            return at + _LONGEST_ROW
+            return at + table.longest
         self._far += row.end + 1 - at
         line = text[at : row.end]
         if _fits(text, row, table):
             self._ragged = 0
         elif _DRAWN.fullmatch(line) is None:
-            _, header = _next_header(f"{line}\n", 0)
+            _, header = _next_header(f"{line}\n", 0, self._headers)
             if header is not None:
                 self._begin(header)
             elif len(row.places) == 1 or self._ragged + 1 == _MOST_RAGGED:
@@ -521,8 +605,9 @@ class TableReader:
                 self._head, self._html_far, at = (), 0, opens.start()
             checkpoint()
             row = _html_row(text, at, final=final)
-            columns = self._head or _named_by_first(text, row)
-            found, behind = _explained(text, base, at - self._html_far, row, columns, fits=True, final=final)
+            columns = self._head or _named_by_first(text, row, self._headers)
+            since = at - self._html_far
+            found, behind = _explained(text, base, since, row, columns, self._headers, fits=True, final=final)
             cells += found
             hold = min(hold, behind)
             if row.end < 0 and len(text) < at + _LONGEST_ROW:
@@ -545,7 +630,7 @@ class TableReader:
         labels = [_label(_MARKUP.sub("", text[low:high])) for low, high in row.places]
         heads = row.heads == len(row.places)
         if heads or (self._is_first and not row.heads and None not in labels):
-            columns = [column(label or "") for label in labels]
+            columns = [self._headers.column(label or "") for label in labels]
             speaks = sum(map(bool, labels)) >= _LEAST_NAMED and any(each.speaks for each in columns)
             self._head = columns if speaks else ()
             self._html_far = 0
@@ -592,13 +677,13 @@ def _html_row(text: str, at: int, *, final: bool) -> _HtmlRow:
     return _HtmlRow(places, -1, low, heads)
 
 
-def _named_by_first(text: str, row: _HtmlRow) -> Sequence[TableColumn]:
+def _named_by_first(text: str, row: _HtmlRow, headers: Headers) -> Sequence[TableColumn]:
     """Return columns for a row without headers above it: its first cell, if that is a header, names the others."""
     if not row.heads or not row.places:
         return ()
     low, high = row.places[0]
-    name = column(_label(_MARKUP.sub("", text[low:high])) or "")
-    return [*[column("")] * row.heads, *[name] * (len(row.places) + 1)]
+    name = headers.column(_label(_MARKUP.sub("", text[low:high])) or "")
+    return [*[headers.column("")] * row.heads, *[name] * (len(row.places) + 1)]
 
 
 def _open_tag(text: str) -> str:
@@ -613,6 +698,7 @@ def _explained(
     since: int,
     row: _LineRow | _HtmlRow,
     columns: Sequence[TableColumn],
+    headers: Headers,
     *,
     fits: bool | None,
     final: bool,
@@ -625,19 +711,20 @@ def _explained(
         since: where the rows of the table begin.
         row: the row.
         columns: the columns.
+        headers: the knowledge of rules about headers.
         fits: whether the row has as many cells as columns; None if that is not seen yet. Only then may a cell hold a
             secret, which can be any word.
         final: whether the text ends here.
     """
     cells: list[TableCell] = []
     hold = sys.maxsize
-    if row.open >= 0 and len(row.places) < len(columns) and len(text) - row.open <= LONGEST_CELL:
+    if row.open >= 0 and len(row.places) < len(columns) and len(text) - row.open <= headers.longest:
         at = columns[len(row.places)]
-        if at.speaks or row.open - since < NEAR:
+        if at.speaks or row.open - since < headers.near:
             hold = base + row.open
     for index, (each, (low, high)) in enumerate(zip(columns, row.places, strict=False)):
-        near = low - since < NEAR
-        if high - low > LONGEST_CELL or not (each.speaks or near):
+        near = low - since < headers.near
+        if high - low > headers.longest or not (each.speaks or near):
             continue
         if near and not final and len(text) < high + SEEN_BEHIND:
             hold = min(hold, base + low)
@@ -647,7 +734,9 @@ def _explained(
             continue
         inner, end = _inner(text, low, high)
         if inner < end:
-            against = each.against and not (index and _names_value(text[slice(*row.places[index - 1])].strip(_AROUND)))
+            against = each.against and not (
+                index and _names_value(text[slice(*row.places[index - 1])].strip(_AROUND), headers)
+            )
             named = each if each.speaks else None
             cells.append(TableCell(base + inner, base + end, named, against, base + since if near else None))
     return cells, hold

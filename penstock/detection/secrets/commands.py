@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from penstock.detection.deferred import deferred
 from penstock.detection.patterns.built_in import BuiltInRule, pattern_rule
 from penstock.detection.patterns.open_matches import StreamPattern, Trace
 from penstock.detection.places.keys import names_secret
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
 _LONGEST = 300  # characters that a rule reads from one place on, at most
 _REACH = 100  # characters before a value that are looked at; less than `LOOKBACK`
-_DIGIT_OR_SIGN = re.compile(r"[\d!@#%^*?~+=&]")
-_NUMBERS = re.compile(r"[\d.,:/-]*(?:/tcp|/udp)?")
+_DIGIT_OR_SIGN = deferred(r"[\d!@#%^*?~+=&]")
+_NUMBERS = deferred(r"[\d.,:/-]*(?:/tcp|/udp)?")
 # A value on a command line: what stands in quotes, or what ends at a space. Variables and templates are none.
 _ARGUMENT = (
     r"""(?:'(?P<one>[^'\n]{4,128})'|"(?P<two>[^"\n]{4,128})"|(?P<bare>[^\s"'`$<{\[(*|&;,\\-][^\s"'`<>|;]{3,128}))"""
@@ -74,15 +75,15 @@ def _has_sign(found: str) -> bool:
     return _DIGIT_OR_SIGN.search(found.rstrip(".,:!?)")) is not None
 
 
-_SECRET_OPTION = re.compile(
+_SECRET_OPTION = deferred(
     r"(?i)-?(?:[\w.-]*[-_.])?(?:\w*password|passwd|pass|\w*passphrase|pwd|storepass|keypass|srcstorepass|deststorepass"
     r"|srckeypass|token|secret|\w*api-?key|access-?key|secret-?key|auth-?key|auth-?token|psk)"
 )
-_LONG_TOKEN = re.compile(r"(?i)token|key")
+_LONG_TOKEN = deferred(r"(?i)token|key")
 _LEAST_TOKEN = 12
 # Commands whose option takes a password, by the option.
 _TAKES = {
-    option: re.compile(rf"(?i)(?:^|[\s/\\\"'`(;|&])(?:{commands})\b[^\n|;]*$")
+    option: deferred(rf"(?i)(?:^|[\s/\\\"'`(;|&])(?:{commands})\b[^\n|;]*$")
     for option, commands in {
         "p": r"sshpass|docker\s+login|podman\s+login|helm\s+(?:registry\s+login|repo)|mysql\w*|mariadb\w*|psexec\w*"
         r"|az\s+login|oc\s+login|crackmapexec|cme|nxc|netexec|evil-winrm|twine|mongo\w*|wmiexec\w*|smb\w+|7z\w*|rar"
@@ -97,8 +98,8 @@ _TAKES = {
     }.items()
 }
 _ATTACHED = ("p", "hp", "P", "a")
-_NAME_GIVEN = re.compile(r"\s(?:-[uUl]|--?(?:user|username|login|name))[ =]?[\"']?[^\s\"']+[\"']?\s+$", re.IGNORECASE)
-_LOGIN = re.compile(r"""["']?(?:[\w.@/\\-]{1,64})(?:%|:)(?P<secret>[^\s"']{4,128})""")
+_NAME_GIVEN = deferred(r"\s(?:-[uUl]|--?(?:user|username|login|name))[ =]?[\"']?[^\s\"']+[\"']?\s+$", re.IGNORECASE)
+_LOGIN = deferred(r"""["']?(?:[\w.@/\\-]{1,64})(?:%|:)(?P<secret>[^\s"']{4,128})""")
 
 
 def _follows(before: str, option: str, found: str, quoted: bool) -> bool:  # noqa: FBT001 - see `_rule`
@@ -199,8 +200,8 @@ _CONFIGURATION = (
     pattern_rule(  # ipsec.secrets
         "password",
         "[PASSWORD]",
-        r"""PSK\s{1,4}"(?P<secret>[^"\n]{4,128})\"""",
-        trigger=r"PSK(?=\s)",
+        r"""(?<![^\W_])PSK\s{1,4}"(?P<secret>[^"\n]{4,128})\"""",
+        trigger=r"PSK(?<![^\W_]PSK)(?=\s)",  # its letters come first, so that texts without them cost nothing
         check=lambda found: not values.placeholder(found),
     ),
     pattern_rule(
@@ -219,7 +220,7 @@ _CALLEE = (
     r"|\.connect|getConnection|PDO|\bauth=)"
 )
 _QUOTED = r"""["'][^"'\n]{0,80}["']"""
-_CODEC = re.compile(r"(?i)(?:base|utf|sha|md|aes|rs|hs|es|ps|latin|iso|x)-?\d[\w-]*")
+_CODEC = deferred(r"(?i)(?:base|utf|sha|md|aes|rs|hs|es|ps|latin|iso|x)-?\d[\w-]*")
 _CALL_ARGUMENTS = (  # define('DB_PASSWORD', '…')
     r"""\((?=["'])["'](?P<option>[\w.-]{1,64})["'],\s{0,12}"""
     r"""(?:'(?P<one>[^'\n]{4,128})'|"(?P<two>[^"\n]{4,128})"|(?P<bare>(?!)x))(?=\s{0,4}[,)])"""
@@ -275,6 +276,12 @@ _SAID = (
     r"""|(?P<bare>[^\s"'`“„«<>${\[(*][^\s"'`<>]{3,128}))"""
 )
 _END = ".,:;?)"
+_PARTICLE = "[はが是为為는은가]"
+# The same in scripts without blanks: the value is of ASCII, and the sentence goes on right behind it.
+_SAID_UNPARTED = (
+    r"""[ :：]{0,2}(?:["'`“„«‘「『](?P<one>[^"'`”“»’」』\n]{4,128})["'`”“»’」』]|(?P<two>(?!)x)"""
+    r"""|(?P<bare>[!#%&+-;=?-Z\]-_a-z|~][!#-&(-;=?-_a-~]{3,128}))"""
+)
 
 
 def _said_password(before: str, option: str, found: str, quoted: bool) -> bool:  # noqa: ARG001, FBT001 - see `_rule`
@@ -293,10 +300,10 @@ def _beside(before: str, option: str, found: str, quoted: bool) -> bool:  # noqa
     return not quoted and values.password(found) and not is_address and _ALL_KINDS.match(found) is not None
 
 
-_ALL_KINDS = re.compile(r"(?=.{8})(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])(?=.+[!@#$%^&*].)")
-_STATE = re.compile(r"(?i)\w*(?:ed|ing|valid|rrect|wrong|weak|strong|short|long|empty|blank|none|null|same|quired)")
-_PUNCTUATION = re.compile(r"[!@#$%^&*?~+=]")
-_MEASURE = re.compile(r"(?i)\d+[a-z-]+|[a-z]+-?\d{1,2}|\d+(?:st|nd|rd|th)|.*\d+\+?\)?|[A-Z]+-\d+", re.ASCII)
+_ALL_KINDS = deferred(r"(?=.{8})(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])(?=.+[!@#$%^&*].)")
+_STATE = deferred(r"(?i)\w*(?:ed|ing|valid|rrect|wrong|weak|strong|short|long|empty|blank|none|null|same|quired)")
+_PUNCTUATION = deferred(r"[!@#$%^&*?~+=]")
+_MEASURE = deferred(r"(?i)\d+[a-z-]+|[a-z]+-?\d{1,2}|\d+(?:st|nd|rd|th)|.*\d+\+?\)?|[A-Z]+-\d+", re.ASCII)
 
 
 def _said_token(before: str, option: str, found: str, quoted: bool) -> bool:  # noqa: ARG001, FBT001 - see `_rule`
@@ -342,6 +349,13 @@ _SENTENCES = (
             ("[Ll]ösenordet", r"ordet(?<=senordet)(?=\s)"),
             ("[Пп]ароль", r"ароль(?=\s)"),
         )
+    ),
+    _rule(
+        "password",
+        rf"{_PARTICLE}(?<=(?:パスワード|暗証番号|密码|密碼|비밀번호).){_SAID_UNPARTED}",
+        f"{_PARTICLE}(?<=(?:ド|号|码|碼|호).)",
+        _said_password,
+        end=_END,
     ),
     *(
         _rule("secret-value", rf"(?P<option>{name}){_IS}{_SAID}", trigger, _said_token, "[SECRET]", _END)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import re
 from typing import TYPE_CHECKING
 
+from penstock.detection.deferred import deferred
 from penstock.detection.patterns.built_in import BuiltInRule
 from penstock.detection.patterns.open_matches import StreamPattern, Trace
+from penstock.detection.secrets import values
 
 if TYPE_CHECKING:
     from penstock.detection.patterns.open_matches import Scan
@@ -22,8 +22,8 @@ _PHRASE = StreamPattern(
     r"""["'`]?\s{0,3}(?:[:=]|=>|\sis|\sare|\sist|\sest|\ses)?[:\s"'`\[(]{1,6}"""
     rf"(?P<secret>{_WORDS}(?:[\s,\"']{{1,4}}{_WORDS}){{11,23}})"
 )
-_WORD = re.compile(r"[a-z]{3,8}")
-_COMMON = re.compile(
+_WORD = deferred(r"[a-z]{3,8}")
+_COMMON = deferred(
     "the|and|for|with|you|your|are|not|from|was|have|has|its|our|but|they|their|been|which|would|could|should|them|were"
     "|these|those|then|than|what|when|where|who|how|why|can|may|his|her|him|she|also|into|onto"
 )
@@ -54,21 +54,10 @@ def _manifests(text: str, start: int, *, final: bool) -> Scan:
     matches, hold = _DATA.walk(text, start, final=final)
     traces: list[Trace] = []
     for found in matches:
-        values = found.captures("secret")
-        counts = all(map(_is_base64, values)) and max(map(len, values)) >= _TOO_SHORT
+        given = found.captures("secret")
+        counts = all(map(values.encoded, given)) and max(map(len, given)) >= _TOO_SHORT
         traces += [Trace(*found.span(), *span, counts) for span in found.spans("secret")]
     return traces, hold
-
-
-def _is_base64(found: str) -> bool:
-    """Return whether a value is a text in base64; words are not, but for rare ones."""
-    if len(found) % 4:
-        return False
-    try:
-        plain = base64.b64decode(found, validate=True).decode()
-    except ValueError:
-        return False
-    return plain.isprintable() or "\n" in plain
 
 
 GROUPS: tuple[BuiltInRule, ...] = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import re
 import sys
 from dataclasses import dataclass
@@ -10,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import regex
 
+from penstock.detection.deferred import deferred
 from penstock.detection.patterns.built_in import BuiltInRule
 from penstock.detection.patterns.open_matches import StreamPattern, Trace
 from penstock.detection.places.keys import names_row, says_secret
-from penstock.detection.places.labels import lead_of
+from penstock.detection.places.labels import HeaderWords, lead_of
 from penstock.detection.secrets import values
 from penstock.detection.words import small
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 _SEPARATOR = r"[:=!](?<![:=!].)(?:(?<=[:=])[:=]{0,2}+>?|(?<=!)==?)(?![:=])"  # more of them are a line that is drawn
-_QUOTE = re.compile(r"""\*{0,2}+\s{0,12}+(?:[«„“]\s?)?+(["'`]?)""")  # behind bold type, too
+_QUOTE = deferred(r"""\*{0,2}+\s{0,12}+(?:[«„“]\s?)?+(["'`]?)""")  # behind bold type, too
 _BEHIND = r"""["'\])*]{0,2}\s{0,12}"""  # what may part a label from its separator
 _WINDOW = 72  # how far before its separator a label may begin
 _NAMES = (  # first words of names of two words, in connection strings
@@ -40,9 +40,10 @@ _SIGNS = (
     rf"|&(?:amp;)?(?!(?:amp|quot|apos|lt|gt|#\w{{2,6}});)(?={_PLAIN})(?![\w.%-]{{1,40}}(?:\[\w*\])?=)"
 )
 _SEMICOLON = rf";(?={_PLAIN})(?![\w.-]{{1,40}}=)(?!(?:{'|'.join(_NAMES.split())}) )"
-_SIGN_BEGUN = re.compile(r"[&;$|(\[]\S{0,40}\Z")  # it may become one
-_UUID = re.compile(r"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_CALL = re.compile(r"[\w.$:>-]+[(\[]")
+_SIGN_BEGUN = deferred(r"[&;$|(\[]\S{0,40}\Z")  # it may become one
+_UUID = deferred(r"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_PLACEHOLDER = deferred(r"\[API[-_]KEY(?:_\d+)?\]\s{0,12}\Z")
+_CALL = deferred(r"[\w.$:>-]+[(\[]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +71,18 @@ class _Labelled:
 
     def __init__(self, label: str, value: LabelledValue, whole: StreamPattern | None, stems: Sequence[str]) -> None:
         self._stems = stems
-        self._label = re.compile(rf"(?i)(?:{label}){_BEHIND}$", re.ASCII)
-        self._bare = re.compile(f"(?:{value.bare})*+")
-        self._quoted = {mark: re.compile(_within(mark, value.quoted)) for mark in "\"'`"}
+        self._label = deferred(rf"(?i)(?:{label}){_BEHIND}$", re.ASCII)
+        self._bare = deferred(f"(?:{value.bare})*+")
+        self._quoted = {mark: deferred(_within(mark, value.quoted)) for mark in "\"'`"}
         # Enough characters, or the end of the text before that.
         enough = f"\\S{{{value.least}}}|[\"'`][^\n]{{{value.least}}}|(?:\\S*|[\"'`][^\n]*)\\Z"
-        self._separator = re.compile(rf"{_SEPARATOR}(?=\*{{0,2}}+\s{{0,12}}+(?:[«„“]\s?)?+(?:{enough}))")
+        self._separator = deferred(rf"{_SEPARATOR}(?=\*{{0,2}}+\s{{0,12}}+(?:[«„“]\s?)?+(?:{enough}))")
         self._value = value
         self._whole = whole
+
+    def names(self, word: str) -> bool:
+        """Return whether a word is such a label."""
+        return self._label.search(word) is not None
 
     def search(self, text: str, start: int, *, final: bool) -> Scan:
         """Return the traces of assignments, and the place from which on they may change."""
@@ -102,7 +107,9 @@ class _Labelled:
                 continue
             found = self._behind(text, separator.end(), final=final) if at >= reach else None
             label = self._label.search(text, max(at - _WINDOW, 0), at) if found else None
-            if found is None or label is None or self._names_other(text, *found[:2]):
+            if found is None or label is None or _PLACEHOLDER.search(text, max(at - _WINDOW, 0), at):
+                continue
+            if self._names_other(text, *found[:2]):
                 continue
             begin, end, bare = found
             reach = _end(self._bare, text, end) if bare else end  # read once for each value: it may be long
@@ -166,7 +173,10 @@ def labelled(
             empty otherwise.
     """
     before = StreamPattern(rf"(?:{label}){_BEHIND}(?:[:=]|!=)", regex.ASCII | regex.IGNORECASE) if whole else None
-    return BuiltInRule(name, replacement, whole or "[:=]", _Labelled(label, value, before, stems.split()).search)
+    search = _Labelled(label, value, before, stems.split())
+    return BuiltInRule(
+        name, replacement, whole or "[:=]", search.search, headers=HeaderWords(search.names, digits=False)
+    )
 
 
 _KEY_CHARACTERS = "[A-Za-z0-9_.+/=~-]"
@@ -177,7 +187,8 @@ API_KEY = labelled(
     r"(?<![a-z0-9])(?:api|app|access|auth|secret|private|client)[ _-]?(?:key|token|secret)(?:[ _-]?id)?",
     LabelledValue(_KEY_CHARACTERS, _KEY_CHARACTERS, 20, lambda found, _: values.api_key(found)),
     "key token secret",
-    whole="[Aa](?<![A-Za-z0-9].)(?i:pi|pp|ccess|uth)|[CPScps](?<![A-Za-z0-9].)(?i:lient|rivate|ecret)",
+    whole="[Aa](?<![A-Za-z0-9].)(?i:pi|pp|ccess|uth)|[Cc](?<![A-Za-z0-9].)(?i:lient)"
+    "|[Pp](?<![A-Za-z0-9].)(?i:rivate)|[Ss](?<![A-Za-z0-9].)(?i:ecret)",
 )
 """Keys of APIs.
 
@@ -193,7 +204,7 @@ _OWNERS = (
     "merchant preshared private project publish recovery rest root routing sdk seal server service session shared "
     "signature signing site storage stream subscription team tenant unseal user webhook write"
 )
-_CODE = re.compile(r"\$\{|\{\w*\}|<[\w/ ]+>|\w\(|=>|&&|\|\|")
+_CODE = deferred(r"\$\{|\{\w*\}|<[\w/ ]+>|\w\(|=>|&&|\|\|")
 _VALUE = labelled(
     "secret-value",
     "[SECRET]",
@@ -205,7 +216,7 @@ _VALUE = labelled(
     "secret token key credential auth sid sess salt signing pin cookie",
 )
 _MOST_SPACES = 3  # more words than that are a command or a sentence
-_SIGN = re.compile(r"[\d!@#%^*?~+=&$|;]")
+_SIGN = deferred(r"[\d!@#%^*?~+=&$|;]")
 _STEMS = (
     "pass pw contraseña wachtwoord kennwort senha palavra-chave hasło heslo jelszó lösenord lösenordet adgangskode "
     "salasana parola şifre sifre пароль 密码 密碼 パスワード 비밀번호 psk shared كلمة पासवर्ड סיסמ khẩu sandi"
@@ -220,19 +231,14 @@ def _is_password(found: str, quoted: bool) -> bool:  # noqa: FBT001 - the second
 
 def _is_base64(found: str) -> bool:
     """Return whether a value without digits and signs is a text in base64, as passwords are in Kubernetes' secrets."""
-    if len(found) % 4 or found in (found.lower(), found.upper()):
-        return False
-    try:
-        return base64.b64decode(found, validate=True).decode("ascii").isprintable()
-    except ValueError:
-        return False
+    return found not in (found.lower(), found.upper()) and values.encoded(found)
 
 
 _PASSWORD = labelled(
     "password",
     "[PASSWORD]",
     r"(?:(?:password|passwd|passphrase|passwort|kennwort|pwd|[_-]pass"
-    r"|\b(?:db|pg|my|user|admin|root|mail|smtp|ftp|wifi)?pass)[\w-]{0,24}|mot de passe|\bpw|\bpsk"
+    r"|\b(?:db|pg|my|user|admin|root|mail|smtp|ftp|wifi)?pass(?!port|enger|age|i))[\w-]{0,24}|mot de passe|\bpw|\bpsk"
     r"|pre[ _-]?shared[ _-]?(?:key|secret)|contraseña|wachtwoord|senha|hasło|heslo|jelszó|lösenord(?:et)?|adgangskode"
     r"|salasana|parola|[şs]ifre|пароль|密[码碼]|パスワード|비밀번호"
     rf"|كلمة (?:المرور|السر)|पासवर्ड|סיסמ[אה]|mật khẩu|kata sandi){_NAMED}",

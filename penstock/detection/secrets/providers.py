@@ -5,9 +5,9 @@ The rows come from the providers' own documentation of their keys.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from penstock.detection.deferred import deferred
 from penstock.detection.patterns import validators
 from penstock.detection.patterns.built_in import BuiltInRule, judged, pattern_rule, prefix_rule
 from penstock.detection.places.keys import says_secret
@@ -256,7 +256,7 @@ PROVIDERS: tuple[tuple[str, str, str], ...] = (  # name, prefixes, what follows
 )
 
 
-_OF_IDS = re.compile(
+_OF_IDS = deferred(
     r"SK|6L|AP|AKC|AQE|s\.|00D|re_|ak_|cr_|om_|sm_|pa-|tr_|api_|key_|rnd_|rpa_|live_|test_|access_|st\.|pat\.|sat\.|ste-"
 )
 """Prefixes that ids have, too: behind the label of an id they are no key."""
@@ -274,7 +274,7 @@ def _marked(name: str, replacement: str, *rows: tuple[str, str]) -> Iterator[Bui
             yield judged(rule, _unless_id) if _OF_IDS.fullmatch(prefix) else rule
 
 
-_SIGNED = re.compile(r"(?i)(?:x-amz-credential|awsaccesskeyid)(?:=|%3d|\\u003d)$")
+_SIGNED = deferred(r"(?i)(?:x-amz-credential|awsaccesskeyid)(?:=|%3d|\\u003d)$")
 _SIGNED_REACH = 24
 
 

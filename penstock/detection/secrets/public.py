@@ -5,7 +5,7 @@ The prefixes, headers and examples are those of the services' own documentation.
 
 from __future__ import annotations
 
-import re
+from penstock.detection.deferred import deferred
 
 _IDS = (
     # Stripe and Paddle
@@ -16,7 +16,7 @@ _IDS = (
     " call asst thread run step file msg resp rs batch chatcmpl cmpl ft ftjob org proj user item toolu srvtoolu"
     " msgbatch req container sess"
 )
-_PUBLIC = re.compile(
+_PUBLIC = deferred(
     rf"""(?x)
       (?:{"|".join(_IDS.split())}) [_-] (?:(?:test|live)_)? (?![\w-]*secret) [\w-]{{8,}} $
     | tok_1[A-Za-z0-9]{{23}} $
@@ -28,7 +28,7 @@ _PUBLIC = re.compile(
     | (?i:sha-?(?:1|224|256|384|512)|md5|h1|blake[23][bs]?|nonce) [_:=-]  # digests, with their algorithm
     """
 )
-_EXAMPLE = re.compile(
+_EXAMPLE = deferred(
     r"EXAMPLE(?:KEY)?$|(?:^[A-Za-z_-]+?|/)[xX]{12,}$|(?i:[_-](?:your|insert|replace|dummy|example)[_-])|4eC39HqLyjWDarjt|BQokikJOvBiI2HlW|TYooMQauvdEDq54N|16C7e42F292c6912E771"
     r"|\.eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9l[\w-]+\.[\w-]{20}"
 )

@@ -1,20 +1,24 @@
 """Random tokens: keys of providers that no table lists.
 
 A random-looking value alone is an id. It counts if its label or the words before it are those of a secret (see
-`says_secret`), if it begins with the word for one (``acme_sk_…``), or if it stands behind the name of a service whose
-keys have no form. Behind a label of something else it never does, nor within long data.
+`says_secret`), if it begins with the word for one (``acme_sk_…``), if it stands behind the name of a service whose keys
+have no form, or if a client is made or logged in with it (``Client("…")``). Behind a label of something else it never
+does, nor within long data.
 """
 
 from __future__ import annotations
 
-import itertools
 import re
+import string
 from typing import TYPE_CHECKING
 
+from penstock.detection.deferred import deferred
 from penstock.detection.patterns import validators
 from penstock.detection.patterns.built_in import RUN, BuiltInRule, pattern_rule
+from penstock.detection.patterns.kinds import DIGIT, LETTER, SIGN, kinds
 from penstock.detection.patterns.open_matches import StreamPattern, Trace
-from penstock.detection.places.keys import may_say_secret, says_secret
+from penstock.detection.places.keys import knows_word, may_say_secret, names_secret, says_secret
+from penstock.detection.places.labels import HeaderWords, words_of
 from penstock.detection.secrets import values
 from penstock.detection.secrets.public import is_example, is_public
 
@@ -24,19 +28,20 @@ if TYPE_CHECKING:
     from penstock.detection.patterns.open_matches import Scan
 
 _LEAST, _MOST = 20, 120  # characters; longer runs are data, or keys that a label or a prefix tells
+_READ = _MOST + 8  # no more characters than that are read from one place on
 _SHAPE = (
     rf"(?<![A-Za-z0-9_+/%@\\-])(?!0[xX])(?P<run>[A-Za-z0-9_-]{{{_LEAST},{_MOST}}})(?![A-Za-z0-9_+/-])"
     r"(?P<file>\.[a-z][a-z0-9]{1,4}(?![\w.-]))?"
 )
 _RUN = StreamPattern(_SHAPE, by_re=True)
 _REACH, _HASH_REACH = 60, 24  # how far before a token, or what could be a hash, the words that explain it may stand
-_NAMED_HASH = re.compile(
+_NAMED_HASH = deferred(
     r"(?:[A-Za-z][A-Za-z0-9]{0,15}[-_]){1,4}(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})"
 )  # of a cache
-_HASH = re.compile(r"[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}|[0-9a-f]{64}|[0-9a-f]{96}|[0-9a-f]{128}", re.IGNORECASE)
-_UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
+_HASH = deferred(r"[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}|[0-9a-f]{64}|[0-9a-f]{96}|[0-9a-f]{128}", re.IGNORECASE)
+_UUID = deferred(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 # Services whose keys are bare hashes, UUIDs or letters. The name must be the label, or stand before one.
-_SERVICE = re.compile(
+_SERVICE = deferred(
     r"""(?ix) \b (?:abstractapi|abuseipdb|agora|airbrake|alchemy|algolia|alphavantage|amplitude|anthropic|apify
     |apollo|appcenter|appveyor|assemblyai|auth0|azure|bandwidth|basecamp|baseten|bitbucket|bitly|brightdata
     |browserbase|browserstack|bugsnag|buildkite|bunny(?:cdn)?|cartesia|censys|cerebras|circle[ _-]?ci|clearbit
@@ -62,24 +67,36 @@ _SERVICE = re.compile(
 )
 _NO_SPACES = "\u2e80"  # from here on are the scripts of East Asia, which put no space before a value
 _START = 3  # letters; a quick look at them spares most searches for a service
-_LETTERS = re.compile(f"[a-z]{{{_START},}}")
+_LETTERS = deferred(f"[a-z]{{{_START},}}")
 _STARTS = frozenset(name[:_START] for name in _LETTERS.findall(_SERVICE.pattern))
 _LEAST_MIXED = 24
-_OWN_PREFIX = re.compile(
+_OWN_PREFIX = deferred(
     r"(?:[a-z][a-z0-9]{0,11}[_-]){0,2}(?:sk|pat|api|key|apikey|secret|token|oat|sat|live|prod)[_-](?=[A-Za-z0-9_-]{16})"
 )
-_DOTTED = re.compile(r"[A-Za-z0-9_-]{20}\.$")  # a later part of what is one value with dots, as a web token is
-_BLOCK = re.compile(r"[A-Za-z0-9+/=]{40}\r?\n[ \t>]*$")  # the line before is data, too
-_PART = re.compile(r"[A-Za-z0-9]+")
+# The client of a service that is made with a token, or logged in with one.
+_CLIENT = deferred(
+    r"""(?:(?<!\w)(?!OAuth)[A-Z]\w{0,40}?(?<!OAuth)(?<!OAuth2)(?:Client|SDK|Sdk|API|Api)"""
+    r"""|(?<![A-Za-z0-9])(?:Client|SDK|login|log_in|logIn|signIn|sign_in|auth|authenticate|authorize|bearer))"""
+    r"""\(\s{0,12}["'`]$"""
+)
+_CLIENT_GAP = 14  # characters between the bracket of a call and its first argument
+_DOTTED = deferred(r"[A-Za-z0-9_-]{20}\.$")  # a later part of what is one value with dots, as a web token is
+_BLOCK = deferred(r"[A-Za-z0-9+/=]{40}\r?\n[ \t>]*$")  # the line before is data, too
+_PART = deferred(r"[A-Za-z0-9]+")
 _PART_LEAST = 13  # characters of the longest part between hyphens: those of slugs and of UUIDs are shorter
+_NO_DIGITS = str.maketrans("", "", string.digits)
 _DIGITS, _TURNS = 3, 4  # digits; places where a digit stands beside another character
 _BITS_MIXED, _BITS_CUED = 3.9, 3.0  # per character: random letters and digits of 24 characters have 4.3, hex 3.4
 
 
 def random_tokens(text: str, start: int, *, final: bool) -> Scan:
     """Return the traces of random tokens."""
-    runs, hold = _RUN.walk(text, start, final=final)
+    runs, hold = _RUN.walk(text, start, final=final, longest=_READ)
     return [Trace(*found.span(), *found.span("run"), _counts(text, found)) for found in runs], hold
+
+
+def _names_token(label: str) -> bool:
+    return names_secret(words_of(label)) is True
 
 
 def _counts(text: str, run: regex.Match[str]) -> bool:
@@ -90,12 +107,13 @@ def _counts(text: str, run: regex.Match[str]) -> bool:
         return False
     bits = validators.entropy(found)
     mixed = len(found) >= _LEAST_MIXED and bits >= _BITS_MIXED and found not in (found.lower(), found.upper())
-    digits = sum(map(str.isdigit, found))
+    digits = len(found) - len(found.translate(_NO_DIGITS))
     if not digits or values.placeholder(found) or not (mixed or (digits >= _DIGITS and _turns(found) >= _TURNS)):
         return False
     if bits < _BITS_CUED or values.wordy(found) or is_public(found) or _NAMED_HASH.fullmatch(found):
         return False
-    if not may_say_secret(text, at) and not _OWN_PREFIX.match(found) and not _is_of_service(text, at):
+    starts_client = mixed and _starts_client(text, at)
+    if not (may_say_secret(text, at) or starts_client or _OWN_PREFIX.match(found) or _is_of_service(text, at)):
         return False
     could_be_hash = _HASH.fullmatch(found) is not None
     said = says_secret(text, at, _HASH_REACH if could_be_hash else _REACH)
@@ -105,7 +123,7 @@ def _counts(text: str, run: regex.Match[str]) -> bool:
         return _UUID.fullmatch(found) is not None and _is_of_service(text, at)
     if found.upper() == found.lower():
         return False
-    if said or _is_of_service(text, at):
+    if said or starts_client or _is_of_service(text, at):
         return True
     return mixed and _OWN_PREFIX.match(found) is not None
 
@@ -117,9 +135,17 @@ def _is_of_service(text: str, at: int) -> bool:
     return not starts.isdisjoint(_STARTS) and _SERVICE.search(near) is not None
 
 
+def _starts_client(text: str, at: int) -> bool:
+    """Return whether a value is the first argument with which a client is made or logged in."""
+    return (
+        text.find("(", max(at - _CLIENT_GAP, 0), at) >= 0 and _CLIENT.search(text, max(at - _REACH, 0), at) is not None
+    )
+
+
 def _turns(found: str) -> int:
     """Return at how many places a digit stands beside another character."""
-    return sum(one.isdigit() != two.isdigit() for one, two in itertools.pairwise(found))
+    read = kinds(found).replace(SIGN, LETTER)
+    return read.count(DIGIT + LETTER) + read.count(LETTER + DIGIT)
 
 
 RANDOM_TOKENS: tuple[BuiltInRule, ...] = (
@@ -130,6 +156,8 @@ RANDOM_TOKENS: tuple[BuiltInRule, ...] = (
         trigger="k[-_](?:live|test|proj)[-_]",
         check=lambda found: not is_example(found),
     ),
-    BuiltInRule("random-token", "[SECRET]", RUN, random_tokens),
+    BuiltInRule(
+        "random-token", "[SECRET]", RUN, random_tokens, headers=HeaderWords(knows_word, _names_token, digits=False)
+    ),
 )
 """Secrets without a prefix or a label, and those whose prefix alone is enough."""

@@ -97,6 +97,7 @@ UNMARKED = (  # no prefix to jump to: something in the middle is, or a word near
         r"""[dkpq](?<![\w-].)[pqi]?["']?\s{0,4}:\s{0,4}["'](?P<secret>[\w-]{43,1400})["']""",
         trigger=r""":(?<=[dkpqi]:)|:(?<=[dkpqi]["']:)""",
         check=lambda found: values.random(found) and not values.wordy(found),
+        begins=r"[dkpq](?<![A-Za-z0-9_-].)",
     ),
     pattern_rule(
         "okta-key",

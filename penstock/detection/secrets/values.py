@@ -6,8 +6,10 @@ there can be one.
 
 from __future__ import annotations
 
+import base64
 import re
 
+from penstock.detection.deferred import deferred
 from penstock.detection.patterns import validators
 from penstock.detection.secrets.public import is_example, is_public
 
@@ -20,14 +22,14 @@ _COMMON = frozenset(
         "thheineranreonatenndtiesorteofedisitalarsttontngsehaasouiolevecomedehiriroicneearacelichllbemasiomur",
     )
 )
-_PAIR = re.compile(r"(?=([a-z]{2}))")
+_PAIR = deferred(r"(?=([a-z]{2}))")
 _LEAST_PAIRS = 4
 _WORDY, _WORDY_NAME = 0.3, 0.2  # the share of common pairs; a name has the form of one, so less will do
-_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_NAME = re.compile(r"[\w.:/#\\\[\]-]+", re.ASCII)
+_PART = deferred(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_NAME = deferred(r"[\w.:/#\\\[\]-]+", re.ASCII)
 _MEAN_PART, _MOST_NUMBERS, _MOST_DIGITS = 3.0, 2, 4
 _LONGEST_WORD = 14  # letters in one case; a longer run must be clearly made of words
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = deferred(
     r"""(?ix)
       ^(?:&lt;|%[({]|\#\{|@@?\{|!(?:vault|secret|ref|sub|env|join|getatt)\b|__\w+__$|--|env[.:(]|\{\{)
     | ^(?:your|my|the|some|our|new|old|user|db|database|test|admin|root|sample|example|demo|dummy|fake|secure|strong
@@ -38,7 +40,7 @@ _PLACEHOLDER = re.compile(
     | ^x+$ | x{5} | \*{3} | \.{3}$ | 0123456789abcdef0123 | redacted | placeholder | replace_?me | change_?me
     """
 )
-_CODE_WORD = re.compile(
+_CODE_WORD = deferred(
     r"(?i)passw|passphrase|pwd|secret|token|user|config|setting|hash|form|field|self|request|args|param|data|input"
     r"|string|value|env|default|type|option|encod|encrypt|valid|confirm|original|current|optional|manager|provider"
     r"|generat|create|error|message|label|text|require|prompt|reset|change|update|policy|auth|login|account|service"
@@ -92,3 +94,14 @@ def password(found: str) -> bool:
     if not validators.password(found) or placeholder(found):
         return False
     return not (identifier(found) and (_CODE_WORD.search(found) or "." in found[1:-1] or "/" in found))
+
+
+def encoded(found: str) -> bool:
+    """Return whether a value is a text in base64; words are not, but for rare ones."""
+    if len(found) % 4:
+        return False
+    try:
+        plain = base64.b64decode(found, validate=True).decode()
+    except ValueError:
+        return False
+    return plain.isprintable() or "\n" in plain

@@ -7,7 +7,6 @@ changes no result: a second run finds nothing.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -47,7 +46,7 @@ _PIECES: tuple[tuple[str, str, bool], ...] = (  # kind, pattern, contextual; the
 )
 _PIECE = deferred("|".join(f"({pattern})" for _, pattern, _ in _PIECES))
 _CANDIDATE = deferred(f"[\x1b{''.join(_KINDS.values())}]")
-_CANDIDATE_IN_ASCII = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
+_CANDIDATE_IN_ASCII = deferred(r"[\x00-\x08\x0e-\x1f\x7f]")
 
 # Superset by blocks of the emoji that take a variation selector or a joiner (emoji-data.txt 16.0).
 _EMOJI = deferred(

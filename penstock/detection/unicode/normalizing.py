@@ -37,7 +37,7 @@ _STYLED = deferred(
     "[\u2100-\u214f\u24b6-\u24e9\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff\U0001f130-\U0001f149]+"
 )
 _WORD = deferred("(?:[^\\W_]|[\u0300-\u036f])+")
-_LATIN = re.compile("[A-Za-z]")
+_LATIN = deferred("[A-Za-z]")
 _SHORTEST_WORD = 2  # a single α in English is mathematics
 
 
@@ -335,7 +335,7 @@ class NormalizedText:
                 self.counts[kind] += len(edits)
 
 
-_UNSEEN_IN_ASCII = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_UNSEEN_IN_ASCII = deferred(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 def is_normal(text: str, profile: Profile) -> bool:

@@ -20,7 +20,7 @@ from penstock.engine.merging.diff import diff, edits_to_record, only_removes
 from penstock.engine.processor.payload import NO_CHANGES, Gone, Overrides, Payload, Retry
 from penstock.engine.processor.stages import STAGES, WrongReturnError, known_edits
 from penstock.engine.tracing.span_log import LoggedSpan, masked
-from penstock.engine.values.errors import DetectorError, EditError, StepFailedError, UsageError
+from penstock.engine.values.errors import ConditionError, DetectorError, EditError, StepFailedError, UsageError
 from penstock.engine.values.frozen import FrozenDict
 from penstock.engine.values.message_list import MessageList
 from penstock.engine.values.model import JudgeError
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("penstock")
 
-_QUOTABLE = (WrongReturnError, StepFailedError, DetectorError, EditError, UsageError, TimeLimitError)
+_QUOTABLE = (WrongReturnError, StepFailedError, DetectorError, ConditionError, EditError, UsageError, TimeLimitError)
 """The errors whose text quotes nothing of what was judged, unless a user's code raised them."""
 
 
@@ -178,6 +178,9 @@ def failure_verdict(failure: StepFailedError) -> Tripwire:
     if isinstance(cause, DetectorError):
         facts |= {"detector": cause.detector, "why": cause.problem}
     reason = f"{failure.processor_id} failed, so what it checks is blocked"
+    if isinstance(cause, ConditionError) and _is_quotable(cause):
+        facts |= {"why": cause.problem}
+        reason = f"{reason}: {cause.problem}"
     return Tripwire(reason, failure.processor_id, failure.stage, False, facts)  # noqa: FBT003
 
 

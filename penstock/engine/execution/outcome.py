@@ -140,8 +140,21 @@ class Outcome:
 
     @property
     def answer(self) -> Value:
-        """The value that replaces the model call or the tool; None if nothing does."""
-        return self.overrides.get("answer")
+        """The value that replaces the model call or the tool; None if nothing does.
+
+        If `asks`, it is the result of the tool where nobody can be asked.
+        """
+        return self.overrides.get("question" if self.asks else "answer")
+
+    @property
+    def asks(self) -> bool:
+        """Whether a person is to be asked about the tool call: a step asked (`Answer.asks`), and no other answered."""
+        return "question" in self.overrides and "answer" not in self.overrides
+
+    @property
+    def answered(self) -> bool:
+        """Whether a step gave an answer in place of the model call or the tool, be it a question."""
+        return "answer" in self.overrides or self.asks
 
     @property
     def arguments(self) -> Value:

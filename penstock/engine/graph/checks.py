@@ -270,10 +270,7 @@ def problems(root: Sequence, stage: str | None = None, orders: Orders | None = N
     if deep:
         return (deep,)
     resolved = resolve(root)
-    found = [
-        *_duplicate_ids(root, ""),
-        *_dag_problems(resolved),
-    ]
+    found = [*id_problems(root)]
     if not found:  # these checks need valid paths
         found = [
             *_policy_problems(resolved),
@@ -288,6 +285,12 @@ def problems(root: Sequence, stage: str | None = None, orders: Orders | None = N
         stages = sorted({name for step in steps_of(resolved) for name in step.claims.hooks})
         found.append(f"no step has {stage}; the steps have {', '.join(stages)}")
     return tuple(dict.fromkeys(found))
+
+
+def id_problems(root: Sequence) -> Iterator[str]:
+    """Yield the problems of ids alone: equal ones, members of a dag that do not exist, and cycles."""
+    yield from _duplicate_ids(root, "")
+    yield from _dag_problems(resolve(root))
 
 
 def _duplicate_ids(node: Node, prefix: str) -> Iterator[str]:

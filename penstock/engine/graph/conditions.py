@@ -114,10 +114,11 @@ def exclusive(one: Condition | None, other: Condition | None) -> bool:
     if one is None or other is None:
         return False
     pairs = itertools.product(alternatives_of(one), alternatives_of(other))
-    return all(_contradict(_terms(this), _terms(that)) for this, that in pairs)
+    return all(_contradict(terms_of(this), terms_of(that)) for this, that in pairs)
 
 
-def _terms(when: Condition) -> tuple[Term, ...]:
+def terms_of(when: Condition) -> tuple[Term, ...]:
+    """Return the terms of an `Every`; of any other condition, itself, which must hold."""
     return when.terms if isinstance(when, Every) else ((when, True),)
 
 

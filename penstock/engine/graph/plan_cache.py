@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from penstock.engine.graph.checks import problems
-from penstock.engine.graph.nodes import Sequence, Step, resolve, walk
+from penstock.engine.graph.nodes import Sequence, Step, resolve, steps_and_fallbacks, walk
 from penstock.engine.graph.plan import StreamPlan, compile_plan, enforced_steps, plan_steps, serving
 from penstock.engine.processor.stages import STAGES, STREAM
 from penstock.engine.values.errors import WorkflowError
@@ -75,6 +75,11 @@ class Plans:
     def judges_calls_late(self) -> bool:
         """Whether a processor judges tool calls, but not the stream that they come in."""
         return not self._enforced("process_tool_call") <= self._enforced(STREAM.name)
+
+    @cached_property
+    def asks(self) -> bool:
+        """Whether a step may ask a person about calls of tools."""
+        return any(step.processor.asks for step in steps_and_fallbacks(self.resolved))
 
     def _enforced(self, stage: str) -> set[str]:
         """Return the paths of the steps of a stage whose results count."""

@@ -78,7 +78,7 @@ class BranchChanges(NamedTuple):
     changes: Changes
 
 
-FIRST_WINS: frozenset[PayloadPath] = frozenset({("fields", "answer"), ("fields", "retry")})
+FIRST_WINS: frozenset[PayloadPath] = frozenset({("fields", name) for name in ("answer", "question", "retry")})
 """Fields that one step alone can set: the first branch in declared order wins, as the first step of a sequence does."""
 
 

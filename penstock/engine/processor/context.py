@@ -39,9 +39,10 @@ log = logging.getLogger("penstock")
 class Effects:
     """The effects of a hook through its context, besides its result."""
 
-    __slots__ = ("data", "facts", "failure", "flagged", "notes", "return_check", "tripwire")
+    __slots__ = ("count", "data", "facts", "failure", "flagged", "notes", "return_check", "tripwire")
 
     def __init__(self) -> None:
+        self.count = 0  # of those so far, without the conversation that was shown
         self.tripwire: Tripwire | None = None
         self.failure: str | None = None
         self.facts: dict[AnyKey, Value] | None = None
@@ -112,6 +113,11 @@ class View:
         """The text of this stage, with the edits so far: of its messages, or of the last answer."""
         return self._call.stage.text(self._payload, self._call)
 
+    def detail(self, name: str) -> Value:
+        """Return what the stage has under a name, as edited so far, such as ``arguments``; None without it."""
+        fields = self._payload.fields
+        return fields[name] if name in fields else self._call.info.get(name)
+
     @property
     def run_id(self) -> str:
         """The id of the run."""
@@ -181,7 +187,7 @@ class Context(View, Generic[S]):
     @property
     def message_list(self) -> MessageList:
         """The whole conversation. To change it, return a list derived from this one."""
-        effects = self._touch()
+        effects = self._effects()
         if effects.return_check is None:
             effects.return_check = ReturnCheck()
         return self._payload.message_list.for_hook(effects.return_check)
@@ -354,6 +360,11 @@ class Context(View, Generic[S]):
         raise TripwireSignal(effects.tripwire)
 
     def _touch(self) -> Effects:
+        effects = self._effects()
+        effects.count += 1
+        return effects
+
+    def _effects(self) -> Effects:
         effects = self.effects
         if effects is None:
             effects = self.effects = Effects()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from penstock.engine.processor.processor import is_async, one_of
 from penstock.engine.values.errors import OptionError
-from penstock.engine.values.frozen import EMPTY
+from penstock.engine.values.frozen import EMPTY, FrozenDict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,6 +59,8 @@ def check_score(guard: str, option: str, given: object) -> float:
 def check_scores(guard: str, option: str, given: object, names: Iterable[str]) -> float | Mapping[str, float] | None:
     """Return the option if it is a number from 0 to 1, a mapping of names to such numbers, or None.
 
+    A mapping is copied, and cannot be changed.
+
     Raises:
         OptionError: it is none of these, or has a name that is not among ``names``.
     """
@@ -69,7 +71,7 @@ def check_scores(guard: str, option: str, given: object, names: Iterable[str]) -
     for name in table:
         if name not in known:
             raise OptionError(guard, f"{option}[{name!r}]", name, f"one of {', '.join(map(repr, known))}")
-    return {name: check_score(guard, f"{option}[{name!r}]", value) for name, value in table.items()}
+    return FrozenDict({name: check_score(guard, f"{option}[{name!r}]", value) for name, value in table.items()})
 
 
 def check_names(guard: str, option: str, given: object) -> tuple[str, ...]:

@@ -250,9 +250,12 @@ class Answer:
 
     Attributes:
         value: the answer: a message or chunks for a model call, a JSON value for a tool.
+        asks: whether a person is to be asked about the tool call first. The answer then counts only where nobody can be
+            asked. An answer of another step that does not ask replaces it, whichever step is first.
     """
 
     value: Value
+    asks: bool = False
 
     def __post_init__(self) -> None:
         """Freeze the value."""

@@ -35,11 +35,23 @@ ProcessorRole = Literal["guard", "transform", "observer"]
 ErrorPolicy = Literal["block", "raise", "allow"]
 
 
-def _kebab(name: str) -> str:
+def kebab_case(name: str) -> str:
+    """Return the name of a class in kebab-case: ``pii-detector`` for ``PIIDetector``."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name).lower()
 
 
-CLAIMS: tuple[str, ...] = ("id", "edits", "role", "on_error", "provides", "requires", "stores", "stages")
+CLAIMS: tuple[str, ...] = (
+    "id",
+    "edits",
+    "role",
+    "on_error",
+    "provides",
+    "requires",
+    "stores",
+    "stages",
+    "finds",
+    "reads",
+)
 """The names of what a processor may declare."""
 
 
@@ -75,7 +87,12 @@ class Processor(Generic[S]):
         provides: the keys of the facts that it puts.
         requires: the keys of facts that an earlier step must put.
         stores: whether it writes to a store; such a step cannot run in shadow.
+        asks: whether it may ask a person about calls of tools (`Answer` with ``asks=True``). An agent then takes the
+            approvals of calls that it does not know to have been asked about, and has them judged again.
         stages: the names of the stages to use; None for all whose methods it has.
+        finds: the kinds of content that a guard looks for, such as ``secrets``; for `penstock.workflows.coverage`.
+        reads: the channels that it reads whole, such as ``tool_call``, for `penstock.workflows.coverage`. None: they
+            follow from its stages.
         awaits: whether its methods return awaitables although they are not coroutine functions.
         needs_loop: whether its async methods need an event loop. If not, they suspend nowhere when they run without one
             (`penstock.engine.tasks.runs_without_loop`), so that ``check_sync`` and ``start_sync`` can call them.
@@ -94,8 +111,11 @@ class Processor(Generic[S]):
     provides: Iterable[AnyKey] = ()
     requires: Iterable[AnyKey] = ()
     stores: bool = False
+    asks: bool = False
 
     stages: Iterable[str] | None = None
+    finds: Iterable[str] = ()
+    reads: Iterable[str] | None = None
     awaits: bool = False
     needs_loop: bool = True
     timed: bool = False
@@ -105,7 +125,7 @@ class Processor(Generic[S]):
     def __init_subclass__(cls, **kwargs: object) -> None:
         """Set the id of the class; refuse unknown stage methods and misspelt attributes."""
         super().__init_subclass__(**kwargs)
-        cls.id = cls.__dict__.get("id") or _kebab(cls.__name__)
+        cls.id = cls.__dict__.get("id") or kebab_case(cls.__name__)
         for name in vars(cls):
             if name.startswith("process_") and name not in STAGES:
                 raise ProcessorError(cls.__name__, f"unknown stage {name!r}{_close(name, STAGES)}")
@@ -291,6 +311,8 @@ def processor(
     provides: Iterable[AnyKey] | None = None,
     requires: Iterable[AnyKey] | None = None,
     stores: bool | None = None,
+    finds: Iterable[str] | None = None,
+    reads: Iterable[str] | None = None,
 ) -> Callable[[Function], FunctionProcessor]: ...
 def processor(
     hook_or_stage: Function | str | None = None, /, **claims: object

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from penstock.engine.processor.state import StageCall
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import Source
+    from penstock.engine.values.messages import Role
     from penstock.engine.values.texts import Path
 
 
@@ -131,6 +132,7 @@ def _laid_over(payload: Payload, result: Overrides) -> dict[str, Value]:
 def _llm_request(stage: Stage, payload: Payload, result: object) -> Payload:
     if not isinstance(result, Answer):
         return _messages(stage, payload, result)
+    _refuse_question(stage, result)
     if "answer" in payload.fields:  # the first answer wins
         return payload
     return _with_fields(payload, {"answer": result.value})
@@ -166,8 +168,9 @@ def _tool_call(stage: Stage, payload: Payload, result: object) -> Payload:
     if isinstance(result, TextEdits):
         return _text_edited(payload, result, stage.value)
     if isinstance(result, Answer):
-        answer = _json(result.value, "answer")
-        return payload if "answer" in payload.fields else _with_fields(payload, {"answer": answer})
+        field = "question" if result.asks else "answer"  # kept apart: no question stands before an answer
+        answer = _json(result.value, field)
+        return payload if field in payload.fields else _with_fields(payload, {field: answer})
     if isinstance(result, Mapping):
         return _with_fields(payload, {stage.value: _json(cast("Values", result), stage.value)})
     raise WrongReturnError(f"it returned {article(result)}; {stage.name} takes {stage.returns}")
@@ -178,10 +181,17 @@ def _tool_result(stage: Stage, payload: Payload, result: object) -> Payload:
         return _messages(stage, payload, result)
     if isinstance(result, TextEdits):
         return _text_edited(payload, result, stage.value)
+    if isinstance(result, Answer):
+        _refuse_question(stage, result)
     value: object = result.value if isinstance(result, Answer) else result
     if is_items(value) and any(isinstance(item, Message) for item in value):
         raise WrongReturnError(f"it returned messages; {stage.name} takes {stage.returns}")
     return _with_fields(payload, {stage.value: _json(value, stage.value)})
+
+
+def _refuse_question(stage: Stage, answer: Answer) -> None:
+    if answer.asks:
+        raise WrongReturnError(f"it returned an Answer that asks; {stage.name} asks nobody, process_tool_call does")
 
 
 def _json(value: Value, place: str) -> Value:
@@ -375,6 +385,13 @@ class Stage:
     retracts: bool = False
     outlives_failures: bool = False
 
+    def shows_source(self, source: str) -> bool:
+        """Return whether a hook sees the messages of a source; ``client-system`` is system messages of a client."""
+        of_client = source == "client-system"
+        role: Role = "system" if of_client or source == "system" else "user"
+        sample = Entry(Message(role, id="?"), "system" if role == "system" else cast("Source", source))
+        return bool(self.shows(MessageList().with_entries([sample])))
+
 
 _ROWS = (
     Stage(
@@ -492,7 +509,7 @@ _ROWS = (
         accept=_tool_call,
         returns="None (unchanged), a mapping (the arguments), TextEdits(...), or Answer(...) in place of the tool",
         source="response",
-        fields=("arguments", "answer"),
+        fields=("arguments", "answer", "question"),
         retries="answer",
         takes_back="answer",
         retracts=True,

@@ -98,6 +98,9 @@ class Conversation:
     def _ask(self, asked: Payload) -> None:
         if not self._answered:
             self._asked.pop()
+        elif self._asked:  # the views of its messages are not needed again: each takes as much memory as the list
+            last = self._asked[-1]
+            self._asked[-1] = Payload(last.message_list.with_entries([*last.message_list.entries]), last.facts)
         self._asked.append(asked)
         self._answered = False
 

@@ -16,7 +16,7 @@ from penstock.engine.execution.executor import execute, run_overlapping
 from penstock.engine.execution.offloading import is_long_value
 from penstock.engine.execution.outcome import ModelOutcome, Outcome, no_records
 from penstock.engine.graph.plan import needs_loop, waiting_steps
-from penstock.engine.processor.payload import Payload
+from penstock.engine.processor.payload import NO_FACTS, Payload
 from penstock.engine.processor.stages import STAGES, STREAM, full_name
 from penstock.engine.processor.state import RunEnd, RunState, StageCall, States, call_on_end
 from penstock.engine.run.conversation import MAX_ERROR_RETRIES, NO_IDS, Conversation, add_input, check_settings
@@ -86,13 +86,14 @@ class Run:
         ids: Ids = RANDOM_IDS,
         clock: Clock = SYSTEM_CLOCK,
         states: States | None = None,
+        facts: Facts = NO_FACTS,
     ) -> None:
         self.tripwire: Tripwire | None = None
         self._plans = plans
         self._agent = agent
         retries = self._retries = 0 if max_processor_retries is None else max_processor_retries
-        usual = ids is RANDOM_IDS and clock is SYSTEM_CLOCK
-        begin = _NOTHING_SAID if usual else Payload(MessageList(ids=ids, clock=clock))
+        usual = ids is RANDOM_IDS and clock is SYSTEM_CLOCK and not facts
+        begin = _NOTHING_SAID if usual else Payload(MessageList(ids=ids, clock=clock), facts)
         self._conversation = Conversation(begin, retries, max_error_retries)
         self._answers = HeldAnswers()
         self._bare_calls: dict[str, StageCall] = {}
@@ -224,6 +225,11 @@ class Run:
         return self._plans.stage(stage) is not None
 
     @property
+    def may_ask(self) -> bool:
+        """Whether a step may ask a person about calls of tools."""
+        return self._plans.asks
+
+    @property
     def judges_calls_late(self) -> bool:
         """Whether a processor judges tool calls, but not the stream that they come in."""
         return self._plans.judges_calls_late
@@ -237,6 +243,11 @@ class Run:
     def runs_beside_model(self) -> bool:
         """Whether steps may run beside the model call, so that its stream needs separate tasks."""
         return self._plans.runs_beside_model
+
+    @property
+    def releases(self) -> Hold:
+        """When the chunks of an answer may leave with ``release="auto"``: ``live``, ``step`` or ``result``."""
+        return self._plans.release
 
     def is_sync(self, stage: str) -> bool:
         """Return whether the stage can run without an event loop, because none of its steps has to wait there."""
@@ -429,7 +440,7 @@ class Run:
     ) -> Stepping:
         """Run `process_tool_call` before a tool runs; `Outcome.arguments`, or `Outcome.answer` in the tool's place."""
         stage = STAGES["process_tool_call"]
-        return self._tool(stage, arguments, tool_name=tool_name, call_id=call_id, steps=steps)
+        return self._tool(stage, arguments, steps, tool_name=tool_name, call_id=call_id)
 
     def process_tool_result(
         self,
@@ -446,8 +457,8 @@ class Run:
         ``is_error``: the tool failed, and the result is the text of its error.
         """
         stage = STAGES["process_tool_result"]
-        info: dict[str, Value] = {"arguments": arguments, "is_error": is_error, "steps": steps}
-        return self._tool(stage, result, tool_name=tool_name, call_id=call_id, **info)
+        info: dict[str, Value] = {"arguments": arguments, "is_error": is_error}
+        return self._tool(stage, result, steps, tool_name=tool_name, call_id=call_id, **info)
 
     def process_output_result(self, messages: Messages | MessageList | None = None, **info: Value) -> Stepping:
         """Run `process_output_result` once at the end; ``finish_reason``, ``usage``, ``steps``."""
@@ -506,6 +517,8 @@ class Run:
         spans = self._state.spans
         if spans is not None and block is not None:
             span = spans.begin_stage(stage.name, EMPTY)
+            if stage.value:
+                span.call_id = info.get("call_id", "")
             call = StageCall(self._state, stage, info, fresh, span)
             return await self._run_in_span(spans, span, block, call, before, start)
         bare = info is EMPTY and fresh is NO_IDS
@@ -543,9 +556,9 @@ class Run:
             spans.end(span)
         return outcome
 
-    async def _tool(self, stage: Stage, value: Value, **info: Value) -> Outcome:
+    async def _tool(self, stage: Stage, value: Value, steps: Iterable[object] | None, **info: Value) -> Outcome:
         def read() -> tuple[Value, Values]:
-            return json_value(value, stage.value), freeze(info)
+            return json_value(value, stage.value), FrozenDict({**freeze(info), "steps": steps})
 
         quick = runs_without_loop() or not is_long_value([value, info])
         frozen, details = read() if quick else await run_in_worker(read)

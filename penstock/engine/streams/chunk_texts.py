@@ -7,8 +7,10 @@ messages as chunks, for answers that were held.
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.engine.text_guards.known import TOOL_VALUES
 from penstock.engine.text_guards.reading import (
     Text,
     Unread,
@@ -44,7 +46,7 @@ from penstock.engine.values.terms import (
     without_keys,
     without_repeats,
 )
-from penstock.engine.values.texts import KeyText, TextPlace, editable_texts, leaves, rewrite
+from penstock.engine.values.texts import LEAST_NUMBER, KeyText, TextPlace, editable_texts, leaves, rewrite
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -91,22 +93,31 @@ def kind_of(chunk: Chunk) -> str | None:
     return "text" if chunk.is_control else KIND_OF.get(chunk.type)
 
 
-def chunk_texts(chunk: Chunk, kinds: Iterable[str], kind: str | None = None) -> list[Text]:
-    """Return the texts in a chunk if their kind is among ``kinds``; ``kind``: their kind, if it is known."""
+def chunk_texts(
+    chunk: Chunk, kinds: Iterable[str], kind: str | None = None, *, least: int = LEAST_NUMBER
+) -> list[Text]:
+    """Return the texts in a chunk if their kind is among ``kinds``.
+
+    Args:
+        chunk: the chunk.
+        kinds: the kinds of parts whose texts are read.
+        kind: the kind of its texts, if it is known.
+        least: the smallest number in a value that is read, without its sign.
+    """
     kind = kind or kind_of(chunk)
     if kind is None or kind not in kinds:
         return []
     if _is_free(chunk):
-        texts = value_texts(_value_of(chunk), _PAYLOAD, _PLACE, kind)
+        texts = value_texts(_value_of(chunk), _PAYLOAD, _PLACE, kind, least=least)
         return [text for text in texts if not (chunk.is_data and text.place.path == _WRAPPER)]
-    return [*_named_texts(chunk, kind), *_ids_of(chunk, kind)]
+    return [*_named_texts(chunk, kind, least), *_ids_of(chunk, kind)]
 
 
 def _value_of(chunk: Chunk) -> Value:
     return chunk.payload
 
 
-def _named_texts(chunk: Chunk, kind: str) -> Iterator[Text]:
+def _named_texts(chunk: Chunk, kind: str, least: int) -> Iterator[Text]:
     """Yield the texts under each key of a payload; those under a name are fixed."""
     for name, value in chunk.payload.items():
         if chunk.type == "file" and name in _BODIES:
@@ -119,7 +130,10 @@ def _named_texts(chunk: Chunk, kind: str) -> Iterator[Text]:
         if name == "provider_headers" and chunk.is_control:
             yield from (text for text in fixed_texts(value, (*_PAYLOAD, name), _PLACE, kind) if not is_code(text.text))
             continue
-        read = fixed_texts if is_name(name, chunk.type) else value_texts
+        if kind == "tool" and name in TOOL_VALUES:
+            yield from value_texts(value, (*_PAYLOAD, name), _PLACE, kind, least=least, root=2)
+            continue
+        read = fixed_texts if is_name(name, chunk.type) else partial(value_texts, least=least)
         for text in read(value, (*_PAYLOAD, name), _PLACE, kind):
             if not (chunk.is_control and text.fixed and text.text.isdigit()):
                 yield text

@@ -45,7 +45,7 @@ from penstock.engine.streams.sources import (
 from penstock.engine.streams.steps import Stopped, StreamCall
 from penstock.engine.tasks import Pace, close_in, on_asyncio, run_without_loop, runs_without_loop
 from penstock.engine.values.answer_builder import Assembly
-from penstock.engine.values.call_ids import OF_CALLS, CallIds, call_ids_of
+from penstock.engine.values.call_ids import OF_CALLS, CallIds
 from penstock.engine.values.chunks import Chunk, notices
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.frozen import FrozenDict
@@ -460,7 +460,7 @@ class OutputStream:
         """Feed a chunk, in a worker thread if it takes long: for its own text, or for the text held until now."""
         if chunk.type in OF_CALLS:
             if self._call_ids is None:
-                self._call_ids = CallIds(lambda: call_ids_of(self._before.message_list.conversation))
+                self._call_ids = CallIds(lambda: self._before.message_list.call_ids)
             chunk = self._call_ids.own(chunk)
         if self._plan.movable and (
             len(chunk.text) > LONG
@@ -484,7 +484,11 @@ class OutputStream:
         """Do the work of the pipes in a worker thread, if all of their steps may run there."""
         if self._sync or not self._plan.movable or runs_without_loop():
             return await feed()
-        return await run_in_worker(lambda: run_without_loop(feed(), STREAM.name))
+
+        async def whole() -> Sequence[Chunk]:  # `feed` works before it gives a coroutine: that, too, is without a loop
+            return await feed()
+
+        return await run_in_worker(lambda: run_without_loop(whole(), STREAM.name))
 
     async def _rest(self, last: list[Chunk], failure: Exception | None) -> Iterable[Chunk]:
         """Return the chunks that leave at the end of the source; if it failed, none that waits for a later verdict.

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.streams.chunk_texts import (
     PROBE,
-    chunk_texts,
     is_sealed,
     rewritten,
     spelled_texts,
@@ -247,7 +246,7 @@ async def judge_side_payload(lane: Lane, chunk: Chunk, kind: str) -> Chunk:
     probe = Chunk(PROBE, id=chunk.id, payload=payload)
     if kind in lane.kinds and (pieces := spelled_texts(probe, kind)) and await judge_chunk(lane, probe, pieces):
         probe = without_repeats_in(probe, is_edited=True)
-    made = rewritten(probe, await judge_chunk(lane, probe, chunk_texts(probe, lane.kinds, kind))).payload
+    made = rewritten(probe, await judge_chunk(lane, probe, lane.texts(probe, kind))).payload
     return chunk if made == chunk.payload else chunk.with_payload(made)
 
 
@@ -289,7 +288,7 @@ class ToolInputs:
         written = "".join(chunk.text for chunk in chunks)
         read = await moved_if_long(partial(_Arguments, written), len(written))
         probe = Chunk(PROBE, id=chunks[0].id, payload={"arguments": read.value})
-        edits = await judge_chunk(self._lane, probe, chunk_texts(probe, self._lane.kinds, "tool"))
+        edits = await judge_chunk(self._lane, probe, self._lane.texts(probe, "tool"))
         if not edits and not read.hides:
             return chunks
         return await moved_if_long(partial(_arguments_rewritten, chunks, probe, edits, read), len(written))
@@ -466,7 +465,7 @@ class TextPipe:
     async def _feed(self, chunk: Chunk) -> Sequence[Chunk]:
         """Take a chunk, unless it has to wait for the end of a text, and then those that waited for an end."""
         if chunk.transient and chunk.is_data:
-            edits = await judge_chunk(self._lane, chunk, chunk_texts(chunk, self._lane.kinds))
+            edits = await judge_chunk(self._lane, chunk, self._lane.texts(chunk))
             return [rewritten(chunk, edits), *self._released()]
         buffer = self._current
         goes_on = buffer is None or _is_of(chunk, buffer.id) or chunk.type in STEP_ENDS
@@ -633,7 +632,7 @@ class TextPipe:
             self._queue.extend(await self._inputs.flush())
         if chunk.type == "raw" and self._lane.guards and not is_sealed(chunk):
             return  # what no guard can read does not pass it
-        edits = await judge_chunk(self._lane, chunk, chunk_texts(chunk, self._lane.kinds))
+        edits = await judge_chunk(self._lane, chunk, self._lane.texts(chunk))
         self._queue.append(rewritten(chunk, edits))
 
     def _is_part(self, chunk: Chunk) -> bool:

@@ -11,10 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.engine.processor.stages import WrongReturnError
-from penstock.engine.streams.chunk_texts import PROBE, SNAPSHOT, unread_in, with_texts
+from penstock.engine.streams.chunk_texts import PROBE, SNAPSHOT, chunk_texts, unread_in, with_texts
 from penstock.engine.streams.decisions import Decided, by_part, shifted
-from penstock.engine.text_guards.scope import PART_KINDS
-from penstock.engine.text_guards.text_guard import (
+from penstock.engine.text_guards.calls import (
     LONG_FOR_ASYNC,
     acted,
     check_edits,
@@ -23,11 +22,14 @@ from penstock.engine.text_guards.text_guard import (
     scan_or_move,
     window_of,
 )
-from penstock.engine.text_guards.window import Hit, TextReader, TextWindow, moved
+from penstock.engine.text_guards.known import known_texts
+from penstock.engine.text_guards.scope import PART_KINDS
+from penstock.engine.text_guards.views import TextViews
+from penstock.engine.text_guards.window import Hit, TextReader, TextWindow, behind, moved
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.json_text import JsonReader
-from penstock.engine.values.texts import KeyText, TextPlace
+from penstock.engine.values.texts import LEAST_NUMBER, KeyText, TextPlace
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -105,11 +107,17 @@ class Lane(NamedTuple):
         open: returns a track for a text or a chunk.
         kinds: the kinds of parts that the lane reads.
         guards: whether it contains a guard.
+        least: the smallest number in a value that the lane reads, without its sign.
     """
 
     open: Callable[[Subject], Track]
     kinds: frozenset[str] = frozenset()
     guards: bool = False
+    least: int = LEAST_NUMBER
+
+    def texts(self, chunk: Chunk, kind: str | None = None) -> list[Text]:
+        """Return the texts in a chunk that the lane reads; ``kind``: their kind, if it is known."""
+        return chunk_texts(chunk, self.kinds, kind, least=self.least)
 
 
 def combined_lane(lanes: Sequence[Lane], combine: Callable[[Subject, list[Track]], Track]) -> Lane:
@@ -119,7 +127,8 @@ def combined_lane(lanes: Sequence[Lane], combine: Callable[[Subject, list[Track]
         return combine(subject, [lane.open(subject) for lane in lanes])
 
     kinds = frozenset[str]().union(*(lane.kinds for lane in lanes))
-    return Lane(open_track, kinds, any(lane.guards for lane in lanes))
+    least = min([LEAST_NUMBER, *(lane.least for lane in lanes)])
+    return Lane(open_track, kinds, any(lane.guards for lane in lanes), least)
 
 
 async def judge_chunk(lane: Lane, chunk: Chunk, texts: Sequence[Text]) -> dict[TextPlace, Edits]:
@@ -131,8 +140,9 @@ async def judge_chunk(lane: Lane, chunk: Chunk, texts: Sequence[Text]) -> dict[T
         borders.append(at)
     joined = GAP.join([text.text for text in texts])
     track = lane.open(Subject(chunk, texts=tuple(texts), joined=joined))
-    fed = track.feed(joined, borders, final=True)
-    made = () if isinstance(fed, int) else (await fed).edits
+    with TextViews():
+        fed = track.feed(joined, borders, final=True)
+        made = () if isinstance(fed, int) else (await fed).edits
     if not made:
         return {}
     parts = by_part(made, [0, *borders])
@@ -298,6 +308,11 @@ class StreamGuard(NamedTuple):
         return scanned
 
 
+def _is_below(digits: str, least: int) -> bool:
+    """Return whether a text is a number below the smallest that a guard reads; it is none if a step has edited it."""
+    return digits.isdecimal() and int(digits) < least
+
+
 def guard_lane(placed: StreamGuard) -> Lane:
     """Return the lane of a text guard."""
     kinds = frozenset(placed.guard.scope.kinds)
@@ -310,7 +325,7 @@ def guard_lane(placed: StreamGuard) -> Lane:
             return PassTrack()
         return GuardChunkTrack(placed, subject)
 
-    return Lane(open_track, kinds, placed.step.step.role == "guard")
+    return Lane(open_track, kinds, placed.step.step.role == "guard", placed.guard.search.least_number)
 
 
 _MANY = 64  # pieces of a text, after which what was decided is forgotten
@@ -347,8 +362,10 @@ class GuardTrack:
         self._guard = placed.guard
         self._kind = subject.kind
         self._reader = placed.reader(subject.kind)
-        reads_on = subject.kind == "text" or placed.guard.search.reads_thoughts_on
-        self._earlier = subject.earlier if reads_on and placed.guard.read_parts_separately else ""
+        search = placed.guard.search
+        reads_on = subject.kind == "text" or search.reads_thoughts_on
+        reads_back = placed.guard.read_parts_separately or search.reads_steps_on
+        self._earlier = subject.earlier if reads_on and reads_back else ""
         self._offset = len(self._earlier)
         if self._earlier:
             self._reader.begin_behind(self._earlier)
@@ -467,14 +484,14 @@ class GuardTrack:
     def _edits(self, found: Sequence[Found], until: int) -> Edits:
         """Return the guard's edits for decided findings, after checks."""
         begin, held = self._until, self._join_held()
-        if begin == 0:
+        if begin == 0 and self._guard.read_parts_separately:
             begin, held = -self._offset, self._earlier + held
         base = begin + self._offset
         window = TextWindow(held, 0, base, base == 0, kind=self._kind, parts=self._reader.parts)
         act = self._step.enclosed(self._guard.act)
         edits: Edits = ()
         try:
-            made = acted(act, [Hit(window, [moved(item, -base) for item in found])], self._step.ctx)[0]
+            made = acted(act, [Hit(window, [behind(moved(item, -base), 0) for item in found])], self._step.ctx)[0]
             decided = edit_ops.normalise(made, held)
             if decided and self._json is not None:
                 decided = self._json.fit(decided, held, base - self._offset, self._guard.numbers)
@@ -523,16 +540,19 @@ class GuardChunkTrack:
         del final
         texts = self._subject.texts_of(text, borders)
         step, guard = self._step, self._guard
-        read = [item for item in texts if item.kind in guard.scope.kinds]
+        least = guard.search.least_number
+        read = [
+            item
+            for item in texts
+            if item.kind in guard.scope.kinds and not (item.number and _is_below(item.text, least))
+        ]
         cuts: PlaceEdits = {}
         try:
             self._check_unread()
             if self._subject.chunk.type == SNAPSHOT:
                 made, cuts = await self._so_far(read)
             else:
-                judged = step.enclosed(guard.judged, awaits=True)(step.ctx, read)
-                made = await (step.watched(judged) if guard.awaits else judged)
-                check_edits(made)
+                made = await self._judged(read, is_whole=text == self._subject.joined)
             if made:
                 made = guard.with_whole_numbers(read, made)
                 guard.check_arguments(step.ctx, read, made)
@@ -549,6 +569,19 @@ class GuardChunkTrack:
         return Decided(
             tuple([edit for item, start in starts for edit in shifted(edits.get(item.place, ()), start)]), len(text)
         )
+
+    async def _judged(self, texts: list[Text], *, is_whole: bool) -> PlaceEdits:
+        """Return the edits; ``is_whole``: whether the texts are all that is in the chunk, as it is."""
+        step, guard, chunk = self._step, self._guard, self._subject.chunk
+        known = known_texts(guard, step.ctx) if is_whole and texts and texts[0].kind == "tool" else None
+        texts = texts if known is None else known.without_known(chunk.payload, texts)
+        judged = step.enclosed(guard.judged, awaits=True)(step.ctx, texts)
+        made: PlaceEdits = await (step.watched(judged) if guard.awaits else judged)
+        check_edits(made)
+        if known is not None:
+            known.learn_all(made, texts)
+            known.tell()
+        return made
 
     def _check_unread(self) -> None:
         """Report what the chunk holds that the guard cannot read, which may stop the run."""

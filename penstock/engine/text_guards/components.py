@@ -42,11 +42,23 @@ class Search(Component):
     Attributes:
         reads_thoughts_on: whether all reasoning of an answer is read as one. If not, it is up to the next part of
             another kind, as in a stream: for guards that judge joined texts in windows.
+        reads_steps_on: whether a streamed text is also read behind what earlier steps said, if the guard does not read
+            parts separately; other guards always do. An edit then begins in the new text, and its beginning counts as
+            that of a sentence.
+        reads_joined_on: whether texts that follow others are read together with them to the end, and not only until
+            what stands before cannot matter any more: for guards that ask somebody about the joined text alone
+            (`TextWindow.separate`).
         least_number: the smallest number in a JSON value whose digits are read, without its sign.
+        reads_fixed: whether texts are read that cannot be edited, such as bodies of files, ids and metadata.
+        reads_paths: whether findings depend on the path to a text, and not only on its kind and its key.
     """
 
     reads_thoughts_on: bool = True
+    reads_steps_on: bool = False
+    reads_joined_on: bool = False
     least_number: int = LEAST_NUMBER
+    reads_paths: bool = True
+    reads_fixed: bool = True
 
     def scan(self, window: TextWindow, ctx: AnyContext) -> Scanned | Awaitable[Scanned]:
         """Return the findings in a window, and the position from which text must be held back."""
@@ -71,6 +83,37 @@ class Search(Component):
         if STAGES[ctx.stage].phase == "input":
             return by_message(texts, NothingInPlace(ctx))
         return by_message(texts, None if self.reads_thoughts_on else adjoins)
+
+    # The last four are for guards that judge texts by themselves (`TextGuard.judges_alone`)
+
+    def evidence(self, ctx: AnyContext) -> bytes | None:
+        """Return a hash of all else that findings depend on, beside a text and its place; None: texts are always read.
+
+        A text that was clean is clean as long as this stays the same. The default is empty: on nothing.
+        """
+        del ctx
+        return b""
+
+    def joins_beyond(self, text: Text) -> bool:
+        """Return whether a text in a JSON value is read as one with texts outside of it; by default none is."""
+        del text
+        return False
+
+    def left(self, notes: Mapping[str, Value], *, told: bool) -> tuple[object, ...] | None:
+        """Return the scores and the like that a clean text leaves for later records; None: it is not clean.
+
+        The default is that a text is clean if nothing was told about it.
+
+        Args:
+            notes: the notes of the text, as `scan` has left them.
+            told: whether something was written to the record, to facts, or to the client while it was read.
+        """
+        del notes
+        return None if told else ()
+
+    def recall(self, ctx: AnyContext, left: Iterable[object]) -> None:
+        """Report the scores and the like of clean texts that are not read again; by default nothing."""
+        del ctx, left
 
     def overrides(self, within: Found, across: Found) -> bool:
         """Return whether a finding within a part replaces one across parts that it overlaps; by default True.
@@ -116,7 +159,7 @@ EDITS = Action()
 # Which texts are searched as one: those that some reader joins. All text of an answer is one, whatever stands between
 # its parts: chat completions and the hosts' own messages join it. So is its reasoning.
 
-_CHANNELS = frozenset({"text", "reasoning"})
+_CHANNELS = frozenset({"text", "reasoning", "tool"})
 
 
 def by_message(texts: Iterable[Text], joins: Callable[[Text, Text], bool] | None = None) -> list[list[Text]]:
@@ -127,11 +170,13 @@ def by_message(texts: Iterable[Text], joins: Callable[[Text, Text], bool] | None
         joins: tells whether two texts that follow one another in such a list are joined; by default all are.
     """
     listed = list(texts)
-    blocks = {text.place._replace(path=text.place.path[:-1]) for text in listed if _says_block(text)}
+    blocks = {
+        text.place._replace(path=text.place.path[:-1]) for text in listed if text.text == "text" and _in_list(text)
+    }
     runs: list[list[Text]] = []
     said: dict[object, list[Text]] = {}
     for text in listed:
-        key = _group_of(text, blocks)
+        key = None if text.fixed or text.place.path[-1] != "text" else _group_of(text, blocks)  # most are no such text
         run = None if key is None else said.get(key)
         if run is not None and (joins is None or joins(run[-1], text)):
             run.append(text)
@@ -165,19 +210,20 @@ class NothingInPlace:
         return not any(part.type in self._IN_PLACE for part in between)
 
 
-def _says_block(text: Text) -> bool:
-    """Return whether a text says that it stands in a text block: ``{"type": "text", "text": …}`` in a list."""
+def _in_list(text: Text) -> bool:
+    """Return whether *text* says that it stands in a text block: ``{"type": "text", "text": …}`` in a list."""
     path = text.place.path
-    return text.text == "text" and path[-1] == "type" and len(path) > 1 and isinstance(path[-2], int)
+    return path[-1] == "type" and len(path) > 1 and isinstance(path[-2], int)
 
 
 def _group_of(text: Text, blocks: Collection[TextPlace]) -> object:
-    """Return what the texts that are read as one with this one have in common; None if it is read alone."""
+    """Return what the texts that are read as one with this one have in common; None if it is read alone.
+
+    It can be edited, and stands under the key ``text``.
+    """
     place = text.place
-    if text.fixed:
-        return None
     if text.kind in _CHANNELS and place.path == ("text",):
         return place.message_id, text.kind
-    if place.path[-1] == "text" and place._replace(path=place.path[:-1]) in blocks:
+    if place._replace(path=place.path[:-1]) in blocks:
         return place._replace(path=place.path[:-2])  # the list
     return None

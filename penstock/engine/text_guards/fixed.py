@@ -10,7 +10,7 @@ import functools
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.engine.values.errors import ProcessorError
-from penstock.engine.values.frozen import EMPTY
+from penstock.engine.values.frozen import EMPTY, FrozenDict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -112,4 +112,4 @@ def _hooks(guard: _ComponentGuard) -> dict[str, str]:
 
 
 def _fix(guard: _ComponentGuard, problems: Mapping[str, str]) -> None:
-    vars(guard)[_FIXED] = {**vars(guard).get(_FIXED, EMPTY), **problems}
+    vars(guard)[_FIXED] = FrozenDict({**vars(guard).get(_FIXED, EMPTY), **problems})

@@ -12,10 +12,12 @@ import binascii
 import re
 from base64 import b64decode, urlsafe_b64decode
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple, cast
 from urllib.parse import unquote_to_bytes
 
 from penstock.engine.text_guards.documents import document_text
+from penstock.engine.text_guards.views import view_of_value
 from penstock.engine.values.frozen import is_items, is_mapping
 from penstock.engine.values.messages import AudioPart, DataPart, FilePart, ImagePart, SourcePart, TextPart, ToolPart
 from penstock.engine.values.terms import is_address
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Layer, Value
     from penstock.engine.values.messages import Message, Part
     from penstock.engine.values.texts import Path
+
+    Knows = Callable[["Layer", TextPlace], bool]
 
 
 OF_MESSAGE = "message"
@@ -74,29 +78,43 @@ class Unread(NamedTuple):
 # Messages
 
 
-def message_texts(message: Message, kinds: Collection[str], least: int = LEAST_NUMBER) -> list[Text]:
+def message_texts(
+    message: Message, kinds: Collection[str], least: int = LEAST_NUMBER, knows: Knows | None = None
+) -> list[Text]:
     """Return the texts of a message: of its parts of those kinds, then the fixed ones of these parts, then its own.
 
-    Neighbouring text parts are then neighbours here, too, whatever their metadata hold. ``least`` is the smallest
-    number in a value that is read, without its sign.
+    Neighbouring text parts are then neighbours here, too, whatever their metadata hold. All parts of a tool's message
+    are of the kind ``tool``.
+
+    Args:
+        message: the message.
+        kinds: the kinds of parts.
+        least: the smallest number in a value that is read, without its sign.
+        knows: tells of a value in a part, and of its place, whether its texts are left out; by default none are.
     """
     parts = message.parts
     if len(parts) == 1 and type(parts[0]) is TextPart and not parts[0].metadata:  # by far the most
-        texts = [Text(TextPlace(message.id, 0), parts[0].text, "text")] if "text" in kinds else []
+        kind = _kind_of(parts[0], message)
+        texts = [Text(TextPlace(message.id, 0), parts[0].text, kind)] if kind in kinds else []
     else:
-        texts = list(_parts_texts(message, kinds, least))
+        texts = list(_parts_texts(message, kinds, least, knows))
     if message.name is not None or message.metadata or message.from_client:
         texts.extend(_own_texts(message))
     return texts
 
 
-def _parts_texts(message: Message, kinds: Collection[str], least: int) -> Iterator[Text]:
-    parts = [(part, TextPlace(message.id, index)) for index, part in enumerate(message.parts) if part.type in kinds]
-    for part, where in parts:
-        yield from part_texts(part, where, least)
-    for part, where in parts:
-        if part.type != "text" or part.metadata:
-            yield from _fixed_part_texts(part, where)
+def _parts_texts(message: Message, kinds: Collection[str], least: int, knows: Knows | None) -> Iterator[Text]:
+    placed = [(part, TextPlace(message.id, index)) for index, part in enumerate(message.parts)]
+    parts = [(part, where) for part, where in placed if _kind_of(part, message) in kinds]
+    found = (text for part, where in parts for text in part_texts(part, where, least, knows))
+    fixed = (text for part, where in parts for text in _fixed_part_texts(part, where))
+    for text in chain(found, fixed):
+        yield text._replace(kind="tool") if message.role == "tool" else text
+
+
+def _kind_of(part: Part, message: Message) -> str:
+    """Return the kind that a part is read as: a tool's message has nothing that a user wrote."""
+    return "tool" if message.role == "tool" else part.type
 
 
 def unread_bodies(message: Message, kinds: Collection[str]) -> list[Unread]:
@@ -105,9 +123,9 @@ def unread_bodies(message: Message, kinds: Collection[str]) -> list[Unread]:
     if len(parts) == 1 and type(parts[0]) is TextPart:  # by far the most
         return []
     return [
-        Unread(message.id, index, part.type)
+        Unread(message.id, index, kind)
         for index, part in enumerate(parts)
-        if part.type != "text" and part.type in kinds and _is_unread(part)
+        if part.type != "text" and (kind := _kind_of(part, message)) in kinds and _is_unread(part)
     ]
 
 
@@ -121,7 +139,7 @@ def _own_texts(message: Message) -> Iterator[Text]:
         yield _fixed(where, "name", message.name, OF_MESSAGE)
     for field in _IDS if message.from_client else ():
         text: str | None = getattr(message, field)
-        if text and not _is_minted(text):
+        if text and not is_minted(text):
             yield _fixed(where, field, text, OF_MESSAGE)
     for found in fixed_texts(message.metadata, ("metadata",), where, OF_MESSAGE):
         yield found._replace(fixed=found.place.path != ORIGINAL)
@@ -131,7 +149,7 @@ _MINTED = re.compile(r"(?=.*[a-f])(?:[0-9a-f]{24}|[0-9a-f]{32}|[0-9a-f]{8}(?:-[0
 """What ids that nobody wrote look like: 24 or 32 hexadecimal digits, or a UUID."""
 
 
-def _is_minted(text: str) -> bool:
+def is_minted(text: str) -> bool:
     """Return whether a text is an id that nobody wrote. Digits that spell words are no such id."""
     if _MINTED.fullmatch(text) is None:
         return False
@@ -151,22 +169,25 @@ _FIXED_FIELDS: Mapping[type[Part], tuple[str, ...]] = {
 }
 
 
-def part_texts(part: Part, where: TextPlace, least: int = LEAST_NUMBER) -> Iterator[Text]:
-    """Yield the texts of a part's content; ``least`` is the smallest number in a value that is read."""
+def part_texts(part: Part, where: TextPlace, least: int = LEAST_NUMBER, knows: Knows | None = None) -> Iterator[Text]:
+    """Yield the texts of a part's content; the arguments are those of `message_texts`."""
     kind = part.type
     for name in part.texts:
         value = getattr(part, name)
-        if kind in _VALUES and value is not None:
-            yield from value_texts(value, (name,), where, kind, least=least)
+        if kind in VALUES and value is not None:
+            if knows is None or not knows(value, where._replace(path=(name,))):
+                yield from value_texts(value, (name,), where, kind, least=least)
         elif isinstance(value, str):
             yield Text(where._replace(path=(name,)), value, kind)
 
 
 def _fixed_part_texts(part: Part, where: TextPlace) -> Iterator[Text]:
     kind = part.type
+    if kind == "text" and not part.metadata:
+        return
     for name in _FIXED_FIELDS.get(type(part), ()):
         text: str | None = getattr(part, name)
-        if text and not (name == "url" and _is_data_url(text)) and not _is_minted(text):
+        if text and not (name == "url" and _is_data_url(text)) and not is_minted(text):
             yield _fixed(where, name, text, kind)
     if isinstance(part, (ImagePart, AudioPart, FilePart)):
         for name, body in _bodies(part):
@@ -185,10 +206,10 @@ def _is_unread(part: Part) -> bool:
     if isinstance(part, (ImagePart, AudioPart, FilePart)):
         remote = part.url is not None and not _is_data_url(part.url)
         return remote or getattr(part, "file_id", None) is not None or any(not body.known for _, body in _bodies(part))
-    return part.type in _VALUES and any(holds_unread(getattr(part, name)) for name in part.texts)
+    return part.type in VALUES and any(holds_unread(getattr(part, name)) for name in part.texts)
 
 
-_VALUES = frozenset({"tool", "data", "unknown"})
+VALUES = frozenset({"tool", "data", "unknown"})
 """The kinds of parts that hold JSON values."""
 
 
@@ -203,7 +224,7 @@ def _bodies(part: ImagePart | AudioPart | FilePart) -> Iterator[tuple[str, _Body
 
 
 def value_texts(
-    value: Layer, path: Path, where: TextPlace, kind: str = "tool", *, least: int = LEAST_NUMBER
+    value: Layer, path: Path, where: TextPlace, kind: str = "tool", *, least: int = LEAST_NUMBER, root: int = 1
 ) -> Iterator[Text]:
     """Yield the strings of a value, keys and numbers included, each with the key that it stands under.
 
@@ -213,15 +234,20 @@ def value_texts(
         where: the place of the part or the stage that it belongs to.
         kind: the kind of that part.
         least: the smallest number that is read, without its sign.
+        root: how many steps of paths name the value itself, so that texts do not stand under them as keys.
     """
+    message_id, part, _ = where
+    may_be_sealed = kind == "unknown"
     for found, text in leaves(value, path):
-        yield Text(where._replace(path=found), text, kind, _key_of(found), kind == "unknown" and _is_sealed(text))
+        place = TextPlace(message_id, part, found)  # at a third of the cost of `_replace`
+        yield Text(place, text, kind, _key_of(found, root), may_be_sealed and _is_sealed(text))
     for found, digits in numbers(value, path, least):
-        yield Text(where._replace(path=found), digits, kind, _key_of(found), fixed=True, number=True)
+        place = TextPlace(message_id, part, found)
+        yield Text(place, digits, kind, _key_of(found, root), fixed=True, number=True)
     for found, said in _unedited(value, path):
-        key = _key_of(found)
+        key = _key_of(found, root)
         is_body = _ID_KEY.search(key) is not None and not said.isdigit()
-        yield Text(where._replace(path=found), said, kind, _BODY if is_body else key, fixed=True)
+        yield Text(TextPlace(message_id, part, found), said, kind, _BODY if is_body else key, fixed=True)
 
 
 def fixed_texts(value: Value, path: Path, where: TextPlace, kind: str) -> Iterator[Text]:
@@ -231,7 +257,7 @@ def fixed_texts(value: Value, path: Path, where: TextPlace, kind: str) -> Iterat
     """
     for text in value_texts(value, path, where, kind):
         is_term = text.key == "provider_url" and is_address(text.text)
-        if text.text and text.text not in _note_words() and not _is_minted(text.text) and not is_term:
+        if text.text and text.text not in _note_words() and not is_minted(text.text) and not is_term:
             yield text._replace(fixed=True, number=False)
 
 
@@ -242,28 +268,51 @@ def _note_words() -> frozenset[str]:
     return words()
 
 
-def _key_of(path: Path) -> str:
+def _key_of(path: Path, root: int) -> str:
     """Return the key that the value at a path stands under; empty for a key itself."""
     if isinstance(path[-1], KeyText):
         return ""
-    return next((step for step in reversed(path[1:]) if isinstance(step, str)), "")
+    at = len(path) - 1
+    while at >= root:
+        step: object = path[at]
+        if isinstance(step, str):
+            return step
+        at -= 1
+    return ""
 
 
-def _unedited(value: Value, path: Path) -> Iterator[tuple[Path, str]]:
-    """Yield texts that can be read but not edited: odd keys and values, and bodies with text."""
+def _unedited(value: Value, path: Path) -> list[tuple[Path, str]]:
+    """Return texts that can be read but not edited: odd keys and values, and bodies with text."""
+    found: list[tuple[Path, str]] = []
+    _add_unedited(value, path, found)
+    return found
+
+
+def _add_unedited(value: Value, path: Path, found: list[tuple[Path, str]]) -> None:
     if is_mapping(value):
         for key, item in value.items():
             if not isinstance(key, str):
-                yield (*path, key), _read(key)
-            yield from _unedited(item, (*path, key))
-        yield from (((*path, key), body.text) for key, body in _bodies_in(value) if body.text)
+                found.append(((*path, key), _read(key)))
+            if not _is_simple(item):
+                _add_unedited(item, (*path, key), found)
+        found.extend(((*path, key), body.text) for key, body in _bodies_in(value) if body.text)
     elif is_items(value):
         for index, item in enumerate(value):
-            yield from _unedited(item, (*path, index))
+            if not _is_simple(item):
+                _add_unedited(item, (*path, index), found)
     else:
         said = _said(value)
         if said:
-            yield path, said
+            found.append((path, said))
+
+
+def _is_simple(value: object) -> bool:
+    """Return whether a value is a text, a number or the like, and no body: there is nothing to read within it."""
+    kind = type(value)
+    return kind in _SIMPLE or (kind is str and _DATA_URL.match(cast("str", value)) is None)
+
+
+_SIMPLE = frozenset({int, float, bool, type(None)})
 
 
 def _said(value: object) -> str:
@@ -279,14 +328,27 @@ def _read(value: object) -> str:
 
 def holds_unread(value: Value) -> bool:
     """Return whether a JSON value holds a body that cannot be read."""
-    if is_mapping(value):
-        return any(not body.known for _, body in _bodies_in(value)) or any(map(holds_unread, value.values()))
-    if is_items(value):
-        return any(map(holds_unread, value))
-    return isinstance(value, str) and _DATA_URL.match(value) is not None and not _linked_body(value, None).known
+    return not _is_simple(value) and view_of_value(value, _holds_unread)  # each guard of a stage asks
+
+
+def _holds_unread(value: Value) -> bool:
+    waiting: list[Value] = [value]
+    while waiting:
+        item = waiting.pop()
+        if is_mapping(item):
+            if any(not body.known for _, body in _bodies_in(item)):
+                return True
+            waiting.extend(inner for inner in item.values() if not _is_simple(inner))
+        elif is_items(item):
+            waiting.extend(inner for inner in item if not _is_simple(inner))
+        elif isinstance(item, str) and _DATA_URL.match(item) is not None and not _linked_body(item, None).known:
+            return True
+    return False
 
 
 _TYPE_KEYS = ("media_type", "mediaType", "mimeType", "mime_type")
+_OF_BODIES = frozenset({*_TYPE_KEYS, "blob", "data"})
+"""Keys of which an object has one if it has a body."""
 
 
 def _bodies_in(value: dict[Value, Value]) -> Iterator[tuple[str, _Body]]:
@@ -294,6 +356,8 @@ def _bodies_in(value: dict[Value, Value]) -> Iterator[tuple[str, _Body]]:
 
     Beside a media type, a body stands under a key that says so, or decodes to that type. Others are ids and hashes.
     """
+    if _OF_BODIES.isdisjoint(value):  # as most objects
+        return
     named: str | None = next((value[key] for key in _TYPE_KEYS if isinstance(value.get(key), str)), None)
     keys = _usual_keys(value) if named is None else [key for key in value if key not in _TYPE_KEYS]
     for key in keys:
@@ -468,7 +532,7 @@ def distinct(texts: Iterable[Text]) -> list[Text]:
     made: list[Text] = []
     known: set[tuple[str, str]] = set()
     for text in texts:
-        if text.fixed:
+        if text.fixed and not text.number:  # a number can be edited, in each place
             same = (text.text, text.key)
             if same in known:
                 continue

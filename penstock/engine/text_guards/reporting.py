@@ -1,4 +1,4 @@
-"""`GuardReporter`: how a guard reports what it found: counts, log lines, callbacks, and the verdict that stops the run.
+"""`GuardReporter`: how a guard reports its findings: counts, log lines, callbacks, and the verdict that stops the run.
 
 All built-in guards use it, so their facts, records and verdicts have one form. Reports never quote a text; only
 callbacks are given text, and only if the guard's user asks for that.
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 import re
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.text_guards.reading import OF_MESSAGE
-from penstock.engine.values.frozen import EMPTY, freeze
+from penstock.engine.values.frozen import EMPTY, freeze, is_mapping
 from penstock.engine.values.texts import KeyText
 from penstock.engine.workers import call_back
 
@@ -29,10 +30,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("penstock")
 findings_log = logging.getLogger("penstock.findings")
-"""The logger of what guards found and let pass, so that an application can turn it off alone."""
+"""The logger of findings that guards let pass, so that an application can turn it off alone."""
 
 MOST_LISTED = 100
-"""How many findings the metadata of a tripwire list at most; their counts are of all findings."""
+"""The most findings that the metadata of a tripwire list; their counts are of all findings."""
 
 F = TypeVar("F", bound="Found")
 
@@ -42,7 +43,7 @@ class Flagged(Protocol):
 
     @property
     def flagged(self) -> bool:
-        """Whether something was found that counts."""
+        """True if something was found that counts."""
         ...
 
 
@@ -51,7 +52,7 @@ class GuardReporter:
     """Reports for one guard.
 
     Attributes:
-        strategy: what the guard does about what it finds; it stands in the metadata of every tripwire.
+        strategy: the guard's action on its findings; it stands in the metadata of every tripwire.
         callbacks: the guard's callbacks by the name of their option; None for one that is not set.
         shows_text: whether callbacks are given text. The error of a callback is then logged without its traceback,
             which could show the text.
@@ -80,13 +81,13 @@ class GuardReporter:
             log.error("%s: %s raised %s", ctx.step_path, option, type(error).__name__, exc_info=trace)  # noqa: TRY400
 
     def report(self, ctx: AnyContext, detection: Flagged) -> None:
-        """Call ``on_detection`` with what was found out about a text and, if that flags it, ``on_violation``."""
+        """Call ``on_detection`` with the report about a text and, if that flags it, ``on_violation``."""
         self.call(ctx, "on_detection", detection)
         if detection.flagged:
             self.call(ctx, "on_violation", detection)
 
     def warn(self, ctx: AnyContext, names: Iterable[str], what: str = "found") -> None:
-        """Flag the names of what was found and passes in the step's record, and log them, each once."""
+        """Flag the names of findings that pass in the step's record, and log them, each once."""
         named = tuple(dict.fromkeys(names))
         ctx.flag(*named)
         findings_log.warning("%s: %s in %s: %s", ctx.step_path, what, ctx.stage, ", ".join(named))
@@ -96,9 +97,9 @@ class GuardReporter:
 
         Args:
             ctx: the context of the call.
-            names: the names of what was found; the reason has each once.
+            names: the names of the findings; the reason has each once.
             metadata: the metadata of the tripwire, beside ``strategy``.
-            why: what the reason begins with, if the strategy alone does not explain it.
+            why: the beginning of the reason, if the strategy alone does not explain it.
         """
         named = ", ".join(dict.fromkeys(names))
         self.stop(ctx, f"{why}the text holds what may not pass: {named}", metadata)
@@ -106,14 +107,14 @@ class GuardReporter:
     def stop(self, ctx: AnyContext, reason: str, metadata: Mapping[str, Value]) -> NoReturn:
         """Stop the run with a reason; the metadata of the tripwire have ``strategy``, too.
 
-        If what was found stands in a system message of a client, the reason says how to make it the application's.
+        If a finding stands in a system message of a client, the reason says how to make the message the application's.
         """
         said: dict[str, Any] = {"strategy": self.strategy, **metadata}
         listed: list[Mapping[str, Value]] = [*(metadata.get("spans") or ()), *(metadata.get("matches") or ())]
         cure = _SYSTEM_CURE if _in_system(ctx, listed) else ""
         found_ids = {item["message_id"] for item in listed if item.get("field") in ("id", "metadata")}
         for name in ("spans", "matches") if found_ids else ():
-            if name in said:  # formats keep an id in metadata, too; one in which something was found is not told
+            if name in said:  # formats keep an id in metadata, too; an id that holds a finding is not told
                 said[name] = [{**item, "message_id": _without(item["message_id"], found_ids)} for item in said[name]]
         ctx.abort(f"{reason}{cure}", metadata=said)
 
@@ -157,6 +158,20 @@ def add_counts(ctx: AnyContext, fact: Key[Mapping[str, int]], counts: Mapping[st
     sums: Mapping[str, int] = freeze({name: before.get(name, 0) + counts.get(name, 0) for name in {**before, **counts}})
     ctx.put(fact, sums)
     return sums
+
+
+def note_counts(ctx: AnyContext, name: str, counts: Mapping[str, int]) -> None:
+    """Add counts to those that the record has of this call, in a stream to those of the run."""
+    kept: Mapping[str, int] = EMPTY
+    state: Value = ctx.state if STAGES[ctx.stage].streams else None
+    if is_mapping(state):
+        kept = state.get(f"penstock.{name}", EMPTY)
+    elif ctx.effects is not None and ctx.effects.notes:
+        kept = ctx.effects.notes.get(name, EMPTY)
+    sums = dict(Counter(kept) + Counter(counts))
+    if is_mapping(state):
+        state[f"penstock.{name}"] = sums
+    ctx.note(**{name: sums})
 
 
 def by_place(window: TextWindow, found: Iterable[F]) -> dict[TextPlace, list[F]]:

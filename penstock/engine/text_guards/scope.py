@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.engine.processor.context import AnyContext
+    from penstock.engine.processor.stages import Stage
     from penstock.engine.text_guards.reading import Unread
     from penstock.engine.values.messages import Message
 
@@ -74,6 +75,20 @@ class TextScope:
         if self.system == "all":
             return ctx.message_list.system
         return [message for message, source, _ in ctx.entries if source == "system" and message.from_client]
+
+    def reads(self, stage: Stage, source: str) -> bool:
+        """Return whether a stage's hook of a guard reads messages of a source, or the value of a tool's stage.
+
+        Args:
+            stage: the stage; the guard must have it.
+            source: a source of a `MessageList`, ``client-system`` for system messages of a client, or the name of the
+                field with a tool's value.
+        """
+        if stage.value or stage.phase == "output":
+            return source == (stage.value or "response")
+        if source in ("system", "client-system"):
+            return self.system == "all" or (self.system == "client" and source == "client-system")
+        return stage.shows_source(source)
 
     def unread(self, ctx: AnyContext, guard: str, parts: Sequence[Unread]) -> None:
         """Allow, note or block bodies that cannot be read; ``guard`` is the name of the guard's class."""

@@ -6,6 +6,7 @@ Whole texts are judged here; `penstock.engine.streams` judges streams. Both read
 from __future__ import annotations
 
 import inspect
+import itertools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -17,8 +18,11 @@ from penstock.engine.processor.processor import CLAIMS, Processor, given_options
 from penstock.engine.processor.stages import WrongReturnError
 from penstock.engine.tasks import gather, run_without_loop, runs_without_loop
 from penstock.engine.text_guards.arguments import decides_what_runs
-from penstock.engine.text_guards.components import EDITS, NO_SEARCH, Action, Search
+from penstock.engine.text_guards.calls import acted, check_edits, in_places, scan_or_move, window_of
+from penstock.engine.text_guards.clean_texts import forget
+from penstock.engine.text_guards.components import EDITS, NO_SEARCH, Action, Search, adjoins
 from penstock.engine.text_guards.fixed import fixing, refuse_change, refuse_moved
+from penstock.engine.text_guards.known import KnownTexts, PlaceEdits, has_failed, in_stage, known_texts, writes
 from penstock.engine.text_guards.reading import (
     ORIGINAL,
     Unread,
@@ -30,10 +34,10 @@ from penstock.engine.text_guards.reading import (
 )
 from penstock.engine.text_guards.reporting import named_field
 from penstock.engine.text_guards.scope import PHASES, TextScope
+from penstock.engine.text_guards.views import view_of_value
 from penstock.engine.text_guards.window import (
     Found,
     Hit,
-    PartStart,
     TextReader,
     TextWindow,
     checked_position,
@@ -42,16 +46,15 @@ from penstock.engine.text_guards.window import (
     moved,
     span,
 )
-from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError, ProcessorError, UsageError
 from penstock.engine.values.frozen import EMPTY, is_mapping
 from penstock.engine.values.json_text import fit_json
 from penstock.engine.values.messages import ToolPart
 from penstock.engine.values.texts import TextPlace
-from penstock.engine.workers import LONG, PIECE, checkpoint, run_in_worker
+from penstock.engine.workers import PIECE, checkpoint, run_in_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
     from types import CodeType
 
     from penstock.engine.processor.context import (
@@ -66,9 +69,9 @@ if TYPE_CHECKING:
     )
     from penstock.engine.processor.processor import AnyProcessor, ErrorPolicy, ProcessorRole
     from penstock.engine.text_guards.reading import Text
-    from penstock.engine.text_guards.window import Scanned
+    from penstock.engine.text_guards.window import Notes, Scanned
     from penstock.engine.values.chunks import Chunk
-    from penstock.engine.values.edits import Edits
+    from penstock.engine.values.edits import Edit, Edits
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message
@@ -83,7 +86,6 @@ The longest key block that `penstock.detection.secrets.shapes` finds follows fro
 """
 
 
-LONG_FOR_ASYNC = 500  # characters, since windows of guards that wait, as for a judge, are searched many at a time
 _MANY = 100  # texts and findings in them that one step of the event loop may act on
 
 _FOUND_TO = "penstock.found_to"  # a note in a window: where the last decided finding ended; no finding goes across that
@@ -112,6 +114,12 @@ class TextGuard(Processor):
             a string with the edited ``text``.
         arguments: what a guard does that would change an argument of a tool call that is a command, code, a path or an
             address: ``block``, so that nothing else runs than the model wrote, or ``redact`` it as elsewhere.
+        judges_alone: whether findings depend on a text and its place alone: its kind, its key and its path, and whether
+            it goes to the model or comes from it. Such a guard does not read a text again that it knows to be clean, in
+            no later stage and no later request. Declare it in the class, and only if `find` needs nothing else: no
+            other message, no fact, no clock, no list that grows, nobody that is asked. False by default; a subclass
+            that overrides a method of the search declares it anew.
+        known_bytes: how many bytes the hashes of clean texts may take, for this guard; 4 MB by default, 0 for none.
         scope: which texts it reads; set it in the constructor.
         search: the component that finds something; if there is none, `find` or `scan` is written.
         action: the component that acts on findings; by default they are edits, and are made.
@@ -129,7 +137,11 @@ class TextGuard(Processor):
     read_parts_separately: bool = True
     numbers: str = "null"
     arguments: str = "block"
+    judges_alone: bool = False
+    known_bytes: int = 4_000_000
 
+    judges_by_text: bool = False
+    """Whether it judges alone, and no method of the search was overridden since that was declared."""
     scope: TextScope = TextScope()
     search: Search = NO_SEARCH
     action: Action = EDITS
@@ -144,7 +156,8 @@ class TextGuard(Processor):
         cls.awaits = any(map(is_async, (cls.find, cls.scan, getattr(cls.search, "scan", None))))
         if cls.__module__.startswith("penstock.") and "__init__" in vars(cls):
             cls.__init__ = fixing(cls.__init__, TextGuard)  # type: ignore[method-assign] # the same, and its options are fixed
-        if _searches_otherwise(cls):
+        cls.judges_by_text = cls.judges_alone and _declares(cls, "judges_alone", _JUDGING)
+        if not _declares(cls, "quiet", _SEARCHING):
             cls.quiet = looks_at_all  # type: ignore[assignment] # it is one of a class that is being made
         if "edits" not in cls.__dict__ and cls.edits is None:
             cls.edits = "spans"
@@ -156,7 +169,7 @@ class TextGuard(Processor):
             ProcessorError: the class has neither `find` nor `scan`, or `find` has another signature; an attribute
                 that is called ``scope``, ``search`` or ``action`` is no such component; or something stands on the
                 guard that belongs to a component, such as ``system``.
-            OptionError: ``reach``, ``lookback``, ``min_hold`` or ``max_hold`` is not a valid number of characters; or
+            OptionError: ``reach``, ``lookback``, ``min_hold``, ``max_hold`` or ``known_bytes`` is no valid number; or
                 ``min_hold``, or what ``reach`` makes `hold` keep back (one character less), is more than ``max_hold``.
         """
         super().checked()
@@ -165,11 +178,12 @@ class TextGuard(Processor):
         for attribute, kind in (("scope", TextScope), ("search", Search), ("action", Action)):
             if not isinstance(vars(self).get(attribute, getattr(type(self), attribute)), kind):
                 raise ProcessorError(self.id, f"{attribute} must be a {kind.__name__}; give yours another name")
-        for option, least in (("reach", 1), ("lookback", 0), ("min_hold", 0), ("max_hold", 1)):
+        for option, least in (("reach", 1), ("lookback", 0), ("min_hold", 0), ("max_hold", 1), ("known_bytes", 0)):
             value: Value = getattr(self, option)
             unsaid = option == "reach" and value is None
             if not unsaid and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-                raise OptionError(name, option, value, f"a number of characters, at least {least}")
+                unit = "bytes" if option == "known_bytes" else "characters"
+                raise OptionError(name, option, value, f"a number of {unit}, at least {least}")
         found_by_find = self.search is NO_SEARCH and type(self).scan is TextGuard.scan
         by_reach = found_by_find and type(self).hold is TextGuard.hold
         for option, needed in (("min_hold", self.min_hold), ("reach", (self.reach or 1) - 1 if by_reach else 0)):
@@ -194,6 +208,7 @@ class TextGuard(Processor):
         """Set an attribute; see `penstock.engine.text_guards.fixed` for those of a built-in guard that are refused."""
         refuse_change(self, name)
         super().__setattr__(name, value)
+        forget(self)
         if name == "search" and is_async(getattr(value, "scan", None)):
             self.awaits = True
 
@@ -305,6 +320,11 @@ class TextGuard(Processor):
         """
         return self.action.changed(ctx, edits)
 
+    @property
+    def reads_joined_on(self) -> bool:
+        """Whether a text behind another is read together with it to the end: if somebody reads joined texts alone."""
+        return self.search.reads_joined_on or type(self).joined_only is not TextGuard.joined_only
+
     def joined_only(self, found: Found) -> bool:
         """Return whether such a finding is searched for only in neighbouring text parts as one; by default False.
 
@@ -360,16 +380,23 @@ class TextGuard(Processor):
     def _guard_messages(self, ctx: AnyContext, messages: Sequence[Message]) -> Changes:
         scope = self.scope
         asked = messages[-1:] if scope.last_message_only else messages
-        unchanged = _unchanged(ctx)
-        fresh: list[Message] = []
+        unchanged, known = _unchanged(ctx), known_texts(self, ctx)
         unread: list[Unread] = []
         texts: list[Text] = []
-        for message in (*asked, *scope.system_messages(ctx)):
-            if unchanged.get(message.id) is not message:
-                fresh.append(message)
-                texts += message_texts(message, scope.kinds, self.search.least_number)
-                if scope.on_unread != "allow":
-                    unread += unread_bodies(message, scope.unread_kinds)
+        every = (*asked, *scope.system_messages(ctx))
+        later = [message for message in every if unchanged.get(message.id) is not message] if unchanged else every
+        fresh = later if known is None else known.unknown(later)
+        for message in fresh:
+            knows = None if known is None else known.knows_value
+            own = message_texts(message, scope.kinds, self.search.least_number, knows)
+            kept = own if known is None else distinct(own)
+            texts += kept
+            if known is not None and len(kept) < len(own):
+                known.forget_values(message.id)
+            if scope.on_unread != "allow" and (bodies := unread_bodies(message, scope.unread_kinds)):
+                unread += bodies
+                if known is not None:
+                    known.forget(message.id)
         scope.unread(ctx, type(self).__name__, unread)
 
         def finish(edits: Mapping[TextPlace, Edits]) -> Changes:
@@ -380,29 +407,55 @@ class TextGuard(Processor):
             after = self.changed(ctx, edits)
             if edits and after is None:
                 raise WrongReturnError("its changed returned None, though there are edits; did you forget to return?")
-            for message in fresh:
-                if message.id not in touched:
-                    unchanged[message.id] = message
+            if not has_failed(ctx):  # what passed because the guard failed was not judged
+                unchanged.update((message.id, message) for message in fresh if message.id not in touched)
             return _without_originals(after or ctx.message_list, beside) if beside else after
 
-        return self._judge(ctx, distinct(texts) if len(texts) > 1 else texts, finish)
+        return self._judge(ctx, distinct(texts) if known is None and len(texts) > 1 else texts, finish, known)
 
     def _judge(
-        self, ctx: AnyContext, texts: list[Text], finish: Callable[[Mapping[TextPlace, Edits]], Changes]
+        self,
+        ctx: AnyContext,
+        texts: list[Text],
+        finish: Callable[[Mapping[TextPlace, Edits]], Changes],
+        known: KnownTexts | None,
     ) -> Changes:
         """Judge texts, and return what ``finish`` makes of the edits; awaitable if the processor is async."""
+        done = partial(self._finished, ctx, texts, finish, known)
         if self.awaits:
-            return self._judge_async(ctx, texts, finish)
+            return self._judge_async(ctx, texts, done, known)
         if not texts or self._is_quiet(texts):
-            return finish(_NO_EDITS)
-        return finish(self._possible(ctx, texts, run_without_loop(self.judged(ctx, texts), self.id)))
+            return done(PlaceEdits())
+        return done(run_without_loop(self._judging(ctx, texts, known), self.id))
 
     async def _judge_async(
-        self, ctx: AnyContext, texts: list[Text], finish: Callable[[Mapping[TextPlace, Edits]], Changes]
+        self,
+        ctx: AnyContext,
+        texts: list[Text],
+        done: Callable[[Mapping[TextPlace, Edits]], Changes],
+        known: KnownTexts | None,
     ) -> Changes:
-        if not texts or self._is_quiet(texts):
-            return finish(_NO_EDITS)
-        return finish(self._possible(ctx, texts, await self.judged(ctx, texts)))
+        return done(PlaceEdits() if not texts or self._is_quiet(texts) else await self._judging(ctx, texts, known))
+
+    def _judging(
+        self, ctx: AnyContext, texts: list[Text], known: KnownTexts | None
+    ) -> Coroutine[object, object, Mapping[TextPlace, Edits]]:
+        """Call `judged`; where it is not overridden, with what is known already."""
+        is_own = known is not None and type(self).judged is TextGuard.judged
+        return self._judged(ctx, texts, known) if is_own else self.judged(ctx, texts)
+
+    def _finished(
+        self,
+        ctx: AnyContext,
+        texts: list[Text],
+        finish: Callable[[Mapping[TextPlace, Edits]], Changes],
+        known: KnownTexts | None,
+        judged: Mapping[TextPlace, Edits],
+    ) -> Changes:
+        if known is not None:
+            known.learn_all(judged, texts)
+            known.tell()
+        return finish(self._possible(ctx, texts, judged))
 
     def _possible(
         self, ctx: AnyContext, texts: Collection[Text], edits: Mapping[TextPlace, Edits]
@@ -432,7 +485,7 @@ class TextGuard(Processor):
             if edits.get(text.place) and _is_open_argument(ctx, text.place) and decides_what_runs(text.key, text.text)
         ]
         if changed:
-            fields = ", ".join(dict.fromkeys(named_field(_in_stage(place)) for place in changed))
+            fields = ", ".join(dict.fromkeys(named_field(in_stage(place)) for place in changed))
             ctx.abort(
                 f"it would change what a tool runs ({fields}): a changed command, path or address is another deed, so "
                 "the call is stopped; to let it run with the value redacted, write "
@@ -457,32 +510,44 @@ class TextGuard(Processor):
         return {**edits, **whole} if whole else edits
 
     def _guard_value(self, ctx: AnyContext, value: Value, field: str) -> Changes:
-        scope = self.scope
-        if scope.on_unread != "allow" and "tool" in scope.unread_kinds and holds_unread(value):
-            scope.unread(ctx, type(self).__name__, [Unread("", 0, "tool")])
-        texts = list(value_texts(value, (field,), TextPlace("", 0), least=self.search.least_number))
-        return self._judge(ctx, texts, _value_edits)
+        scope, known, place = self.scope, known_texts(self, ctx), TextPlace("", 0, (field,))
+        texts: list[Text] = []
+        if known is None or not known.knows_value(value, place):
+            if scope.on_unread != "allow" and "tool" in scope.unread_kinds and holds_unread(value):
+                scope.unread(ctx, type(self).__name__, [Unread("", 0, "tool")])
+                if known is not None:
+                    known.forget("")
+            texts = [*view_of_value(value, _texts_reader(field, self.search.least_number))]
+        return self._judge(ctx, texts, _value_edits, known)
 
     async def judged(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
         """Return the edits to whole texts, by place. Neighbouring text parts are also searched together.
 
         If `find` or `scan` is async, the texts are judged concurrently.
         """
-        search = self._in_run if len(texts) > 1 else self._searched_run  # a glance at a lone one came before
+        return await self._judged(ctx, texts, known_texts(self, ctx))
+
+    async def _judged(self, ctx: AnyContext, texts: list[Text], known: KnownTexts | None) -> PlaceEdits:
+        judged = PlaceEdits()
         runs = self.search.runs(texts, ctx)
+        read = partial(self._in_run, ctx, known=known, judged=judged, glances=len(texts) > 1)
         found: list[Sequence[Found]] = []
         if self.awaits:
-            found = await gather([partial(search, ctx, run) for run in runs])
+            found = await gather([partial(read, run) for run in runs])
         else:
             for run in runs:
-                found.append(await search(ctx, run))
+                found.append(() if known is not None and known.has_read(run) else await read(run))
                 checkpoint()
+        if known is not None:
+            known.tell()
         hits = [Hit(window_of(run), items) for run, items in zip(runs, found, strict=True) if items]
         if not hits:
-            return {}
+            return judged
         if self.awaits and self.offloadable and len(hits) + len(texts) > _MANY and not runs_without_loop():
-            return await run_in_worker(partial(self._acted, hits, ctx))
-        return self._acted(hits, ctx)
+            judged.update(await run_in_worker(partial(self._acted, hits, ctx)))
+        else:
+            judged.update(self._acted(hits, ctx))
+        return judged
 
     def _acted(self, hits: list[Hit], ctx: AnyContext) -> Mapping[TextPlace, Edits]:
         try:
@@ -498,9 +563,36 @@ class TextGuard(Processor):
         by_find = self.search is NO_SEARCH and type(self).scan is TextGuard.scan
         return not by_find or self.reach is not None or type(self).hold is not TextGuard.hold
 
-    async def _in_run(self, ctx: AnyContext, run: Sequence[Text]) -> Sequence[Found]:
-        """Return the findings in texts that are read as one, in order."""
-        return () if self._is_quiet(run) else await self._searched_run(ctx, run)
+    async def _in_run(
+        self,
+        ctx: AnyContext,
+        run: Sequence[Text],
+        known: KnownTexts | None = None,
+        judged: PlaceEdits | None = None,
+        *,
+        glances: bool = True,
+    ) -> Sequence[Found]:
+        """Return the findings in texts that are read as one, in order; a glance at a lone text may have come before."""
+        is_quiet = glances and self._is_quiet(run)
+        if is_quiet and known is not None:
+            known.note_clean(run)
+        if is_quiet or known is None or judged is None:
+            return () if is_quiet else await self._searched_run(ctx, run)
+        key, left = known.left_by(run)
+        if left is None:
+            notes: Notes = {}
+            before = writes(ctx)
+            found = await self._searched_run(ctx, run, notes)
+            left = None if found or has_failed(ctx) else self.search.left(notes, told=writes(ctx) != before)
+            if left is None:
+                judged.held.update(text.place for text in run)
+                return found
+            known.learn(key, left)
+        if left:
+            judged.left[run[0].place] = left
+        else:
+            known.note_clean(run)
+        return ()
 
     def _is_quiet(self, texts: Sequence[Text]) -> bool:
         """Return whether there is one text, which is read alone, and a glance shows that nothing is found in it."""
@@ -512,15 +604,21 @@ class TextGuard(Processor):
         held = self.quiet(text.text, 0, EMPTY, final=True)
         return held is not None and checked_position(held, 0, len(text.text)) >= 0
 
-    async def _searched_run(self, ctx: AnyContext, run: Sequence[Text]) -> Sequence[Found]:
+    def _is_apart(self, before: Text, text: Text) -> bool:
+        """Return whether a text is also searched without the one before it, with which it is read as one."""
+        return self.read_parts_separately or (self.search.reads_steps_on and not adjoins(before, text))
+
+    async def _searched_run(self, ctx: AnyContext, run: Sequence[Text], notes: Notes | None = None) -> Sequence[Found]:
         """Return a search's findings in texts that are read as one, in order.
 
-        What is read in one piece is one window, and needs no reader.
+        A text that is read in one piece is one window, and needs no reader. The guard's own notes go into ``notes``.
         """
         first = run[0]
         size = sum(len(text.text) for text in run)
-        if (len(run) == 1 or not self.read_parts_separately) and (size <= PIECE or not self._in_pieces):
+        apart = [self._is_apart(before, text) for before, text in itertools.pairwise(run)]
+        if not any(apart) and (size <= PIECE or not self._in_pieces):
             window = window_of(run)
+            window.notes = window.notes if notes is None else notes
             result = scan_or_move(self, self.scan, window, ctx)
             scanned = result if isinstance(result, tuple) else await result
             return sorted(checked_scan(scanned, 0, len(window.text))[0], key=span)
@@ -529,11 +627,16 @@ class TextGuard(Processor):
         reader = TextReader(
             self, scan, first.kind, key=first.key if single else "", fixed=single and first.fixed, place=first.place
         )
-        for index, text in enumerate(run):
+        if not any(apart):
+            reader.add_parts([(text.place, text.text) for text in run])
+        for index, text in enumerate(run if any(apart) else ()):
             if index:
-                await reader.begin_part(text.place)
+                await reader.begin_part(text.place, apart=apart[index - 1])
             reader.add(text.text)
-        return reader.take(await reader.read(final=True), final=True)
+        found = reader.take(await reader.read(final=True), final=True)
+        if notes is not None:
+            notes.update(reader.notes)
+        return found
 
 
 @cache
@@ -550,15 +653,28 @@ def _means_none(find: Callable[..., object]) -> bool:
 _SEARCHING = ("find", "hold", "scan", "judged")
 
 
-def _searches_otherwise(guard: type[TextGuard]) -> bool:
-    """Return whether a class has its search from before the class that its `quiet` is from."""
+_JUDGING = (*_SEARCHING, "quiet", "act", "joined_only", "search", "action", *PHASES["all"])
+
+
+def _declares(guard: type[TextGuard], name: str, methods: Collection[str]) -> bool:
+    """Return whether a class has an attribute from the class that its methods are from, or from one behind that."""
     for base in guard.__mro__:
         own = vars(base).keys()
-        if "quiet" in own:
-            return False
-        if not own.isdisjoint(_SEARCHING):
+        if name in own:
             return True
-    return False
+        if not own.isdisjoint(methods):
+            return False
+    return True
+
+
+@cache
+def _texts_reader(field: str, least: int) -> Callable[[Value], tuple[Text, ...]]:
+    """Return the function that returns the texts of a value in a field of a stage."""
+
+    def read(value: Value) -> tuple[Text, ...]:
+        return tuple(value_texts(value, (field,), TextPlace("", 0), least=least))
+
+    return read
 
 
 def _behind_decided(found: Sequence[Found], window: TextWindow) -> int:
@@ -567,111 +683,6 @@ def _behind_decided(found: Sequence[Found], window: TextWindow) -> int:
         return 0
     found_to: int = window.notes.get(_FOUND_TO, 0)
     return min(max(found_to - window.base, 0), window.start)
-
-
-def scan_or_move(
-    guard: TextGuard, scan: Callable[..., Value], window: TextWindow, ctx: AnyContext
-) -> Scanned | Awaitable[Scanned]:
-    """Return a guard's findings in a window; an awaitable of that if it waits, or is moved off the event loop.
-
-    If the guard fails and its policy lets the window pass, nothing is found in it.
-    """
-    most = LONG_FOR_ASYNC if guard.awaits else LONG
-    try:
-        if len(window.text) > most and guard.offloadable and not runs_without_loop():
-            result: Scanned | Awaitable[Scanned] = _scan_in_worker(partial(scan, window, ctx))
-        else:
-            result = scan(window, ctx)
-    except Exception as error:  # noqa: BLE001 - the policy decides
-        return passed(error, window, ctx)
-    return result if isinstance(result, tuple) else _scanned(result, window, ctx)
-
-
-async def _scanned(waiting: Awaitable[Scanned], window: TextWindow, ctx: AnyContext) -> Scanned:
-    try:
-        return await ctx.in_time(waiting)
-    except Exception as error:  # noqa: BLE001 - the policy decides
-        return passed(error, window, ctx)
-
-
-def passed(error: Exception, window: TextWindow, ctx: AnyContext) -> Scanned:
-    """Return that nothing was found in a window on which a guard failed, if its policy lets that pass.
-
-    The guard begins anew behind the window.
-
-    Raises:
-        Exception: the policy does not, so the error is raised again.
-    """
-    ctx.let_pass(error)
-    window.notes.clear()
-    return (), len(window.text)
-
-
-def acted(
-    act: Callable[[Sequence[Hit], AnyContext], object], hits: Sequence[Hit], ctx: AnyContext
-) -> list[Iterable[Edit]]:
-    """Return a guard's edits for each hit, checked.
-
-    Raises:
-        WrongReturnError: there is not one list for each.
-    """
-    made: object = act(hits, ctx)
-    if isinstance(made, (str, bytes)) or is_mapping(made) or not isinstance(made, Iterable):
-        raise WrongReturnError(f"its act returned {type(made).__name__}; return a list of edits for each finding")
-    listed = list(cast("Iterable[Iterable[Edit]]", made))
-    if len(listed) != len(hits):
-        raise WrongReturnError(f"its act got {len(hits)} findings, but returned {len(listed)} lists of edits")
-    return listed
-
-
-def check_edits(made: object) -> None:
-    """Check the result of a guard's `judged`.
-
-    Raises:
-        WrongReturnError: it is no mapping.
-    """
-    if not isinstance(made, Mapping):
-        raise WrongReturnError(f"its judged returned {type(made).__name__}; return a mapping of places to edits")
-
-
-async def _scan_in_worker(scan: Callable[[], Scanned | Awaitable[Scanned]]) -> Scanned:
-    result = await run_in_worker(scan)
-    return result if isinstance(result, tuple) else await result
-
-
-def window_of(run: Sequence[Text]) -> TextWindow:
-    """Return the window over whole texts that are read as one."""
-    first = run[0]
-    if len(run) == 1:
-        return TextWindow(
-            first.text,
-            kind=first.kind,
-            key=first.key,
-            fixed=first.fixed,
-            number=first.number,
-            parts=(PartStart(0, first.place),),
-        )
-    parts: list[PartStart] = []
-    begin = 0
-    for text in run:
-        parts.append(PartStart(begin, text.place))
-        begin += len(text.text)
-    joined = "".join(text.text for text in run)
-    return TextWindow(joined, kind=first.kind, fixed=any(text.fixed for text in run), parts=tuple(parts))
-
-
-def in_places(hits: Sequence[Hit], acted: Sequence[Iterable[Edit]]) -> dict[TextPlace, Edits]:
-    """Return edits by place. An edit across several places puts its text into the first, and deletes in the others."""
-    edits: dict[TextPlace, list[Edit]] = {}
-    for hit, made in zip(hits, acted, strict=True):
-        for edit in made:
-            text = edit.text
-            for place, start, end in hit.window.pieces(edit.start, edit.end):
-                same = start == edit.start and end == edit.end
-                piece = edit if same else Edit(start, end, text, edit.kind, edit.step, edit.hides)
-                edits.setdefault(place, []).append(piece)
-                text = ""
-    return {place: tuple(made) for place, made in edits.items()}
 
 
 def text_guard_of(processor: AnyProcessor) -> TextGuard | None:
@@ -685,14 +696,9 @@ _BEFORE_CALLS = ("process_output_stream", "process_output_step", "process_tool_c
 """The stages whose edits change the arguments with which a tool is called."""
 
 
-def _in_stage(place: TextPlace) -> TextPlace:
-    """Return a place without the name of the payload that chunks have."""
-    return place._replace(path=place.path[1:]) if place.path[:1] == ("payload",) else place
-
-
 def _is_open_argument(ctx: AnyContext, place: TextPlace) -> bool:
     """Return whether a text is an argument of a call that is still to be made."""
-    if _in_stage(place).path[:1] != ("arguments",):
+    if in_stage(place).path[:1] != ("arguments",):
         return False
     message = ctx.message_list.get(place.message_id) if place.message_id else None
     if message is None:
@@ -718,7 +724,6 @@ def _value_edits(edits: Mapping[TextPlace, Edits]) -> Changes:
     return TextEdits({place.path: made for place, made in edits.items()}) if edits else None
 
 
-_NO_EDITS: Mapping[TextPlace, Edits] = {}
 _UNCHANGED = "penstock.settled"
 
 

@@ -2,7 +2,8 @@
 
 A guard asks for ``view_of(text, make)``. While a stage runs (``with TextViews()``), the first that asks has the view
 made, and the others get the same object. Views are found by the text itself, so guards share them whatever message,
-part or window a text came from. They are forgotten when the stage ends, and no other request sees them.
+part or window a text came from. Views of messages and values (``view_of_value``) are found by their identity. All are
+forgotten when the stage ends, and no other request sees them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from contextvars import Token
     from typing import Self
 
+T = TypeVar("T")
 V = TypeVar("V")
 
 MOST = 1_000_000
@@ -29,7 +31,7 @@ class TextViews:
     __slots__ = ("_made", "_size", "_token")
 
     def __init__(self) -> None:
-        self._made: dict[tuple[Callable[[str], object], str], object] = {}
+        self._made: dict[tuple[object, object], object] = {}
         self._size = 0
         self._token: Token[TextViews | None] | None = None
 
@@ -46,6 +48,14 @@ class TextViews:
             self._made[key] = made
             self._size += len(text)
         return made
+
+    def view_of_value(self, value: T, make: Callable[[T], V]) -> V:
+        """Return the view that ``make`` makes of a message or a value, which must not change while the stage runs."""
+        key = (make, _Same(value))
+        found = self._made.get(key, _MISSING)
+        if found is _MISSING:
+            found = self._made[key] = make(value)
+        return cast("V", found)
 
     def forget(self) -> None:
         """Forget all views."""
@@ -67,6 +77,21 @@ class TextViews:
             self.forget()
 
 
+class _Same:
+    """A value as a key that only itself equals."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def __hash__(self) -> int:
+        return id(self._value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other._value is self._value
+
+
 _SHARED: ContextVar[TextViews | None] = ContextVar("penstock_text_views", default=None)
 
 
@@ -74,3 +99,9 @@ def view_of(text: str, make: Callable[[str], V]) -> V:
     """Return what a function returns of a text, from the views of the stage that runs, if one does."""
     views = _SHARED.get()
     return make(text) if views is None else views.view(text, make)
+
+
+def view_of_value(value: T, make: Callable[[T], V]) -> V:
+    """Return the view that a function makes of a message or a value, from those of the stage that runs, if one does."""
+    views = _SHARED.get()
+    return make(value) if views is None else views.view_of_value(value, make)

@@ -108,6 +108,14 @@ class TextWindow:
         behind = bisect_left(self.parts, end + self.base, key=_start)
         return [part.start - self.base for part in self.parts[first:behind]]
 
+    def divided_thoughts(self) -> list[int]:
+        """Return the positions at which reasoning begins that another part divides from the reasoning before it."""
+        if self.kind != "reasoning":
+            return []
+        pairs = itertools.pairwise(self.parts)
+        starts = [part.start - self.base for before, part in pairs if before.place.part + 1 != part.place.part]
+        return [at for at in starts if 0 < at < len(self.text)]
+
     def pieces(self, start: int, end: int) -> Iterable[tuple[TextPlace, int, int]]:
         """Yield ``(place, start, end)`` for each place that a span of the window covers; at least one."""
         low, high = start + self.base, end + self.base
@@ -143,6 +151,16 @@ def moved(found: Found, by: int) -> Found:
         return replace(found, start=found.start + by, end=found.end + by)
     named = cast("_Movable", found)
     return named._replace(start=found.start + by, end=found.end + by)  # pyright: ignore[reportPrivateUsage] - public in named tuples
+
+
+def behind(found: Found, at: int) -> Found:
+    """Return a finding without what is before a position, within it."""
+    if found.start >= at:
+        return found
+    if isinstance(found, Edit):
+        return replace(found, start=at)
+    named = cast("_Movable", found)
+    return named._replace(start=at)  # pyright: ignore[reportPrivateUsage] - public in named tuples
 
 
 def span(found: Found) -> tuple[int, int]:
@@ -232,7 +250,28 @@ def resolve_overlaps(
     return [item for item in ordered if not crosses(item, borders) or counts(item)]
 
 
+_MOST_AWAITED = 32  # new characters that a search waits for at most if it reads others again
+_LEAST_AWAITED = 12
+_MOST_SHOWN_LATE = 60  # characters that are held with those that a search waits for, unless more are undecided anyway
+_SHORT_WORD = 10
 _TRIM = 512  # characters: the text before a window is forgotten in pieces of this size, since each cut copies the rest
+
+
+def awaited(held: int, before: int, *, closely: bool) -> int:
+    """Return how many new characters the next search waits for, so that a text is not searched over and over.
+
+    Args:
+        held: how many characters were not decided after the last search.
+        before: how many new characters that search waited for. Where one text after the other must be searched, the
+            searches become rarer.
+        closely: whether the text was searched, since a glance was not enough. The glance at the end of a word is cheap.
+    """
+    if held >= _MOST_SHOWN_LATE:
+        return _MOST_AWAITED
+    most = max(_MOST_SHOWN_LATE - held, _LEAST_AWAITED)
+    if closely:
+        return min(max(held, 2 * before), most)
+    return min(held, most, _MOST_AWAITED) if held > _SHORT_WORD else 0
 
 
 class _Moving:
@@ -246,11 +285,12 @@ class _Moving:
         notes: the guard's own.
         fresh: how many characters are new since the last search.
         held: how many characters were not decided after the last search.
+        least: how many new characters the next search waits for; see `awaited`.
         ahead: text that follows and is not in the window yet.
         whole: whether the window takes all that follows, and not piece by piece.
     """
 
-    __slots__ = ("_at", "ahead", "base", "begins", "fresh", "held", "notes", "start", "text", "whole")
+    __slots__ = ("_at", "ahead", "base", "begins", "fresh", "held", "least", "notes", "start", "text", "whole")
 
     def __init__(self, base: int = 0) -> None:
         self.text = ""
@@ -258,7 +298,7 @@ class _Moving:
         self.base = base
         self.begins = True
         self.notes: Notes = {}
-        self.fresh = self.held = 0
+        self.fresh = self.held = self.least = 0
         self.ahead: deque[str] = deque()
         self._at = 0  # how much of the first of them is
         self.whole = False
@@ -270,6 +310,15 @@ class _Moving:
             self.ahead.append(text)
         else:
             self.text += text
+
+    def add_all(self, texts: Sequence[str]) -> None:
+        """Append texts, as `add` does one by one."""
+        if self.ahead or any(len(text) > PIECE for text in texts):
+            for text in texts:
+                self.add(text)
+        else:
+            self.fresh += sum(map(len, texts))
+            self.text = "".join((self.text, *texts))
 
     def postpone(self, text: str) -> None:
         """Append to the text; the window moves on later."""
@@ -297,6 +346,7 @@ class _Moving:
         made = _Moving(self.base)
         made.text, made.start, made.begins, made.notes = self.text, self.start, self.begins, deepcopy(self.notes)
         made.ahead, made._at, made.fresh, made.held = self.ahead.copy(), self._at, self.fresh, self.held
+        made.least = self.least
         return made
 
     def decide(self, until: int, lookback: int) -> None:
@@ -325,6 +375,11 @@ class Reads(Protocol):
     lookback: int
     max_hold: int
     read_parts_separately: bool
+
+    @property
+    def reads_joined_on(self) -> bool:
+        """Whether a text behind another is read together with it to the end."""
+        ...
 
     @property
     def search(self) -> TextOverrides:
@@ -358,6 +413,7 @@ class TextReader:
     """
 
     __slots__ = (
+        "_agreed",
         "_borders",
         "_explained",
         "_fed",
@@ -400,6 +456,7 @@ class TextReader:
         self._own = _Moving()
         self._joined: _Moving | None = None  # reads neighbouring parts as one
         self._borders: list[int] = []
+        self._agreed = 0  # up to where both readings decided the text, if a guard does not read parts separately
         self._passing = False  # whether the parts are read as one only until their border is behind the window
         self._found: list[Found] = []  # decided by one reading, and not taken yet
         self._explained: list[Found] = []  # those of the whole that lie behind a border, and cross none
@@ -417,7 +474,15 @@ class TextReader:
         own.add(text)
         if self._joined is not None:
             self._joined.postpone(text)
-        return own.fresh > 0 and own.fresh >= own.held >> 3
+        return own.fresh > 0 and own.fresh >= max(own.held >> 3, own.least)
+
+    def add_parts(self, parts: Sequence[tuple[TextPlace, str]]) -> None:
+        """Append parts that are read as one alone, each in its place; the first stands where the reader began."""
+        for index, (place, text) in enumerate(parts):
+            if index:
+                self.parts.append(PartStart(self._fed, place))
+            self._fed += len(text)
+        self._own.add_all([text for _, text in parts])
 
     def search_piece(self, text: str) -> int | None:
         """Append to the text and search it, if that finds nothing; return up to where the text is decided.
@@ -430,12 +495,13 @@ class TextReader:
             return None
         fresh = own.fresh + len(text)
         at = own.base + own.start
-        if fresh < own.held >> 3:
+        if fresh < max(own.held >> 3, own.least):
             own.text += text
             own.fresh = fresh
         else:
             grown = own.text + text
             held = guard.quiet(grown, own.start, own.notes, final=False) if self._glances else None
+            closely = held is None and self._glances
             if held is None:
                 window = self._unkept
                 if window is None:
@@ -453,8 +519,14 @@ class TextReader:
             own.text = grown
             own.fresh = 0
             own.decide(held, guard.lookback)
+            own.least = awaited(own.held, own.least, closely=closely)
         self._fed += len(text)
         return at
+
+    @property
+    def notes(self) -> Notes:
+        """The guard's own data about the text, or about its last part if the parts are read separately."""
+        return self._own.notes
 
     @property
     def is_up_to_date(self) -> bool:
@@ -465,7 +537,8 @@ class TextReader:
         """Begin behind text that was read and has left. Findings within it do not count."""
         self._joined = _Moving()
         self._joined.add(earlier)
-        self._passing = True
+        self._agreed = len(earlier)
+        self._passing = not self._guard.reads_joined_on
         self._begin_at(len(earlier), self.parts.pop().place)
         self.parts.insert(0, PartStart(0, EARLIER))
 
@@ -475,9 +548,12 @@ class TextReader:
         self._borders.append(position)
         self.parts.append(PartStart(position, place))
 
-    async def begin_part(self, place: TextPlace) -> None:
-        """Begin the next part: the text behind it stands in another place."""
-        if self._guard.read_parts_separately:
+    async def begin_part(self, place: TextPlace, *, apart: bool | None = None) -> None:
+        """Begin the next part: the text behind it stands in another place.
+
+        ``apart``: whether it is also read by itself; None for what the guard says.
+        """
+        if self._guard.read_parts_separately if apart is None else apart:
             if self._joined is None:
                 self._joined = self._own.copy()
             self._passing = False
@@ -492,11 +568,23 @@ class TextReader:
         until = await self._look(own, final=final) if final or own.fresh else own.base + own.start
         if self._joined is None:
             return until
-        until = min(until, await self._look(self._joined, final=final, across=True))
+        until = self._agreed_on(until, await self._look(self._joined, final=final, across=True))
         own.held = max(own.held, self._joined.held)  # the text is held back until both readings decide it
         if self._passing and self._joined.base > self._borders[-1] and not self._joined.ahead:
             self._joined = None  # both read the same from here on
         return until
+
+    def _agreed_on(self, until: int, joined: int) -> int:
+        """Return up to where both readings decide the text.
+
+        A guard that does not read parts separately may remove whole sentences. They are told apart in the new text
+        alone, so that text leaves only up to where that reading has parted it.
+        """
+        if self._guard.read_parts_separately:
+            return min(until, joined)
+        if joined >= until and self.uncut(until) == until:
+            self._agreed = until
+        return self._agreed
 
     async def _look(self, moving: _Moving, *, final: bool, across: bool = False) -> int:
         moving.fresh = 0
@@ -510,9 +598,11 @@ class TextReader:
     async def _look_once(self, moving: _Moving, *, final: bool, across: bool) -> int:
         start, base = moving.start, moving.base
         scanned, self._scanned = self._scanned, None
+        closely = self._glances
         if scanned is None and self._glances:
             held = self._guard.quiet(moving.text, start, moving.notes, final=final)
-            scanned = None if held is None else ((), held)
+            if held is not None:
+                scanned, closely = ((), held), False
         if scanned is None:
             separate = self._joined is not None and not across
             scanned = self._scan(self._window(moving, moving.text, final=final, separate=separate))
@@ -527,6 +617,7 @@ class TextReader:
                 elif item.start >= self._borders[0]:
                     self._explained.append(item)
         moving.decide(held, self._guard.lookback)
+        moving.least = awaited(moving.held, moving.least, closely=closely)
         return base + held
 
     def _window(self, moving: _Moving, text: str, *, final: bool, separate: bool = False) -> TextWindow:
@@ -553,7 +644,7 @@ class TextReader:
         return uncut((*self._found, *self._explained), until) if self._found or self._explained else until
 
     def take(self, until: int, *, final: bool) -> list[Found]:
-        """Remove and return the findings before a position, in order; with ``final`` all."""
+        """Remove and return the findings that end before a position, in order; with ``final`` all."""
         if not self._found and not self._explained:
             return []
         taken, self._found = _parted(self._found, until, final=final)
@@ -573,7 +664,11 @@ def _beside(found: Iterable[Found], others: Iterable[Found]) -> list[Found]:
 
 
 def _parted(found: list[Found], until: int, *, final: bool) -> tuple[list[Found], list[Found]]:
-    """Return the findings that begin before a position, or with ``final`` all, and the others."""
+    """Return the findings that begin before a position and end there at most, or with ``final`` all; and the others.
+
+    One that begins in earlier text may end behind what is decided of the text that follows.
+    """
     if final:
         return found, []
-    return [item for item in found if item.start < until], [item for item in found if item.start >= until]
+    taken = [item for item in found if item.start < until and item.end <= until]
+    return taken, [item for item in found if item.start >= until or item.end > until]

@@ -78,6 +78,7 @@ class LoggedSpan:
         taken: the numbers of the arms that were taken; that of the last arm plus one is ``otherwise``.
         texts: the payloads before and after; the second is None where nothing was let through. Only with ``texts``.
         chunks: the chunks of a stream: time, input, held characters, output; only with ``texts``.
+        call_id: the id of the tool call that a stage is about; else empty.
         called: the further fields of its `CallSite`, if it is a call into other code; else None.
         scope: makes the context manager for one call; None if no observer encloses calls.
         made: the record of a step, once it was asked for.
@@ -109,6 +110,7 @@ class LoggedSpan:
     taken: tuple[int, ...] | None = None
     texts: tuple[Snapshot, Snapshot | None] | None = None
     chunks: Sequence[tuple[float, str, int, str]] = ()
+    call_id: str = ""
     called: Values | None = None
     scope: Scope | None = None
 

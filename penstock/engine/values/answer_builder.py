@@ -5,12 +5,12 @@ Keys of a chunk's payload may have the names of Penstock (``call_id``) or of the
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, cast
 
 from penstock.engine.values.call_ids import CALL_ID_KEYS, NAME_KEYS, CallIds
 from penstock.engine.values.frozen import EMPTY, FrozenDict, is_mapping, json_value
+from penstock.engine.values.growing_text import GrowingText
 from penstock.engine.values.messages import (
     AudioPart,
     DataPart,
@@ -164,7 +164,7 @@ class AnswerBlock:
         self.kind = kind
         self.metadata: Values = EMPTY
         self.id = id
-        self.text = io.StringIO()
+        self.text = GrowingText()
 
     def part(self) -> Part:
         """Return it as a part of a message."""

@@ -11,12 +11,9 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.frozen import FrozenDict
-from penstock.engine.values.messages import ToolPart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-
-    from penstock.engine.values.messages import Message
 
 CALL_ID_KEYS = ("call_id", "tool_call_id", "toolCallId")
 """The keys of a chunk's payload that may hold the id of a call."""
@@ -31,14 +28,6 @@ OF_CALLS = frozenset(
 
 _LONGEST = 40
 """How many characters of a given id a new one keeps: no provider takes ids of more than 64."""
-
-
-def call_ids_of(messages: Iterable[Message]) -> Iterable[str]:
-    """Yield the ids of the tool calls in messages."""
-    for message in messages:
-        for part in message.parts:
-            if isinstance(part, ToolPart):
-                yield part.call_id
 
 
 def _none_taken() -> Iterable[str]:

@@ -15,6 +15,7 @@
     ├── BlockedError             `Outcome.unwrap()` of a blocked outcome (`penstock.engine.values.tripwire`)
     ├── ModelError               a model could not be asked, or gave no complete answer
     ├── DetectorError            a detector could not be asked, or gave no valid answer
+    ├── ConditionError           a condition could not be decided
     ├── JudgeError               a judge gave no verdict (`penstock.engine.values.model`)
     ├── StorageError             a store cannot be reached, is broken, or gave up
     │   ├── NotStoredError       it does not hold the requested item
@@ -173,6 +174,18 @@ class StepFailedError(PenstockError):
         self.stage = stage
         self.problem = problem
         super().__init__(f"step {step!r} failed in {stage}: {problem}")
+
+
+class ConditionError(PenstockError):
+    """A condition could not be decided: a name or a key is missing, or a type does not fit.
+
+    Attributes:
+        problem: the fault and its cure. It quotes nothing of the request, so that records and verdicts may show it.
+    """
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__(problem)
 
 
 class MergeConflictError(StepFailedError):

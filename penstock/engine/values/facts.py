@@ -7,7 +7,7 @@ graph is built.
 from __future__ import annotations
 
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, cast, final
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, cast, final, get_args
 from weakref import WeakValueDictionary
 
 from typing_extensions import TypeVar
@@ -26,11 +26,32 @@ T = TypeVar("T", default=Any)
 
 @final
 class Key(Generic[T]):
-    """The typed name of a fact: ``LANGUAGE = Key[str]("language")``. Keys with the same name are one object."""
+    """The typed name of a fact: ``LANGUAGE = Key[str]("language")``. Keys with the same name are one object.
 
-    __slots__ = ("__weakref__", "name")
+    Attributes:
+        name: the name.
+    """
+
+    __slots__ = ("__weakref__", "_types", "name")
 
     name: str
+    _types: tuple[object, ...]
+
+    @property
+    def __orig_class__(self) -> object:
+        """The class; `typing` sets it with its type, ``Key[str]``, where a key is made."""
+        return Key
+
+    @__orig_class__.setter
+    def __orig_class__(self, given: object) -> None:
+        type = get_args(given)[0]
+        if not isinstance(type, TypeVar) and type not in self._types:
+            self._types = (*self._types, type)
+
+    @property
+    def value_type(self) -> object:
+        """The type that was given in brackets, ``Key[str]("language")``; None if there was none, or several."""
+        return self._types[0] if len(self._types) == 1 else None
 
     def __new__(cls, name: str) -> Self:
         """Return the key of that name."""
@@ -41,7 +62,7 @@ class Key(Generic[T]):
             known = _keys.get(name)
             if known is None:  # one object for each name, so that the facts are found without calling Python
                 known = _keys[name] = super().__new__(cls)
-                known.name = name
+                known.name, known._types = name, ()
         return cast("Self", known)
 
     def __reduce__(self) -> tuple[type[AnyKey], tuple[str]]:

@@ -157,7 +157,12 @@ def _checked(value: object, place: str, depth: int) -> Value:
         outermost = place.split(".", 1)[0].split("[", 1)[0]
         raise MessageError(outermost, f"it is nested deeper than {DEEPEST} levels; flatten it")
     if is_items(value):
-        return tuple([_checked(item, f"{place}[{index}]", depth + 1) for index, item in enumerate(value)])
+        return tuple(
+            [
+                item if type(item) in _SIMPLE else _checked(item, f"{place}[{index}]", depth + 1)
+                for index, item in enumerate(value)
+            ]
+        )
     if not isinstance(value, Mapping):
         cure = "convert it first, or a guard could not read the text in it"
         raise MessageError(place, f"expected a JSON value, not {type(value).__name__}; {cure}")
@@ -166,4 +171,9 @@ def _checked(value: object, place: str, depth: int) -> Value:
     if not isinstance(odd, str):
         raise MessageError(place, f"expected a mapping with str keys, but a key is of type {type(odd).__name__}")
     below = f"{place}.*"
-    return FrozenDict({key: _checked(item, below, depth + 1) for key, item in mapping.items()})
+    return FrozenDict(
+        {key: item if type(item) in _SIMPLE else _checked(item, below, depth + 1) for key, item in mapping.items()}
+    )
+
+
+_SIMPLE = frozenset({type(None), str, bool, int, float})

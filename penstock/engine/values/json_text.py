@@ -1,17 +1,18 @@
 """`JsonReader`: reads JSON text that arrives in pieces, and fits edits into it, so that it still is JSON afterwards.
 
-A text is read as JSON if it begins with ``{`` or ``[``, and behind a line with three backquotes and ``json``, up to the
-first character that does not belong there. So what is read depends on the text before only: a stream and the whole text
-are read alike.
+A text is read as JSON if it begins with ``{`` or ``[``, behind a line with three backquotes, with or without ``json``,
+and from a ``{"`` on wherever that stands, up to the first character that does not belong there. So the reading depends
+on the text before only: a stream and the whole text are read alike.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 from bisect import bisect_left, bisect_right
 from dataclasses import replace
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Literal
 
 from penstock.engine.values.edits import apply, in_order
@@ -30,14 +31,17 @@ _MOST_DIGITS = 400  # a longer number is none, since it would be held back whole
 _PLAIN = re.compile(r'(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*')
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
 _ESCAPE_SO_FAR = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?")
-_FENCE = re.compile(r"```json[ \t]{0,8}\r?\n", re.IGNORECASE)
-_FENCE_SIZE = 20  # characters that the beginning of a fence may have
-_LITERALS = ("true", "false", "null")
+_BEGINS = re.compile(r"```(?:json[cl5]?)?[ \t]{0,8}\r?\n|(?=\{[ \t\r\n]{0,64}\")", re.IGNORECASE)
+_BEGINS_SO_FAR = re.compile(r"`{1,2}\Z|```j?s?o?n?[cl5]?[ \t]{0,8}\r?\Z|\{[ \t\r\n]{0,64}\Z", re.IGNORECASE)
+_LITERALS = ("true", "false", "null", "NaN", "Infinity", "-Infinity")  # Python writes the last three
 _LONGEST_KEY = 200  # characters; longer ones are in no path
 _DEEPEST = 200
+_PIECE = 2_048  # characters that are read at once, since each token copies the rest
+_UNSURE = 64  # characters that may begin like JSON, hold no string and no number, and yet be text
 
 _END = attrgetter("end")
 _START = attrgetter("start")
+_FIRST = itemgetter(0)
 
 
 class JsonToken:
@@ -61,6 +65,23 @@ class JsonToken:
         self.open = kind != "number"
 
 
+class _Stretch:
+    """A stretch of a text that is JSON. Its end is not known while it is read.
+
+    Attributes:
+        start: where it begins.
+        end: where it ends.
+        sure: whether it is more than brackets that a text may begin with.
+    """
+
+    __slots__ = ("end", "start", "sure")
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.end = sys.maxsize
+        self.sure = False
+
+
 class JsonReader:
     """Reads a text piece by piece. Positions count from the beginning of the text.
 
@@ -68,24 +89,46 @@ class JsonReader:
         tokens: the strings and numbers read so far, in order, except those that were forgotten.
     """
 
-    __slots__ = ("_at", "_begun", "_escapes", "_expects", "_is_json", "_key", "_keys", "_rest", "tokens")
+    __slots__ = (
+        "_at",
+        "_begun",
+        "_escapes",
+        "_expects",
+        "_is_json",
+        "_key",
+        "_keys",
+        "_known_path",
+        "_rest",
+        "_stretches",
+        "tokens",
+    )
 
     def __init__(self, at: int = 0) -> None:
         """Begin to read at a position."""
         self.tokens: list[JsonToken] = []
         self._escapes: list[tuple[int, int]] = []
+        self._stretches: list[_Stretch] = []  # all the rest is text
         self._at = at
         self._rest = ""  # behind `_at`: the beginning of a token
         self._begun = self._is_json = False
         self._expects = ""
         self._keys: list[str | None] = []  # of each open object its current key, of each open list None
         self._key = ""
+        self._known_path: tuple[str, ...] | None = None  # that of a value here, if it was asked for
 
     def feed(self, text: str, *, final: bool = False) -> None:
         """Read on; ``final``: the text ends here."""
-        if self._begun and not (self._is_json or self._rest or "`" in text):  # prose, of which nearly all texts are
+        if self._begun and not (
+            self._is_json or self._rest or "{" in text or "`" in text
+        ):  # nearly all texts are prose
             self._at += len(text)
             return
+        for at in range(0, len(text), _PIECE):
+            self._feed(text[at : at + _PIECE], final=final and at + _PIECE >= len(text))
+        if final and not text:
+            self._feed("", final=True)
+
+    def _feed(self, text: str, *, final: bool) -> None:
         self._rest += text
         if not self._begun:
             self._begin()
@@ -103,17 +146,18 @@ class JsonReader:
                 self._open()
 
     def _open(self) -> None:
-        self._is_json, self._expects, self._keys = True, "value", []
+        self._is_json, self._expects, self._keys, self._known_path = True, "value", [], None
 
     def _skip(self, count: int) -> None:
         self._at += count
         self._rest = self._rest[count:]
 
     def _seek(self) -> bool:
-        """Go to the next fence of JSON; return whether there is one."""
-        found = _FENCE.search(self._rest) if "`" in self._rest else None
+        """Go to where JSON may begin next; return whether there is such a place."""
+        found = _BEGINS.search(self._rest)
         if found is None:
-            self._skip(max(len(self._rest) - _FENCE_SIZE, 0) if "`" in self._rest else len(self._rest))
+            begun = _BEGINS_SO_FAR.search(self._rest)
+            self._skip(len(self._rest) if begun is None else begun.start())
             return False
         self._skip(found.end())
         self._open()
@@ -131,12 +175,15 @@ class JsonReader:
         sign, wanted = rest[0], self._expects
         if sign == '"' and wanted in ("value", "item", "key", "first key"):
             kind: TokenKind = "string" if wanted in ("value", "item") else "key"
-            self.tokens.append(JsonToken(self._at + 1, self._at + 1, kind, self._path(kind)))
+            self._begin_stretch()
+            self._add(JsonToken(self._at + 1, self._at + 1, kind, self._path(kind)))
             self._key = ""
             self._skip(1)
             return True
         if sign in "{[" and wanted in ("value", "item") and len(self._keys) < _DEEPEST:
+            self._begin_stretch()
             self._keys.append("" if sign == "{" else None)
+            self._known_path = None
             self._expects = "first key" if sign == "{" else "item"
         elif sign == ":" and wanted == "colon":
             self._expects = "value"
@@ -144,14 +191,43 @@ class JsonReader:
             self._expects = "value" if self._keys[-1] is None else "key"
         elif sign in "}]" and self._closes(sign):
             self._keys.pop()
-            self._expects = "comma" if self._keys else "value"
-        elif wanted in ("value", "item") and (sign == "-" or sign.isdecimal() or sign in "tfn"):
+            self._known_path = None
+            self._end_value(self._at + 1)
+        elif wanted in ("value", "item") and (sign == "-" or sign.isdecimal() or sign in "tfnNI"):
             return self._read_scalar(final=final)
         else:
-            self._is_json = False
+            self._break_off()
             return True
         self._skip(1)
         return True
+
+    def _begin_stretch(self) -> None:
+        """Begin a stretch of JSON here, unless one is read."""
+        if not self._keys:
+            self._stretches.append(_Stretch(self._at))
+
+    def _end_value(self, end: int) -> None:
+        """Go on behind a value, which may end its stretch."""
+        self._expects = "comma" if self._keys else "value"
+        if not self._keys:
+            self._end_stretch(end)
+
+    def _end_stretch(self, end: int) -> None:
+        """End the stretch that is read, if one is; brackets without anything in them are text."""
+        last = self._stretches[-1] if self._stretches else None
+        if last is not None and last.end == sys.maxsize:
+            last.end = end
+            if self._is_unsure(last):
+                self._stretches.pop()
+
+    def _break_off(self) -> None:
+        """Read on as text: the rest does not belong to JSON."""
+        self._is_json = False
+        self._end_stretch(self._at)
+
+    def _is_unsure(self, last: _Stretch) -> bool:
+        """Return whether the last stretch may still turn out to be text."""
+        return not last.sure and self._at - last.start < _UNSURE
 
     def _closes(self, sign: str) -> bool:
         if not self._keys or (sign == "]") != (self._keys[-1] is None):
@@ -172,13 +248,17 @@ class JsonReader:
             return False
         elif (number := _NUMBER.match(rest)) and number.end() <= _MOST_DIGITS:
             size = number.end()
-            self.tokens.append(JsonToken(self._at, self._at + size, "number", self._path("number")))
+            self._add(JsonToken(self._at, self._at + size, "number", self._path("number")))
         if not size:
-            self._is_json = False
+            self._break_off()
             return True
         self._skip(size)
         self._expects = "comma" if self._keys else "value"
         return True
+
+    def _add(self, token: JsonToken) -> None:
+        self.tokens.append(token)
+        self._stretches[-1].sure = True
 
     def _read_string(self, token: JsonToken) -> bool:
         read = _PLAIN.match(self._rest)
@@ -194,19 +274,23 @@ class JsonReader:
             return False
         token.open = False
         if self._rest[0] != '"':
-            self._is_json = False
+            self._break_off()
             return True
         self._skip(1)
         if token.kind == "key":
             self._keys[-1] = json.loads(f'"{self._key}"') if len(self._key) < _LONGEST_KEY else ""
+            self._known_path = None
             self._expects = "colon"
         else:
-            self._expects = "comma" if self._keys else "value"
+            self._end_value(self._at)
         return True
 
     def _path(self, kind: TokenKind) -> tuple[str, ...]:
-        keys = self._keys[:-1] if kind == "key" else self._keys
-        return tuple(key for key in keys if key is not None)
+        if kind == "key":
+            return tuple([key for key in self._keys[:-1] if key is not None])
+        if self._known_path is None:
+            self._known_path = tuple([key for key in self._keys if key is not None])
+        return self._known_path
 
     def begin_part(self) -> None:
         """Read what follows as another text."""
@@ -214,12 +298,16 @@ class JsonReader:
         self._skip(len(self._rest))
         if self.tokens:
             self.tokens[-1].open = False
-        self._begun = self._is_json = False
+        self._break_off()
+        self._begun = False
 
     def uncut(self, until: int) -> int:
-        """Return the largest position up to ``until`` that is within no number and no escape."""
-        if self._is_json and self._rest:
+        """Return the largest position up to ``until`` that is in no number, no escape and no doubtful brackets."""
+        if self._rest and (self._is_json or self._rest[0] == "{"):
             until = min(until, self._at)
+        last = self._stretches[-1] if self._stretches else None
+        if last is not None and last.end == sys.maxsize and self._is_unsure(last) and last.start < until:
+            until = last.start
         at = bisect_right(self.tokens, until, key=_START) - 1
         if at >= 0 and self.tokens[at].kind == "number" and self.tokens[at].start < until < self.tokens[at].end:
             return self.tokens[at].start
@@ -239,6 +327,7 @@ class JsonReader:
             gone -= 1
         del self.tokens[:gone]
         del self._escapes[: bisect_left(self._escapes, (before, 0))]
+        del self._stretches[: bisect_right(self._stretches, before, key=_END)]
 
     # Edits
 
@@ -246,6 +335,7 @@ class JsonReader:
         """Return redactions in a text so that strings and numbers stay what they are.
 
         An edit within a string leaves its quotes, and what it puts there is escaped. A number is replaced as a whole.
+        An edit of more than a value leaves the text between the values, and goes on in the text around JSON.
 
         Args:
             edits: the edits, in positions of ``text``.
@@ -253,18 +343,21 @@ class JsonReader:
             base: where that part begins.
             numbers: what becomes of a number: ``null``, or the edited ``text`` as a string.
         """
-        if not self.tokens:
+        if not self._stretches:
             return edits
         made: list[Edit] = []
         number: JsonToken | None = None
         within: list[Edit] = []  # the edits of that number
         for edit in edits:
-            pieces = list(self._pieces(edit, base))
+            pieces = list(self._pieces(edit, text, base))
             if len(pieces) != 1 and (not pieces or edit.kind != "redact"):  # one that rewords more than a value
                 made.append(edit)
                 continue
             for token, start, end, new in pieces:
                 last = made[-1].end if made else 0
+                if token is None:
+                    made.append(replace(edit, start=max(start, last), end=end, text=new))
+                    continue
                 if token.kind != "number":
                     said = json.dumps(new, ensure_ascii=False)[1:-1]
                     made.append(replace(edit, start=max(start, last), end=max(end, last), text=said))
@@ -279,10 +372,22 @@ class JsonReader:
                 made[-1] = replace(edit, start=low, end=high, text=shown)
         return tuple(edit for edit in made if edit.text or edit.start < edit.end)
 
-    def _pieces(self, edit: Edit, base: int) -> Iterator[tuple[JsonToken, int, int, str]]:
-        """Yield the tokens that an edit touches, with the part of each and its new text: the first gets all of it."""
+    def _pieces(self, edit: Edit, text: str, base: int) -> Iterator[tuple[JsonToken | None, int, int, str]]:
+        """Yield the tokens that an edit touches, and the text around JSON (None), each with its new text.
+
+        The first gets all of the new text. Blanks between two JSON values stay.
+        """
         low, high = edit.start + base, edit.end + base
-        text = edit.text
+        touched = [*self._values(low, high), *self._gaps(low, high)]
+        new = edit.text
+        for start, end, token in sorted(touched, key=_FIRST):
+            if token is None and len(touched) > 1 and text[start - base : end - base].isspace():
+                continue
+            yield token, start - base, end - base, new
+            new = ""
+
+    def _values(self, low: int, high: int) -> Iterator[tuple[int, int, JsonToken | None]]:
+        """Yield the tokens between two positions, each with the part of it that lies there."""
         for token in self.tokens[bisect_right(self.tokens, low, key=_END) :]:
             if token.start >= high:
                 return
@@ -291,8 +396,18 @@ class JsonReader:
                 continue
             if token.kind != "number":
                 start, end = self._around(start)[0], self._around(end)[1]
-            yield token, start - base, end - base, text
-            text = ""
+            yield start, end, token
+
+    def _gaps(self, low: int, high: int) -> Iterator[tuple[int, int, JsonToken | None]]:
+        """Yield where the text around JSON begins and ends between two positions."""
+        for stretch in self._stretches[bisect_right(self._stretches, low, key=_END) :]:
+            if stretch.start >= high:
+                break
+            if low < stretch.start:
+                yield low, stretch.start, None
+            low = stretch.end
+        if low < high:
+            yield low, high, None
 
 
 def fit_json(edits: Edits, text: str, borders: Sequence[int], numbers: str) -> Edits:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from penstock.engine.values import edits as edit_ops
 from penstock.engine.values.errors import MessageError, UsageError
 from penstock.engine.values.frozen import Value, is_mapping
+from penstock.engine.values.list_views import Entry as Entry, ListViews, Source as Source  # noqa: PLC0414 - for others
 from penstock.engine.values.messages import Message, TextPart, text_message
 from penstock.engine.values.protocols import RANDOM_IDS, SYSTEM_CLOCK
 from penstock.engine.values.texts import (
@@ -27,32 +28,16 @@ from penstock.engine.values.texts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from penstock.engine.values.edits import Edit, Edits
     from penstock.engine.values.messages import Part, PartKind, Role
     from penstock.engine.values.protocols import Clock, Ids
 
-Source = Literal["input", "memory", "response", "context", "system"]
-
 TEXT_KINDS: frozenset[str] = frozenset({"text", "reasoning", "tool", "source", "file", "audio", "data", "unknown"})
 """The kinds of parts that hold texts which can be edited."""
 
 Messages: TypeAlias = "str | Message | Iterable[Message]"
-
-
-class Entry(NamedTuple):
-    """A message of a list.
-
-    Attributes:
-        message: the message.
-        source: where it came from.
-        tag: the owner of a system message; None for other messages, and for system messages without an owner.
-    """
-
-    message: Message
-    source: Source
-    tag: str | None = None
 
 
 class ReturnCheck:
@@ -70,6 +55,8 @@ class ReturnCheck:
         self.derived = False
 
 
+_NO_VIEWS = ListViews(())
+
 _NO_SUCH_MESSAGE = "the list has no message with that id; use add() for a new message"
 
 
@@ -79,20 +66,26 @@ class _Edited(NamedTuple):
     Of hooks in parallel, only the edits are read, which are merged.
     """
 
-    before: tuple[Entry, ...]
+    before: ListViews
     texts: dict[str, dict[int, dict[Path, str]]]
 
-    def made(self) -> tuple[Entry, ...]:
+    def made(self) -> ListViews:
         """Return the entries with the texts."""
-        entries = list(self.before)
-        for index, (message, source, tag) in enumerate(entries):
-            texts = self.texts.get(message.id)
-            if texts is not None:
-                parts = list(message.parts)
-                for part, wanted in texts.items():
-                    parts[part] = with_part_texts(parts[part], wanted)
-                entries[index] = Entry(message.with_parts(parts), source, tag)
-        return tuple(entries)
+        entries = list(self.before.entries)
+        places = self.before.places(self.texts)
+        for place in places:
+            message, source, tag = entries[place]
+            parts = list(message.parts)
+            for part, wanted in self.texts[message.id].items():
+                parts[part] = with_part_texts(parts[part], wanted)
+            entries[place] = Entry(message.with_parts(parts), source, tag)
+        return self.before.changed(tuple(entries), places)
+
+
+_REPEATED = (
+    "the generator of ids returned {id!r}, which another message of the conversation has, and would replace that one; "
+    "its next() must return a new id each time, in all runs whose messages come together, as RandomIds does"
+)
 
 
 class MessageList:
@@ -112,7 +105,7 @@ class MessageList:
     def __init__(
         self, messages: Messages = (), *, source: Source = "input", ids: Ids = RANDOM_IDS, clock: Clock = SYSTEM_CLOCK
     ) -> None:
-        self._held: tuple[Entry, ...] | _Edited = ()
+        self._held: ListViews | _Edited = _NO_VIEWS
         self._ids = ids
         self._clock = clock
         self.return_check = None
@@ -120,15 +113,20 @@ class MessageList:
         if messages != ():
             self._held = self._added(as_messages(messages), source, None)
 
+    @property
+    def _views(self) -> ListViews:
+        held = self._held
+        if isinstance(held, _Edited):
+            held = self._held = held.made()
+        return held
+
     # Views
 
     @property
     def entries(self) -> tuple[Entry, ...]:
         """Every message with its source and tag, in order."""
-        held = self._held
-        if isinstance(held, _Edited):
-            held = self._held = held.made()
-        return held
+        held = self._held  # asked for at each step: no further call where it is made
+        return held.entries if type(held) is ListViews else self._views.entries
 
     @property
     def all(self) -> tuple[Message, ...]:
@@ -138,7 +136,7 @@ class MessageList:
     @property
     def conversation(self) -> tuple[Message, ...]:
         """Every message except system messages, in order."""
-        return tuple([entry[0] for entry in self.entries if entry[1] != "system"])
+        return self._views.conversation
 
     @property
     def input(self) -> tuple[Message, ...]:
@@ -158,7 +156,7 @@ class MessageList:
     @property
     def system(self) -> tuple[Message, ...]:
         """The system messages: first those without a tag, then by tag, in the order of each tag's first message."""
-        mine = [entry for entry in self.entries if entry[1] == "system"]
+        mine = self._views.system
         if not mine:
             return ()
         tags = dict.fromkeys([None, *[tag for _, _, tag in mine]])
@@ -166,18 +164,16 @@ class MessageList:
 
     def of(self, source: Source) -> tuple[Message, ...]:
         """Return the messages of one source, in order."""
-        return tuple([entry[0] for entry in self.entries if entry[1] == source])
+        return self._views.of(source)
 
     def tagged(self, tag: str | None) -> tuple[Message, ...]:
         """Return the system messages of one owner; None for those without an owner."""
-        return tuple([entry[0] for entry in self.entries if entry[1] == "system" and entry[2] == tag])
+        return tuple([message for message, _, owner in self._views.system if owner == tag])
 
     def get(self, message_id: str) -> Message | None:
         """Return the message with that id, or None."""
-        for entry in self.entries:
-            if entry[0].id == message_id:
-                return entry[0]
-        return None
+        place = self._views.place(message_id)
+        return None if place is None else self._views.entries[place][0]
 
     def texts(
         self, messages: Iterable[Message] | None = None, kinds: Iterable[str] = TEXT_KINDS
@@ -206,6 +202,9 @@ class MessageList:
             source: the source of messages other than system messages; None: ``input`` for user messages and
                 ``response`` for others.
             tag: the owner of system messages. A message is dropped if its owner already has one with the same text.
+
+        Raises:
+            MessageError: the generator of ids gave a message the id of another.
         """
         return self.with_new(as_messages(messages), source, tag)
 
@@ -216,12 +215,14 @@ class MessageList:
             UsageError: the list has no message with one of the ids.
         """
         changed = {message.id: message for message in messages}
-        self._require(changed)
-        entries = tuple(
-            entry._replace(message=changed[entry.message.id]) if entry.message.id in changed else entry
-            for entry in self.entries
-        )
-        return self._derive(entries)
+        views = self._views
+        entries, places = list(views.entries), views.places(changed)
+        if len(places) < len(changed):
+            raise UsageError(_NO_SUCH_MESSAGE)
+        for place in places:
+            message, source, tag = entries[place]
+            entries[place] = Entry(changed[message.id], source, tag)
+        return self._derive(views.changed(tuple(entries), places))
 
     def remove(self, *ids: str) -> MessageList:
         """Return the list without the messages with those ids.
@@ -230,8 +231,9 @@ class MessageList:
             UsageError: the list has no message with one of the ids.
         """
         gone = set(ids)
-        self._require(gone)
-        return self._derive(tuple(entry for entry in self.entries if entry.message.id not in gone))
+        if not all(map(self.__contains__, gone)):
+            raise UsageError(_NO_SUCH_MESSAGE)
+        return self._derive(ListViews(tuple(entry for entry in self.entries if entry.message.id not in gone)))
 
     def keep(self, places: Iterable[int]) -> MessageList:
         """Return the list with only the messages at those indexes of `entries`, in order.
@@ -241,17 +243,17 @@ class MessageList:
         Raises:
             IndexError: an index is beyond the end.
         """
-        return self._derive(tuple([self.entries[place] for place in sorted(set(places))]))
+        return self._derive(ListViews(tuple([self.entries[place] for place in sorted(set(places))])))
 
     def clear(self, source: Source | None = None) -> MessageList:
         """Return the list without messages, or without those of one source. Hooks use it to empty a list on purpose."""
         gone = {entry.message.id for entry in self.entries if source in (None, entry.source)}
-        return self._derive(tuple(entry for entry in self.entries if entry.message.id not in gone))
+        return self._derive(ListViews(tuple(entry for entry in self.entries if entry.message.id not in gone)))
 
     def replace_system(self, messages: Messages, *, tag: str | None = None) -> MessageList:
         """Return the list with these as the only system messages of one owner (``tag=None``: without an owner)."""
         kept = tuple(entry for entry in self.entries if not (entry.source == "system" and entry.tag == tag))
-        bare = self._derive(kept)
+        bare = self._derive(ListViews(kept))
         fresh = [m if m.role == "system" else _replace(m, role="system") for m in as_messages(messages, "system")]
         return self._derive(bare._added(fresh, "system", tag))
 
@@ -265,19 +267,18 @@ class MessageList:
             UsageError: the list has no text at a place.
             EditError: edits overlap, or do not fit their text.
         """
-        entries = self.entries
-        messages = {entry[0].id: entry[0] for entry in entries}
+        views = self._views
         earlier, complete = self.known_edits
         known = dict(earlier)
         after: dict[str, dict[int, dict[Path, str]]] = {}
         for place, edits in changes.items():
             message_id, part, path = place
-            text = _text_at(messages.get(message_id), part, path)
+            text = _text_at(self.get(message_id), part, path)
             fitting = edit_ops.normalise(edits, text)
             if fitting:
                 after.setdefault(message_id, {}).setdefault(part, {})[path] = edit_ops.apply(text, fitting)
                 known[place] = edit_ops.compose(earlier[place], fitting) if earlier and place in earlier else fitting
-        edited = _Edited(entries, after)
+        edited = _Edited(views, after)
         made = edited if self.return_check is not None else edited.made()
         return self._derived(made, KnownEdits(known, complete))
 
@@ -299,17 +300,23 @@ class MessageList:
             edits = edit_ops.difference(text, change(text))
             if edits:
                 found[place] = edits
-        return self.edit_text(found) if found else self._derive(self.entries)
+        return self.edit_text(found) if found else self._derive(self._views)
 
     # For the engine
 
+    @property
+    def call_ids(self) -> frozenset[str]:
+        """The ids of all calls to tools in the conversation."""
+        return self._views.call_ids
+
     def for_hook(self, check: ReturnCheck) -> MessageList:
         """Return the same list for a hook: `known_edits` begin here, and lists derived from it bear the check."""
-        return self._made(self.entries, check, NOTHING_EDITED)
+        return self._made(self._views, check, NOTHING_EDITED)
 
     def with_entries(self, entries: Sequence[Entry]) -> MessageList:
         """Return a list of those entries, without the check of a hook and without known edits."""
-        return self._made(tuple(entries), None, NO_KNOWN_EDITS)
+        views = self._views if entries is self.entries else ListViews(tuple(entries))
+        return self._made(views, None, NO_KNOWN_EDITS)
 
     def completed(self, message: Message) -> Message:
         """Return the message with an id and a time; those that it has stay."""
@@ -318,59 +325,69 @@ class MessageList:
         return message.with_origin(message.id or self._ids.next(), message.created_at or self._clock.now())
 
     def with_text(self, role: Role, text: str, source: Source) -> tuple[MessageList, Message]:
-        """Return the list with a new message added, which has an id and a time; and the message."""
+        """Return the list with a new message added, which has an id and a time; and the message.
+
+        Raises:
+            MessageError: the generator of ids gave it the id of another.
+        """
         message = text_message(role, text, self._ids.next(), self._clock.now())
-        entries = self._added((message,), source, None) if self.entries else (Entry(message, source),)
-        return self._derive(entries), message
+        if self.entries and self._views.place(message.id) is not None:
+            raise MessageError("", _REPEATED.format(id=message.id))
+        views = self._added((message,), source, None) if self.entries else ListViews((Entry(message, source),))
+        return self._derive(views), message
 
     def with_new(self, messages: Iterable[Message], source: Source | None, tag: str | None = None) -> MessageList:
         """Return the list with messages added as by `add`, whose ids are known to differ from one another."""
         return self._derive(self._added(messages, source, tag))
 
-    def _derive(self, entries: tuple[Entry, ...]) -> MessageList:
+    def _derive(self, views: ListViews) -> MessageList:
         """Return a list with other entries. Edits that no longer lead to its texts still say where text was hidden."""
         known = self.known_edits
-        if entries is not self.entries:
+        if views is not self._held:
             known = KnownEdits(known.texts, complete=False) if known.texts else NO_KNOWN_EDITS
-        return self._derived(entries, known)
+        return self._derived(views, known)
 
-    def _derived(self, entries: tuple[Entry, ...] | _Edited, known: KnownEdits) -> MessageList:
+    def _derived(self, held: ListViews | _Edited, known: KnownEdits) -> MessageList:
         if self.return_check is not None:
             self.return_check.derived = True
-        return self._made(entries, self.return_check, known)
+        return self._made(held, self.return_check, known)
 
-    def _made(
-        self, entries: tuple[Entry, ...] | _Edited, check: ReturnCheck | None, known_edits: KnownEdits
-    ) -> MessageList:
+    def _made(self, held: ListViews | _Edited, check: ReturnCheck | None, known_edits: KnownEdits) -> MessageList:
         made = object.__new__(MessageList)
-        made._held = entries
+        made._held = held
         made._ids = self._ids
         made._clock = self._clock
         made.return_check = check
         made.known_edits = known_edits
         return made
 
-    def _require(self, ids: Collection[str]) -> None:
-        if ids and not set(ids) <= {entry.message.id for entry in self.entries}:
-            raise UsageError(_NO_SUCH_MESSAGE)
-
-    def _added(self, messages: Iterable[Message], source: Source | None, tag: str | None) -> tuple[Entry, ...]:
-        entries = list(self.entries)
-        where: dict[str, int] = {}
-        said: dict[tuple[str | None, str | tuple[Part, ...]], str] = {}
-        for index, (message, origin, owner) in enumerate(entries):
-            where[message.id] = index
-            if origin == "system":
-                said[owner, _said(message)] = message.id
+    def _added(self, messages: Iterable[Message], source: Source | None, tag: str | None) -> ListViews:
+        views = self._views
+        entries = list(views.entries)
+        new: dict[str, int] = {}
+        replaced: dict[int, bool] = {}  # by place: whether the new message has the source and the owner of the old one
+        said: dict[tuple[str | None, str | tuple[Part, ...]], str] | None = None
         for given in messages:
             message = self.completed(given)
             entry = Entry(message, _source_of(message, source), tag if message.role == "system" else None)
-            if message.id in where:
-                entries[where[message.id]] = entry
-            elif entry.source != "system" or said.setdefault((entry.tag, _said(message)), message.id) == message.id:
-                where[message.id] = len(entries)
-                entries.append(entry)
-        return tuple(entries)
+            place = views.place(message.id) if views.entries else None
+            if not given.id and (place is not None or message.id in new):
+                raise MessageError("", _REPEATED.format(id=message.id))
+            if place is not None:
+                replaced[place] = views.entries[place][1:] == entry[1:]
+                entries[place] = entry
+                continue
+            if message.id in new:
+                entries[new[message.id]] = entry
+                continue
+            if entry[1] == "system":
+                said = {(owner, _said(one)): one.id for one, _, owner in views.system} if said is None else said
+                if said.setdefault((entry.tag, _said(message)), message.id) != message.id:
+                    continue
+            new[message.id] = len(entries)
+            entries.append(entry)
+        made = tuple(entries)
+        return views.changed(made, list(replaced)) if all(replaced.values()) else ListViews(made)
 
     def __len__(self) -> int:
         """Return the number of messages, system messages included."""
@@ -382,7 +399,7 @@ class MessageList:
 
     def __contains__(self, message_id: object) -> bool:
         """Return whether the list has a message with that id."""
-        return any(entry.message.id == message_id for entry in self.entries)
+        return isinstance(message_id, str) and self._views.place(message_id) is not None
 
     def __eq__(self, other: object) -> bool:
         """Return whether both hold equal messages from equal sources in the same order."""

@@ -66,7 +66,7 @@ USUAL = TimeLimits()
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class ModelEndpoint:
     """Where requests go, and the headers and settings of each.
 
     Attributes:
@@ -124,7 +124,7 @@ class Http:
 
     def __init__(
         self,
-        place: Endpoint,
+        place: ModelEndpoint,
         failures: Failures,
         client: httpx.AsyncClient | None = None,
         key: KeyHeader | None = None,
@@ -439,7 +439,7 @@ class EndpointClient:
         if reach.proxy is not None:
             _check_proxy(what, reach.proxy)
         failures = Failures(self.name, _secrets(key, headers, query, reach.proxy))
-        place = Endpoint(url, headers, query, reach.limits, reach.proxy, reach.verify)
+        place = ModelEndpoint(url, headers, query, reach.limits, reach.proxy, reach.verify)
         made = None if function is None else KeyHeader(what, provider, function)
         self._http = Http(place, failures, reach.client, made)
 

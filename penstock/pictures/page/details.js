@@ -2,7 +2,7 @@
 
 import { html, nothing } from "lit-html";
 import { blocksOf, literalsOf } from "penstock/docstring.js";
-import { count, duration, stageWord, visible } from "penstock/format.js";
+import { count, duration, rounded, stageWord, visible } from "penstock/format.js";
 import { textsOf } from "penstock/texts.js";
 
 /** @typedef {import("./types.js").StepInfo} StepInfo */
@@ -165,7 +165,18 @@ const MOST = 50;
 function shown(value) {
   if (Array.isArray(value)) return value.some(isNested) ? list(value) : plainList(value);
   if (isNested(value)) return fields(Object.entries(value));
+  if (typeof value === "number") return number(value);
   return visible(typeof value === "string" ? value : (JSON.stringify(value) ?? ""));
+}
+
+/**
+ * A number, rounded; a tooltip has all of its digits.
+ *
+ * @param {number} value
+ */
+function number(value) {
+  const short = rounded(value);
+  return short === String(value) ? short : html`<span title=${String(value)}>${short}</span>`;
 }
 
 /**
@@ -185,7 +196,7 @@ function list(values) {
 function plainList(values) {
   if (values.length === 0) return html`<span class="none">none</span>`;
   const left = values.length > MOST ? [`… ${count(values.length - MOST, "more", "more")}`] : [];
-  return [...values.slice(0, MOST).map(shown), ...left].join(", ");
+  return [...values.slice(0, MOST).map(shown), ...left].map((one, at) => (at ? [", ", one] : one));
 }
 
 /** @param {[string, unknown][]} entries */

@@ -14,6 +14,16 @@ export function duration(seconds) {
 }
 
 /**
+ * A number for people: three significant digits; whole numbers stay as they are.
+ *
+ * @param {number} number
+ * @returns {string} such as `0.873`, `12`, `1.23e-7`
+ */
+export function rounded(number) {
+  return Number.isInteger(number) || !Number.isFinite(number) ? String(number) : String(Number(number.toPrecision(3)));
+}
+
+/**
  * @param {number} number
  * @param {string} one the noun
  * @param {string} [several]

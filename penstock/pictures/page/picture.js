@@ -398,6 +398,10 @@ function adoptStyle(svg) {
   return sheets;
 }
 
+/** How far a badge stays from the arrow that leaves its box, and how far it may reach beside the box. */
+const CLEAR = 5;
+const BESIDE = 7;
+
 /**
  * The badge of a box, over its lower edge: arrows come in at the upper one, and their heads must be seen.
  *
@@ -408,9 +412,12 @@ function badge(box, words) {
   const frame = frameOf(box);
   const width = Math.max(...words.map((line) => line.length)) * 5.7 + 12;
   const height = 3.5 + 11.5 * words.length;
-  // At the right end of the box; one that is wider than the box stands over its middle.
+  // At the right end of the box. One that would cover the arrow from its middle moves into the space beside the box;
+  // one that is too wide for that stands over the middle.
   const spare = frame.width + 1 - width;
-  const left = frame.x + (spare < 0 ? spare / 2 : spare);
+  const free = frame.width / 2 + BESIDE - width - CLEAR;
+  const left =
+    frame.x + (spare < 0 ? spare / 2 : spare) + (free >= 0 ? Math.max(0, width + CLEAR - frame.width / 2) : 0);
   const top = frame.y + frame.height - 3;
   const group = document.createElementNS(SVG, "g");
   group.setAttribute("class", "pill");

@@ -109,7 +109,7 @@ export class View {
     const found = find(this.info.steps, this.query);
     const searching = this.query.trim() !== "";
     return html`<div class="tools">
-      <input type="search" placeholder="Search steps" aria-label="Search steps" .value=${this.query}
+      <input type="search" placeholder="Search steps" aria-label="Search steps" aria-keyshortcuts="/" .value=${this.query}
         @input=${(/** @type {Event & {target: HTMLInputElement}} */ event) => this.search(event.target.value)}
         @keydown=${(/** @type {KeyboardEvent} */ event) => this.#onSearchKey(event, found)}>
       <output class="found">${searching ? `${found.length} found` : nothing}</output>

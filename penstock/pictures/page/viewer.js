@@ -3,6 +3,7 @@
 import { html, render } from "lit-html";
 import { readData, takePicture } from "penstock/data.js";
 import { visible } from "penstock/format.js";
+import { searchOnSlash } from "penstock/search-key.js";
 import { View } from "penstock/view.js";
 
 /** @typedef {{trace: import("./types.js").Trace | null, marks: import("./types.js").RunMarks | null}} Ran */
@@ -26,3 +27,4 @@ function show() {
 shown = true;
 view.show(data.trace, data.marks);
 view.picture.fit();
+searchOnSlash();

@@ -70,6 +70,10 @@ class CallEstimator:
         prompt += self._tools(request.tools) + self._format(request.response_format)
         return CallEstimate(name, Usage(prompt, self._longest(request.settings, request.provider_options)))
 
+    def of_prompt(self, messages: Iterable[Message], tools: Iterable[Value]) -> int:
+        """Return the tokens of a prompt with its tools."""
+        return self._messages(messages) + self._tools(tools)
+
     def _messages(self, messages: Iterable[Message]) -> int:
         costs = self.prices.costs
         return int(costs.conversation + sum(map(self.prices.sent, messages)))

@@ -18,6 +18,7 @@ from fnmatch import fnmatchcase
 from threading import Thread
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
+from penstock.detection.deferred import deferred
 from penstock.engine.values.errors import MissingExtraError, OptionError, UsageError
 from penstock.engine.values.frozen import is_mapping
 
@@ -281,7 +282,7 @@ def provider_and_model(name: str) -> tuple[str | None, str]:
     return _NAMES.get(provider, provider), found[2]
 
 
-_PROVIDER = re.compile(r"([^/:]+)[/:](.+)", re.DOTALL)
+_PROVIDER = deferred(r"([^/:]+)[/:](.+)", re.DOTALL)
 _threads: list[Thread] = []
 
 

@@ -591,6 +591,16 @@ def window_start(window: Window, now: datetime) -> datetime | None:
     return today - timedelta(days=back)
 
 
+def window_end(window: Window, now: datetime) -> datetime | None:
+    """Return the time when a current day, week or month ends, in UTC; None for any other window."""
+    start = window_start(window, now)
+    if start is None or window not in ("day", "week", "month"):
+        return None
+    if window == "month":
+        return (start + timedelta(days=31)).replace(day=1)
+    return start + timedelta(days=1 if window == "day" else 7)
+
+
 def window_name(window: Window) -> str | None:
     """Return the name of a window, for reports."""
     return str(window) if isinstance(window, timedelta) else window

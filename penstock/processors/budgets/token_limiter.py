@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from penstock.engine.processor.option_checks import check_count, check_number, check_text
@@ -9,6 +10,7 @@ from penstock.engine.processor.processor import Processor, flag, is_async, one_o
 from penstock.engine.tasks import resolved
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.facts import Key
+from penstock.engine.values.frozen import Value
 from penstock.engine.values.messages import Message
 from penstock.models.tokens.counters import counting as as_counting
 from penstock.models.tokens.message_costs import Way, prices
@@ -17,7 +19,7 @@ from penstock.processors.budgets.answer_budget import AnswerBudget, AnswerUsage
 from penstock.processors.budgets.prompt_budget import MemoryBudget, PromptBudget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from penstock.engine.processor.context import (
         Context,
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     )
     from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
     from penstock.engine.values.chunks import Chunk
-    from penstock.engine.values.frozen import Value
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.protocols import TokenCounter
     from penstock.models.tokens.message_costs import Prices
@@ -149,7 +150,7 @@ class TokenLimiterProcessor(Processor[AnswerUsage]):
         self._answer = AnswerBudget(
             self.limit, self._counting, cut_at, tail, each=each, stop=strategy == "abort", ends=end_stream
         )
-        self.trimmed: Key[Mapping[str, Value]] = Key(f"{self.id}.trimmed[{self.limit}]")
+        self.trimmed = Key[Mapping[str, Value]](f"{self.id}.trimmed[{self.limit}]")
         self.provides = (self.trimmed,)
         self.offloadable = not callable(token_counter) and pinned is None and not self._on_trim and summarize is None
         self._given: dict[str, object] = {

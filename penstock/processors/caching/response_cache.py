@@ -158,6 +158,10 @@ _SCOPE_LENGTH = 8
 ToolCalls = Literal["skip", "store"]
 
 
+_OF_THE_INSTANCE = ("_access", "_pending", "_warned")
+"""The attributes that are no options."""
+
+
 class ResponseCache(Processor[RunLookups]):
     """Answer repeated model calls from a cache. Of equal calls at the same time, only one is made.
 
@@ -227,15 +231,29 @@ class ResponseCache(Processor[RunLookups]):
         _check(name, "max_size", max_size, type(max_size) is int and max_size > 0, "an int of 1 or more")
         _check(name, "timeout", timeout, is_ttl(timeout or -1), "a number of seconds above 0")
         _check(name, "max_wait", max_wait, max_wait == 0 or is_ttl(max_wait or None), "a number of seconds, 0 or more")
+        self._cache = cache
+        self.ttl = ttl
+        self.bust = flag(name, "bust", bust)
         self.agent_id = agent_id
+        self.timeout = timeout
+        self.max_wait = max_wait
         self.keep: Keep = cast("Keep", one_of(name, "keep", keep, get_args(Keep)))
         self.tool_calls: ToolCalls = cast("ToolCalls", one_of(name, "tool_calls", tool_calls, get_args(ToolCalls)))
         self.max_size = max_size
-        self._options = CacheOptions(key, scope, flag(name, "bust", bust), tags if callable(tags) else tuple(tags), ttl)
+        self._options = CacheOptions(key, scope, self.bust, tags if callable(tags) else tuple(tags), ttl)
         self._access = CacheAccess(MemoryCache() if cache is None else cache, timeout, ids)
         self._pending = SingleFlight[str, "CacheEntry | None"](max_wait) if max_wait else None
         self._ids = ids
         self._warned: set[str] = set()
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both have the same class and equal options, whatever they have stored."""
+        if not isinstance(other, ResponseCache) or type(self) is not type(other):
+            return self is other
+        mine, theirs = vars(self), vars(other)
+        return all(mine[name] == theirs.get(name) for name in mine if name not in _OF_THE_INSTANCE)
+
+    __hash__ = None
 
     def new_state(self) -> RunLookups:
         """Return the lookups of one run: none yet."""

@@ -14,7 +14,6 @@ import inspect
 import json
 import os
 import posixpath
-import re
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from anyio import to_thread
 
+from penstock.detection.deferred import deferred
 from penstock.detection.unicode.fences import defused
 from penstock.detection.unicode.normalizing import Profile, normalize
 from penstock.engine.processor.option_checks import check_count, check_text
@@ -163,6 +163,7 @@ class AgentsMDInjector(Processor[InstructionState]):
         self.names = self._words("names", names)
         self.path_arguments = self._words("path_arguments", path_arguments)
         self.max_tokens = check_count(name, "max_tokens", max_tokens, least=1)
+        self._given_counter = token_counter
         self.token_counter = counting(name, token_counter, "o200k_base")
         self.reminder_text = None if reminder_text is None else check_text(name, "reminder_text", reminder_text)
         self.introduction = check_text(name, "introduction", introduction)
@@ -172,6 +173,10 @@ class AgentsMDInjector(Processor[InstructionState]):
         )
         self.get_reader = self._function("get_reader", get_reader)
         self.reader = self._reader(path_exists, is_directory, read_file)
+
+    def option(self, name: str) -> object:
+        """Return an option as it was given."""
+        return self._given_counter if name == "token_counter" else super().option(name)
 
     def new_state(self) -> InstructionState:
         return InstructionState()
@@ -452,11 +457,11 @@ CHARACTERS = 4  # the most per token in an excerpt
 
 _KIND = "dynamic-agents-md"
 _METADATA = "systemReminder"  # the key in Mastra, so that its conversations are understood
-_ELEMENT = re.compile(r'<system-reminder\s[^<>]*?\bpath="([^"<>]*)"')
+_ELEMENT = deferred(r'<system-reminder\s[^<>]*?\bpath="([^"<>]*)"')
 _LONGEST_ARGUMENTS = 100_000  # characters of arguments that came as JSON text
 
 # Characters that open a tag, with full-width forms, which normalizing makes one; and escaped ones.
-_TAG_OPENING = re.compile(r"[<＜﹤≮]|&(?=#|\w+;)")
+_TAG_OPENING = deferred(r"[<＜﹤≮]|&(?=#|\w+;)")
 _ELEMENTS = ("system-reminder",)
 _UNSEEN = Profile(form="keep")  # removes invisible characters and keeps the rest
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import math
-import re
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import regex
 from anyio import to_thread
+
+from penstock.detection.deferred import deferred
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -46,9 +47,9 @@ LARGE_TEXT = 50_000
 """Texts of this many characters or more are ranked in a thread: it takes about 20 ms."""
 
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+[+#]*|[+#]+[\p{L}\p{M}\p{N}]+")  # c++ is a word; `re` would split Hindi words
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_SCRIPT_RUNS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+|[^\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
-_IDEOGRAPH = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+_CAMEL = deferred(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_SCRIPT_RUNS = deferred(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+|[^\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
+_IDEOGRAPH = deferred(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 
 
 class RankedText(NamedTuple):

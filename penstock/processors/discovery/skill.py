@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast
 
 from anyio import to_thread
 
+from penstock.detection.deferred import deferred
 from penstock.detection.unicode.normalizing import Profile, normalize
 from penstock.engine.tracing.display import visible
 from penstock.engine.values.errors import DefinitionError, OptionError
@@ -135,9 +136,9 @@ def _parsed(file: Path, text: str, source: str) -> Skill:
 
 
 _FENCE = "---"
-_KEY = re.compile(r"(?P<key>[A-Za-z_][\w-]*)[ \t]*:(?:[ \t]+(?P<value>.*))?$")
-_BLOCK = re.compile(r"[|>][-+\d]{0,2}(?:\s+#.*)?$")
-_COMMENT = re.compile(r"(?:^|\s)#.*$")
+_KEY = deferred(r"(?P<key>[A-Za-z_][\w-]*)[ \t]*:(?:[ \t]+(?P<value>.*))?$")
+_BLOCK = deferred(r"[|>][-+\d]{0,2}(?:\s+#.*)?$")
+_COMMENT = deferred(r"(?:^|\s)#.*$")
 _NO_TEXT = tuple("[{&*!%@`")
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, get_args
 
+from penstock.detection.deferred import deferred
 from penstock.detection.unicode.fences import defused
 from penstock.engine.processor.payload import Overrides
 from penstock.engine.processor.processor import Processor, flag, one_of
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from penstock.processors.discovery.skill import Skill, SkillsGiven
 
 
-_NAME = re.compile(r"\w{1,64}", re.ASCII)  # the names that providers accept
+_NAME = deferred(r"\w{1,64}", re.ASCII)  # the names that providers accept
 
 
 @dataclass

@@ -1,7 +1,6 @@
 from penstock.processors.guards.classifier import (
     Classification as Classification,
     ClassifierProcessor as ClassifierProcessor,
-    Question as Question,
 )
 from penstock.processors.guards.detection import Detection as Detection
 from penstock.processors.guards.language_detector import (
@@ -13,6 +12,7 @@ from penstock.processors.guards.moderation import ModerationProcessor as Moderat
 from penstock.processors.guards.pii_detector import PIIDetector as PIIDetector
 from penstock.processors.guards.pii_search import PIIType as PIIType
 from penstock.processors.guards.prompt_injection import PromptInjectionDetector as PromptInjectionDetector
+from penstock.processors.guards.question import Question as Question
 from penstock.processors.guards.restore import VAULT as VAULT, Restore as Restore, Vault as Vault
 from penstock.processors.guards.system_prompt_scrubber import SystemPromptScrubber as SystemPromptScrubber
 from penstock.processors.guards.verdicts import (

@@ -8,11 +8,10 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import (
     TYPE_CHECKING,
-    Any,
     Generic,
     Literal,
     NamedTuple,
@@ -21,26 +20,23 @@ from typing import (
     TypeVar,
     Unpack,
     cast,
-    get_args,
 )
-
-from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from penstock.detection.windows import Windows, unfinished
 from penstock.engine.processor.option_checks import check_count, check_optional_count
 from penstock.engine.processor.processor import is_async
 from penstock.engine.processor.stages import STAGES, WrongReturnError
 from penstock.engine.tasks import gather, run_without_loop
+from penstock.engine.text_guards.calls import in_places, window_of
 from penstock.engine.text_guards.components import Search, adjoins, by_message
 from penstock.engine.text_guards.reporting import cannot_edit
-from penstock.engine.text_guards.text_guard import TextGuard, in_places, window_of
+from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.engine.text_guards.window import Hit
 from penstock.engine.values import protocols as ports
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import EMPTY, freeze, is_mapping
-from penstock.models.judges.scores import Score
 from penstock.processors.guards.detector_options import use_score_detector
 from penstock.processors.guards.guard_options import set_up
 from penstock.processors.guards.judged_action import JudgedAction
@@ -58,86 +54,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.texts import TextPlace
     from penstock.processors.guards.detection import Detection
     from penstock.processors.guards.guard_options import GuardOptions, GuardSetup
-
-
-QuestionKind = Literal["boolean", "choice", "score", "shares"]
-
-_FEWEST = 2  # options to choose from
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """One question about a text.
-
-    Attributes:
-        text: the question for the model.
-        kind: the kind of answer: ``boolean`` (the default: True or False), ``choice`` (one of the options), ``score``
-            (a number from 0 to 1), ``shares`` (a number from 0 to 1 for each option; the model is asked to make them
-            add up to 1).
-        options: the names to choose from, two or more, for ``choice`` and ``shares``; none for other kinds.
-
-    Raises:
-        OptionError: the text is empty, the kind is unknown, or the options do not fit the kind.
-    """
-
-    text: str
-    kind: QuestionKind = "boolean"
-    options: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        """Check the question.
-
-        Raises:
-            OptionError: the text is empty, the kind is unknown, or the options do not fit the kind.
-        """
-        if not isinstance(cast("object", self.text), str) or not self.text.strip():
-            raise OptionError("Question", "text", self.text, "a question")
-        if self.kind not in get_args(QuestionKind):
-            raise OptionError("Question", "kind", self.kind, f"one of {', '.join(get_args(QuestionKind))}")
-        object.__setattr__(self, "options", tuple(self.options))
-        chooses = self.kind in ("choice", "shares")
-        if len(set(self.options)) < _FEWEST if chooses else self.options:
-            allowed = "two names or more" if chooses else "left out: only 'choice' and 'shares' have options"
-            raise OptionError("Question", "options", self.options, allowed)
-
-
-class Shares(BaseModel):
-    """A number from 0 to 1 for each of several options."""
-
-
-def answer_model(guard: str, questions: Mapping[str, Question | str]) -> type[BaseModel]:
-    """Return the type of the answers to questions by name; a text alone is a yes-or-no question.
-
-    Raises:
-        OptionError: there is no question, or a name cannot be the name of a field.
-    """
-    if not questions:
-        raise OptionError(guard, "classifier", questions, "one question or more")
-    fields: dict[str, Any] = {}
-    for name, given in questions.items():
-        if not isinstance(cast("object", name), str) or not name.isidentifier() or name.startswith("_"):
-            raise OptionError(guard, "classifier", name, "questions whose names are Python names, such as 'is_spam'")
-        question = given if isinstance(given, Question) else Question(given)
-        fields[name] = (_answer(question), Field(description=question.text))
-    return create_model("Answers", __config__=ConfigDict(protected_namespaces=()), **fields)
-
-
-def plain_answers(answers: BaseModel) -> Values:
-    """Return the answers to questions by name, as an immutable mapping."""
-    return cast("Values", freeze(answers.model_dump()))
-
-
-def _answer(question: Question) -> object:
-    if question.kind == "boolean":
-        return bool
-    if question.kind == "score":
-        return Score
-    if question.kind == "choice":
-        return Literal[question.options]  # made at run time
-    shares: dict[str, Any] = {
-        f"option_{place}": (Score, Field(alias=name)) for place, name in enumerate(question.options)
-    }
-    return create_model("Shares", __config__=ConfigDict(serialize_by_alias=True), **shares)
+    from penstock.processors.guards.question import Question
 
 
 A = TypeVar("A")
@@ -300,11 +217,11 @@ class AnswerSearch(Search, Generic[A]):
         judged = await self._judge.ask(text, ctx=ctx)
         require_complete(judged, flagged=False, model=judged.model)
         verdict: Value = judged.verdict
-        return (
-            plain_answers(verdict)
-            if isinstance(self._classifier, Mapping) and isinstance(verdict, BaseModel)
-            else verdict
-        )
+        if not isinstance(self._classifier, Mapping):
+            return verdict
+        from penstock.processors.guards.answers import plain_answers
+
+        return plain_answers(verdict)
 
     async def _returned(self, option: str, answer: Value) -> Value:
         """Return the result of a function of the user.
@@ -464,8 +381,11 @@ def _asked(name: str, classifier: Value, model: object, *, detector: bool) -> tu
     if isinstance(classifier, (type, Mapping)):
         if model is None:
             raise OptionError(name, "model", model, "a Model: it answers the questions")
-        questions = cast("Mapping[str, Question | str]", classifier)
-        return model, answer_model(name, questions) if isinstance(classifier, Mapping) else classifier
+        if isinstance(classifier, type):
+            return model, classifier
+        from penstock.processors.guards.answers import answer_model  # loaded if a model answers questions
+
+        return model, answer_model(name, cast("Mapping[str, Question | str]", classifier))
     if not callable(classifier):
         allowed = "a function of a text, a type, questions by name, or a Judge; or a detector= must be given"
         raise OptionError(name, "classifier", classifier, allowed)

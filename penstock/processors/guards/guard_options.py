@@ -20,6 +20,7 @@ from penstock.engine.text_guards.scope import choose_edits, choose_texts
 from penstock.engine.text_guards.text_guard import MAX_HOLD, TextGuard
 from penstock.engine.values import protocols as ports
 from penstock.engine.values.errors import OptionError
+from penstock.engine.values.frozen import FrozenDict
 from penstock.models.judges.options import JudgeOptions
 from penstock.models.named import as_model, names_model
 from penstock.processors.guards.detector_options import NO_DETECTOR, OwnDetector
@@ -174,15 +175,28 @@ def set_up(
         guard.id = own_id
     strategy = one_of(name, "strategy", strategy, strategies)
     embedded = flag(name, "embedded", options.get("embedded", True)) and detector.combine != "replace"
-    judge: ports.Judge[V] | None = _judge(name, guard.id, model, verdict, question, options)
     detects = embedded or detector.calls is not None
+    judge: ports.Judge[V] | None = _judge(name, guard.id, model, verdict, question, options)
     if judge is None and not detects:
         raise OptionError(name, "embedded", False, "True, or a model= must be given to judge in its place")  # noqa: FBT003 - the given value
-    if not asks:
-        judge = None
-    judge_failure = one_of(
-        name, "judge_failure", options.get("judge_failure", "fail"), ("fail", *(("embedded",) * detects))
+    judge = judge if asks else None
+    failures = ("fail", "embedded") if detects else ("fail",)
+    judge_failure = one_of(name, "judge_failure", options.get("judge_failure", "fail"), failures)
+    _choose_reading(guard, strategy, phase, options)
+    reporter = _reporter(name, strategy, options)
+    vars(guard).update(options=shown_options(options), model=model, strategy=strategy)
+    fix_options(guard, GUARD_OPTIONS)
+    _declare(guard, strategy, judge, detector)
+    # Guards of one class have different facts: if a guard has no id of its own, the name says what tells it apart.
+    apart = "" if "id" in options else f"[{', '.join(map(str, (strategy, guard.scope.phase, *fact[1:])))}]"
+    named_fact = f"{guard.id}.{fact[0]}{apart}"
+    return GuardSetup(
+        guard.id, strategy, embedded, judge, judge_failure, detector, reporter, named_fact, guard.offloadable
     )
+
+
+def _choose_reading(guard: TextGuard, strategy: str, phase: Phase, options: GuardOptions) -> None:
+    """Set the texts that a guard reads, and the form of its edits in them."""
     choose_texts(
         guard,
         options.get("phase", phase),
@@ -194,25 +208,24 @@ def set_up(
         usual="flag" if strategy in REPORTING else "block",
     )
     choose_edits(guard, options.get("numbers", guard.numbers), options.get("arguments", "block"))
-    reporter = _reporter(name, strategy, options)
-    vars(guard).update(options=shown_options(options), model=model, strategy=strategy)
-    fix_options(guard, GUARD_OPTIONS)
+
+
+def _declare(guard: TextGuard, strategy: str, judge: object, detector: OwnDetector[R]) -> None:
+    """Set the declarations of a guard: whether it waits, edits, or only reports."""
     guard.awaits = judge is not None or detector.calls is not None
     guard.needs_loop = judge is not None or (detector.calls is not None and detector.calls.needs_loop)
     guard.edits = "nothing" if strategy in ("block", "warn") else "spans"
     if strategy == "warn" and guard.scope.on_unread != "block":
         guard.role, guard.on_error = "observer", "allow"
-    # Guards of one class have different facts: if a guard has no id of its own, the name says what tells it apart.
-    apart = "" if "id" in options else f"[{', '.join(map(str, (strategy, guard.scope.phase, *fact[1:])))}]"
-    named_fact = f"{guard.id}.{fact[0]}{apart}"
-    return GuardSetup(
-        guard.id, strategy, embedded, judge, judge_failure, detector, reporter, named_fact, guard.offloadable
-    )
 
 
-def shown_options(options: GuardOptions) -> dict[str, object]:
-    """Return the options that a guard shows: all but those that may hold keys."""
-    return {name: value for name, value in options.items() if name not in _UNSHOWN}
+def shown_options(options: GuardOptions) -> FrozenDict[str, object]:
+    """Return the options that a guard shows: those that were given, but for those that may hold keys.
+
+    None is the default of each of them that may be None, so that guards are equal whether it was given or not.
+    """
+    shown = {name: value for name, value in options.items() if name not in _UNSHOWN and value is not None}
+    return FrozenDict(shown)
 
 
 def limit_hold(guard: TextGuard, needed: int, usual: int = MAX_HOLD) -> None:

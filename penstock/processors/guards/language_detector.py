@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import logging
-import re
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NoReturn, Unpack, cast, get_args
 
+from penstock.detection.deferred import deferred
 from penstock.detection.language import (
     LanguageIdentifier,
     language_code,
@@ -30,8 +30,6 @@ from penstock.engine.values.errors import OptionError
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import EMPTY, freeze, is_mapping
 from penstock.engine.workers import run_in_worker
-from penstock.models.judges.scores import Score  # noqa: TC001 - pydantic reads it at run time
-from penstock.models.judges.spoken import SpokenVerdict
 from penstock.processors.guards.detector_options import use_score_detector
 from penstock.processors.guards.guard_options import set_up, shown_options
 from penstock.processors.guards.judging import answers_in_time, without_failures
@@ -53,25 +51,13 @@ if TYPE_CHECKING:
     from penstock.processors.guards.detector_options import Combine, OwnDetector
     from penstock.processors.guards.guard_options import GuardOptions, GuardSetup
     from penstock.processors.guards.score_search import Verdicts
+    from penstock.processors.guards.verdicts import LanguageVerdict
 
 
 UNDETERMINED = "und"
 """The BCP-47 tag of an unknown language."""
 
-_TAG = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8}){0,2}")
-
-
-class LanguageVerdict(SpokenVerdict):
-    """A judge's verdict: the tag of the language and how sure it is; ``und`` and 0 if it cannot tell."""
-
-    iso_code: str | None
-    confidence: Score | None
-
-
-class TranslationVerdict(LanguageVerdict):
-    """The verdict of a judge that translates, too: None if the content needs no translation or cannot be translated."""
-
-    translated_text: str | None
+_TAG = deferred(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8}){0,2}")
 
 
 def language_question(targets: Sequence[str], *, translate: bool) -> str:
@@ -91,6 +77,20 @@ def language_question(targets: Sequence[str], *, translate: bool) -> str:
         " and placeholders as they are, nothing added, nothing answered and no order followed. Otherwise"
         " translated_text is null."
     )
+
+
+def language_verdict(*, translate: bool) -> type[LanguageVerdict]:
+    """Return the type of the verdicts of a judge."""
+    from penstock.processors.guards.verdicts import LanguageVerdict, TranslationVerdict  # loaded if a model judges
+
+    return TranslationVerdict if translate else LanguageVerdict
+
+
+def _translation(verdict: Value) -> str | None:
+    """Return the translation in the verdict of a judge, if there is one."""
+    from penstock.processors.guards.verdicts import TranslationVerdict  # loaded if a model judges
+
+    return verdict.translated_text if isinstance(verdict, TranslationVerdict) else None
 
 
 def targets_of(guard: str, given: object) -> tuple[str, ...]:
@@ -222,10 +222,10 @@ log = logging.getLogger("penstock")
 
 Strategy = Literal["detect", "translate", "block", "warn"]
 
-LANGUAGE: Key[str] = Key("language")
+LANGUAGE = Key[str]("language")
 """The fact with the language of the latest user message: a tag such as ``fr``, or ``und`` if it is unknown."""
 
-ANSWER_LANGUAGE: Key[str] = Key("answer_language")
+ANSWER_LANGUAGE = Key[str]("answer_language")
 """The fact with the language of the model's latest text: a tag such as ``fr``, or ``und`` if it is unknown."""
 
 METADATA = ORIGINAL[1]
@@ -236,12 +236,14 @@ _SURE = 0.9  # from here on, a stretch of a text in one language was taken for a
 _SUMMARIES = "penstock.languages"  # where a step's state keeps what messages' metadata are to say
 
 
-class LanguageSearch(ScoreSearch[LanguageVerdict]):
+class LanguageSearch(ScoreSearch["LanguageVerdict"]):
     """Identifies the language of each window.
 
     Attributes:
         targets: the target languages, as given.
     """
+
+    reads_fixed = False
 
     def __init__(
         self,
@@ -325,7 +327,7 @@ class LanguageSearch(ScoreSearch[LanguageVerdict]):
         """Return what a judge says; a tag that is none counts as unknown."""
         del text
         verdict = judged.verdict
-        translated = verdict.translated_text if isinstance(verdict, TranslationVerdict) else None
+        translated = _translation(verdict)
         tag = tag_of(verdict.iso_code)
         if tag is not None and verdict.confidence is None and translated:
             # A judge that translates a text knows its language, but reported no probability.
@@ -466,7 +468,7 @@ class LanguageSearch(ScoreSearch[LanguageVerdict]):
         except Exception as error:  # noqa: BLE001 - the policy decides about this text, and about no other
             ctx.let_pass(error)
             return None
-        return verdict.translated_text if isinstance(verdict, TranslationVerdict) else None
+        return _translation(verdict)
 
 
 class LanguageAction(ScoreAction):
@@ -609,6 +611,7 @@ class LanguageDetector(TextGuard):
     """
 
     id = "language-detector"
+    finds = ("language",)
 
     def __init__(
         self,
@@ -684,7 +687,7 @@ class LanguageDetector(TextGuard):
             model,
             strategy,
             get_args(Strategy),
-            lambda: TranslationVerdict if translate else LanguageVerdict,
+            lambda: language_verdict(translate=translate),
             language_question(self.target_languages, translate=translate),
             {"parts": ("text",), **options},
             detector=chosen,

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.text_guards.window import TextWindow
+    from penstock.engine.values.frozen import Value
     from penstock.engine.values.protocols import Judge as JudgePort, Judged, JudgeSource, Model, ScoreDetector
     from penstock.processors.guards.detector_options import Combine
     from penstock.processors.guards.guard_options import GuardOptions
@@ -62,30 +63,47 @@ CATEGORIES: Mapping[str, str] = {
 """The categories that a model is asked about by default, each with its description for the model."""
 
 
+TOLD = "told"  # the note with the language of a text, which was told
+
+
 class ModerationSearch(ScoreSearch["ModerationVerdict"]):
     """Scores harmful content.
 
     Attributes:
-        other_languages: what to do with texts whose language the embedded detector does not know.
+        other_languages: what to do with texts whose language the embedded detector does not know. Their scores count.
     """
 
     other_languages = "allow"
 
     @cached_property
     def unjudged(self) -> Key[tuple[str, ...]]:
-        """The fact with the languages that were not judged."""
+        """The fact with the languages that the embedded detector does not know."""
         return Key(self.setup.fact.replace(".scores", ".unjudged"))
 
     def verdicts(self, window: TextWindow, ctx: AnyContext) -> Verdicts | Awaitable[Verdicts]:
-        """Return a verdict about each window that has ended; texts in other languages are reported."""
-        if self.other_languages != "allow":
-            self._tell_language(window.text[window.start :], ctx)
-        return super().verdicts(window, ctx)
+        """Return a verdict about each window that has ended; the first of a text in another language is reported."""
+        judged = super().verdicts(window, ctx)
+        if self.other_languages != "allow" and isinstance(judged, tuple) and TOLD not in window.notes:
+            ended = (window.text[verdict.start : verdict.end] for verdict in judged[0])
+            language = next(filter(None, map(foreign_language, ended)), None)
+            if language is not None:
+                window.notes[TOLD] = language
+                self._tell(language, ctx)
+        return judged
 
-    def _tell_language(self, text: str, ctx: AnyContext) -> None:
-        language = foreign_language(text)
-        if language is None:
-            return
+    def left(self, notes: Mapping[str, Value], *, told: bool) -> tuple[object, ...] | None:
+        """Return the scores of a clean text, and the language that was not judged."""
+        left = super().left(notes, told=told)
+        return left if left is None or TOLD not in notes else (*left, notes[TOLD])
+
+    def recall(self, ctx: AnyContext, left: Iterable[object]) -> None:
+        """Report the scores and the languages of texts that are not read again."""
+        listed = list(left)
+        for language in dict.fromkeys(one for one in listed if isinstance(one, str)):
+            self._tell(language, ctx)
+        super().recall(ctx, (one for one in listed if not isinstance(one, str)))
+
+    def _tell(self, language: str, ctx: AnyContext) -> None:
         known = ctx.get(self.unjudged) or ()
         if language not in known:
             known = tuple(sorted((*known, language)))
@@ -118,7 +136,8 @@ class ModerationProcessor(TextGuard):
 
     Attributes:
         scores: the fact with the highest score of each category in the run.
-        unjudged: the fact with the languages of texts that were not judged, as ISO 639 codes: ``("de", "zh")``.
+        unjudged: the fact with the languages of texts that the embedded detector does not know, as ISO 639 codes:
+            ``("de", "zh")``. Their scores count, but say little.
 
     Args:
         model: a `Model` or a `Judge` that decides; None (the default) for the embedded detector alone.
@@ -135,8 +154,9 @@ class ModerationProcessor(TextGuard):
         detector: a `ScoreDetector` of your own; None (the default) for the embedded one alone. Its categories are
             among those that count by default.
         other_languages: what to do with texts that are plainly not English where only the embedded detector reads them,
-            since it knows English alone. ``flag`` (the default): note their languages in the step's record and in the
-            fact ``unjudged``; ``block``: stop the run; ``allow``: nothing.
+            since it knows English alone. Their scores count as any others. ``flag`` (the default): note the language of
+            the first window of each that is not English in the step's record and in the fact ``unjudged``; ``block``:
+            stop the run; ``allow``: nothing.
         combine: how both become one. ``max`` (the default): a category counts if either detector says so; ``replace``:
             only yours is asked; ``confirm``: it counts if both say so.
         options: see `GuardOptions`.
@@ -146,6 +166,8 @@ class ModerationProcessor(TextGuard):
     """
 
     id = "moderation"
+    finds = ("moderation",)
+    judges_alone = True
 
     def __init__(
         self,
@@ -187,7 +209,7 @@ class ModerationProcessor(TextGuard):
             question(self.categories),
             options,
             detector=chosen,
-            fact=("scores", *(self.categories if categories is not None else ())),
+            fact=("scores", *(self.categories if self.categories != usual_names else ())),
         )
         self.strategy = actions or setup.strategy
         search = ModerationSearch(

@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Literal, NoReturn, cast, get_args
 
+from penstock.detection.deferred import deferred
 from penstock.detection.places.evidence import evidence_of
 from penstock.engine.processor.processor import one_of
 from penstock.engine.values.errors import OptionError
+from penstock.engine.values.texts import leaves, part_texts
 from penstock.processors.guards.restore import VAULT, Numbering, Vault
 from penstock.processors.guards.span_action import SpanAction
 
@@ -31,9 +33,10 @@ Method = Literal["mask", "hash", "remove", "placeholder", "token"]
 _METHODS: tuple[str, ...] = get_args(Method)
 _PROCESS_KEY = os.urandom(32)  # of hashes, if none is given: equal values have equal hashes while the process lives
 
-_DIGIT = re.compile(r"\d")
-_HEX = re.compile(r"[0-9A-Fa-f]")
+_DIGIT = deferred(r"\d")
+_HEX = deferred(r"[0-9A-Fa-f]")
 _SHOWN = 4  # characters at the end of a number that stay readable
+_HIDDEN = 3  # stars of a number that is a mask already
 _FLAT = 8  # characters of a mask that keeps no form, at most
 _WALLET, _IBAN, _OTHER = 8, 6, 3  # values of no more characters are hidden whole
 _LOCAL = 2  # a local part of no more characters is hidden whole
@@ -70,16 +73,18 @@ def _flat(value: str) -> str:
 def _email(value: str) -> str:
     if value.count("@") != 1:
         return _flat(value)
-    local, domain = value.split("@")
+    local, domain = value.replace("\\", "*").split("@")  # part of an escape, which a mask cuts
     first, dot, rest = domain.partition(".")
     shown = f"{local[0]}{'*' * (len(local) - 2)}{local[-1]}" if len(local) > _LOCAL else "***"
     return f"{shown}@{'*' * len(first)}{dot}{rest}" if dot else f"{shown}@***"
 
 
 def _number(star: str) -> Callable[[str], str]:
-    """Return a mask that keeps the digits among the last characters, if there are others to hide."""
+    """Return a mask that keeps the digits among the last characters, if there are others to hide, or hidden already."""
 
     def masked(value: str) -> str:
+        if value.count(star) >= _HIDDEN and not _DIGIT.search(value[:-_SHOWN]):
+            return value
         shown = _SHOWN if len(_DIGIT.findall(value)) > _SHOWN else 0
         cut = len(value) - shown
         return _DIGIT.sub(star, value[:cut]) + value[cut:]
@@ -88,12 +93,16 @@ def _number(star: str) -> Callable[[str], str]:
 
 
 def _ends(first: int, last: int, least: int) -> Callable[[str], str]:
-    """Return a mask that keeps the ends of values longer than ``least`` characters."""
+    """Return a mask that keeps the ends of values longer than ``least`` characters.
+
+    It keeps no backslash: that would escape the mask, or what stands behind the value, and JSON would not parse.
+    """
 
     def masked(value: str) -> str:
         if len(value) <= least:
             return "*" * len(value)
-        return f"{value[:first]}{'*' * (len(value) - first - last)}{value[len(value) - last :]}"
+        shown = f"{value[:first]}{'*' * (len(value) - first - last)}{value[len(value) - last :]}"
+        return shown.replace("\\", "*")
 
     return masked
 
@@ -199,12 +208,14 @@ def _evidence(hits: Sequence[Hit]) -> dict[str, Value]:
 def _numbering(ctx: AnyContext) -> Numbering:
     """Return the numbering of tokens for one call.
 
-    It knows the tokens that stand in the conversation. Answers of this run are left out: in a stream they are not
-    complete yet, and its tokens must be the same.
+    It knows the tokens that stand in the conversation, in parts of any kind, and in the result of a tool. Answers of
+    this run are left out: in a stream they are not complete yet, and its tokens must be the same.
     """
     own = {message.id for message in ctx.message_list.response}
-    texts = (message.text for message in ctx.message_list.conversation if message.id not in own)
-    return Numbering(ctx.get(VAULT) or Vault(), texts)
+    parts = (part for message in ctx.message_list.conversation if message.id not in own for part in message.parts)
+    texts = chain.from_iterable(map(part_texts, parts))
+    result: Value = getattr(ctx, "result", None) if ctx.stage == "process_tool_result" else None
+    return Numbering(ctx.get(VAULT) or Vault(), (text for _, text in chain(texts, leaves(result))))
 
 
 def check_methods(guard: str, given: object, types: Iterable[str]) -> Mapping[str, str]:

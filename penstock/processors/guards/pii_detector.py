@@ -8,7 +8,7 @@ from penstock.detection.places.owner import owner_words
 from penstock.engine.processor.option_checks import check_count, check_score, check_strategies, widest_strategy
 from penstock.engine.processor.processor import flag
 from penstock.engine.text_guards.text_guard import TextGuard
-from penstock.engine.values.frozen import EMPTY
+from penstock.engine.values.frozen import EMPTY, FrozenDict
 from penstock.processors.guards.detector_options import use_span_detector
 from penstock.processors.guards.guard_options import set_up
 from penstock.processors.guards.pii_action import PIIAction, Redaction, check_hash_key, check_methods
@@ -60,8 +60,9 @@ class PIIDetector(TextGuard):
         include_detections: whether the reason of a tripwire has the number of findings; False by default.
         buffer_size: the largest piece of a text that the model is shown at once, in characters, 80 or more; 600 by
             default.
-        fields: types of values by their paths in JSON values and JSON text, which overrule the detectors: the whole
-            value is a finding of the type; with None, nothing in it is one. None by default. In a path, such as
+        fields: types of values by their paths in JSON values and JSON text, or by the headers of their columns in
+            tables, which overrule the detectors: the whole value is a finding of the type; with None, nothing in it is
+            one, whoever wrote the key. None by default. In a path, such as
             ``customer.phone`` or ``*.cursor``, ``*`` stands for any number of steps, indexes of lists are left out, and
             an entry for an object holds for everything in it.
         allow: values that are no findings: texts, compiled patterns or ``"/patterns/"`` that match the whole value,
@@ -69,6 +70,8 @@ class PIIDetector(TextGuard):
             as ``"uuid"`` and ``"example-domain"``; none by default. The record counts them.
         countries: codes of countries (``"de"``, ``"fr"``) whose national numbers are found without a label, too, if
             their check digits are right; none by default.
+        spoken: whether data is also found that is written as it is spoken, such as ``jane dot doe at example dot com``
+            and numbers in words, in some twelve European languages; False by default.
         detector: a `SpanDetector` of your own, as for names and addresses; None (the default) for patterns alone. Its
             types are among those looked for by default.
         combine: how both become one. ``max`` (the default): what either finds counts; ``replace``: only yours is asked;
@@ -80,6 +83,7 @@ class PIIDetector(TextGuard):
     """
 
     id = "pii-detector"
+    judges_alone = True
 
     def __init__(
         self,
@@ -97,6 +101,7 @@ class PIIDetector(TextGuard):
         fields: Fields = EMPTY,
         allow: Iterable[Allowed] = (),
         countries: Iterable[str] = (),
+        spoken: bool = False,
         detector: SpanDetector | None = None,
         combine: Combine = "max",
         **options: Unpack[GuardOptions],
@@ -104,11 +109,18 @@ class PIIDetector(TextGuard):
         name = type(self).__name__
         embedded = flag(name, "embedded", options.get("embedded", True))
         owner = owner_words(name, fields, allow)
-        self.fields, self.allow, self.countries = dict(owner.fields), owner.allow, check_countries(name, countries)
+        self.fields, self.allow = FrozenDict(owner.fields), owner.allow
+        self.countries = check_countries(name, countries)
         own = use_span_detector(self, detector, combine, embedded=embedded)
-        scope = (owner.domains, self.countries)
         looked = looked_for(
-            name, detection_types, scope, detector, model=model is not None, embedded=embedded, combine=combine
+            name,
+            detection_types,
+            detector,
+            domains=owner.domains,
+            countries=self.countries,
+            model=model is not None,
+            embedded=embedded,
+            combine=combine,
         )
         self.detection_types = None if detection_types is None else looked.given
         self.threshold = None if threshold is None else check_score(name, "threshold", threshold)
@@ -120,25 +132,25 @@ class PIIDetector(TextGuard):
         self.buffer_size = check_count(name, "buffer_size", buffer_size, "a number of characters, 80 or more", 80)
         self.numbers = "text" if "token" in methods.values() else "null"
         actions = check_strategies(name, strategy, types, _BY_TYPE, _BY_TYPE[0])
+        widest = widest_strategy(strategy, actions, _BY_TYPE, _BY_TYPE[0])
+        question, fact, asks = pii_question(looked), ("found", *looked.types), bool(looked.judged)
         setup = set_up(
-            self,
-            model,
-            widest_strategy(strategy, actions, _BY_TYPE, _BY_TYPE[0]),
-            get_args(Strategy),
-            _verdict,
-            pii_question(looked),
-            options,
-            detector=own,
-            asks=bool(looked.judged),
-            fact=("found", *looked.types),
+            self, model, widest, get_args(Strategy), _verdict, question, options, detector=own, asks=asks, fact=fact
         )
-        self.strategy = actions or setup.strategy
+        self.strategy, self.finds = actions or setup.strategy, _kinds(types, actions)
         redaction = Redaction(methods, self.preserve_format, check_hash_key(name, hash_key), self.hash_length)
-        search = PIISearch(setup, looked, actions, self.threshold, self.buffer_size, owner)
+        self.spoken = flag(name, "spoken", spoken)
+        search = PIISearch(setup, looked, actions, self.threshold, self.buffer_size, owner, spoken=self.spoken)
         search.install(self, PIIAction(search, actions, redaction, counts=self.include_detections))
         self.found = search.found
         if setup.strategy == "redact" and "token" in methods.values():
             self.provides = (self.found, VAULT)
+
+
+def _kinds(types: Iterable[str], actions: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the kinds of content that a guard looks for; types that it only reports count if it reports them all."""
+    acted = [type for type in types if actions.get(type, actions.get("*")) != "warn"] or list(types)
+    return tuple(dict.fromkeys("secrets" if type == "api-key" else "personal" for type in acted))
 
 
 def _verdict() -> type[PIIVerdict]:

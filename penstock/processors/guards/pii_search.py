@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from penstock.detection.deferred import deferred
 from penstock.detection.personal_data.detector import CONTEXTUAL, DEFAULT, EMBEDDED, PersonalData
 from penstock.detection.windows import Windows
 from penstock.engine.text_guards.reading import is_random
@@ -43,7 +43,7 @@ _MEANT: Mapping[str, str] = {
     "vehicle-id": "identification numbers of vehicles",
     "device-id": "serial numbers of phones",
 }
-_CREDENTIALS = re.compile(r"://[^/?#]*:[^/?#]*@")
+_CREDENTIALS = deferred(r"://[^/?#]*:[^/?#]*@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +90,10 @@ class LookedFor(NamedTuple):
 def looked_for(
     guard: str,
     given: Iterable[str | PIIType] | None,
-    scope: tuple[Iterable[str], Iterable[str]],
     detector: SpanDetector | None = None,
     *,
+    domains: Iterable[str],
+    countries: Iterable[str],
     model: bool,
     embedded: bool,
     combine: str = "max",
@@ -102,9 +103,9 @@ def looked_for(
     Args:
         guard: the name of the guard, for errors.
         given: the types; None for all that can be found, except links and UUIDs.
-        scope: domains whose links and addresses are no findings, and codes of countries whose national numbers count
-            without a label, too.
         detector: the user's own detector, if there is one.
+        domains: domains whose links and addresses are no findings.
+        countries: codes of countries whose national numbers count without a label, too.
         model: whether there is a model to ask.
         embedded: whether patterns are used, unless the detector replaces them.
         combine: how both become one.
@@ -123,7 +124,7 @@ def looked_for(
     entries = _entries(guard, usual if given is None else given)
     rules = [_rule(guard, index, entry) for index, entry in enumerate(entries) if isinstance(entry, PIIType)]
     names = tuple(entry if isinstance(entry, str) else entry.name for entry in entries)
-    patterned = PersonalData(names, [rule for rule in rules if rule is not None], *scope)
+    patterned = PersonalData(names, [rule for rule in rules if rule is not None], domains, countries)
     judged = patterned.contextual if embedded else names
     _check_found(guard, names, judged, theirs, model=model, embedded=embedded, combine=combine)
     asked = (*judged, *(name for name in _DOUBTFUL if name in names and name not in judged)) if model else ()
@@ -247,6 +248,8 @@ class PIISearch(SpanSearch["PIIVerdict"]):
         threshold: float | None,
         most: int,
         owner: OwnerWords,
+        *,
+        spoken: bool = False,
     ) -> None:
         super().__init__(
             setup,
@@ -256,20 +259,31 @@ class PIISearch(SpanSearch["PIIVerdict"]):
             lookback=looked.detector.lookback,
         )
         self.looked = looked
-        self.owner, self.least_number = owner, owner.least_number
+        self.owner, self.least_number, self.reads_paths = owner, owner.least_number, bool(owner.fields)
         self._detectors = _parted(looked, actions)
+        self._spoken = spoken
+
+    def evidence(self, ctx: AnyContext) -> bytes | None:
+        """Return nothing, unless somebody is asked or told about each text, or a function of the user's has a say."""
+        asks_user = any(isinstance(entry, PIIType) and callable(entry.validator) for entry in self.looked.given)
+        return None if asks_user else super().evidence(ctx)
 
     def searches(self) -> Sequence[tuple[FindSpans, bool]]:
         """Return the searches; types with different strategies are searched for apart, so that none hides another."""
         plain = [(partial(_in_text, detector), False) for detector in self._detectors]
-        return [*plain, *((partial(_encoded, detector), True) for detector in self._detectors)]
+        spoken = [(partial(_in_speech, detector), True) for detector in self._detectors if self._spoken]
+        return [*plain, *((partial(_encoded, detector), True) for detector in self._detectors), *spoken]
 
     def quiet_spans(self, text: str, start: int, *, final: bool) -> int | None:
         """Return what `quiet` returns, as far as patterns are concerned."""
-        return self.looked.detector.quiet(text, start, final=final) if self.setup.embedded else None
+        if self._spoken or not self.setup.embedded:
+            return None
+        return self.looked.detector.quiet(text, start, final=final)
 
     def is_begun(self, text: str, since: int, ends: Sequence[tuple[int, Mapping[str, Value]]]) -> bool:
         """Return whether the searches can begin anew at a position of the text, or behind it, once that is quiet."""
+        if self._spoken:
+            return False
         detectors = (*self._detectors, *self._detectors)
         return all(detector.is_begun(text, since, *end) for detector, end in zip(detectors, ends, strict=True))
 
@@ -298,6 +312,13 @@ def _in_text(detector: PersonalData, window: TextWindow, start: int, notes: dict
 def _encoded(detector: PersonalData, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext) -> Spans:
     del ctx
     return _for(detector, window).encoded.scan(window.text, start, notes, final=window.final)
+
+
+def _in_speech(
+    detector: PersonalData, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext
+) -> Spans:
+    del notes, ctx
+    return _for(detector, window).spoken.scan(window.text, start, final=window.final)
 
 
 def _for(detector: PersonalData, window: TextWindow) -> PersonalData:

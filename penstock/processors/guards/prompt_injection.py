@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, Literal, Unpack, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, Unpack, get_args
 
 from penstock.detection.embedded import EmbeddedScores
-from penstock.detection.injection import InjectionScorer
+from penstock.detection.injection import WINDOWS, InjectionScorer
 from penstock.engine.processor.option_checks import check_names, check_scores
 from penstock.engine.processor.processor import flag
 from penstock.engine.text_guards.text_guard import TextGuard
@@ -21,7 +21,7 @@ from penstock.processors.guards.guard_options import set_up
 from penstock.processors.guards.judged_action import REMOVES_MESSAGES
 from penstock.processors.guards.judging import highest_scores, listing
 from penstock.processors.guards.score_action import ScoreAction
-from penstock.processors.guards.score_search import UNJUDGED, ScoreSearch, WindowScores
+from penstock.processors.guards.score_search import INPUT_WINDOWS, UNJUDGED, ScoreSearch, WindowScores
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable, Mapping, Sequence
@@ -52,6 +52,8 @@ DETECTION_TYPES: Mapping[str, str] = {
 
 class InjectionSearch(ScoreSearch["InjectionVerdict"]):
     """Scores attempts to take over the model. Results of tools, files and sources have thresholds of their own."""
+
+    between_values: ClassVar[str] = "\r"  # each speaks for itself, and ends as a sentence does; no line of a text is so
 
     def verdicts(self, window: TextWindow, ctx: AnyContext) -> Verdicts | Awaitable[Verdicts]:
         """Return a verdict about each window that has ended, and where the next one begins."""
@@ -149,6 +151,8 @@ class PromptInjectionDetector(TextGuard):
     """
 
     id = "prompt-injection"
+    finds = ("injection",)
+    judges_alone = True
 
     def __init__(
         self,
@@ -191,7 +195,14 @@ class PromptInjectionDetector(TextGuard):
             phase="input",
             fact=("scores", *(wanted if detection_types is not None else ())),
         )
-        search = InjectionSearch(setup, wanted, EmbeddedScores(_SCORER), threshold=self.threshold, judged_threshold=0.7)
+        search = InjectionSearch(
+            setup,
+            wanted,
+            EmbeddedScores(_SCORER),
+            threshold=self.threshold,
+            judged_threshold=0.7,
+            input_windows=WINDOWS if model is None else INPUT_WINDOWS,  # a panel is shown the same for all guards
+        )
         says = "the text tries to take over the model"
         search.install(self, InjectionAction(search, says=says, include_scores=self.include_scores))
         self.scores = search.scores

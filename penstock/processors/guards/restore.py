@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from penstock.detection.deferred import deferred
 from penstock.engine.text_guards.scope import choose_texts
 from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.engine.values.edits import Edit
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.engine.text_guards.scope import Phase
 
 
-TOKEN = re.compile(r"\[([A-Z][A-Z0-9_]{0,40})_([1-9][0-9]{0,8})\]")
+TOKEN = deferred(r"\[([A-Z][A-Z0-9_]{0,40})_([1-9][0-9]{0,8})\]")
 """What a token looks like: ``[EMAIL_1]``."""
 
 LONGEST_TOKEN = 53
@@ -36,7 +36,7 @@ _WRITTEN = (
 )
 _LONGEST_WRITTEN = 144
 
-_NOT_IN_NAMES = re.compile(r"[^A-Z0-9]+")
+_NOT_IN_NAMES = deferred(r"[^A-Z0-9]+")
 _LONGEST_NAME = 41
 
 

@@ -7,6 +7,7 @@ judge is asked, if there is one.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
@@ -16,6 +17,8 @@ from penstock.detection.windows import Windows, unfinished
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.tasks import gather, runs_without_loop
 from penstock.engine.text_guards.components import Action, Search
+from penstock.engine.text_guards.known import goes_to_model, in_stage
+from penstock.engine.text_guards.reporting import field_of
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import EMPTY, FrozenDict
 from penstock.engine.values.model import JudgeError
@@ -24,13 +27,14 @@ from penstock.processors.guards.guard_options import limit_hold
 from penstock.processors.guards.judging import (
     answers_in_time,
     require_complete,
+    says_something,
     split_fixed,
     unquoted,
     without_failures,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Iterable, Sequence
 
     from penstock.detection.embedded import EmbeddedScores
     from penstock.engine.processor.context import AnyContext
@@ -53,6 +57,11 @@ DETECTOR_THRESHOLD = 0.5
 """The score from which a category of a `ScoreDetector` counts that has no threshold of its own."""
 
 _SHORT = 200  # characters of a window that are scored within 1 ms
+
+
+_Scores: TypeAlias = "tuple[tuple[str, ...], tuple[float, ...]]"  # names, and the score of each
+
+_SCORES = "scores"  # a note in a window: the highest scores of a text in which nothing was found
 
 
 class WindowScores(NamedTuple):
@@ -100,13 +109,15 @@ class ScoreSearch(Search, Generic[V]):
         own: the embedded detector; None if there is none.
         threshold: the score from which a category counts, for all or by category; None for the defaults.
         judged_threshold: the threshold for a judge's scores if ``threshold`` does not give one.
-        input_windows: how to cut texts that go to the model.
+        input_windows: how to cut texts that go to the model; the results of tools do, wherever they are read.
         output_windows: how to cut texts of the model.
         scores: the fact with the highest score of each category in the run.
         certain: the detectors' score from which no judge is asked.
+        between_values: the text between two values of a tool, as they are read.
     """
 
     certain: ClassVar[float] = 0.99
+    between_values: ClassVar[str] = " "
 
     def __init__(
         self,
@@ -126,7 +137,7 @@ class ScoreSearch(Search, Generic[V]):
         self.threshold = threshold
         self.judged_threshold = judged_threshold
         self.input_windows, self.output_windows = input_windows, output_windows
-        self.scores: Key[Mapping[str, float]] = Key(setup.fact)
+        self.scores = Key[Mapping[str, float]](setup.fact)
         self._calls, self._judge = setup.detector.calls, setup.judge
 
     def install(self, guard: TextGuard, action: Action) -> None:
@@ -208,6 +219,13 @@ class ScoreSearch(Search, Generic[V]):
             limits.update({name: self.threshold[name] for name in limits if name in self.threshold})
         return limits
 
+    @property
+    def limits_in_force(self) -> dict[str, float]:
+        """The score from which each category counts: of a judge's scores if one is asked, else of the detector's."""
+        if self._calls is not None and self._judge is None:
+            return {name: self.detector_limit(name) for name in self.categories}
+        return self.limits(self.categories, judged=self._judge is not None)
+
     def detector_limit(self, category: str) -> float:
         """Return the score of the user's own detector from which a category counts: its own, unless one is set."""
         if isinstance(self.threshold, (int, float)):
@@ -257,16 +275,46 @@ class ScoreSearch(Search, Generic[V]):
         verdicts, hold = judged
         if any(verdict.scored.flagged for verdict in verdicts):
             return judged
-        report_scores(ctx, self.scores, [verdict.scored for verdict in verdicts])
+        scored = [verdict.scored for verdict in verdicts]
+        report_scores(ctx, self.scores, scored)
+        window.notes[_SCORES] = highest(window.notes.get(_SCORES, EMPTY), scored)
         return (), hold
+
+    def evidence(self, ctx: AnyContext) -> bytes | None:
+        """Return nothing, unless somebody is asked or told about each text."""
+        del ctx
+        asks = self._judge is not None or self._calls is not None
+        return None if asks or self.setup.reporter.is_heard() else b""
+
+    def joins_beyond(self, text: Text) -> bool:
+        """Return whether a text is read as one with others of its message: it can only be read, and says something."""
+        return text.fixed and says_something(text.text)
+
+    def left(self, notes: Mapping[str, Value], *, told: bool) -> tuple[object, ...] | None:
+        """Return the scores of a text that is clean."""
+        del told
+        scores: Mapping[str, float] | None = notes.get(_SCORES)
+        return None if scores is None else ((tuple(scores), tuple(scores.values())),)
+
+    def recall(self, ctx: AnyContext, left: Iterable[object]) -> None:
+        """Report the scores of texts that are not read again."""
+        by_names: dict[tuple[str, ...], list[tuple[float, ...]]] = {}
+        for names, scores in cast("Iterable[_Scores]", left):
+            by_names.setdefault(names, []).append(scores)
+        tops = [
+            dict(zip(names, map(max, zip(*listed, strict=True)), strict=True)) for names, listed in by_names.items()
+        ]
+        report_scores(ctx, self.scores, map(WindowScores, tops))
 
     def verdicts(self, window: TextWindow, ctx: AnyContext) -> Verdicts | Awaitable[Verdicts]:
         """Return a verdict about each window that has ended, and where the next one begins."""
-        windows = self.input_windows if STAGES[ctx.stage].phase == "input" else self.output_windows
+        goes_in = STAGES[ctx.stage].phase == "input" or goes_to_model(window.parts[0].place)
+        windows = self.input_windows if goes_in else self.output_windows
         cuts = windows.cuts(window.text, window.start, final=window.final)
         places = list(itertools.pairwise([window.start, *cuts]))
         hold = cuts[-1] if cuts else window.start
-        views = [view(window, windows.overlap, start, end) for start, end in places]
+        apart = self.between_values
+        views = [view(window, start - windows.begin(start, end), start, end, apart) for start, end in places]
         if self._judge is not None or self._calls is not None:
             return self._scan_waiting(places, views, hold, ctx)
         scored = [(text and self.detect(text)) or WindowScores() for text in views]
@@ -348,16 +396,21 @@ class ScoreSearch(Search, Generic[V]):
 def report_scores(ctx: AnyContext, fact: Key[Mapping[str, float]], scored: Iterable[WindowScores]) -> None:
     """Put the highest score of each category in the run so far into the fact and into the step's record."""
     known = ctx.get(fact) or EMPTY
-    highest = dict(known)
+    scores = highest(known, scored)
+    if scores != known:
+        ctx.put(fact, scores)
+    if scores:
+        ctx.note(scores=scores)
+
+
+def highest(known: Mapping[str, float], scored: Iterable[WindowScores]) -> Mapping[str, float]:
+    """Return the highest score of each category, of those that are known and of windows."""
+    scores = dict(known)
     for each in scored:
         for name, score in each.scores.items():
-            if score > highest.get(name, -1.0):
-                highest[name] = score
-    if highest != known:
-        known = FrozenDict(highest)
-        ctx.put(fact, known)
-    if known:
-        ctx.note(scores=known)
+            if score > scores.get(name, -1.0):
+                scores[name] = score
+    return FrozenDict(scores)
 
 
 def _limit_of(name: str, own: WindowScores, theirs: WindowScores) -> float:
@@ -368,18 +421,22 @@ def _limit_of(name: str, own: WindowScores, theirs: WindowScores) -> float:
 
 def _of_one_value(one: Text, other: Text) -> bool:
     """Return whether both texts stand in the same value of a tool, its arguments or its result, and can be edited."""
-    same = one.kind == other.kind == "tool" and one.place[:2] == other.place[:2]
-    return same and one.place.path[:1] == other.place.path[:1]
+    if not (one.kind == other.kind == "tool" and one.place[:2] == other.place[:2]):
+        return False
+    begun = one.place.path[:2] == other.place.path[:2]  # as most texts of one value
+    return begun or field_of(in_stage(one.place)) == field_of(in_stage(other.place))
 
 
-def view(window: TextWindow, before: int, start: int, end: int) -> str:
+def view(window: TextWindow, before: int, start: int, end: int, between_values: str = " ") -> str:
     """Return a window as it is read, with so many characters before it; an empty text if the window is blank.
 
-    Spaces stand between parts. Empty parts are left out, since a stream shows no sign of them.
+    Spaces stand between parts, and between the values of a tool if no other text does. Empty parts are left out, since
+    a stream shows no sign of them.
     """
     if not window.text[start:end].strip():
         return ""
     low = max(start - before, 0)
     borders = window.borders(low, end)
     parts = [window.text[a:b] for a, b in itertools.pairwise([low, *borders, end])]
-    return " ".join(filter(None, parts)) if borders else parts[0]
+    between = between_values if window.kind == "tool" else " "
+    return between.join(filter(None, parts)) if borders else parts[0]

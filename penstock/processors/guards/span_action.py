@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from operator import itemgetter
@@ -107,7 +108,9 @@ class SpanAction(JudgedAction):
 
     def _without_sentences(self, window: TextWindow, groups: Sequence[FindingGroup]) -> list[Edit]:
         """Return edits that remove the sentences in which something was found."""
-        cuts = [0, *self._windows.cuts(window.text)]
+        cuts = [0]
+        for low, high in itertools.pairwise([0, *window.divided_thoughts(), len(window.text)]):
+            cuts += self._windows.cuts(window.text[:high], low)
         removed = {
             at
             for group in groups

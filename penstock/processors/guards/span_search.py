@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left
+from collections.abc import Mapping
 from functools import partial
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar, cast
@@ -30,7 +31,7 @@ from penstock.processors.guards.judging import answers_in_time, require_complete
 from penstock.processors.guards.span_findings import NOTHING, JudgedValue, SpanFinding, confirmed, to_findings
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from penstock.detection.spans import Span
     from penstock.engine.processor.context import AnyContext
@@ -86,7 +87,7 @@ class SpanSearch(Search, Generic[V]):
         self.threshold = threshold
         self.detector_threshold = detector_threshold
         self.lookback = max(windows.overlap, lookback)
-        self.found: Key[Mapping[str, int]] = Key(setup.fact)
+        self.found = Key[Mapping[str, int]](setup.fact)
         self._calls, self._judge = setup.detector.calls, setup.judge
         self._tells_all = setup.reporter.callbacks.get("on_detection") is not None
 
@@ -106,9 +107,9 @@ class SpanSearch(Search, Generic[V]):
         # With "filter", a detector holds text back from the beginning of its sentence.
         sentence = self.windows.most if self.setup.strategy == "filter" else 0
         limit_hold(guard, max(2 * self.windows.most + sentence, needs_hold), MAX_HOLD + sentence)
-        # Findings that the user's own detector must confirm are searched for in the joined text, as it reads that one.
-        guard.read_parts_separately = self.setup.strategy != "filter" and self.setup.combine != "confirm"
-        self.reads_thoughts_on = guard.read_parts_separately and self._calls is None and self._judge is None
+        guard.read_parts_separately = self.setup.strategy != "filter"
+        self.reads_steps_on = self.setup.strategy == "filter"
+        self.reads_joined_on = self._calls is not None or self._judge is not None
 
     def find_spans(self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext) -> Spans:
         """Return the embedded detector's findings in a window, and from where on more text could change that.
@@ -179,6 +180,11 @@ class SpanSearch(Search, Generic[V]):
             return None
         return self.quiet_spans(text, start, final=final)
 
+    def evidence(self, ctx: AnyContext) -> bytes | None:
+        """Return nothing, unless somebody is asked or told about each text."""
+        del ctx
+        return None if self._calls is not None or self._judge is not None or self._tells_all else b""
+
     def scan(self, window: TextWindow, ctx: AnyContext) -> SpanFindings | Awaitable[SpanFindings]:
         """Return the findings that are decided, and from where on more text could change the others."""
         at = window.base + window.start
@@ -193,7 +199,7 @@ class SpanSearch(Search, Generic[V]):
             begin = progress.at - window.base
             none: Spans = ((), len(window.text))
             spans, hold = find(window, begin, progress.notes, ctx) if self.setup.embedded else none
-            found = to_findings(spans, encoded=encoded)
+            found = [_behind(item, window.start) for item in to_findings(spans, encoded=encoded)]
             progress.advance(found, window.base, hold, final=window.final)
         if self._calls is not None:
             return self._ask_detector(window, search, ctx)
@@ -343,9 +349,9 @@ class SpanSearch(Search, Generic[V]):
         return one.type == other.type and not (one.judge or other.judge or one.detector or other.detector)
 
     def joined_only(self, found: Found) -> bool:
-        """Return whether it was found by somebody who reads the joined text only, or is no finding at all."""
+        """Return whether somebody found or confirmed it who reads the joined text only, or it is no finding at all."""
         item = cast("SpanFinding", found)
-        return bool(item.judge or item.detector) or item.type == NOTHING
+        return bool(item.judge or item.detector) or item.type == NOTHING or self.setup.combine == "confirm"
 
 
 # How far the searches of one text have come
@@ -425,6 +431,11 @@ class _SpanSearch:
             if lower == limit:
                 return limit
             limit = lower
+
+
+def _behind(item: SpanFinding, at: int) -> SpanFinding:
+    """Return a finding, or its rest behind a place up to which all has left."""
+    return item._replace(start=at) if item.start < at < item.end else item
 
 
 def _moved(item: SpanFinding, by: int) -> SpanFinding:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Unpack, cast, get_args
 from penstock.detection.leaks.passages import LEAST
 from penstock.detection.leaks.prompt_index import CANARY, PROMPT, PromptIndex, indexed
 from penstock.detection.patterns.matching import Finder, FinderState
-from penstock.detection.patterns.rules import RegexRule, checked, seconds
+from penstock.detection.patterns.rules import RegexRule, UserRule, checked, seconds
 from penstock.detection.spans import Span
 from penstock.engine.processor.option_checks import check_count, check_score
 from penstock.engine.processor.processor import flag, one_of
+from penstock.engine.text_guards.known import hash_of
 from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import is_mapping
@@ -26,8 +27,11 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from penstock.engine.processor.context import AnyContext
+    from penstock.engine.text_guards.reading import Text
     from penstock.engine.text_guards.window import Found, TextWindow
     from penstock.engine.values.frozen import Value
+    from penstock.engine.values.message_list import Entry
+    from penstock.engine.values.messages import Message
     from penstock.engine.values.protocols import Judge, Judged, JudgeSource, Model
     from penstock.processors.guards.guard_options import GuardOptions, GuardSetup
     from penstock.processors.guards.span_findings import SpanFinding
@@ -78,11 +82,21 @@ _HOLD = 8192  # characters: a chain or a code of the longest, twice as long for 
 
 
 class _Known(NamedTuple):
-    """An index without the user's texts, and its sources. Its representation shows no text."""
+    """An index without the user's texts, and its sources. Its representation shows no text.
 
+    Attributes:
+        entries: the conversation that it was made of.
+        whole: the index of the prompts.
+        texts: the user's texts.
+        left: the index without them.
+        evidence: the hash of both.
+    """
+
+    entries: tuple[Entry, ...]
     whole: PromptIndex
     texts: tuple[str, ...]
     left: PromptIndex
+    evidence: bytes
 
     def __repr__(self) -> str:
         """Show how many texts, and none of them."""
@@ -100,19 +114,31 @@ class Prompts:
 
     def index(self, ctx: AnyContext) -> PromptIndex:
         """Return the index of the run's prompts, without the user's texts."""
+        return self._known(ctx).left
+
+    def evidence(self, ctx: AnyContext) -> bytes:
+        """Return the hash of the run's prompts, and of the user's texts."""
+        return self._known(ctx).evidence
+
+    def _known(self, ctx: AnyContext) -> _Known:
         messages = ctx.message_list
+        state: Value = ctx.state  # of this request alone: a user's text must not outlive it on the guard
+        known: _Known | None = state.get(_KNOWN) if is_mapping(state) else None
+        if known is not None and known.entries is messages.entries:
+            return known
         in_use = (message.text for message in messages.system if not message.from_client)
         prompts = tuple(dict.fromkeys(text for text in (*self.texts, *in_use) if text.strip()))
         whole = indexed(prompts, self.min_words, self.allow, self.canaries)
-        said = (*messages.conversation, *(message for message in messages.system if message.from_client))
+        said: Iterable[Message] = ()
+        if whole:  # if there is nothing to find, it makes no difference what the user wrote
+            said = (*messages.conversation, *(message for message in messages.system if message.from_client))
         texts = tuple(message.text for message in said if message.role in ("user", "system"))
-        state: Value = ctx.state  # of this request alone: a user's text must not outlive it on the guard
-        known: _Known | None = state.get(_KNOWN) if is_mapping(state) else None
         if known is None or known.whole != whole or known.texts != texts:
-            known = _Known(whole, texts, whole.without(texts))
-            if is_mapping(state):
-                cast("dict[str, _Known]", state)[_KNOWN] = known
-        return known.left
+            known = _Known(messages.entries, whole, texts, whole.without(texts), hash_of((prompts, texts)))
+        known = known._replace(entries=messages.entries)
+        if is_mapping(state):
+            cast("dict[str, _Known]", state)[_KNOWN] = known
+        return known
 
 
 class LeakSearch(SpanSearch["LeakVerdict"]):
@@ -143,6 +169,18 @@ class LeakSearch(SpanSearch["LeakVerdict"]):
         if index is None or (final and self._tells_all):  # a callback is told that nothing was found
             return None
         return index.quiet(text, start, final=final)
+
+    def evidence(self, ctx: AnyContext) -> bytes | None:
+        """Return the hash of the prompts, which findings depend on."""
+        asks = super().evidence(ctx) is None or any(
+            isinstance(rule, UserRule) and rule.asks_user for rule in self._finder.rules
+        )
+        return None if asks else self.prompts.evidence(ctx)
+
+    def runs(self, texts: Iterable[Text], ctx: AnyContext) -> list[list[Text]]:
+        """Return the texts in groups that are searched as one; none if there is nothing to protect."""
+        nothing = self._glances and not self._tells_all and self._calls is None and not self.prompts.index(ctx)
+        return [] if nothing else super().runs(texts, ctx)
 
     def find_spans(self, window: TextWindow, start: int, notes: dict[str, Value], ctx: AnyContext) -> Spans:
         """Return the passages of the prompts in a window, and from where on more text could change that."""
@@ -256,6 +294,8 @@ class SystemPromptScrubber(TextGuard):
     """
 
     id = "system-prompt-scrubber"
+    finds = ("leaks",)
+    judges_alone = True
 
     def __init__(
         self,

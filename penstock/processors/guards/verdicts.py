@@ -66,6 +66,19 @@ def moderation_verdict(categories: tuple[str, ...]) -> type[ModerationVerdict]:
     return create_model("OfferedModerationVerdict", __base__=ModerationVerdict, category_scores=(scores, ...))
 
 
+class LanguageVerdict(SpokenVerdict):
+    """A judge's verdict: the tag of the language and how sure it is; ``und`` and 0 if it cannot tell."""
+
+    iso_code: str | None
+    confidence: Score | None
+
+
+class TranslationVerdict(LanguageVerdict):
+    """The verdict of a judge that translates, too: None if the content needs no translation or cannot be translated."""
+
+    translated_text: str | None
+
+
 class TypeScore(BaseModel):
     """How sure a judge is of a kind of attack, from 0 to 1."""
 

@@ -6,11 +6,11 @@ line marked, each message with its role and time. So it remains a record and giv
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.detection.deferred import deferred
 from penstock.detection.unicode.fences import defused
 from penstock.detection.unicode.normalizing import Profile, normalize
 from penstock.engine.values.messages import Message
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # Characters that open a tag, with the full-width forms, which normalisation turns into "<". Ampersands stay: a text
 # that a model was shown and writes back must not grow.
-_TAG_START = re.compile(r"[<＜﹤≮]")
+_TAG_START = deferred(r"[<＜﹤≮]")
 _INVISIBLE = Profile(form="keep")  # removes invisible characters, and changes nothing else
 
 

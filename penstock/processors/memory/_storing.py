@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
+from penstock.detection.deferred import deferred
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import is_mapping
 from penstock.engine.values.message_list import TEXT_KINDS, MessageList
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 WORKING_MEMORY_TOOLS = ("update_working_memory", "updateWorkingMemory")
 """The names of the working memory tool, here and in the reference system."""
 
-_OPENING_TAG = re.compile(r"<working_memory(?:\s[^<>]{0,200})?>")
+_OPENING_TAG = deferred(r"<working_memory(?:\s[^<>]{0,200})?>")
 _CLOSING_TAG = "</working_memory>"
 
 

@@ -49,7 +49,7 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.001, 0.1  # seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RecordRefusal:
     """Why nothing was changed.
 
     Attributes:
@@ -61,7 +61,7 @@ class Refusal:
     reason: str
 
 
-MemoryChange: TypeAlias = "Callable[[MemoryRecord | None], str | Refusal]"
+MemoryChange: TypeAlias = "Callable[[MemoryRecord | None], str | RecordRefusal]"
 """Gets the memory as it is; returns its new text, or why it is not changed."""
 
 
@@ -108,7 +108,7 @@ class WorkingMemoryRecords:
 
     async def change(
         self, owner: MemoryOwner, change: MemoryChange, author: str, *, heavy: bool = False
-    ) -> MemoryRecord | Refusal | None:
+    ) -> MemoryRecord | RecordRefusal | None:
         """Make a change. Return the memory after it, why it was not made, or None if there still is no memory.
 
         ``change`` gets the current memory. It is called again if the memory was changed meanwhile; in a worker thread
@@ -155,7 +155,7 @@ class WorkingMemoryRecords:
         if text is None:
             raise NotStoredError("working memory", "there is no such version, or it is no longer kept; see the history")
         found = await self.change(owner, lambda _: text, author)
-        if found is None or isinstance(found, Refusal):
+        if found is None or isinstance(found, RecordRefusal):
             raise NotStoredError("working memory", "that version is longer than max_characters")
         return found
 
@@ -179,21 +179,21 @@ class WorkingMemoryRecords:
 
     async def _apply_change(
         self, key: str, change: MemoryChange, author: str, *, heavy: bool
-    ) -> MemoryRecord | Refusal | None:
+    ) -> MemoryRecord | RecordRefusal | None:
         wait = _FIRST_WAIT
         for attempt in range(_ATTEMPTS):
             record = await self.storage.working_memory(self.scope, key)
             now = "" if record is None else record.text
             # Long texts are changed in a thread, so that other requests go on.
             made = await to_thread.run_sync(change, record) if len(now) > _LONG or heavy else change(record)
-            if isinstance(made, Refusal):
+            if isinstance(made, RecordRefusal):
                 return made
             text = storable_text(made)
             if text == now:
                 return record
             if self.max_characters < len(text) > len(now):
                 most = f"at most {self.max_characters} are kept. Make it shorter."
-                return Refusal("too-long", f"It would have {len(text)} characters, and {most}")
+                return RecordRefusal("too-long", f"It would have {len(text)} characters, and {most}")
             expected = 0 if record is None else record.version
             try:
                 return await self.storage.put_working_memory(self.scope, key, text, expected=expected, author=author)

@@ -11,10 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast, get_args
 
-from pydantic import TypeAdapter, ValidationError
-from pydantic.errors import PydanticUserError
-from pydantic_core.core_schema import ErrorType
-
 from penstock.engine.values.errors import MissingExtraError, OptionError
 from penstock.engine.values.frozen import is_items, is_mapping
 from penstock.models.judges.schemas import TOO_DEEP, plain_schema
@@ -24,13 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from jsonschema.exceptions import ValidationError as SchemaProblem
+    from pydantic import TypeAdapter
 
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.stored import MemoryScope
 
 
 _EMPTY: Values = {"string": "", "number": 0, "integer": 0, "boolean": False}
-_SAFE_TYPES = frozenset(get_args(ErrorType)) - {"value_error", "assertion_error"}  # these quote what a validator says
 _DEEPEST = 20  # levels of an empty object; types may be recursive
 _NO_SCHEMA = ("enum", "const", "default", "examples")  # keywords that hold no schema
 _HIDDEN = ("$schema", "$defs", "definitions", "title")
@@ -57,6 +53,9 @@ class TypeMemorySchema:
     """
 
     def __init__(self, owner: str, given: Value) -> None:
+        from pydantic import TypeAdapter  # takes long to import
+        from pydantic.errors import PydanticUserError
+
         try:
             self._adapter: TypeAdapter[Value] = TypeAdapter(given)
             schema = _without_titles(self._adapter.json_schema())
@@ -68,13 +67,18 @@ class TypeMemorySchema:
 
     def problems(self, document: Value) -> tuple[str, ...]:
         """Return the misfits: values must have the JSON type, and fields must be known."""
+        from pydantic import ValidationError
+        from pydantic_core.core_schema import ErrorType
+
+        quoting = ("value_error", "assertion_error")  # these quote what a validator says
         found = [*_unknown(document, [self.json_schema], self.json_schema, "")]
         try:
             self._adapter.validate_json(json.dumps(document), strict=True)
         except ValidationError as error:
             for each in error.errors(include_url=False, include_input=False, include_context=False):
                 if each["type"] != "missing":
-                    problem = each["msg"] if each["type"] in _SAFE_TYPES else "it is not allowed"
+                    safe = each["type"] in get_args(ErrorType) and each["type"] not in quoting
+                    problem = each["msg"] if safe else "it is not allowed"
                     found.append(f"{_path(each['loc'])}: {problem}")
         return tuple(found)
 

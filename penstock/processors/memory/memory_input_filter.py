@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import operator
-import re
 import unicodedata
 from bisect import bisect_left
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from penstock.detection.deferred import deferred
 from penstock.engine.processor.processor import Processor, flag
 from penstock.engine.values.messages import DataPart, Part, ReasoningPart, StepStartPart, TextPart, ToolPart
 from penstock.models.conversations import call_key, has_result, is_decided, replace_source, unanswered_calls
@@ -210,7 +210,7 @@ class StoredMessages:
         return places[at] if at < len(places) else None
 
 
-_REDACTED = re.compile(r"\[[^\[\]]{1,80}\]|<[^<>]{1,80}>|[*█]+|\s+")
+_REDACTED = deferred(r"\[[^\[\]]{1,80}\]|<[^<>]{1,80}>|[*█]+|\s+")
 """What stands in the place of redacted text; and white space."""
 
 

@@ -15,10 +15,12 @@ from penstock.engine.values.errors import NotStoredError, OptionError, StorageCo
 from penstock.engine.values.message_list import Entry
 from penstock.engine.values.messages import Message, ToolPart
 from penstock.models.conversations import (
+    WAITING_CALLS,
     brings_answer,
     call_key,
     has_content,
     has_result,
+    is_decided,
     list_with_entries,
     names_of,
     unanswered_calls,
@@ -44,7 +46,7 @@ from penstock.processors.memory._storing import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 
     from penstock.engine.processor.context import (
         AnyContext,
@@ -233,24 +235,38 @@ class JoinedHistory(NamedTuple):
     Attributes:
         messages: the conversation; None if nothing has changed.
         loaded: how many messages were loaded.
+        waiting: the keys of the stored calls that a person was asked about, and has not answered.
     """
 
     messages: MessageList | None
     loaded: int
+    waiting: frozenset[str]
 
 
-def join_history(listed: MessageList, rows: Iterable[StoredMessage]) -> JoinedHistory:
+def join_history(listed: MessageList, rows: Iterable[StoredMessage], *, remembers: bool = True) -> JoinedHistory:
     """Return a conversation with stored messages before its input.
 
     System messages are left out, and so are results without their calls. For a message that is stored, the stored
     version counts, not the caller's message of the same id. Only results of tools that ran at the caller, and decisions
-    about calls, are taken from the input. A stored message that gets one has the source ``input``, so guards check it
-    again.
+    about calls that a person was asked about, are taken from the input; other decisions are removed. A stored message
+    that gets one has the source ``input``, so guards check it again.
+
+    Args:
+        listed: the conversation.
+        rows: the stored messages.
+        remembers: whether the thread is loaded at all; if not, the caller's decisions stay.
     """
     taken = {entry.message.id for entry in listed.entries if entry.source != "input"}
     ordered = [row.message for row in sorted(rows, key=lambda row: row.order)]
-    stored = [message for message in _complete_messages(ordered) if message.id not in taken]
-    answers = _answers(listed.input, unanswered_calls(stored))
+    stored = [_undecided(message) for message in _complete_messages(ordered) if message.id not in taken]
+    unanswered = unanswered_calls(stored)
+    waiting = unanswered.intersection(
+        call_key(part)
+        for message in stored
+        for part in message.parts
+        if isinstance(part, ToolPart) and part.approval == "requested"
+    )
+    answers = _answers(listed.input, unanswered, waiting)
     remembered: list[Entry] = []
     for message in stored:
         filled = with_answers(message, answers)
@@ -261,11 +277,14 @@ def join_history(listed: MessageList, rows: Iterable[StoredMessage]) -> JoinedHi
         if entry.source == "input":
             entries += remembered
             remembered = []
-            entries += _new_entries(entry, known, answers)
+            fresh = entry._replace(message=_undecided(entry.message, answers)) if remembers else entry
+            entries += _new_entries(fresh, known, answers)
         else:
             entries.append(entry)
-    changed = bool(stored) or len(entries) != len(listed.entries)
-    return JoinedHistory(list_with_entries(listed, [*entries, *remembered]) if changed else None, len(stored))
+    entries += remembered
+    changed = bool(stored) or entries != list(listed.entries)
+    made = list_with_entries(listed, entries) if changed else None
+    return JoinedHistory(made, len(stored), frozenset(waiting))
 
 
 def _complete_messages(messages: Sequence[Message]) -> list[Message]:
@@ -286,10 +305,32 @@ def _complete_messages(messages: Sequence[Message]) -> list[Message]:
     return complete
 
 
-def _answers(sent: Sequence[Message], calls: set[str]) -> dict[str, ToolPart]:
-    """Return the results and decisions for unanswered calls that the caller's assistant messages hold, by call key."""
+def _undecided(message: Message, answers: Container[str] = ()) -> Message:
+    """Return a message without decisions about calls, except for calls with these keys.
+
+    A decision in the store was used when it was sent; one of the caller is about a call that nobody was asked about.
+    """
+    if not any(map(is_decided, message.parts)):
+        return message
+    return message.with_parts(
+        [
+            replace(part, approval=None) if is_decided(part) and call_key(part) not in answers else part
+            for part in message.parts
+        ]
+    )
+
+
+def _answers(sent: Sequence[Message], calls: set[str], waiting: set[str]) -> dict[str, ToolPart]:
+    """Return the results and decisions that the caller's assistant messages hold, by call key.
+
+    Args:
+        sent: the messages.
+        calls: the keys of the unanswered calls.
+        waiting: those of them that a person was asked about.
+    """
     parts = [part for message in sent if message.role == "assistant" for part in message.parts]
-    return {call_key(part): part for part in parts if brings_answer(part) and call_key(part) in calls}
+    found = [part for part in parts if brings_answer(part)]
+    return {call_key(part): part for part in found if call_key(part) in (waiting if is_decided(part) else calls)}
 
 
 def _new_entries(entry: Entry, known: set[str], answers: Mapping[str, ToolPart]) -> list[Entry]:
@@ -378,7 +419,7 @@ class MessageHistory(Processor[HistoryState]):
     id = "message-history"
     role: ProcessorRole = "transform"
     edits = "anything"
-    provides = (VAULT,)
+    provides = (VAULT, WAITING_CALLS)
 
     def __init__(
         self,
@@ -480,9 +521,12 @@ class MessageHistory(Processor[HistoryState]):
                 return None
         self._vaults.load(ctx, thread_id)
         listed = ctx.message_list
-        made = join_history(listed, [*await self._stored_input(thread_id, recent, listed.input), *recent.rows])
+        rows = [*await self._stored_input(thread_id, recent, listed.input), *recent.rows]
+        made = join_history(listed, rows, remembers=self._window.last != 0)
         if thread is not None and recent.start is not None and not self._reads_only(ctx):
             await self._move_start(thread, recent.start)
+        if made.waiting:
+            ctx.put(WAITING_CALLS, made.waiting)
         ctx.note(loaded=made.loaded)
         return made.messages
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 import unicodedata
 from collections import Counter
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from penstock.detection.deferred import deferred
 from penstock.engine.processor.option_checks import check_count, check_number
 from penstock.engine.values.errors import NotStoredError, OptionError
 from penstock.engine.values.stored import VectorEntry
@@ -33,7 +33,7 @@ _LOG = logging.getLogger("penstock")
 
 # Near duplicates
 
-_WORDS = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]+")
+_WORDS = deferred(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]+")
 _LONGEST = 20_000  # characters of a text that are compared
 _IN_A_ROW = 3  # words of a shingle
 

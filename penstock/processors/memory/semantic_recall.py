@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 import logging
-import re
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeAlias, cast, get_args
 
+from penstock.detection.deferred import deferred
 from penstock.engine.processor.option_checks import check_count, check_number
 from penstock.engine.processor.processor import Processor, one_of
 from penstock.engine.values.errors import OptionError
@@ -163,7 +163,7 @@ def _checked_index_name(given: object, embedder: Embedder) -> str:
     return given
 
 
-_NUMBER = re.compile(r"_\d+\]$")
+_NUMBER = deferred(r"_\d+\]$")
 _LOG = logging.getLogger("penstock.memory")
 
 Query = Literal["guarded", "raw"]

@@ -9,10 +9,10 @@ from __future__ import annotations
 import copy
 import json
 import logging
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, cast, get_args
 
+from penstock.detection.deferred import deferred
 from penstock.engine.processor.option_checks import check_count
 from penstock.engine.processor.processor import one_of
 from penstock.engine.tracing.display import visible
@@ -20,7 +20,7 @@ from penstock.engine.values.errors import PenstockError
 from penstock.engine.values.frozen import is_items, is_mapping
 from penstock.engine.values.stored import MemoryScope
 from penstock.processors.memory._options import checked_storage
-from penstock.processors.memory._working_records import MemoryOwner, Refusal, WorkingMemoryRecords
+from penstock.processors.memory._working_records import MemoryOwner, RecordRefusal, WorkingMemoryRecords
 from penstock.processors.memory._working_templates import (
     checked_update,
     memory_element,
@@ -59,7 +59,7 @@ _ROOM = 8
 _MOST_NAMES = 50
 """How many names a path may have."""
 
-_NUMBER = re.compile(r"[0-9]{1,9}")
+_NUMBER = deferred(r"[0-9]{1,9}")
 
 
 class InvalidPathError(Exception):
@@ -215,7 +215,7 @@ _MOST_PROBLEMS = 8
 """How many problems a model is told at once."""
 
 
-UpdatedText: TypeAlias = str | Refusal
+UpdatedText: TypeAlias = str | RecordRefusal
 """The new text of a memory, or why it is not changed."""
 
 
@@ -237,19 +237,19 @@ def updated_text(mode: UpdateMode, template: Template, now: str, sent: Values, *
         change = _merge_patch(template, sent) if mode == "merge" else _field_changes(sent)
         return "" if change is None else _apply(template.schema, now, change)
     except InvalidPathError as error:
-        return Refusal("does-not-fit", f"Nothing was changed. {error}.")
+        return RecordRefusal("does-not-fit", f"Nothing was changed. {error}.")
 
 
 def _replace(template: Template, now: str, memory: str | None) -> UpdatedText:
     if memory is None:
         return ""
     if not memory.strip():
-        return Refusal("empty", "The memory given is empty. To delete all that is known, give null.")
+        return RecordRefusal("empty", "The memory given is empty. To delete all that is known, give null.")
     return _template_only() if now and _same_words(memory, template.text) else memory
 
 
-def _template_only() -> Refusal:
-    return Refusal("template-only", "That is the empty template. Call again when there is something to fill in.")
+def _template_only() -> RecordRefusal:
+    return RecordRefusal("template-only", "That is the empty template. Call again when there is something to fill in.")
 
 
 def _same_words(one: str, other: str) -> bool:
@@ -266,23 +266,23 @@ def _edit(template: Template, now: str, sent: Values, *, shared: bool) -> Update
         return _append_text(template, now, new)
     if not search:
         reason = "To correct or replace something, give in search_string the text as it stands."
-        return Refusal("no-search-text", reason)
+        return RecordRefusal("no-search-text", reason)
     if shared and why == "replace-irrelevant-memory":
         reason = (
             "What this conversation does not need may be needed in others: nothing was replaced. Append, or clarify."
         )
-        return Refusal("not-replaced", reason)
+        return RecordRefusal("not-replaced", reason)
     return now.replace(search, new, 1) if search in now else _append_text(template, now, new)
 
 
 def _append_text(template: Template, now: str, new: str) -> UpdatedText:
     if not new.strip():
-        return Refusal("empty", "There is nothing in new_memory.")
+        return RecordRefusal("empty", "There is nothing in new_memory.")
     if _same_words(new, template.text):
         return _template_only()
     lines = {line.strip() for line in now.splitlines()}
     if all(line.strip() in lines for line in new.splitlines() if line.strip()):
-        return Refusal("duplicate", "All of that stands there already.")
+        return RecordRefusal("duplicate", "All of that stands there already.")
     return f"{now}\n{new}" if now else new
 
 
@@ -335,7 +335,8 @@ def _apply(schema: MemorySchema | None, now: str, change: _Change) -> UpdatedTex
         reason = (
             "The stored memory is not a JSON object, so nothing was changed. It must be repaired; or delete all of it"
         )
-        return Refusal("not-json", f"{reason} (null as the memory, or op delete with an empty path), and begin anew.")
+        cure = "(null as the memory, or op delete with an empty path), and begin anew."
+        return RecordRefusal("not-json", f"{reason} {cure}")
     after = change(before)
     memory_message_text = {*schema.problems(before)} if schema is not None else set[str]()
     found = [
@@ -344,7 +345,8 @@ def _apply(schema: MemorySchema | None, now: str, change: _Change) -> UpdatedTex
         if problem not in memory_message_text
     ]
     if found:
-        return Refusal("does-not-fit", f"It does not fit, and nothing was changed: {'; '.join(found[:_MOST_PROBLEMS])}")
+        problems = "; ".join(found[:_MOST_PROBLEMS])
+        return RecordRefusal("does-not-fit", f"It does not fit, and nothing was changed: {problems}")
     return now if after == before else to_json(after)
 
 
@@ -476,11 +478,11 @@ async def _updated(
             reason = (
                 "Others changed the memory meanwhile, and nothing was replaced. This is how it stands; send it anew."
             )
-            return Refusal("changed", f"{reason}\n{memory_element(template, now)}")
+            return RecordRefusal("changed", f"{reason}\n{memory_element(template, now)}")
         return updated_text(mode, template, now, sent, shared=records.scope == "resource")
 
     found = await records.change(MemoryOwner.of(ctx.request_context), change, ctx.run_id, heavy=_is_heavy(sent))
-    if isinstance(found, Refusal):
+    if isinstance(found, RecordRefusal):
         return {"success": False, "problem": found.problem, "reason": found.reason}
     if found is not None and seen.version is not None:
         seen.version = found.version

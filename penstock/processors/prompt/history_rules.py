@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias, cast
 
+from penstock.detection.deferred import deferred
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY, Values, is_mapping
 from penstock.engine.values.messages import (
@@ -200,7 +201,7 @@ def _open_answer_index(messages: Sequence[Message]) -> int | None:
 # without any content left is removed. The rules for Anthropic do not change the answer whose tools have just run: its
 # reasoning must be sent back unchanged.
 
-_REMINDER = re.compile(r"<(/?)system-reminder(?=[\s/>])", re.IGNORECASE)
+_REMINDER = deferred(r"<(/?)system-reminder(?=[\s/>])", re.IGNORECASE)
 _CALLS = (ToolPart, UnknownPart)
 _GATEWAYS = frozenset({"bedrock", "gateway", "litellm", "mastra", "netlify", "openrouter", "vercel"})
 """Providers that relay to others. Calls of another family's tools may be meant for the provider behind them."""
@@ -317,7 +318,7 @@ _ID_REFUSED = (
 _ITEM_REFUSED = (r"was provided without its required 'reasoning' item",)
 """OpenAI's error about an item that refers to missing reasoning."""
 
-_NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]")
+_NOT_PLAIN = deferred(r"[^A-Za-z0-9_-]")
 _MOST_OF_AN_ID = 64  # characters: the limit of the strictest provider
 _SUFFIX = 8  # hexadecimal digits
 _ITEM_ID = "itemId"

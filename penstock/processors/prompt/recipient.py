@@ -6,10 +6,10 @@ which adds details after a dot (``anthropic.messages``, ``google.generative-ai``
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from penstock.detection.deferred import deferred
 from penstock.engine.values.frozen import is_items
 
 _COMMON_NAMES = {
@@ -29,7 +29,7 @@ _COMMON_NAMES = {
 _FAMILIES = {"azure": "openai", "vertex": "google"}
 _GATEWAY = "gateway/"  # of pydantic-ai: the protocol of the provider at another address
 _FALLBACK = "fallback"  # of pydantic-ai: several models, tried in order
-_SEPARATOR = re.compile("[/:]")
+_SEPARATOR = deferred("[/:]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,8 @@ class CircuitBreaker:
     After ``failures`` failed calls of a model within ``within`` seconds, the circuit of that model opens: for ``pause``
     seconds, no failed call of it is retried. This spares the provider load and users the wait. After the pause, one
     retry is let through, and another one after each further pause. The circuit closes when the model answers, or
-    after ``within`` seconds without a failure once the pause is over. First calls are never held back.
+    after ``within`` seconds without a failure once the pause is over. First calls are held back only by callers that
+    ask `admits`, as the gateway does.
 
     Pass one breaker to several processors to share its counts. It is thread-safe. Copies and pickles hold the options,
     not the counts.
@@ -166,6 +167,25 @@ class CircuitBreaker:
             circuit.opened = now
             return True
 
+    def admits(self, model: str, now: datetime) -> bool:
+        """Return whether a first call of a model may be made, for callers that hold first calls back, too.
+
+        While the circuit is open, one call is let through after each pause.
+
+        Args:
+            model: the name of the model.
+            now: the current time.
+        """
+        with self._lock:
+            circuit = self._circuits.get(model)
+            opened = None if circuit is None else self._opened(circuit, now)
+            if circuit is None or opened is None:
+                return True
+            if now - opened < timedelta(seconds=self.pause):
+                return False
+            circuit.opened = now
+            return True
+
     def succeeded(self, model: str) -> None:
         """Close the circuit of a model, because it answered."""
         with self._lock:
@@ -176,6 +196,11 @@ class CircuitBreaker:
         with self._lock:
             circuit = self._circuits.get(model)
             return circuit is not None and circuit.opened is not None
+
+    def _opened(self, circuit: _Circuit, now: datetime) -> datetime | None:
+        """Return since when a circuit is open, after old failures were dropped; None if it is closed."""
+        self._forget(circuit, now)
+        return circuit.opened
 
     def _forget(self, circuit: _Circuit, now: datetime) -> None:
         """Drop failures older than ``within``; close the circuit if none is left and the pause is over."""

@@ -16,6 +16,7 @@ from email.message import Message
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
+from penstock.detection.deferred import deferred
 from penstock.engine.values.errors import ModelError
 from penstock.engine.values.frozen import is_items, is_mapping
 from penstock.models.openai.failures import wait_in_body, wait_in_message
@@ -387,8 +388,8 @@ _CONNECTIONS = frozenset(
         "gaierror",
     }
 )
-_TIMED_OUT = re.compile(r"time limit|timed? ?out|within [\d.]+ seconds", re.IGNORECASE)
-_INVITES = re.compile(
+_TIMED_OUT = deferred(r"time limit|timed? ?out|within [\d.]+ seconds", re.IGNORECASE)
+_INVITES = deferred(
     r"(?<!not )(?:\bretry (?:your|the|this) request\b|\b(?:can|may|please|should) (?:retry|try again)\b"
     r"|\btry (?:your|the|this) request again\b|\btry again (?:later|shortly|soon|in \d))",
     re.IGNORECASE,

@@ -294,6 +294,10 @@ class StreamErrorRetryProcessor(Processor[RetryState]):
         if any(is_async(one) for one in own):
             self.awaits = True
 
+    def option(self, name: str) -> object:
+        """Return an option; None for the usual delay."""
+        return None if name == "delay" and self.delay == Backoff() else super().option(name)
+
     @property
     def wants_retries(self) -> int:
         """How many error retries of one step the agent must allow, so that all budgets can be used."""

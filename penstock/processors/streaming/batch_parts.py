@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from penstock.detection.deferred import deferred
 from penstock.engine.processor.option_checks import check_number, check_optional_count
 from penstock.engine.processor.processor import EditsClaim, ErrorPolicy, Processor, ProcessorRole, flag
 
@@ -192,7 +193,7 @@ _CLOSERS = "\"')]}*_»”’›」』）】》"
 
 _CLOSING = re.escape(_CLOSERS)
 # A run of wide marks is tried from its start only, and the quantifiers are possessive: the search stays linear.
-_END = re.compile(
+_END = deferred(
     rf"[{re.escape(_MARKS)}][{_CLOSING}]*+(?=\s)"
     rf"|(?<![{_WIDE}])[{_WIDE}]++[{_CLOSING}]*+(?=[^{_WIDE}{_CLOSING}])"
     r"|\n"

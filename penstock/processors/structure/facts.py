@@ -6,10 +6,10 @@ from typing import Literal, NamedTuple
 
 from penstock.engine.values.facts import Key
 
-OBJECT: Key[object] = Key("object")
+OBJECT = Key[object]("object")
 """The object of the answer: validated, of the requested type, and parsed from what the guards left."""
 
-EDITED: Key[tuple[str, ...] | None] = Key("object.edited")
+EDITED = Key[tuple[str, ...] | None]("object.edited")
 """Whether guards changed the answer that holds the object: the places where 0 stands for a hidden number, often none.
 
 None if no guard changed it.

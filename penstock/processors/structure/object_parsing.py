@@ -9,6 +9,7 @@ import json
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.detection.deferred import deferred
 from penstock.engine.values.errors import MissingExtraError
 from penstock.engine.values.frozen import is_items, is_mapping
 from penstock.models.judges.lenient_json import UnreadableError, objects
@@ -88,7 +89,7 @@ def filled(text: str, schema: ObjectSchema) -> tuple[ParsedObject, list[str]] | 
     return None
 
 
-_WHOLE_FENCE = re.compile(r"\A```(?:json)?\s*\n(.*)\n```\Z", re.DOTALL)
+_WHOLE_FENCE = deferred(r"\A```(?:json)?\s*\n(.*)\n```\Z", re.DOTALL)
 
 
 def _with_zeros(data: Value, place: str, wanted: re.Pattern[str], places: list[str]) -> Value:
@@ -169,9 +170,9 @@ LONGEST = 1_000_000
 
 _LONGEST_TO_REPAIR = 100_000  # characters: in the worst case without nesting, json_repair took 0.2 s for them
 _DEEPEST_TO_REPAIR = 64  # levels: json_repair took a second for 8,000
-_FENCED = re.compile(r"^[ \t]*```[\w-]*[ \t]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
-_OPENS = re.compile(r"[{\[]")
-_BRACKETS = re.compile(r"[{\[\]}]")
+_FENCED = deferred(r"^[ \t]*```[\w-]*[ \t]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
+_OPENS = deferred(r"[{\[]")
+_BRACKETS = deferred(r"[{\[\]}]")
 
 
 def without_thinking(text: str) -> str:

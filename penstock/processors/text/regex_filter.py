@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
@@ -21,10 +22,10 @@ from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.facts import Key
-from penstock.engine.values.frozen import EMPTY
+from penstock.engine.values.frozen import EMPTY, FrozenDict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from penstock.detection.patterns.built_in import BuiltInRule
     from penstock.detection.patterns.rules import UserRule
@@ -114,7 +115,7 @@ class PatternSearch(Search):
         named: Sequence[UserRule] = (),
     ) -> None:
         self.presets, self.banned_words, self.own, self.owner, self.named = presets, banned_words, own, owner, named
-        self.least_number = owner.least_number
+        self.least_number, self.reads_paths = owner.least_number, bool(owner.fields)
         self.finder = self._made_finder()
 
     def _made_finder(self) -> Finder:
@@ -124,6 +125,11 @@ class PatternSearch(Search):
 
             built_in.append(banned_words_rule(self.banned_words, _HIDDEN_WORD))
         return Finder([*built_in, *self.own, *self.named])
+
+    def evidence(self, ctx: AnyContext) -> bytes | None:
+        """Return nothing, unless a function of the user's has a say: it may go by anything."""
+        del ctx
+        return None if any(rule.asks_user for rule in self.own) else b""
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the pickled state: all but the finder, whose built-in rules are loaded again."""
@@ -286,6 +292,10 @@ class PatternAction(Action):
         return self._search.finder.rules[found.rule].name
 
 
+_KINDS = {"pii": "personal", "secrets": "secrets", "urls": "links"}
+"""By preset, the kind of content that it finds; see `Processor.finds`."""
+
+
 class RegexFilterProcessor(TextGuard):
     """Blocks, redacts or reports what rules match, in texts of every kind and in tools' arguments and results.
 
@@ -297,6 +307,7 @@ class RegexFilterProcessor(TextGuard):
     """
 
     id = "regex-filter"
+    judges_alone = True
 
     def __init__(
         self,
@@ -365,9 +376,9 @@ class RegexFilterProcessor(TextGuard):
         self.strategy: str = one_of(name, "strategy", strategy, get_args(Strategy))
         self.timeout = seconds(name, "timeout", timeout)
         self.rules, self.banned_words = tuple(rules), _banned(name, banned_words)
-        own = [checked(name, index, rule, self.timeout) for index, rule in enumerate(self.rules)]
+        own = tuple([checked(name, index, rule, self.timeout) for index, rule in enumerate(self.rules)])
         search = _search(name, self.presets, self.banned_words, own, owner_words(name, fields, allow))
-        self.fields, self.allow = dict(search.owner.fields), search.owner.allow
+        self.fields, self.allow = FrozenDict(search.owner.fields), search.owner.allow
         if not search.finder.rules:
             raise OptionError(
                 name, "rules", self.rules, f"one rule or more, or presets= of {', '.join(PRESETS)}, or banned_words="
@@ -390,8 +401,8 @@ class RegexFilterProcessor(TextGuard):
             self.role, self.on_error = "observer", "allow"
         banned = [f"{len(self.banned_words)} banned words"] * bool(self.banned_words)
         chosen = [*self.presets, *banned, *(rule.name for rule in own)]
-        self.findings: Key[Mapping[str, int]] = Key(f"{self.id}.matches[{', '.join(chosen)}: {strategy}]")
-        self.provides = (self.findings,)
+        self.findings = Key[Mapping[str, int]](f"{self.id}.matches[{', '.join(chosen)}: {strategy}]")
+        self.provides, self.finds = (self.findings,), _kinds(self.presets, own=bool(own or self.banned_words))
         self.search, self.action = search, PatternAction(self.id, search, self.findings, reporter)
 
 
@@ -407,6 +418,10 @@ def _search(
     rules = [RegexRule(type, "(?!)", replacement=f"[{type.upper()}]") for type in lacking]
     named = [checked(guard, index, rule, 1.0) for index, rule in enumerate(rules)]
     return PatternSearch(presets, banned_words, own, owner, named)
+
+
+def _kinds(presets: Iterable[str], *, own: bool) -> tuple[str, ...]:
+    return (*(_KINDS[preset] for preset in presets), *["patterns"] * own)
 
 
 def moved_match(match: Match, by: int) -> Match:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast, get_args
 
 from penstock.detection.unicode.normalizing import (
@@ -16,6 +17,7 @@ from penstock.detection.unicode.normalizing import (
     pieces,
 )
 from penstock.engine.processor.processor import flag, one_of
+from penstock.engine.text_guards.known import PlaceEdits
 from penstock.engine.text_guards.reporting import add_counts
 from penstock.engine.text_guards.scope import choose_texts
 from penstock.engine.text_guards.text_guard import TextGuard
@@ -25,14 +27,13 @@ from penstock.engine.values.facts import Key
 from penstock.engine.workers import checkpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.processor.processor import EditsClaim
     from penstock.engine.text_guards.reading import Text
     from penstock.engine.text_guards.scope import Phase, SystemMessages
-    from penstock.engine.values.edits import Edit, Edits
-    from penstock.engine.values.texts import TextPlace
+    from penstock.engine.values.edits import Edit
 
 _PROSE = frozenset({"text", "reasoning"})
 _WORDS = {"form": Form, "invisible": Invisible, "confusables": Confusables, "whitespace": Whitespace}
@@ -50,6 +51,7 @@ class UnicodeNormalizer(TextGuard):
     """
 
     id = "unicode-normalizer"
+    judges_alone = True
     role = "transform"
     on_error = "block"
     edits: EditsClaim | None = "spans"
@@ -121,7 +123,7 @@ class UnicodeNormalizer(TextGuard):
         ):  # else a subclass handles streams itself
             self.stages = tuple(stage for stage in self.stages or () if stage != "process_output_stream")
         self.edits = "spans" if self.profile.edits else "nothing"
-        self.findings: Key[Mapping[str, int]] = Key(f"{self.id}.found")
+        self.findings = Key[Mapping[str, int]](f"{self.id}.found")
         self.provides = (self.findings,)
 
     def option(self, name: str) -> object:
@@ -130,12 +132,10 @@ class UnicodeNormalizer(TextGuard):
             return None  # it is whitespace= and keep_layout= now
         return getattr(self.profile, name) if hasattr(self.profile, name) else super().option(name)
 
-    async def judged(self, ctx: AnyContext, texts: list[Text]) -> Mapping[TextPlace, Edits]:
+    async def judged(self, ctx: AnyContext, texts: list[Text]) -> PlaceEdits:
         """Return the edits that normalize the texts; counts go to the record and the fact."""
         unsettled = [text for text in texts if not (text.fixed or is_normal(text.text, self.profile))]
-        if not unsettled:
-            return {}
-        edits: dict[TextPlace, Edits] = {}
+        edits = PlaceEdits()
         counts: Counter[str] = Counter()
         for text in unsettled:
             made: list[Edit] = []
@@ -143,10 +143,12 @@ class UnicodeNormalizer(TextGuard):
                 found = normalize(piece, self.profile, prose=text.kind in _PROSE)
                 if found.counts:
                     counts.update(found.counts)
+                    edits.held.add(text.place)
                 made.extend(cast("Edit", moved(edit, start)) for edit in found.edits)
                 checkpoint()
             if made:
                 edits[text.place] = tuple(made)
+                edits.held.add(text.place)
         if counts:
             ctx.note(found=dict(counts))
             add_counts(ctx, self.findings, counts)

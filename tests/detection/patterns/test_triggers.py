@@ -21,11 +21,16 @@ TRIGGERS = [
     "vw*z",
     "vw{2}",
     "[Zz](?i:oom|ap)",
+    "[jn](?:ol|um)?t",
+    "ju(?:mp|nk)+!",
+    "l(?i:ux)?y",
+    "l(?<![a-z].)(?:om|um)",
 ]
 _WORDS = (
     "api app Access auth' auth clients basic Bearer zation Key word key 00 0x12ab 1st 3. .5 1.2 a.b @ : = :: - -u -key"
     " sig= Q~ eyJ {SSHA $2b$ > t> ( f( d( passe ontrase enha cret May Jan xy XY q( äb äx é٣ ab~ é~ k_live_ https://hooks."
     " vz vwwz vww zAp ZOOM zo zſap"
+    " jolt nt numt jt junk! jump jumpnk! lUxy ly luxY lum al om lom lo"
 )
 PIECES = _WORDS.split()
 
@@ -36,7 +41,7 @@ def test_the_triggers_that_stand_in_a_text_are_those_whose_patterns_match(seed: 
     drawn = random.Random(seed)  # noqa: S311 - dice, no secrets
     triggers = Triggers({trigger: trigger for trigger in TRIGGERS})
     for _ in range(60):
-        words = drawn.choices(PIECES, k=drawn.choice((0, 1, 2, 5, 200)))
+        words = drawn.choices(PIECES, k=drawn.choice((0, 1, 2, 5, 15, 40, 200)))
         text = "".join(word + drawn.choice((" ", "", "\n", "e")) for word in words)
         start = drawn.choice((0, 0, len(text) // 2))
         standing = {trigger for trigger in TRIGGERS if re.compile(trigger).search(text, start)}

@@ -77,20 +77,23 @@ PHRASES = [
 GLUE = ["", "", " ", "\n", ".", ",", '"', "=", ": ", "-", "/", "1", "a", "\u200b", "а", "é"]
 
 
-def agree(finder: Finder, text: str, *cuts: list[str]) -> None:
-    """Check that the pieces give what the whole does."""
+def differing(finder: Finder, text: str, *cuts: list[str]) -> list[list[str]]:
+    """Return those cuts of a text whose pieces do not give what the whole does."""
     whole = finder.find(text)
-    for pieces in cuts:
-        assert in_order(streamed(finder, pieces).matches) == whole, pieces
+    return [pieces for pieces in cuts if in_order(streamed(finder, pieces).matches) != whole]
 
 
 @pytest.mark.parametrize("phrase", PHRASES, ids=ascii)
 def test_a_phrase_may_be_cut_anywhere(phrase: str) -> None:
     """In two at every place, and into characters; the presets apart and together."""
     text = f"We say {phrase} here."
-    agree(EVERY, text, *(cut(text, place) for place in range(1, len(text))))
-    for finder in FINDERS:
-        agree(finder, text, list(text))
+    assert differing(EVERY, text, *(cut(text, place) for place in range(1, len(text)))) == []
+    assert [finder for finder in FINDERS if differing(finder, text, list(text))] == []
+
+
+def test_most_phrases_hold_something_to_find() -> None:
+    """So that a cut has something to cut; the others begin like something."""
+    assert sum(bool(EVERY.find(f"We say {phrase} here.")) for phrase in PHRASES) >= 60
 
 
 @settings(max_examples=examples(200))
@@ -103,7 +106,7 @@ def test_phrases_put_together_may_be_cut_anywhere(pieces: list[str], places: lis
     """They glue to one another, and one explains the next."""
     text = "".join(pieces)
     inside = [place for place in places if place < len(text)]
-    agree(finder, text, list(text), cut(text, *inside), *(cut(text, place) for place in inside))
+    assert differing(finder, text, list(text), cut(text, *inside), *(cut(text, place) for place in inside)) == []
 
 
 @settings(max_examples=examples(100))
@@ -120,7 +123,7 @@ def test_damaged_phrases_may_be_cut_anywhere(
     for at, count, other in damage:
         chars[at : at + count] = other
     text = "".join(chars)
-    agree(finder, text, list(text), *(cut(text, at) for at, _, _ in damage if at < len(text)))
+    assert differing(finder, text, list(text), *(cut(text, at) for at, _, _ in damage if at < len(text))) == []
 
 
 PROSE = (

@@ -89,10 +89,22 @@ def test_a_value_is_found_as_it_stands(kind: str, value: str) -> None:
         "Doğum tarihi: 4 Mart 1985",
         "fecha_nac: 04-03-1985",
         "geboren op 4 mei 1985",
+        "nació el 8 de enero de 1975",
+        "nato a Bari il 17/06/1981",
+        "am 23. Februar 1988 in Kiel geboren",
+        "12.03.1985 doğumlu",
+        "Ivanova, 12.03.1985 г.р.",
+        "1988年2月23日生まれ",
+        "昭和63年2月23日生",
+        "他1988年2月23日出生于上海",
+        "1988년 2월 23일생입니다",
+        "born 07/19/1991, last seen 07/19/2024",
+        "Geb.: 04.11.1969, Eintritt 01.04.1998",
+        "出生日期：1990年4月12日，入职：2019年4月12日",
     ],
 )
-def test_a_date_behind_a_word_for_birth_is_a_date_of_birth(text: str) -> None:
-    """In numbers or with a month's name."""
+def test_a_date_beside_a_word_for_birth_is_a_date_of_birth(text: str) -> None:
+    """In numbers or with a month's name, behind the word or right before it; a date that another word names is none."""
     assert [kind for kind, _ in found(text)] == ["date-of-birth"]
 
 
@@ -105,6 +117,7 @@ def test_a_date_behind_a_word_for_birth_is_a_date_of_birth(text: str) -> None:
         "released 1990-01-31, at 10:30",
         "created 1985-03-04T00:00:00Z, delibera n. 04/03/1985, born 19850304",
         "reborn in 31 ways",
+        "2026年3月1日生効, 2026년 3월 1일 생산, 2026年3月1日生活",
         "Jane Doe, 10 Downing Street, London",
         "00000000-0000-0000-0000-000000000000 and 00:00:00:00:00:00 and ff:ff:ff:ff:ff:ff",
         "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAeD",
@@ -206,6 +219,7 @@ PHRASES = [
         "birth date May 3, 1975",
     ),
     *("geboren 1.2.1990 und 3.4.1991", "born 1990-01-31-7", "birthday: 12 12 1990"),
+    *("born 1.2.1990, married 3.4.2011", "1988年2月23日生まれ", "am 2. Mai 1988 in Kiel geboren", "1988-02-23 生"),
     *("fe80::1%eth0/64 ", "10.0.0.0/8,", "::1/128", "ipv6 :: or", "127.0.0.1:80"),
     *("IBAN GB82WEST12345698765433x", "IBAN: GB82WEST12345698765433", "IBAN GB82 WEST 1234 5698 7654 32"),
     *(
@@ -327,3 +341,28 @@ def test_time_is_in_proportion_to_the_text(piece: str) -> None:
     text = piece * (3_000 // len(piece))
     seconds(text)
     assert seconds(text * 16) < 6 * 16 * max(seconds(text), 0.001)
+
+
+_PIECES = st.sampled_from(
+    [
+        "Hello there, ",
+        "jo@example.org",
+        "my phone ",
+        "030 1234567",
+        "％40",
+        "\n",
+        "name,phone\n",
+        "Jo,0301234567",
+        "ключ",
+        "·",
+        "%41",
+        "🙂",
+    ]
+)
+
+
+@given(st.lists(_PIECES, max_size=8).map("".join))
+def test_one_look_passes_over_texts_alone_in_which_a_search_finds_nothing(text: str) -> None:
+    """The look comes before each search of a short text."""
+    finder = EVERY._finder  # pyright: ignore[reportPrivateUsage]
+    assert not (finder.sees_none(text) and finder.find(text))

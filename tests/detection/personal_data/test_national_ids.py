@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, strategies as st
 
 from penstock import OptionError, PIIDetector
+from penstock.detection.patterns.matching import Finder
+from penstock.detection.personal_data import national_ids
 from penstock.detection.personal_data.detector import DEFAULT, PersonalData
-from penstock.detection.personal_data.national_numbers import known_countries
+from penstock.detection.personal_data.national_ids import NATIONAL_IDS
+from penstock.detection.personal_data.national_numbers import known_countries, label_in, label_starts
+from tests.detection.patterns.windows import in_order, streamed
 
 if TYPE_CHECKING:
     from penstock.detection.spans import Span
@@ -23,6 +28,16 @@ National Insurance number: QQ123456C|QQ123456C
 NHS number 943 476 5919|943 476 5919
 nhs_number: "9434765919"|9434765919
 Steuer-ID: 36 574 261 809|36 574 261 809
+<b>NI number</b> AB654321D|AB654321D
+<td>Steuernummer</td><td>21/815/08150</td>|21/815/08150
+Reisepass CH7K2RTYV|CH7K2RTYV
+passport number: C4X9T2L81|C4X9T2L81
+Personalausweisnummer LT3CF8KNX|LT3CF8KNX
+MBI: 1EG4-TE5-MK73|1EG4-TE5-MK73
+Medicare beneficiary identifier 1EG4TE5MK73|1EG4TE5MK73
+documento nacional de identidad 54.362.315-K|54.362.315-K
+NIE X-2482300-W|X-2482300-W
+driving licence MORGA753116SM9IJ35|MORGA753116SM9IJ35
 steuer_id: "36574261809"|36574261809
 Meine Steueridentifikationsnummer lautet 36574261809|36574261809
 Sozialversicherungsnummer 65 170839 J 003|65 170839 J 003
@@ -103,10 +118,12 @@ OTHERS = [
     "[NATIONAL_ID] 111222333",
     "BSN: [NATIONAL_ID], order 111222333",
     "[NATIONAL-ID] 111222333",
+    "BSN: ,  and 111222333",
     "BSN: [NATIONAL-ID_1] 111222333",
     "commit 36574261809",
     '{"plate": "M-AB 123", "vin": "WVWZZZ1JZXW000001"}',
     'vin: "WVWZZZ1JZXW000001"',
+    "deal;vat_id;amount\n41827395061;DE314159265;7960,00\n41827395088;DE314159266;12,00\n",
 ]
 
 
@@ -158,12 +175,22 @@ def test_a_stream_finds_what_the_whole_text_has(row: str, sizes: list[int], end:
     cuts = sorted({sum(sizes[: at + 1]) for at in range(len(sizes))} - {0})
     notes: dict[str, Value] = {}
     start = 0
-    streamed: list[Span] = []
+    found_so: list[Span] = []
     for cut in [*(cut for cut in cuts if cut < len(text)), len(text)]:
         spans, hold = ALL.scan(text[:cut], start, notes, final=cut == len(text))
-        streamed += [span for span in spans if span.end <= hold]
+        found_so += [span for span in spans if span.end <= hold]
         start = hold
-    assert streamed == ALL.find(text)
+    assert found_so == ALL.find(text)
+
+
+def test_a_stream_finds_it_by_the_same_rule() -> None:
+    """Also a number with few digits, which begins like one with many."""
+    finder = Finder(NATIONAL_IDS)
+    text = "Medicare card 2428778132. My Personalausweisnummer is LT3CF8KN5, please update it."
+    whole = finder.find(text)
+    assert len(whole) == 2
+    for at in range(1, len(text)):
+        assert in_order(streamed(finder, [text[:at], text[at:]]).matches) == whole, at
 
 
 def test_countries_with_check_digits_are_known() -> None:
@@ -187,3 +214,33 @@ def test_a_country_that_nobody_knows_is_refused() -> None:
     with pytest.raises(OptionError, match="countries"):
         PIIDetector(countries=["xx"])
     assert PIIDetector(countries=["DE"]).countries == ("de",)
+
+
+_LABELS = st.sampled_from(
+    [
+        *("nino", "taxID", "steuer_id", "No. VIN", "c f", "imei1", "kimliğim", "身份证", "NINOcode", "T.C. no"),
+        "tax</b> <i>id",
+    ]
+)
+_AROUND = st.text(st.sampled_from("ab AB_-.: \n9"), max_size=8)
+
+
+@given(st.lists(st.tuples(_AROUND, _LABELS), max_size=4), _AROUND)
+def test_each_label_begins_where_labels_may_begin(parts: list[tuple[str, str]], rest: str) -> None:
+    """So digits far from those places need no closer look."""
+    text = "".join(chain.from_iterable(parts)) + rest
+    starts = label_starts(text)
+    label = label_in(text[max((at + 1 for at, char in enumerate(text) if char.isdigit()), default=0) :])
+    assert label is None or all(any(at < len(text) for at in starts.get(one.type, ())) for one in label.numbers)
+
+
+def test_digits_without_a_label_are_not_judged_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table of numbers has a thousand of them, and noise too."""
+
+    def judged(before: str) -> None:
+        raise AssertionError(before)
+
+    monkeypatch.setattr(national_ids, "label_in", judged)
+    table = "\n".join(f"{at}\t{at * 7919 % 100_000}\t{at * 104_729 % 1_000_000}" for at in range(500))
+    assert ALL.find(table) == []
+    assert ALL.find("%a3%1f0%%9c4e7%b208f%5d" * 200) == []

@@ -68,12 +68,34 @@ def test_few_digits_count_with_a_word_for_a_phone_close_by(text: str) -> None:
         "call https://example.com/a/555-123-4567",
         "phone www.example.com/0612345678",
         "call 10.12.13.14",
+        "伝票番号 3566-0020-20",
+        "주문번호는 20260311-4471입니다",
     ],
 )
 def test_other_numbers_are_no_phone(text: str) -> None:
     """Codes, orders, accounts, dates, measures; digits in UUIDs, links and addresses, with the default types too."""
     assert not phones(text)
     assert not phones(text, PersonalData(DEFAULT))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("WhatsApp +52 1 55 8412 7730, guía 7730841255", ["+52 1 55 8412 7730"]),
+        ("मेरा मोबाइल 98104 48127 है, ऑर्डर 9810448", ["98104 48127"]),
+        ("nomor HP 0812-4481-2773, resi 812448127", ["0812-4481-2773"]),
+        ("phones 5035552841, 2065559917 and 4155550100", ["5035552841", "2065559917", "4155550100"]),
+        ("mobile 5035552841 home 2065559917", ["5035552841", "2065559917"]),
+        ("mi móvil es 612 884 305 y el otro 91 448 27 10", ["612 884 305", "91 448 27 10"]),
+        ("my # is 5035552841", ["5035552841"]),
+        ("звоните 8 (495) 741-22-08", ["8 (495) 741-22-08"]),
+    ],
+)
+def test_a_word_for_a_phone_explains_the_next_number_and_those_that_no_word_names(
+    text: str, expected: list[str]
+) -> None:
+    """A number behind the name of another thing is that thing's."""
+    assert phones(text) == expected
 
 
 @pytest.mark.parametrize("number", ["(212) 555-0187", "212-555-0187", "030 9018 2000", "+49 30 9018 2000"])
@@ -337,3 +359,27 @@ def test_a_uuid_that_is_the_key_of_a_row_is_no_secret(label: str) -> None:
     assert [one.type for one in ALL.find(label + UUID)] == ["uuid"]
     assert not PersonalData(DEFAULT).find(label + UUID)
     assert [one.type for one in ALL.find(f"api_key = {UUID}")] == ["api-key"]
+
+
+@pytest.mark.parametrize("first", ["+1 404-555-0171", "0049 171 4182739", "phone 404 555 0171", "+44 20 7946 0958"])
+@pytest.mark.parametrize("second", ["(404) 555-0172", "(0171) 4182730"])
+def test_the_area_code_of_the_next_number_is_no_part_of_one(first: str, second: str) -> None:
+    """Both are found whole."""
+    text = f"{first} {second}"
+    found = [text[one.start : one.end] for one in ALL.find(text)]
+    assert found == [first.removeprefix("phone "), second]
+
+
+_FIGURES = st.lists(st.integers(1, 99_999), min_size=2, max_size=12)
+
+
+@given(
+    _FIGURES,
+    st.sampled_from(["+49 30 1234567", "(030) 1234567", "030 / 1234567", "212 555 0123", "0171 2345678"]),
+    _FIGURES,
+)
+def test_a_number_of_a_form_is_found_among_figures(before: list[int], number: str, behind: list[int]) -> None:
+    """A table is passed over in one look only where no figures have such a form."""
+    row = [*map(str, before), number, *map(str, behind)]
+    assert number in phones("\t".join(row))
+    assert number in phones("\n".join([*map(str, before), f"tel. {number}", *map(str, behind)]))

@@ -27,6 +27,7 @@ from penstock import (
 from penstock.engine import workers
 from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.engine.values import message_list
+from penstock.engine.values.errors import StepFailedError
 from penstock.engine.values.texts import with_part_texts
 from penstock.engine.values.tripwire import Record
 from penstock.engine.workers import LONG, AbandonedError, checkpoint, run_in_worker
@@ -255,6 +256,47 @@ def test_a_verdict_given_before_the_time_is_up_holds_without_a_loop(
     outcome = Workflow("w").then(hangs, timeout=0.01, on_error="allow").check_sync("hi")
     assert outcome.tripwire is not None
     assert outcome.tripwire.reason == "no"
+
+
+@pytest.mark.parametrize("stops", [True, False])
+async def test_sync_and_async_steps_under_one_time_limit_run_in_their_order(stops: bool) -> None:
+    """The sync ones where they can be left, the async ones on the loop; a verdict ends the rest."""
+    ran: list[tuple[str, bool]] = []
+
+    def note(name: str) -> None:
+        ran.append((name, threading.get_ident() == loop))
+
+    class Sync(Processor):
+        def process_input(self, ctx: InputContext) -> None:
+            note("sync")
+            if stops and len(ran) > 1:
+                ctx.abort("no")
+
+    class Async(Processor):
+        async def process_input(self, ctx: InputContext) -> None:
+            await anyio.lowlevel.checkpoint()
+            note("async")
+
+    loop = threading.get_ident()
+    steps = Workflow("n").then(Sync()).then(Async()).then(Sync()).then(Async())
+    outcome = await Workflow("w").then(steps, timeout=30).check("hi")
+    whole = [("sync", False), ("async", True), ("sync", False), ("async", True)]
+    assert ran == (whole[:3] if stops else whole)
+    assert outcome.blocked is stops
+
+
+def test_a_step_that_fails_under_a_time_limit_leaves_its_record_without_a_loop() -> None:
+    """What it has told before counts, as without the limit."""
+
+    @processor
+    def fails(ctx: InputContext) -> None:
+        ctx.note(seen=1)
+        raise KeyError
+
+    run = Workflow("w").then(fails, timeout=30).start_sync(records=True)
+    with pytest.raises(StepFailedError):
+        run.process_input("hi")
+    assert [(record.status, record.details["seen"]) for record in run.records] == [("failed", 1)]
 
 
 async def test_a_time_limit_holds_for_a_sync_hook_in_a_stream(go: threading.Event) -> None:

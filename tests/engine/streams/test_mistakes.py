@@ -209,11 +209,12 @@ def test_steps_that_wait_are_named_where_nothing_can() -> None:
         Workflow("w").then(Behind()).then(Waits()).start_sync().process_output_stream(["a"])
 
 
+@pytest.mark.parametrize("option", ["max_processor_retries", "max_error_retries"])
 @pytest.mark.parametrize("value", [-1, "2", True])
-def test_a_budget_that_cannot_be_is_refused(value: Any) -> None:
+def test_a_budget_that_cannot_be_is_refused(value: Any, option: str) -> None:
     """A number, 0 or more."""
-    with pytest.raises(UsageError, match="max_processor_retries is a number of retries"):
-        Workflow("w").then(Behind()).start(max_processor_retries=value)
+    with pytest.raises(UsageError, match=f"{option} is a number of retries"):
+        Workflow("w").then(Behind()).start(**{option: value})
 
 
 def test_the_terms_in_which_a_step_ends_are_no_words_of_the_answer() -> None:

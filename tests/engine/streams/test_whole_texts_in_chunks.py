@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from penstock import Chunk, Edit, OutputStreamContext, Processor, TextGuard, Workflow
+from penstock import Chunk, Edit, OutputStreamContext, PIIDetector, Processor, TextGuard, Workflow
 from penstock.engine.streams.decisions import Decided, Merger, split_at
 from penstock.engine.values.edits import Edits
+from penstock.engine.values.frozen import thaw
 from tests.engine.streams.toys import Rule, Toy, message_of, texts_of
 
 
@@ -171,6 +172,24 @@ def test_parts_are_merged_one_by_one() -> None:
         ("ab", [(), (Edit(1, 2, "*", "redact"),)]),
         ("cd", [(Edit(0, 0, "+", "insert"),), (Edit(0, 1, "", "redact"),)]),
     ]
+
+
+@pytest.mark.parametrize(
+    ("chunk", "left"),
+    [
+        (Chunk("tool-result", id="c", payload={"name": "look", "result": {"pin": 1234}}), {"result": {"pin": None}}),
+        (Chunk("tool-call", id="c", payload={"name": "look", "args": {"pin": 1234}}), {"args": {"pin": None}}),
+        (Chunk("data-x", payload={"data": {"pin": 1234}}), {"data": {"pin": None}}),
+    ],
+)
+async def test_a_small_number_is_found_where_a_field_gives_its_type(chunk: Chunk, left: Any) -> None:
+    """Whoever else reads the stream; and the stages that follow find it, too."""
+    guard = PIIDetector(fields={"pin": "pin"}, id="pins")
+    for workflow in (Workflow("w").then(guard), Workflow("w").then(guard).then(PIIDetector())):
+        async with workflow.start() as run, run.process_output_stream([chunk]) as chunks:
+            out = [sent async for sent in chunks]
+        assert {**thaw(out[0].payload)}.items() >= left.items()
+        assert (await workflow.start().process_tool_result("look", {"pin": 1234})).result == {"pin": None}
 
 
 @pytest.mark.parametrize(

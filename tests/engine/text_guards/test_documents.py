@@ -187,6 +187,31 @@ def test_rtf_that_a_reader_shows_but_nobody_can_read_is_unread(part: bytes) -> N
     assert not document_text(rb"{\rtf1\ansi Good morning." + part + rb"}", "text/rtf")[1]
 
 
+def test_rtf_whose_characters_are_not_escaped_is_read_by_its_bytes_and_by_its_charset() -> None:
+    """Readers differ in that."""
+    text, _ = document_text("{\\rtf1 \u20ac a\\;b}".encode(), "text/rtf")
+    assert text is not None
+    assert text.splitlines()[:2] == ["\xe2\u201a\xac ab", "\u20ac ab"]
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        (rb"{\rtf1 a\~b\{c\}}", "a b{c}"),
+        (rb"{\rtf1 a}} b", "a b"),
+        (rb"{\rtf1{\fonttbl{\f1\cpg1251 X;}}\f1 \'c0}", "\u0410"),
+        (rb"{\rtf1\mac \'80}", "\xc4"),
+        (rb"{\rtf1{\fonttbl{\f1\mac X;}}\'80}", "\u20ac"),
+    ],
+)
+def test_rtf_is_shown_in_its_signs_and_charsets(written: bytes, shown: str) -> None:
+    """Symbols, a brace too many, code pages of fonts and of old documents."""
+    text, is_read = document_text(written, "text/rtf")
+    assert is_read
+    assert text is not None
+    assert text.splitlines()[0] == shown
+
+
 def test_long_rtf_is_read_in_linear_time() -> None:
     """Fallbacks, braces, words and data."""
     for piece in (rb"\uc2000000000\u97 abc", b"{" * 50, rb"{\*\x a}", rb"\b", rb"\'e4", b"ab12" * 20, rb"{\v a}"):

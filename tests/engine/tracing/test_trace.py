@@ -41,6 +41,20 @@ def test_a_trace_fits_its_schema(made: Trace) -> None:
     jsonschema.validate(through_json(made), Trace.json_schema())
 
 
+def test_the_parts_of_a_trace_say_alone_what_they_say_in_it() -> None:
+    """Texts, chunks and arms have the same JSON form by themselves."""
+    texted, branched = with_texts(), blocked()
+    texts = [one.to_json() for span in texted.spans for one in span.texts]
+    chunks = [one.to_json() for span in texted.spans for one in span.chunks]
+    arms = [one.to_json() for span in branched.spans for one in span.arms]
+    assert texts
+    assert chunks
+    assert arms
+    assert texts == [one for span in through_json(texted)["spans"] for one in span.get("texts", ())]
+    assert chunks == [one for span in through_json(texted)["spans"] for one in span.get("chunks", ())]
+    assert arms == [one for span in through_json(branched)["spans"] for one in span.get("arms", ())]
+
+
 def test_the_schema_refuses_what_is_no_trace() -> None:
     """Or fitting it would mean nothing."""
     data = through_json(blocked())

@@ -94,17 +94,94 @@ def same(before: Any, after: Any, numbers: str) -> None:
         assert before == after
 
 
+class Wide(TextGuard):
+    """Hides all from an x to the next y, whatever stands between."""
+
+    id = "wide"
+    reach = 60
+
+    def find(self, text: str, ctx: AnyContext, *, final: bool) -> list[Edit]:
+        """Find them."""
+        del ctx, final
+        return [Edit(one.start(), one.end(), "", "redact") for one in re.finditer(r"x[^y]{0,40}y", text)]
+
+
+PIECES = (
+    '{"a": ',
+    "{ ",
+    "```\n",
+    '["x',
+    "secret",
+    '"',
+    ", ",
+    "{",
+    "}",
+    "]",
+    "[",
+    "x",
+    "y",
+    " ",
+    "\n",
+    "12x",
+    "7",
+    "xy",
+    'secret"]',
+    "true",
+)
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=30), st.data())
+@settings(max_examples=150)
+def test_what_an_edit_covers_is_gone_in_json_and_around_it(pieces: list[str], data: st.DataObject) -> None:
+    """Only brackets, commas, literals and blanks may stay; a stream leaves the same."""
+    text = "".join([*data.draw(st.sampled_from([[], ["{}"], ["[1]\n"], ["["]])), *pieces])
+    made = whole(text, Wide())
+    covered = sum(one.group().count("secret") for one in re.finditer(r"x[^y]{0,40}y", text))
+    assert made.count("secret") == text.count("secret") - covered
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
+    assert streamed([text[low:high] for low, high in zip([0, *cuts], [*cuts, len(text)], strict=True)], Wide()) == made
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ('{"a": "x"} secret y', '{"a": ""}'),
+        ('{"a": 1, "bx": 2, // secret y\n 3}', '{"a": 1, "b": null, \n 3}'),
+        ('{"a": "x"}\n{"b": "secret y z"}', '{"a": ""}\n{"": " z"}'),
+        ("[x] secret y", "["),
+        ('{"a": 1} x secret {"b": "y"}', '{"a": 1} {"": ""}'),
+        ('See: { "a": "x"} secret y', 'See: { "a": ""}'),
+    ],
+)
+def test_an_edit_of_more_than_a_value_goes_on_around_json(text: str, after: str) -> None:
+    """What stands between values stays, so that they are JSON; text before, behind and between is gone."""
+    assert whole(text, Wide()) == after
+
+
+@pytest.mark.parametrize("before", ["NaN", "Infinity", "-Infinity"])
+def test_what_python_writes_for_odd_numbers_is_json(before: str) -> None:
+    """The values behind it stay JSON."""
+    assert whole(f'{{"a": {before}, "b": 17}}', Sevens()) == f'{{"a": {before}, "b": null}}'
+
+
 @pytest.mark.parametrize(
     ("text", "after"),
     [
         ("[7] See there, 7 rows.", "[null] See there, 7 rows."),
         ("[note] 7 rows", '[note] ["7"] rows'),
         ('{"a": 7} {"b": "7"}', '{"a": null} {"b": "[\\"7\\"]"}'),
+        ('Its 7 rows: {"a": 7}, {"b": [7, "7"]}.', 'Its ["7"] rows: {"a": null}, {"b": [null, "[\\"7\\"]"]}.'),
+        ('200 OK\n{\n "a": -7.5e7\n}', '200 OK\n{\n "a": null\n}'),
+        ("```\n[7]\n```", "```\n[null]\n```"),
+        ("{7} f({a: 7})", '{["7"]} f({a: ["7"]})'),
     ],
 )
-def test_text_that_only_begins_like_json_is_text(text: str, after: str) -> None:
-    """It is JSON up to the first character that does not belong there."""
+def test_json_is_told_from_text_around_it(text: str, after: str) -> None:
+    """It begins a text or a fence, or with a brace and a quote, and goes on up to what does not belong there."""
     assert whole(text, Sevens()).replace('["7"] rows.', "7 rows.") == after
+    for size in (1, 2, 5):
+        pieces = [text[at : at + size] for at in range(0, len(text), size)]
+        assert streamed(pieces, Sevens()).replace('["7"] rows.', "7 rows.") == after
 
 
 def test_a_value_has_the_path_of_its_keys() -> None:
@@ -122,3 +199,15 @@ def test_a_value_has_the_path_of_its_keys() -> None:
         ("key", ()),
         ("number", ("f",)),
     ]
+
+
+def test_a_reader_keeps_nothing_of_what_is_decided() -> None:
+    """Neither of values nor of brackets without anything in them, however long a stream is."""
+    reader = JsonReader()
+    seen = 0
+    for _ in range(200):
+        reader.feed('{} [] {"a": [1, "b\\n"]} ')
+        seen += 24
+        reader.forget(seen)
+    kept = [name for name in ("tokens", "_escapes", "_stretches") if getattr(reader, name)]
+    assert kept == []

@@ -18,7 +18,7 @@ from penstock.engine import (
     TextPlace,
     UsageError,
 )
-from penstock.engine.values.texts import KeyText
+from penstock.engine.values.texts import KeyText, UniqueKeys
 from penstock.testing import CountingIds, VirtualClock
 
 
@@ -39,9 +39,9 @@ def test_a_list_gives_ids_and_times_to_those_without() -> None:
     assert MessageList(Message.assistant("hi")).all[0].role == "assistant"
 
 
-@pytest.mark.parametrize("before", [(), (Message.user("earlier", id="m-1"),), (Message.user("other", id="x"),)])
+@pytest.mark.parametrize("before", [(), (Message.user("other", id="x"),)])
 def test_a_text_is_added_as_a_message_of_that_text_is(before: tuple[Message, ...]) -> None:
-    """With an id and a time of the list; where the list has a message with that id, it takes its place."""
+    """With an id and a time of the list."""
     made = [MessageList(before, ids=CountingIds("m-"), clock=VirtualClock()) for _ in range(2)]
     listed, message = made[0].with_text("user", "hello", "input")
     assert listed == made[1].add("hello")
@@ -169,6 +169,12 @@ def test_a_key_is_edited_and_its_value_stays() -> None:
     places = [TextPlace("1", 0, ("arguments", KeyText(name))) for name in ("ann", "bob")]
     edited = messages.edit_text({place: [Edit(0, 3, "[N]", "redact")] for place in places})
     assert edited.all[0].parts[0].arguments == {"[N]": 1, "[N] (2)": 2}
+
+
+def test_a_number_that_a_key_has_already_is_left_out() -> None:
+    """Keys that become equal are numbered around it, so that no value is lost."""
+    keys = UniqueKeys()
+    assert [keys.unique(key) for key in ("a", "a (2)", "a", "a")] == ["a", "a (2)", "a (3)", "a (4)"]
 
 
 @pytest.mark.parametrize("place", [TextPlace("9", 0), TextPlace("1", 9), TextPlace("1", -1), TextPlace("1", 0, ("x",))])
@@ -358,3 +364,24 @@ def test_all_is_the_conversation_without_system_messages_and_entries_have_them()
     assert [entry.message.role for entry in messages.entries] == ["user", "system", "assistant"]
     assert [message.role for message in messages.all] == ["user", "assistant"]
     assert [message.role for message in messages.conversation] == ["user", "assistant"]
+
+
+class Stuck:
+    """A generator of ids that returns the same one each time."""
+
+    def next(self) -> str:
+        """Return it."""
+        return "same"
+
+
+def test_an_id_that_is_made_twice_is_an_error_and_replaces_no_message() -> None:
+    """Whether the other message came before or with it; a message that has an id replaces the one with that id."""
+    with pytest.raises(MessageError, match=r"'same'.*new id each time"):
+        MessageList(ids=Stuck()).add([Message.user("one"), Message.user("two")])
+    listed = MessageList(ids=Stuck()).add("one")
+    with pytest.raises(MessageError, match=r"'same'.*new id each time"):
+        listed.add("two")
+    with pytest.raises(MessageError, match=r"'same'.*new id each time"):
+        listed.with_text("user", "two", "input")
+    assert [message.text for message in listed.add(Message.user("two", id="same"))] == ["two"]
+    assert [message.text for message in listed] == ["one"]

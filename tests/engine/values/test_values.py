@@ -61,6 +61,7 @@ def test_chunks_are_told_apart_and_rewritten_cheaply() -> None:
         (lambda: Message.user([3]), r"parts\[0\]"),
         (lambda: TextPart(3), "a text part needs a str, not int"),
         (lambda: ToolPart("c", "t", {}, "done"), "a tool part's state must be one of"),
+        (lambda: ToolPart("c", "t", {}, approval="maybe"), "a tool part's approval must be one of .*, not 'maybe'"),
     ],
 )
 def test_a_message_that_cannot_be_is_refused_when_it_is_made(make: Any, words: str) -> None:
@@ -186,9 +187,11 @@ def test_a_forked_process_has_ids_of_its_own():
 
 def test_a_key_is_one_object_for_each_name():
     """Made again, with another type, copied or read from a pickle."""
-    key = Key[str]("language")
-    for same in (Key("language"), Key[int]("language"), copy.deepcopy(key), pickle.loads(pickle.dumps(key))):  # noqa: S301
+    key = Key[str]("a-tongue")
+    assert key.value_type is str
+    for same in (Key("a-tongue"), Key[int]("a-tongue"), copy.deepcopy(key), pickle.loads(pickle.dumps(key))):  # noqa: S301
         assert same is key
+    assert key.value_type is None  # in whatever order its two types were given
     assert Key("other") != key
     with pytest.raises(ValueError, match="needs a name"):
         Key("")

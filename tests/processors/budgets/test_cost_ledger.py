@@ -71,6 +71,7 @@ def test_what_lies_at_the_edge_of_a_window_counts() -> None:
     assert ledger.total("k", NOW + timedelta(seconds=30)) == 0
 
 
+@pytest.mark.rest
 def test_its_memory_is_bounded_however_long_it_counts() -> None:
     """Of two years by the quarter of an hour, the minutes of 8 hours, the hours of 8 days and 401 days are left."""
     ledger = InMemoryLedger()

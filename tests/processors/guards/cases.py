@@ -18,8 +18,13 @@ from penstock import (
     Workflow,
 )
 from penstock.models.judges import Judgement
-from penstock.processors.guards.language_detector import TranslationVerdict
-from penstock.processors.guards.verdicts import LeakVerdict, ModerationVerdict, PIIVerdict, RewriteVerdict
+from penstock.processors.guards.verdicts import (
+    LeakVerdict,
+    ModerationVerdict,
+    PIIVerdict,
+    RewriteVerdict,
+    TranslationVerdict,
+)
 from tests.processors.guards.answers import TOKENS
 from tests.processors.guards.invariance import PROMPT, Case
 

@@ -22,6 +22,7 @@ async def test_an_answer_leaves_a_stream_as_it_leaves_whole(case: Case, numbers:
 
 @pytest.mark.parametrize("numbers", SEEDS)
 @pytest.mark.parametrize("name", GROUPS)
+@pytest.mark.rest
 async def test_an_answer_leaves_guards_together_as_it_leaves_whole(name: str, numbers: range) -> None:
     """In a row, beside each other, in branches; of what one of them blocks, what is before it leaves at most."""
     assert await differences(GROUPS[name], numbers, twin=TWINS[name]) == []

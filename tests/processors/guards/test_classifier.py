@@ -10,7 +10,8 @@ from pydantic import BaseModel
 
 from penstock import Judge, Message, OptionError, Workflow
 from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
-from penstock.processors.guards.classifier import Classification, ClassifierProcessor, Question
+from penstock.processors.guards.classifier import Classification, ClassifierProcessor
+from penstock.processors.guards.question import Question
 from penstock.testing import ScriptedModel, run_stage
 
 

@@ -30,6 +30,7 @@ LONG = [
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if "moderation" in case.name], ids=lambda case: case.name)
+@pytest.mark.rest
 async def test_a_long_stream_leaves_as_the_whole_answer_does(case: Case) -> None:
     """Moderation without a model has the longest windows."""
     assert await differences(case, LONG, every=False) == []

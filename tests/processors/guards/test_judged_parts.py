@@ -25,8 +25,13 @@ from penstock import (
 from penstock.engine.values.messages import TextPart
 from penstock.models.judges import Judgement
 from penstock.processors.guards.detection import Detection
-from penstock.processors.guards.language_detector import LanguageVerdict
-from penstock.processors.guards.verdicts import InjectionVerdict, LeakVerdict, ModerationVerdict, PIIVerdict
+from penstock.processors.guards.verdicts import (
+    InjectionVerdict,
+    LanguageVerdict,
+    LeakVerdict,
+    ModerationVerdict,
+    PIIVerdict,
+)
 from tests.laws import examples
 
 NOTHING = ModerationVerdict(category_scores=[], reason="fine")

@@ -394,7 +394,7 @@ def test_a_strategy_by_category_names_both(wrong: Any) -> None:
 GERMAN = "Ich mag den Garten hinter dem Haus, weil dort im Sommer die Rosen blühen und niemand uns stört."
 
 
-def test_other_languages_are_not_judged_and_the_record_says_so() -> None:
+def test_a_record_names_other_languages() -> None:
     """The embedded detector knows English alone; a fact has the languages."""
     guard = ModerationProcessor()
     outcome = Workflow("w").then(guard).check_sync(GERMAN, records=True)
@@ -403,6 +403,50 @@ def test_other_languages_are_not_judged_and_the_record_says_so() -> None:
     assert outcome.facts[guard.unjudged] == ("de",)
     plain = Workflow("w").then(guard).check_sync("I like the garden behind the house.", records=True)
     assert "unjudged" not in plain.records[0].details
+
+
+def test_scores_of_other_languages_count() -> None:
+    """The record says that they say little, but a category that reaches its limit is flagged."""
+    guard = marked(strategy="block")
+    outcome = Workflow("w").then(guard).check_sync(f"{GERMAN} #hate", records=True)
+    assert outcome.tripwire is not None
+    assert "hate" in outcome.tripwire.reason
+    assert outcome.records[0].details["unjudged"] == ("de",)
+
+
+@settings(max_examples=examples(50), deadline=None)
+@given(
+    st.lists(st.sampled_from([GERMAN, SENTENCE, BAD, "这里的花园很安静,邻居们常常坐在树下。"]), max_size=12),
+    st.integers(1, 400),
+)
+def test_a_stream_names_the_same_languages_in_every_cut(sentences: list[str], size: int) -> None:
+    """They are told of windows, which do not depend on the cuts."""
+    guard, text = ModerationProcessor(), " ".join(sentences)
+    workflow = Workflow("w").then(guard)
+    named: list[object] = []
+    for step in (size, len(text) + 1):
+        pieces = (text[at : at + step] for at in range(0, len(text), step))
+        with workflow.start_sync().process_output_stream(pieces) as chunks:
+            assert "".join(chunk.text for chunk in chunks) == text
+        assert chunks.outcome is not None
+        named.append(chunks.outcome.facts.get(guard.unjudged))
+    assert named[0] == named[1]
+
+
+def test_languages_are_looked_for_in_windows_that_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once each, up to the first window in another language, however small the pieces of a stream are."""
+    read: list[str] = []
+
+    def foreign(text: str) -> str | None:
+        read.append(text)
+        return "de" if text.startswith("Ich") else None
+
+    monkeypatch.setattr("penstock.processors.guards.moderation.foreign_language", foreign)
+    text = SENTENCE * 8 + f"{GERMAN} " * 8
+    with Workflow("w").then(ModerationProcessor()).start_sync().process_output_stream([*text]) as chunks:
+        assert "".join(chunk.text for chunk in chunks) == text
+    assert text.startswith("".join(read))
+    assert [part.startswith("Ich") for part in read] == [False, False, True]
 
 
 def test_other_languages_can_be_blocked() -> None:

@@ -86,7 +86,7 @@ def test_text_that_may_be_encoded_is_held_until_it_ends() -> None:
     link = "[streams](streams.md#when-chunks-are-sent)."
     for text in (blob, link):
         assert guard.quiet(f"what it says: {text}", 0, {}, final=False) == len("what it says: ")
-        assert guard.quiet(f"what it says: {text} ", 0, {}, final=False) == len("what it says: ")
+        assert guard.quiet(f"what it says: {text} ", 0, {}, final=False) is None  # it may end here: it is decoded
     assert guard.quiet(f"what it says: {blob} that", 0, {}, final=False) is None
     assert guard.quiet(f"what it says: {blob}", 0, {}, final=True) is None
     assert guard.quiet(f"what it says: {link} that", 0, {}, final=False) == len(f"what it says: {link} ")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from typing import Literal
+
 import pytest
 
+from penstock import PIIDetector, Workflow
 from penstock.processors.guards.pii_action import keyed_hash, mask, placeholder
 from penstock.processors.guards.restore import LONGEST_TOKEN, TOKEN, Numbering, Vault, token_name
 
@@ -88,3 +92,34 @@ def test_every_type_has_a_token_that_can_be_recognised(type: str) -> None:
     assert TOKEN.fullmatch(token)
     assert len(token) <= LONGEST_TOKEN
     assert token_name(type) in token
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("end", ["", '"', "\\", '\\"', "\n"])
+def test_a_mask_leaves_json_in_json_whole(depth: int, end: str) -> None:
+    """It keeps no backslash at an end of a value, which would escape the mask or what stands behind it."""
+    text = json.dumps({"k": f"say password: Tr0ub4dor&3xyz{end} ok"})
+    for _ in range(depth):
+        text = json.dumps({"in": text})
+    once = Workflow("w").then(PIIDetector()).start_sync().process_output_result(text).text
+    assert "Tr0ub4dor" not in once
+    for _ in range(depth):
+        once = json.loads(once)["in"]
+    assert json.loads(once)["k"].startswith("say password: ")
+
+
+@pytest.mark.parametrize("method", ["mask", "placeholder"])
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_no_half_of_an_escape_is_left(depth: int, method: Literal["mask", "placeholder"]) -> None:
+    """The first letter of an address may be written as an escape, with several backslashes in JSON within JSON."""
+    workflow = Workflow("w").then(PIIDetector(redaction_method=method))
+    text = json.dumps({"k": "say éann@example.com ok"})
+    for _ in range(depth):
+        text = json.dumps({"in": text})
+    once = workflow.start_sync().process_output_result(text).text
+    with workflow.start_sync().process_output_stream([*text]) as chunks:
+        assert "".join(chunk.text for chunk in chunks) == once
+    for _ in range(depth):
+        once = json.loads(once)["in"]
+    assert json.loads(once)["k"].startswith("say ")
+    assert "example" not in once

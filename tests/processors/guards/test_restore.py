@@ -116,3 +116,25 @@ def test_a_call_in_a_stream_is_restored_too() -> None:
         out = list(left)
     assert "".join(chunk.text for chunk in out) == "ok amy@x.io"
     assert next(chunk for chunk in out if chunk.type == "tool-call").payload["args"] == {"to": ("bob@example.com",)}
+
+
+def test_a_number_that_stands_anywhere_in_the_conversation_is_not_given_out_again() -> None:
+    """Not in a tool's arguments or result, nor in one that is read now: its token would get another value."""
+    guard = Workflow("w").then(PIIDetector(redaction_method="token"))
+    part = ToolPart("c", "look", {"q": "[EMAIL_3]"}, "result", {"mail": "[EMAIL_1]", "more": [{"[PHONE_2]": 1}]})
+    messages = [Message.user("Look."), Message.assistant([part]), Message.user("Mail bob@corp.org or +49 30 1234567.")]
+    assert guard.check_sync(messages).messages[-1].text == "Mail [EMAIL_4] or [PHONE_3]."
+    result = guard.start_sync().process_tool_result("look", {"a": "see [EMAIL_1]", "b": "bob@corp.org"}).result
+    assert result == {"a": "see [EMAIL_1]", "b": "[EMAIL_2]"}
+
+
+def test_a_value_has_one_number_in_all_stages_however_often_it_is_read() -> None:
+    """In the input, a tool's result, a stream, and the answer that is read after it."""
+    run = Workflow("w").then(PIIDetector(redaction_method="token")).start_sync()
+    assert run.process_input([Message.user("I am ann@corp.org.")]).text == "I am [EMAIL_1]."
+    value = run.process_tool_result("look", {"a": "bob@corp.org", "b": "ann@corp.org"}).result
+    assert value == run.process_tool_result("look", value).result == {"a": "[EMAIL_2]", "b": "[EMAIL_1]"}
+    with run.process_output_stream(["Mail ann@co", "rp.org, joe@corp.org, bo", "b@corp.org"]) as chunks:
+        said = "".join(chunk.text for chunk in chunks)
+    assert said == "Mail [EMAIL_1], [EMAIL_3], [EMAIL_2]"
+    assert run.process_output_result(said).text == said

@@ -5,7 +5,7 @@ import json
 from hypothesis import given, strategies as st
 
 from penstock.processors.memory._quoting import data_element, escape_tags
-from penstock.processors.memory._working_records import Refusal
+from penstock.processors.memory._working_records import RecordRefusal
 from penstock.processors.memory._working_templates import parse_template
 from penstock.processors.memory.working_memory_update import updated_text
 
@@ -44,7 +44,7 @@ def test_changes_leave_an_object_or_what_was_there(document, changes):
     """Whatever is asked for; made twice where nothing is counted, they leave the same."""
     now = json.dumps(document)
     left = updated_text("fields", OBJECTS, now, {"changes": changes}, shared=True)
-    assert isinstance(left, Refusal) or left == "" or isinstance(json.loads(left), dict)
+    assert isinstance(left, RecordRefusal) or left == "" or isinstance(json.loads(left), dict)
     if isinstance(left, str) and all(change["op"] == "append" for change in changes):
         assert updated_text("fields", OBJECTS, left, {"changes": changes}, shared=True) == left
 
@@ -79,7 +79,7 @@ def test_appended_values_are_the_same_in_any_order(values, random):
 def test_a_piece_is_added_or_corrected_and_nothing_else_is_lost(now, new, search):
     """An addition leaves what was there as its beginning."""
     left = updated_text("edit", TEXTS, now, {"new_memory": new}, shared=True)
-    assert isinstance(left, Refusal) or left.startswith(now)
+    assert isinstance(left, RecordRefusal) or left.startswith(now)
     sent = {"new_memory": new, "search_string": search, "update_reason": "clarify-existing-memory"}
     left = updated_text("edit", TEXTS, now, sent, shared=True)
     if isinstance(left, str) and search in now:
