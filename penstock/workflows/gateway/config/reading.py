@@ -1,0 +1,178 @@
+"""`read_gateway`: a gateway file with its policies and keys, every fault at its place."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.workflows.gateway.config.client_keys import ClientKeys, read_keys
+from penstock.workflows.gateway.config.crosschecks import COMMAND_LINE, check_gateway
+from penstock.workflows.gateway.config.kinds import read_section
+from penstock.workflows.gateway.config.policies import RoutePolicies
+from penstock.workflows.gateway.config.sections import VERSION, GatewaySection, RouteSection, ShareSection
+from penstock.workflows.policies.environment import with_environment
+from penstock.workflows.policies.files import FileState, file_bytes
+from penstock.workflows.policies.problems import FilePlace, PolicyError, Problems, StopReadingError
+from penstock.workflows.policies.yaml_nodes import MappingNode, read_nodes, text_of_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from penstock.workflows.policies.yaml_nodes import PolicyNode
+
+
+@dataclass(frozen=True)
+class GatewayDocument:
+    """A gateway that was read: nothing of it is open or running yet.
+
+    Attributes:
+        section: its file.
+        policies: its policies, by the names in the file.
+        keys: the keys of clients; None: none is asked for.
+        environment: the variables that hold keys of providers.
+        files: the files that it was made of, each with its state when it was read; None if it could not be read.
+    """
+
+    section: GatewaySection
+    policies: RoutePolicies
+    keys: ClientKeys | None = None
+    environment: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    files: Mapping[str, FileState | None] = field(default_factory=dict[str, "FileState | None"])
+
+
+def read_gateway(path: str | os.PathLike[str], *, environment: Mapping[str, str] | None = None) -> GatewayDocument:
+    """Return a gateway file, with its policies and the keys of its clients.
+
+    Args:
+        path: the file, YAML (``.yaml``, ``.yml``) or JSON (``.json``). Files that it names are found from its folder.
+        environment: the variables for ``${NAME}`` and ``key_env``. None: those of the process.
+
+    Raises:
+        PolicyError: one of the files cannot be read or has problems: all of them, each with its line and column.
+    """
+    reading = _GatewayReading(os.environ if environment is None else environment)
+    return reading.whole(lambda: reading.file(os.fspath(path)), str(Path(path).parent))
+
+
+def gateway_of(
+    section: GatewaySection, *, folder: str = ".", environment: Mapping[str, str] | None = None
+) -> GatewayDocument:
+    """Return a gateway of a section that was made in Python, or of the arguments of the command.
+
+    Args:
+        section: the section.
+        folder: where files are found that it names.
+        environment: the variables for ``key_env``. None: those of the process.
+
+    Raises:
+        PolicyError: the section, or a file that it names, has problems.
+    """
+    reading = _GatewayReading(os.environ if environment is None else environment)
+    return reading.whole(lambda: section, folder)
+
+
+def is_gateway_file(path: str) -> bool:
+    """Return whether a file is a gateway file, and not a policy file: its first key is ``gateway``."""
+    problems = Problems()
+    try:
+        text = text_of_bytes(file_bytes(path)[0], path, problems)
+    except (OSError, ValueError):
+        return False
+    node = None if text is None else read_nodes(text, path, problems)
+    return isinstance(node, MappingNode) and "gateway" in node.entries
+
+
+@dataclass
+class _GatewayReading:
+    """Reads a gateway file and those that it names. Lives as long as that takes."""
+
+    environment: Mapping[str, str] = field(repr=False)  # it holds keys
+    problems: Problems = field(default_factory=Problems)
+    files: dict[str, FileState | None] = field(default_factory=dict[str, "FileState | None"])
+
+    def whole(self, section: _Made, folder: str) -> GatewayDocument:
+        found: GatewayDocument | None = None
+        try:
+            made = section()
+            found = None if made is None else self._document(_with_route(made), folder)
+        except StopReadingError:
+            pass
+        if found is None or len(self.problems):
+            raise PolicyError(self.problems.found, self.files)
+        return found
+
+    def _document(self, section: GatewaySection, folder: str) -> GatewayDocument:
+        keys = self._keys(section, folder)
+        policies = RoutePolicies(folder, self.problems, self.files)
+        for name, place in _policies_of(section):
+            policies.load(name, place)
+        check_gateway(section, keys, self.environment, self.problems)
+        return GatewayDocument(section, policies, keys, self.environment, self.files)
+
+    def file(self, name: str) -> GatewaySection | None:
+        text = self._text(name, FilePlace(name))
+        node = None if text is None else read_nodes(text, name, self.problems)
+        if node is None:
+            return None
+        if not isinstance(node, MappingNode) or "gateway" not in node.entries:
+            self.problems.add(node.place, f"this is no gateway file; its first line is `gateway: {VERSION}`")
+            return None
+        filled: PolicyNode = with_environment(node, self.environment, self.problems)
+        return read_section(GatewaySection, filled, "a gateway file", self.problems)
+
+    def _keys(self, section: GatewaySection, folder: str) -> ClientKeys | None:
+        if section.keys is None:
+            return None
+        name = str(Path(folder) / section.keys.file)
+        text = self._text(name, section.keys.places.get("file", FilePlace(name)))
+        return ClientKeys(()) if text is None else read_keys(text, name, self.problems)
+
+    def _text(self, name: str, place: FilePlace) -> str | None:
+        self.files[name] = None
+        try:
+            data, self.files[name] = file_bytes(name)
+        except OSError as error:
+            self.problems.add(place, f"{name} cannot be read: {error.strerror or error}")
+            return None
+        except ValueError as error:  # of a name with a NUL
+            self.problems.add(place, f"{name!r} cannot be read: {error}")
+            return None
+        return text_of_bytes(data, name, self.problems)
+
+
+def _with_route(section: GatewaySection) -> GatewaySection:
+    """Return a gateway whose routes have names and providers, with one route for everything if it has none."""
+    if section.checks is not None and not section.upstreams and not section.routes:
+        return section  # it answers checks, and nothing else
+    only = tuple(ShareSection(name=name) for name in section.upstreams) if len(section.upstreams) == 1 else ()
+    routes = section.routes or (RouteSection(name="all", places=section.places),)
+    named = [
+        replace(
+            route,
+            name=route.name or f"route-{number}",
+            upstream=route.upstream or only,
+            policy=route.policy or section.policy,
+        )
+        for number, route in enumerate(routes, 1)
+    ]
+    return replace(section, routes=tuple(named))
+
+
+def _policies_of(section: GatewaySection) -> Iterable[tuple[str, FilePlace]]:
+    """Yield the names of all policies, each with its place."""
+    nowhere = section.places.get("policy", FilePlace(COMMAND_LINE))
+    if section.checks is not None:
+        yield section.checks, section.places.get("checks", nowhere)
+    for route in section.routes:
+        if route.policy is not None:
+            yield route.policy, route.places.get("policy", nowhere)
+        for shadow in route.shadow:
+            yield shadow.policy, shadow.places.get("policy", nowhere)
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    _Made = Callable[[], GatewaySection | None]

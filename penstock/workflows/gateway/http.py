@@ -1,0 +1,118 @@
+"""HTTP as the gateway sees it: the request of a client, the provider behind, and replies whose bodies are streamed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+    from contextlib import AbstractAsyncContextManager
+
+
+Headers = tuple[tuple[str, str], ...]
+"""Header names in lower case, with their values, in order; a name may repeat."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """A request with a whole body.
+
+    Attributes:
+        method: the method, in upper case.
+        path: the path, decoded, without the query; it begins with a slash.
+        headers: the headers.
+        body: the body, decompressed.
+        query: the query, as it came.
+        route: the name of the route that serves it, for logs and metrics.
+    """
+
+    method: str
+    path: str
+    headers: Headers = field(default=(), repr=False)  # one of them may hold a key
+    body: bytes = field(default=b"", repr=False)
+    query: str = ""
+    route: str = ""
+
+    def header(self, name: str) -> str | None:
+        """Return the first value of a header; None if it is missing."""
+        return header_of(self.headers, name)
+
+    def with_body(self, body: bytes) -> HttpRequest:
+        """Return the request with another body."""
+        return replace(self, body=body)
+
+
+def header_of(headers: Iterable[tuple[str, str]], name: str) -> str | None:
+    """Return the first value of a header by its name in lower case; None if it is missing."""
+    return next((value for key, value in headers if key == name), None)
+
+
+class UpstreamReply(Protocol):
+    """The reply of a provider. Its body is read once, piece by piece, as it comes."""
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        ...
+
+    @property
+    def headers(self) -> Headers:
+        """The headers, without those of the connection."""
+        ...
+
+    def pieces(self) -> AsyncGenerator[bytes]:
+        """Return the body, decompressed, in the pieces in which it comes.
+
+        Raises:
+            UpstreamError: the provider breaks the connection, or is silent for too long.
+        """
+        ...
+
+
+class Upstream(Protocol):
+    """A provider of models behind the gateway, or several that serve the same models.
+
+    It adds the provider's key and address, and drops the client's own headers that a provider must not see. It follows
+    no redirect. No error, log or `repr` holds a key.
+    """
+
+    def send(self, request: HttpRequest) -> AbstractAsyncContextManager[UpstreamReply]:
+        """Send a request; leaving the block ends it, and its connection if the body was not read to its end.
+
+        Raises:
+            UpstreamError: no provider can be reached.
+        """
+        ...
+
+
+class UpstreamError(Exception):
+    """A provider cannot be reached, breaks the connection, is silent, or sends bytes that nobody can read.
+
+    Attributes:
+        kind: a word for logs and metrics: ``connect``, ``timeout``, ``broken``, ``malformed``, ``too_large``,
+            ``circuit_open``.
+        status: the HTTP status with which the gateway answers.
+        retry_after: in how many seconds the client may try again; None if nobody knows.
+    """
+
+    def __init__(self, kind: str, message: str, *, status: int = 502, retry_after: float | None = None) -> None:
+        self.kind = kind
+        self.status = status
+        self.retry_after = retry_after
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpReply:
+    """The reply to a client.
+
+    Attributes:
+        status: the HTTP status.
+        headers: the headers, without a length.
+        body: the whole body; or the pieces of a stream, each sent at once.
+    """
+
+    status: int
+    headers: Headers
+    body: bytes | AsyncIterator[bytes] = field(repr=False)
