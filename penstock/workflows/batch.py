@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from queue import Empty, SimpleQueue
 from threading import Semaphore, Thread
 from time import perf_counter
@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cas
 import anyio
 from anyio import to_thread
 
-from penstock.engine.processor.stages import STAGES, full_name
+from penstock.engine.processor.stages import STAGES, STREAM, full_name
 from penstock.engine.tasks import run_without_loop
 from penstock.engine.values.errors import MessageError, PenstockError
+from penstock.workflows.streamed import stream_answer
 
 if TYPE_CHECKING:
     from penstock.engine.execution.outcome import Outcome
@@ -38,6 +39,9 @@ STATUSES: tuple[CheckStatus, ...] = ("passed", "edited", "blocked", "failed", "i
 
 CHECKED_STAGES = tuple(name for name, stage in STAGES.items() if not stage.streams and name != "process_api_error")
 """The stages that check an input: all but those that need a source of chunks or an error."""
+
+TEXT_STAGES = (*CHECKED_STAGES, STREAM.name)
+"""The same, and the stage of streams, which checks a text that is cut into pieces."""
 
 
 class StepExitError(PenstockError):
@@ -79,6 +83,7 @@ class Checked(Generic[T]):
         error: the error in that case, else None.
         records: what the steps did, up to the error if there is one.
         seconds: how long it took, in seconds.
+        released: how many characters left the workflow in the stage of streams; None in any other.
     """
 
     item: T
@@ -87,6 +92,7 @@ class Checked(Generic[T]):
     records: tuple[Record, ...]
     seconds: float
     _trace: LazyTrace | None = field(default=None, repr=False, compare=False)
+    released: int | None = None
 
     @property
     def trace(self) -> Trace | None:
@@ -157,7 +163,9 @@ def check_all(
 
 
 def is_sync(workflow: Workflow, stage: str) -> bool:
-    """Return whether no step of the stage is async."""
+    """Return whether no step of the stage is async. The stage of streams takes an event loop."""
+    if full_name(stage) == STREAM.name:
+        return False
     block = workflow.plans.stage(full_name(stage))
     return block is None or block.sync
 
@@ -313,21 +321,28 @@ async def _check_into(
 async def check_one_async(
     workflow: Workflow, item: T, *, stage: str = "process_input", as_call: AsCall[T] = Call
 ) -> Checked[T]:
-    """Return the result of one input, for any stage. See `check_all`."""
+    """Return the result of one input, for any stage. See `check_all`.
+
+    In the stage of streams the input is a text; the details of its `Call` are those of `stream_answer`.
+    """
     started = perf_counter()
     run: Run | None = None
     outcome: Outcome | None = None
+    released: int | None = None
     error: Exception | None = None
     try:
         call = as_call(item)
         run = workflow.start(records=True, **call.options)
         async with run:
-            outcome = await run.stage(stage, call.messages, **call.details)
+            if full_name(stage) == STREAM.name:
+                outcome, released = await stream_answer(run, call.messages, **call.details)
+            else:
+                outcome = await run.stage(stage, call.messages, **call.details)
     except Exception as raised:  # noqa: BLE001 - one input's error is that input's result
         error, outcome = raised, None
     except SystemExit:
         error, outcome = StepExitError(), None
-    return _checked(item, outcome, error, run, perf_counter() - started)
+    return replace(_checked(item, outcome, error, run, perf_counter() - started), released=released)
 
 
 def _checked(item: T, outcome: Outcome | None, error: Exception | None, run: Run | None, seconds: float) -> Checked[T]:

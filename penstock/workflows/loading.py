@@ -7,30 +7,30 @@ import difflib
 import importlib
 import importlib.util
 import inspect
-import json
 import pkgutil
 import sys
-import tomllib
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.engine.processor.processor import Processor
 from penstock.engine.values.errors import PenstockError
-from penstock.engine.values.frozen import is_mapping
 from penstock.engine.workflow import Workflow
+from penstock.workflows.policies.files import is_policy_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Callable, Generator, Mapping, Sequence
     from types import ModuleType
 
     from typing_extensions import TypeIs
 
     from penstock.workflows.agent import Agent
+    from penstock.workflows.policies import PolicyDocument
+    from penstock.workflows.policies.problems import PolicyProblem
 
 
 class LoadingError(PenstockError):
-    """A workflow that cannot be found or loaded. If the user's code raised an exception, it is the ``__cause__``.
+    """A workflow that cannot be found or loaded. An error of the user's code, or a `PolicyError`, is the ``__cause__``.
 
     Attributes:
         reference: the name that was given.
@@ -49,16 +49,16 @@ def load_workflow(reference: str) -> Workflow:
     """Return the workflow with a name.
 
     Args:
-        reference: the name of a preset, a policy file (``.toml`` or ``.json`` with the name of a ``preset`` and its
-            options), ``module:name``, or ``path.py:name``. Without ``:name``, the module or file must hold exactly one
-            workflow. The name may be dotted. It may refer to a workflow, to a processor (which becomes a workflow of
-            one step), or to a function without arguments that returns either.
+        reference: the name of a preset, a policy file (``policy.yaml``, ``.yml`` or ``.json``, also with a profile,
+            ``policy.yaml:staging``), ``module:name``, or ``path.py:name``. Without ``:name``, the module or file must
+            hold exactly one workflow. The name may be dotted. It may refer to a workflow, to a processor (which becomes
+            a workflow of one step), or to a function without arguments that returns either.
 
     Raises:
         LoadingError: nothing has that name, or the user's code failed while it was loaded.
     """
     source, name = _split(reference)
-    if not name and (made := _preset(reference, source)) is not None:
+    if (made := _without_python(reference, source, name)) is not None:
         return made
     module = _module(reference, source, name)
     with _placed(module):
@@ -76,8 +76,8 @@ def load_workflow_or_agent(reference: str) -> Workflow | Agent:
         LoadingError: nothing has that name, or the user's code failed while it was loaded.
     """
     source, name = _split(reference)
-    if not name and (preset := _preset(reference, source)) is not None:
-        return preset
+    if (read := _without_python(reference, source, name)) is not None:
+        return read
     module = _module(reference, source, name)
     with _placed(module):
         if not name:
@@ -104,6 +104,8 @@ def from_anywhere(reference: str) -> str:
     source, name = _split(reference)
     if not _is_file(source):
         return reference
+    if is_policy_file(source) and not name:  # the environment of that process may name another profile, or none
+        name = _read_policy(reference, source, name).profile or ""
     return f"{Path(source).absolute()}{':' if name else ''}{name}"
 
 
@@ -112,7 +114,9 @@ def _split(reference: str) -> tuple[str, str]:
     if not colon or _is_file(name):  # without a name; in C:\\guards.py the colon belongs to the drive
         return reference, ""
     if not source or not name:
-        raise LoadingError(reference, "one side of the ':' is empty; write module:name or path.py:name")
+        raise LoadingError(
+            reference, "one side of the ':' is empty; write module:name, path.py:name or policy.yaml:profile"
+        )
     return source, name
 
 
@@ -122,31 +126,91 @@ def _presets() -> Mapping[str, Callable[..., Workflow]]:
     return PRESETS
 
 
-def _preset(reference: str, source: str) -> Workflow | None:
-    """Return the preset with a name, or the one that a policy file names, with its options; None for other sources."""
-    if not source.endswith(_POLICIES):
-        return _presets()[source]() if not _is_file(source) and source in _presets() else None
-    try:
-        written = Path(source).read_text(encoding="utf-8")
-        options: object = json.loads(written) if source.endswith(".json") else tomllib.loads(written)
-    except (OSError, ValueError) as error:
-        raise LoadingError(reference, f"the policy cannot be read ({type(error).__name__}: {error})") from error
-    if not is_mapping(options) or options.get("preset") not in _presets():
-        raise LoadingError(reference, f"its preset= must be one of {', '.join(sorted(_presets()))}")
-    fields: object = options.get("fields")
-    if is_mapping(fields):  # TOML has no null
-        options["fields"] = {path: None if type is False else type for path, type in fields.items()}
-    try:
-        return _presets()[options.pop("preset")](**options)
-    except (TypeError, PenstockError) as error:
-        raise LoadingError(reference, str(error)) from error
+def _without_python(reference: str, source: str, name: str) -> Workflow | None:
+    """Return the workflow of a policy file, or a preset; None for names in Python."""
+    if is_policy_file(source):
+        return _read_policy(reference, source, name).workflow
+    if (shipped := shipped_policy(source)) is not None:
+        return _read_policy(reference, shipped, name).workflow
+    return None if name else _preset(source)
 
 
-_POLICIES = (".toml", ".json")
+def shipped_policy(source: str) -> str | None:
+    """Return the path of a policy file that the package holds, by its name, such as ``coding``; None for others."""
+    if not source.replace("-", "").isalpha():
+        return None
+    file = Path(__file__).with_name("hooks") / "ready" / f"{source}.yaml"
+    return str(file) if file.is_file() else None
+
+
+def shipped_policies() -> tuple[str, ...]:
+    """Return the names of the policy files that the package holds."""
+    return tuple(sorted(file.stem for file in (Path(__file__).with_name("hooks") / "ready").glob("*.yaml")))
+
+
+def _preset(source: str) -> Workflow | None:
+    """Return the preset with a name; None for other sources."""
+    return _presets()[source]() if not _is_file(source) and source in _presets() else None
+
+
+def _read_policy(reference: str, source: str, profile: str) -> PolicyDocument:
+    """Return a policy file.
+
+    Raises:
+        LoadingError: the file has problems; its ``__cause__`` is the `PolicyError`.
+    """
+    from penstock.workflows.policies import PolicyError, read_policy  # workflows of other files need no YAML
+
+    try:
+        return read_policy(source, profile=profile or None)
+    except PolicyError as error:
+        raise LoadingError(reference, f"it has {_count(error.problems)}:\n{error}") from error
+
+
+def policy_documents(reference: str) -> list[PolicyDocument]:
+    """Return a policy file without a profile, and with each of its profiles; only one if a profile is chosen.
+
+    Args:
+        reference: as for `load_workflow`. Nothing is returned for other names than that of a policy file.
+
+    Raises:
+        LoadingError: the file has problems; those that it has only with a profile are told together with the others.
+    """
+    source, name = _split(reference)
+    if not is_policy_file(source):
+        return []
+    from penstock.workflows.policies import PolicyError, read_policy  # as above
+
+    made: list[PolicyDocument] = []
+    found: list[PolicyProblem] = []
+    profiles: list[str] = [name]
+    for profile in profiles:  # the first reading says which further ones there are
+        try:
+            made.append(read_policy(source, profile=profile or None))
+            unread = () if made[-1].profile is not None else made[-1].profiles
+        except PolicyError as error:
+            found += error.problems
+            unread = error.profiles
+        if profile == name:
+            profiles += unread
+    if found:
+        every = PolicyError(found)
+        raise LoadingError(reference, f"it has {_count(every.problems)}:\n{every}") from every
+    return made
+
+
+def _count(problems: Sequence[object]) -> str:
+    return "a problem" if len(problems) == 1 else f"{len(problems)} problems"
+
+
+def with_profile(reference: str, profile: str | None) -> str:
+    """Return the name of a policy file with a profile, if it names none; other names as they are."""
+    source, name = _split(reference)
+    return f"{reference}:{profile}" if profile and not name and is_policy_file(source) else reference
 
 
 def _is_file(source: str) -> bool:
-    return source.endswith((".py", *_POLICIES)) or "/" in source or "\\" in source
+    return source.endswith(".py") or is_policy_file(source) or "/" in source or "\\" in source
 
 
 # The module
@@ -211,8 +275,9 @@ def _no_module(source: str, *, named: bool) -> str:
     if _is_built_in(source):
         line = f"guard = Workflow('guard').then({source}(...))"
         return f"it is a processor, which runs as a step of a workflow; write in a file {line}, and run path.py:guard"
-    close = difflib.get_close_matches(source, _presets(), n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"the presets are {', '.join(sorted(_presets()))}"
+    names = sorted([*_presets(), *shipped_policies()])
+    close = difflib.get_close_matches(source, names, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"the presets are {', '.join(names)}"
     return f"there is no preset or module of that name; {hint} (or write module:name or path.py:name)"
 
 

@@ -4,8 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from penstock import Workflow
-from penstock.workflows.loading import LoadingError, load_workflow, load_workflow_or_agent
+from penstock import PIIDetector, Workflow
+from penstock.workflows.loading import (
+    LoadingError,
+    from_anywhere,
+    load_workflow,
+    load_workflow_or_agent,
+    with_profile,
+)
+from penstock.workflows.policies import PolicyError
 
 
 def problem_of(reference: str) -> str:
@@ -156,7 +163,7 @@ def test_a_script_that_ends_the_program_does_not_end_ours(world: Path) -> None:
 @pytest.mark.parametrize("reference", ["guards:", ":guard", ":", "", "  "])
 def test_half_a_reference_is_refused(reference: str) -> None:
     """With the form it should have."""
-    assert "module:name or path.py:name" in problem_of(reference)
+    assert "module:name" in problem_of(reference)
 
 
 AGENT = """
@@ -180,28 +187,61 @@ def test_an_agent_is_found_where_one_is_allowed(world: Path) -> None:
 
 
 POLICIES = {
-    "policy.toml": 'preset = "privacy"\nallow = ["support@acme.org"]\n[fields]\n"customer.id" = false\nname = "name"\n',
-    "policy.json": '{"preset": "privacy", "allow": ["support@acme.org"], "fields": {"customer": null, "name": "name"}}',
+    "policy.yaml": """
+penstock: 1
+steps:
+  - {use: privacy, with: {allow: [support@acme.org], fields: {customer.id: null, name: name}}}
+""",
+    "policy.json": """{"penstock": 1, "steps": [
+  {"use": "privacy", "with": {"allow": ["support@acme.org"], "fields": {"customer.id": null, "name": "name"}}}
+]}""",
 }
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_a_policy_file_is_a_preset_with_its_options(name: str, tmp_path: Path) -> None:
-    """With ``fields`` and ``allow``, too."""
+def test_a_policy_file_is_loaded_wherever_a_workflow_is_named(name: str, tmp_path: Path) -> None:
+    """Its presets have all options, ``fields`` and ``allow``, too."""
     path = tmp_path / name
-    path.write_text(POLICIES[name])
+    path.write_text(POLICIES[name].strip())
     workflow = load_workflow(str(path))
+    assert load_workflow_or_agent(str(path)) == workflow
     value = {"name": "Ann", "customer": {"id": "a@b.org"}, "to": "c@d.org, support@acme.org"}
     result = workflow.start_sync().process_tool_result("look", value).result
     assert result == {"name": "[NAME]", "customer": {"id": "a@b.org"}, "to": "[EMAIL], support@acme.org"}
 
 
-@pytest.mark.parametrize(
-    "written", ["preset = 3", "{", 'preset = "privacy"\nfield = 1', 'preset = "privacy"\nallow = 3']
-)
-def test_a_wrong_policy_file_is_an_error_that_names_it(written: str, tmp_path: Path) -> None:
-    """Unreadable, without a preset, or with an option that is not allowed."""
-    path = tmp_path / "policy.toml"
+@pytest.mark.parametrize("written", ["preset: privacy", "{", "penstock: 1\nsteps: [{use: privacy, with: {field: 1}}]"])
+def test_a_wrong_policy_file_is_an_error_that_names_each_problem(written: str, tmp_path: Path) -> None:
+    """The `PolicyError` is the cause; the message has its lines."""
+    path = tmp_path / "policy.yaml"
     path.write_text(written)
-    with pytest.raises(LoadingError, match="policy"):
+    with pytest.raises(LoadingError) as caught:
         load_workflow(str(path))
+    assert isinstance(caught.value.__cause__, PolicyError)
+    assert str(caught.value) == f"cannot load '{path}': it has a problem:\n{caught.value.__cause__}"
+
+
+def test_a_policy_file_may_be_named_with_a_profile(world: Path) -> None:
+    """As ``path.py:name``; it goes with the name into other processes, whose environment may differ."""
+    (world / "p.yaml").write_text(
+        "penstock: 1\nsteps: [{use: pii-detector, with: {strategy: warn}}]\n"
+        "profiles: {prod: {pii-detector: {with: {strategy: block}}}}\n"
+    )
+    assert load_workflow("p.yaml") == Workflow("p").then(PIIDetector(strategy="warn"))
+    assert load_workflow("p.yaml:prod") == Workflow("p").then(PIIDetector(strategy="block"))
+    assert with_profile("p.yaml", "prod") == "p.yaml:prod"
+    assert with_profile("p.yaml:dev", "prod") == "p.yaml:dev"
+    assert with_profile("p.py", "prod") == "p.py"
+    assert from_anywhere("p.yaml:prod") == f"{world}/p.yaml:prod"
+    with pytest.raises(LoadingError, match="there is no profile dev; use one of prod"):
+        load_workflow("p.yaml:dev")
+
+
+def test_the_profile_of_the_environment_is_named_for_other_machines(
+    world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They do not have the variable."""
+    (world / "p.yaml").write_text("penstock: 1\nsteps: [hygiene]\nprofiles: {prod: {}}\n")
+    assert from_anywhere("p.yaml") == f"{world}/p.yaml"
+    monkeypatch.setenv("PENSTOCK_PROFILE", "prod")
+    assert from_anywhere("p.yaml") == f"{world}/p.yaml:prod"

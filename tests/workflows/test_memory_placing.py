@@ -29,8 +29,7 @@ async def test_processors_that_are_there_already_are_not_placed_twice() -> None:
     history = MessageHistory(storage, last_messages=1)
     loading = Workflow("mine").then(MemoryInputFilter(storage)).then(history.loader)
     agent = Agent(ScriptedModel(["one", "two"]), input_processors=[loading], memory=Memory(storage))
-    drawn = agent.draw().split("output processors")
-    assert [part.count("message-history-saver") for part in drawn] == [1, 1]  # once in each list
+    assert agent.draw().count("message-history-saver") == 1  # behind the model
     await asked(agent, "first")
     result = await asked(agent, "second")
     assert said(result.messages) == ["assistant:one", "user:second", "assistant:two"]

@@ -14,10 +14,12 @@ from penstock.engine.values.frozen import freeze
 from penstock.engine.values.protocols import Model
 from penstock.models.named import as_model
 from penstock.pictures import render
+from penstock.pictures.agent_parts import AgentParts
 from penstock.processors.prompt.trailing_assistant_guard import TrailingAssistantGuard
 from penstock.tools.tool import as_tools
+from penstock.workflows.agent.approvals import ApprovalLog
 from penstock.workflows.agent.options import AGENT_OPTIONS, LIST_OPTIONS, RequestOptions, check_names
-from penstock.workflows.agent.processor_lists import AgentMemory, ProcessorLists
+from penstock.workflows.agent.processor_lists import AgentMemory, MemoryPlacement, ProcessorLists
 from penstock.workflows.agent.request import RequestTask, starting_messages
 from penstock.workflows.agent.stream import AgentStream
 
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     )
     from penstock.workflows.agent.results import AgentResult
     from penstock.workflows.agent.sync_stream import SyncAgentStream
+    from penstock.workflows.coverage.coverage import Coverage
 
 
 class Agent:
@@ -84,6 +87,10 @@ class Agent:
             - ``approve`` (function or None; default None): called with each call to a tool that needs approval.
               Returns True, False, a str (the reason for a refusal, shown to the model), or None, which ends the
               request with the status ``suspended``. Without it, every such call ends the request that way.
+            - ``approvals`` (``any`` or ``asked``; default ``any``): which approvals in the messages of a request count,
+              each once in a process. ``any``: of each call to a tool that needs approval, since a client may have been
+              asked by another process. ``asked``: only of calls that this agent, or the thread in its memory, asked
+              about. The rest count as calls that nobody has answered.
             - ``allow_empty`` (bool; default False): whether the model may be called without any message except system
               messages.
             - ``open_calls`` (``close`` or ``drop``; default ``close``): what a prompt holds of calls that nobody has
@@ -121,6 +128,7 @@ class Agent:
         self.memory = memory
         check_names("an agent", options, AGENT_OPTIONS)
         self.tools = as_tools(options.get("tools", ()))
+        self._approvals = ApprovalLog()
         self._options = replace(RequestOptions(model=self.model, **options), tools=self.tools)
         self._settings = _Settings(self._options)
         lists = self._lists(self._options)
@@ -223,7 +231,7 @@ class Agent:
         Args:
             format: ``mermaid``, ``dot``, ``text``, ``json``, ``svg`` or ``html``, as in `Workflow.draw`.
             stage: draw only the steps of this stage, in the order in which they run. None: all lists: input processors,
-                the model, error processors, output processors.
+                the model with its tools, error processors, output processors.
             detail: ``short`` or ``full``, as in `Workflow.draw`.
             trace: a run to lay over the picture, as ``outcome.trace`` or ``result.trace``: which way it took, what each
                 step did and cost, and what stopped it. Only for ``svg``.
@@ -235,7 +243,21 @@ class Agent:
         """
         if self._plans is None:
             raise UsageError("a processor list depends on the request context, so it is not known before a request")
-        return render(self.id, self._plans, format, stage, detail, model=self._model_name, trace=trace)
+        return render(
+            self.id, self._plans, format, stage, detail, model=self._model_name, parts=self.parts, trace=trace
+        )
+
+    def coverage(self) -> Coverage:
+        """Return which step reads which channel, as `Workflow.coverage` does.
+
+        Raises:
+            UsageError: a processor list is, or contains, a function of the request context, so it is not known yet.
+        """
+        if self._plans is None:
+            raise UsageError("a processor list depends on the request context, so it is not known before a request")
+        from penstock.workflows.coverage.coverage import Coverage  # loaded where it is used
+
+        return Coverage(self._plans, self._options.release)
 
     @property
     def _model_name(self) -> str:
@@ -245,6 +267,12 @@ class Agent:
     def plans(self) -> Plans | None:
         """The compiled processor lists; None if a list is, or contains, a function of the request context."""
         return self._plans
+
+    @property
+    def parts(self) -> AgentParts:
+        """What pictures show of it beside its lists: its tools, and the processors of its memory."""
+        placed = MemoryPlacement() if self.memory is None else self.memory.around(())
+        return AgentParts(tuple(self.tools), (*placed.before, *placed.after))
 
     def __repr__(self) -> str:
         """Show the id and the model's name."""
@@ -273,6 +301,8 @@ class Agent:
             options.approve,
             options.allow_empty,
             options.open_calls,
+            approvals=self._approvals,
+            asked_only=options.approvals == "asked",
         )
         run = Run(
             plans,

@@ -17,8 +17,9 @@ from penstock.engine.values.errors import ModelError, StepFailedError, UsageErro
 from penstock.engine.values.frozen import EMPTY, FrozenDict
 from penstock.engine.values.tripwire import TripwireSignal
 from penstock.engine.values.usage import total_usage, usage_payload
-from penstock.models.conversations import call_key, has_result, is_decided
+from penstock.models.conversations import WAITING_CALLS, call_key, has_result, is_decided
 from penstock.processors.structure.facts import OBJECT
+from penstock.workflows.agent.approvals import thread_of
 from penstock.workflows.agent.client_chunks import end_request, send_chunks
 from penstock.workflows.agent.request import RequestProgress, offered_tools
 from penstock.workflows.agent.results import (
@@ -28,10 +29,10 @@ from penstock.workflows.agent.results import (
     calls_of,
 )
 from penstock.workflows.agent.step import ModelStep
-from penstock.workflows.agent.tools import CallRules, ToolStep
+from penstock.workflows.agent.tools import CallRules, ToolStep, may_ask
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 
     from penstock.engine.run.run import Run
     from penstock.engine.tasks import BackgroundTasks
@@ -152,23 +153,27 @@ class Loop:
         """Run or refuse the calls about which a person has decided since the last request; return whether it goes on.
 
         Only messages of this request count, and of these the last answer, so that no decision is used twice. A call
-        that has a result already, wherever it stands, does not run again.
+        that has a result already, wherever it stands, does not run again. A call whose approval does not count is one
+        without an answer.
         """
         run, task = self.run, self._task
         asked = next((one for one in reversed(task.start.conversation) if one.role == "assistant"), None)
         messages = run.message_list.conversation
         answered = {call_key(part) for one in messages for part in filter(has_result, one.parts)}
         new = [call for call in filter(is_decided, calls_of(asked)) if call_key(call) not in answered]
-        decided = {call.call_id: call for call in new}
-        if not decided:
+        answer, calls = _decided_in(messages, {call.call_id for call in new})
+        if answer is None or len({call.call_id for call in (*calls, *new)}) < max(len(calls), len(new)):
             return True
-        answer, calls = _decided_in(messages, decided)
-        if answer is None or len({call.call_id for call in calls}) < len(calls):
+        decided, was_asked = self._counted(new)
+        calls = [call for call in calls if call.call_id in decided]
+        if not calls:
             return True
         rules = CallRules(
             task.settings["tools"],
             frozenset(offered_tools(task.settings["tools"], task.settings["active_tools"])),
             partial(_decision, decided, task.approve),
+            partial(task.approvals.ask, thread_of(run)),
+            was_asked,
         )
         tools = ToolStep(run, rules, self.progress, self._group, "approved")
         await tools.judge(answer, calls, (), out)
@@ -177,12 +182,38 @@ class Loop:
         if tools.verdict is not None:
             await out.emit_all(tools.verdict.chunks)
             return run.tripwire is None
-        left = [call for call in calls_of(run.message_list.get(answer.id)) if call.state == "call"]
+        left = [
+            call for call in calls_of(run.message_list.get(answer.id)) if call.state == "call" and not is_decided(call)
+        ]
         if not left or run.message_list.conversation[-1].id != answer.id:
             return True
         self.progress.note_pending(left, answer)
         self.progress.finish_reason = "tool-calls"
         return False
+
+    def _counted(self, calls: Iterable[ToolPart]) -> tuple[dict[str, ToolPart], frozenset[str]]:
+        """Return the calls whose decision counts, and the ids of those about which a person was asked.
+
+        The approval of another call, see `ApprovalLog.use`, counts where a step may ask: it judges the call again.
+        """
+        task, thread = self._task, thread_of(self.run)
+        may_ask_now = self.run.may_ask and not task.asked_only
+        decided: dict[str, ToolPart] = {}
+        asked: set[str] = set()
+        for call in calls:
+            if call.approval != "approved" or task.approvals.use(thread, call, asked=self._was_asked(call)):
+                asked.add(call.call_id)
+            elif not (may_ask_now and task.approvals.use(thread, call, asked=True)):
+                continue
+            decided[call.call_id] = call
+        return decided, frozenset(asked)
+
+    def _was_asked(self, call: ToolPart) -> bool:
+        """Return whether a person may have been asked about a call, by what its thread and its tool say."""
+        task = self._task
+        if call_key(call) in self.run.facts.get(WAITING_CALLS, ()):
+            return True
+        return not task.asked_only and may_ask(task.settings["tools"].get(call.name), call)
 
     async def _report(self, place: int) -> None:
         """Report a step to the callback."""
@@ -236,7 +267,7 @@ def _decision(
     """
     if call.approval == "rejected":
         return call.error or False
-    if call.arguments == decided[call.call_id].arguments:
+    if (call.name, call.arguments) == (decided[call.call_id].name, decided[call.call_id].arguments):
         return True
     return None if approve is None else approve(call)
 

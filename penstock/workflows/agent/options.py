@@ -14,6 +14,7 @@ from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.frozen import EMPTY
 from penstock.engine.values.protocols import RANDOM_IDS, SYSTEM_CLOCK
 from penstock.models.open_calls import OpenCalls
+from penstock.workflows.agent.approvals import Approvals
 
 if TYPE_CHECKING:
     from penstock.engine.processor.context import InputStepContext
@@ -77,6 +78,7 @@ class AgentOptions(TypedDict, total=False):
     output_type: Value
     prepare_step: PrepareStep | None
     approve: Approve | None
+    approvals: Approvals
     allow_empty: bool
     open_calls: OpenCalls
     ui_messages: bool
@@ -146,6 +148,7 @@ class RequestOptions:
     output_type: Value = None
     prepare_step: PrepareStep | None = None
     approve: Approve | None = None
+    approvals: Approvals = "any"
     allow_empty: bool = False
     open_calls: OpenCalls = "close"
     ui_messages: bool = False
@@ -191,6 +194,7 @@ class RequestOptions:
             raise OptionError("Agent", "request_context", "…", "a dict, in which hooks can set values for later hooks")
         one_of("Agent", "release", self.release, get_args(Release))
         one_of("Agent", "open_calls", self.open_calls, get_args(OpenCalls))
+        one_of("Agent", "approvals", self.approvals, get_args(Approvals))
 
     def _check_tools(self) -> None:
         """Check that names of tools are strings. Whether such tools exist is checked in each step."""

@@ -12,10 +12,11 @@ from penstock.engine.values.frozen import EMPTY
 from penstock.engine.values.message_list import MessageList
 from penstock.engine.values.messages import Message, TextPart, ToolPart
 from penstock.engine.values.model import ModelRequest
-from penstock.engine.values.terms import without_repeats
 from penstock.models.named import as_model
+from penstock.models.open_calls import CallCloser
 from penstock.tools.tool import as_tools
-from penstock.workflows.agent.results import StepResult, calls_of, reasoning_of, text_of
+from penstock.workflows.agent.approvals import ApprovalLog
+from penstock.workflows.agent.step_log import StepLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from penstock.models.open_calls import OpenCalls
     from penstock.tools.tool import Tool
     from penstock.workflows.agent.options import Approve, RequestContext, RequestOptions, StopWhen
+    from penstock.workflows.agent.results import StepResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ class RequestTask:
         allow_empty: whether the model may be called without any message except system messages.
         open_calls: what becomes of calls without a result in a prompt; None: they are sent as they are.
         results_are_messages: whether the result of a call stands in a message of its own; else in the call.
+        approvals: which calls were asked about, and whose approvals were used.
+        asked_only: whether approvals count only for calls that the agent, or the thread, knows to be asked about.
     """
 
     start: MessageList
@@ -55,6 +59,8 @@ class RequestTask:
     allow_empty: bool = False
     open_calls: OpenCalls | None = "close"
     results_are_messages: bool = False
+    approvals: ApprovalLog = field(default_factory=ApprovalLog)
+    asked_only: bool = False
 
 
 @dataclass(slots=True)
@@ -70,9 +76,10 @@ class RequestProgress:
         error: the error that ended the loop.
         data: chunks that were written before the first answer, to be stored with it.
         answering: whether an answer of the model has begun that is neither rejected, nor accepted and sent whole.
+        closer: closes the open calls of its prompts.
     """
 
-    steps: list[StepResult] = field(default_factory=list[StepResult])
+    steps: StepLog = field(default_factory=StepLog)
     accepted: int = 0
     finish_reason: str | None = None
     pending: tuple[ToolPart, ...] = ()
@@ -80,17 +87,17 @@ class RequestProgress:
     error: Exception | None = None
     data: Sequence[Chunk] = ()
     answering: bool = False
-    _current: tuple[MessageList, list[StepResult], tuple[StepResult, ...]] | None = None
+    closer: CallCloser = field(default_factory=CallCloser)
 
     @property
     def last_answer(self) -> str:
         """The id of the last accepted answer; empty if there is none."""
-        return next((step.message_id for step in reversed(self.steps) if step.message_id), "")
+        return self.steps.last_answer
 
     @property
     def last_reason(self) -> str:
         """Why the last attempt ended; ``other`` if there is none."""
-        return self.steps[-1].finish_reason if self.steps else "other"
+        return "other" if self.steps.last is None else self.steps.last.finish_reason
 
     def note_pending(self, calls: Iterable[ToolPart], answer: Message | None) -> None:
         """Note the calls of an answer that the caller has to answer."""
@@ -110,26 +117,11 @@ class RequestProgress:
         if gone and len(gone) == len(new):
             names = dict(zip(gone, new, strict=True))
             self.pending_in = names.get(self.pending_in, self.pending_in)
-            self.steps = [replace(step, message_id=names.get(step.message_id, step.message_id)) for step in self.steps]
+            self.steps.rename(names)
 
     def current(self, messages: MessageList) -> tuple[StepResult, ...]:
         """Return the steps with their answers as they are in the conversation now."""
-        if self._current is None or self._current[0] is not messages or self._current[1] != self.steps:
-            made = [_current_step(step, messages) if step.message_id else step for step in self.steps]
-            self._current = (messages, list(self.steps), tuple(made))
-        return self._current[2]
-
-
-def _current_step(step: StepResult, messages: MessageList) -> StepResult:
-    """Return a step with its answer as it is in the conversation now."""
-    message = messages.get(step.message_id)
-    if message is None:  # taken back: the metadata of the provider may repeat its text
-        return replace(step, text="", reasoning="", tool_calls=(), metadata=EMPTY)
-    text, reasoning, calls = text_of(message), reasoning_of(message), calls_of(message)
-    if (text, reasoning, calls) == (step.text, step.reasoning, step.tool_calls):
-        return step
-    metadata = step.metadata if (text, reasoning) == (step.text, step.reasoning) else without_repeats(step.metadata)
-    return replace(step, text=text, reasoning=reasoning, tool_calls=calls, metadata=metadata)
+        return self.steps.current(messages)
 
 
 _CHOICES = ("auto", "none", "required")
@@ -144,9 +136,9 @@ async def starting_messages(options: RequestOptions, messages: object, context: 
         if inspect.isawaitable(instructions):
             instructions = await instructions
     if instructions:
-        made = made.add(_system(instructions))
+        made = made.add(system_messages(instructions))
     if options.system:
-        made = made.add(_system(options.system))
+        made = made.add(system_messages(options.system))
     if options.context:
         made = made.add(_owned(parse_input(options.context, "user"), context), source="context")
     given = parse_input(messages, "user") if not isinstance(messages, MessageList) else ()
@@ -165,7 +157,7 @@ def is_blank(message: Message) -> bool:
     return all(isinstance(part, TextPart) and not part.text.strip() for part in message.parts)
 
 
-def _system(given: Value) -> list[Message]:
+def system_messages(given: Value) -> list[Message]:
     """Return instructions as system messages."""
     if isinstance(given, str):
         return [Message.system(given)]

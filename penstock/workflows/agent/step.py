@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import anyio
@@ -11,7 +12,7 @@ from penstock.engine.streams.chunk_texts import sent
 from penstock.engine.streams.sources import as_chunk, close_source, failure_of
 from penstock.engine.tracing.enclosing import EnclosedIterator
 from penstock.engine.values.answer_builder import Assembly, usage_of
-from penstock.engine.values.call_ids import OF_CALLS, CallIds, call_ids_of
+from penstock.engine.values.call_ids import OF_CALLS, CallIds
 from penstock.engine.values.chunks import Chunk, retract_chunk
 from penstock.engine.values.errors import PenstockError, UsageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, is_items
@@ -19,8 +20,9 @@ from penstock.engine.values.messages import Message, ToolPart
 from penstock.engine.values.model import FINISH_REASONS
 from penstock.engine.values.terms import is_code, is_model, without_repeats
 from penstock.engine.values.usage import is_unbilled, usage_payload
-from penstock.models.open_calls import with_calls_closed
+from penstock.workflows.agent.approvals import thread_of
 from penstock.workflows.agent.client_chunks import is_for_client, keep_data, send_chunks
+from penstock.workflows.agent.joined_chunks import JoinedChunks
 from penstock.workflows.agent.request import step_request
 from penstock.workflows.agent.results import StepResult, calls_of, reasoning_of, text_of
 from penstock.workflows.agent.tools import CallRules, ToolStep
@@ -53,7 +55,8 @@ class ModelAttempt:
     Attributes:
         model: the model to call.
         request: the request to send.
-        chunks: the chunks that it sent, unprocessed, except that each tool call has an id of its own.
+        chunks: the chunks that it sent, unprocessed, except that each tool call has an id of its own. Unless a
+            processor reads them when the answer has ended, the pieces of a text are joined as they come.
         error: the error that ended it, or None.
         from_cache: whether a processor answered in place of the model.
         usage: the tokens of the call when it has ended; None if unknown, and for an answer of a processor.
@@ -63,7 +66,7 @@ class ModelAttempt:
     def __init__(self, run: Run, path: str, model: Model, request: ModelRequest, answer: Value) -> None:
         self.model = model
         self.request = request
-        self.chunks: list[Chunk] = []
+        self.chunks: list[Chunk] | JoinedChunks = [] if run.serves("process_llm_response") else JoinedChunks()
         self.error: Exception | None = None
         self.from_cache = answer is not None
         self.usage: Usage | None = None
@@ -116,7 +119,7 @@ class ModelAttempt:
     def _with_own_id(self, chunk: Chunk) -> Chunk:
         """Return a chunk with an id of its own for its tool call, if it belongs to one."""
         if self._call_ids is None:
-            self._call_ids = CallIds(lambda: call_ids_of(self._run.message_list.conversation))
+            self._call_ids = CallIds(lambda: self._run.message_list.call_ids)
         return self._call_ids.own(chunk)
 
     def _opened(self, scope: Scope | None) -> AsyncIterator[Chunk]:
@@ -321,7 +324,8 @@ class ModelStep:
         task, messages = self._task, request.messages
         if task.open_calls is None:
             return request
-        closed = with_calls_closed(messages, task.open_calls, separate=task.results_are_messages)
+        closer = self._progress.closer
+        closed = closer.closed(messages, task.open_calls, separate=task.results_are_messages)
         return request if closed is messages else replace(request, messages=tuple(closed))
 
     # The answer
@@ -434,6 +438,11 @@ class ModelStep:
 
     # After an answer was accepted
 
+    def _rules(self, ask: StepRequest) -> CallRules:
+        """Return what decides whether the calls of an answer run."""
+        on_ask = partial(self._task.approvals.ask, thread_of(self._run))
+        return CallRules(ask.tools, ask.offered, self._task.approve, on_ask)
+
     async def _accept(
         self,
         ask: StepRequest,
@@ -458,7 +467,7 @@ class ModelStep:
                 from_cache=attempt.from_cache,
             )
         )
-        tools = ToolStep(run, CallRules(ask.tools, ask.offered, self._task.approve), progress, self._group, self.path)
+        tools = ToolStep(run, self._rules(ask), progress, self._group, self.path)
         try:
             data = await send_chunks(run, judged.data)
             keep_data(run, "" if message is None else message.id, data.accepted, before=(*progress.data, *self._early))

@@ -18,6 +18,7 @@ from typing_extensions import TypeVar
 from penstock.engine.tasks import BackgroundTasks, close_in, on_asyncio, within
 from penstock.engine.values.chunks import Chunk, tripwire_chunk
 from penstock.engine.values.errors import NestingError, UsageError
+from penstock.engine.values.growing_text import GrowingText
 from penstock.engine.values.usage import usage_payload
 from penstock.workflows.agent.emitter import Emitter
 from penstock.workflows.agent.loop import Loop, make_result
@@ -122,7 +123,7 @@ class AgentStream(Generic[T]):
         self._read_done: anyio.Event | None = None  # set when a read has ended that another task waits for
         self._reading = False
         self._sent = UIAnswer() if options.ui_messages else None
-        self._unfinished: list[str] = []  # the text of the step at hand, as it was read
+        self._unfinished = GrowingText()  # the text of the step at hand, as it was read
         self._in_task = False  # whether the loop has a task of its own
         self._cancelled = False
         self._error: Exception | None = None  # of the request, until it was raised
@@ -327,9 +328,9 @@ class AgentStream(Generic[T]):
     def _noted(self, chunk: Chunk, loop: Loop) -> Chunk:
         """Note a chunk that leaves; return it, and a ``finish`` with the answer as UI messages, if they are wanted."""
         if chunk.type == "text-delta":
-            self._unfinished.append(chunk.text)
+            self._unfinished.write(chunk.text)
         elif chunk.type == "step-finish":  # the start of the next step may be held
-            self._unfinished.clear()
+            self._unfinished = GrowingText()
         sent = self._sent
         if sent is None:
             return chunk
@@ -354,7 +355,7 @@ class AgentStream(Generic[T]):
 
     def _ended(self, loop: Loop, status: Status | None = None) -> AgentResult[T]:
         self._error = loop.progress.error
-        result = cast("AgentResult[T]", make_result(loop.run, loop.progress, status, "".join(self._unfinished)))
+        result = cast("AgentResult[T]", make_result(loop.run, loop.progress, status, self._unfinished.getvalue()))
         loop.run.note_end(status=result.status, finish_reason=result.finish_reason, usage=usage_payload(result.usage))
         return result
 

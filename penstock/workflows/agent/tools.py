@@ -171,11 +171,16 @@ class CallRules(NamedTuple):
         tools: the tools of the step, by name.
         offered: the names of the tools that the model was offered.
         approve: decides on calls that need approval.
+        on_ask: called with each call that a person is asked about.
+        asked: the ids of decided calls about which a person was asked. The approval of another one counts only if a
+            step asks about it now: a client could approve what nobody asked about.
     """
 
     tools: Mapping[str, Tool]
     offered: frozenset[str]
     approve: Approve | None
+    on_ask: Callable[[ToolPart], object]
+    asked: frozenset[str] = frozenset()
 
 
 async def plan_call(call: ToolPart, judged: Outcome, rules: CallRules) -> PlannedCall | None:
@@ -186,9 +191,9 @@ async def plan_call(call: ToolPart, judged: Outcome, rules: CallRules) -> Planne
         judged: the outcome of `process_tool_call`.
         rules: the tools, and who approves calls.
     """
-    answer = judged.overrides.get("answer")
-    if "answer" in judged.overrides:
-        return PlannedCall(call, judged.arguments, answer=answer)
+    asked = judged.asks
+    if judged.answered and not asked:
+        return PlannedCall(call, judged.arguments, answer=judged.answer)
     tool = rules.tools.get(call.name)
     if tool is None or call.name not in rules.offered:
         known = f"there is no such tool; the tools are {', '.join(sorted(rules.offered)) or 'none'}"
@@ -199,7 +204,9 @@ async def plan_call(call: ToolPart, judged: Outcome, rules: CallRules) -> Planne
         tool.read(judged.arguments)
     except ToolError as error:
         return PlannedCall(call, judged.arguments, problem=error)
-    if call.approval is not None or tool.wants_approval(judged.arguments):
+    if call.approval == "approved" and not asked and call.call_id not in rules.asked:
+        return None
+    if asked or call.approval is not None or tool.wants_approval(judged.arguments):
         verdict = await _approval(rules.approve, replace(call, arguments=judged.arguments))
         if verdict is None:
             return None
@@ -207,6 +214,17 @@ async def plan_call(call: ToolPart, judged: Outcome, rules: CallRules) -> Planne
             why = verdict if isinstance(verdict, str) and verdict else "the user did not allow this call"
             return PlannedCall(call, judged.arguments, problem=ToolError(call.name, "refused", why))
     return PlannedCall(call, judged.arguments, tool)
+
+
+def may_ask(tool: Tool | None, call: ToolPart) -> bool:
+    """Return whether a person may have been asked about a call; True if it cannot run anyway, as `plan_call` says."""
+    if tool is None or tool.is_external:
+        return True
+    try:
+        tool.read(call.arguments)
+    except ToolError:
+        return True
+    return tool.wants_approval(call.arguments)
 
 
 async def _approval(approve: Approve | None, call: ToolPart) -> bool | str | None:
@@ -289,8 +307,10 @@ class ToolStep:
             if plan is not None:
                 planned.append(plan)
                 continue
-            asks = not self._rules.tools[call.name].is_external
+            asks = not self._rules.tools[call.name].is_external or outcome.asks
             left = replace(call, arguments=outcome.arguments, approval="requested" if asks else None)
+            if asks:
+                self._rules.on_ask(left)
             self._store(answer.id, left)
             pending.append(left)
         self.pending = tuple(pending)

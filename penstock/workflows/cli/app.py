@@ -8,10 +8,10 @@ import traceback
 from typing import IO, TYPE_CHECKING
 
 import penstock
-from penstock.engine.values.errors import MissingExtraError, PenstockError
+from penstock.engine.values.errors import DefinitionError, MissingExtraError, PenstockError
 from penstock.lazy import by_name
-from penstock.workflows.cli.arguments import command_parser, parse
-from penstock.workflows.cli.exit_codes import Exit
+from penstock.workflows.cli.arguments.parser import command_parser, parse
+from penstock.workflows.cli.exit_codes import CommandError, Exit
 from penstock.workflows.cli.terminal import discard, log_messages_once, open_closed_streams, use_utf8, write_line
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as end:  # argparse has printed the message
         return end.code if isinstance(end.code, int) else Exit.USAGE
     try:
+        _apply_profile(args)
         with contextlib.redirect_stdout(sys.stderr), log_messages_once():
             return _run_command(args, stdout)
     except BrokenPipeError:
@@ -48,15 +49,48 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 _COMMANDS = {
     "run": "run.run",
+    "eval": "evaluation.evaluate",
     "draw": "inspection.draw",
     "diff": "inspection.diff",
     "validate": "inspection.validate",
+    "schema": "inspection.schema",
+    "coverage": "coverage.coverage",
+    "attack": "attack.attack",
     "list": "listing.list_all",
     "memory": "memory.memory",
+    "serve": "serve.serve",
     "studio": "studio.studio",
     "mcp": "mcp.mcp",
+    "pin": "pin.pin",
+    "hook": "hook.hook",
 }
 """The module and the function of each command but ``completion``; only the modules that it needs are imported."""
+
+
+def _apply_profile(args: argparse.Namespace) -> None:
+    """Add the profile of ``--profile`` to the names of policy files, by which every process loads them.
+
+    Raises:
+        CommandError: no name is that of a policy file.
+    """
+    profile: str | None = getattr(args, "profile", None)
+    if profile is None:
+        return
+    from penstock.workflows.loading import with_profile
+
+    found = False
+    for name in _REFERENCES:
+        given: str | list[str] | None = getattr(args, name, None)
+        if given:
+            made = with_profile(given, profile) if isinstance(given, str) else [with_profile(g, profile) for g in given]
+            found = found or made != given
+            setattr(args, name, made)
+    if not found:
+        raise CommandError("--profile is for policy files (.yaml, .json) that are named without a profile")
+
+
+_REFERENCES = ("workflow", "workflows", "old", "new", "baseline")
+"""The arguments that name workflows."""
 
 
 def _run_command(args: argparse.Namespace, stdout: IO[str]) -> int:
@@ -88,7 +122,8 @@ def _report(error: Exception, *, debug: bool) -> int:
     if debug:
         write_line("".join(traceback.format_exception(error)).rstrip())
     else:
-        explained = error.__cause__ is None or isinstance(error.__cause__, (OSError, ImportError, SyntaxError))
+        known = (OSError, ImportError, SyntaxError, DefinitionError)
+        explained = error.__cause__ is None or isinstance(error.__cause__, known)
         hint = "" if explained else " (--debug shows where)"
         write_line(f"penstock: {error}{hint}")
     return Exit.USAGE

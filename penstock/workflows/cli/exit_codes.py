@@ -12,9 +12,10 @@ class Exit(IntEnum):
 
     Attributes:
         OK: success; for ``run``: every row was checked, whatever the verdicts.
-        FOUND: ``run --fail-on`` found such a row, ``validate`` found problems, or ``diff`` found differences.
+        FOUND: ``run --fail-on`` found such a row, a condition of ``eval --fail-if`` holds, ``validate`` found problems,
+            ``diff`` found differences, ``coverage --require`` a channel that is not read, or ``attack`` a leak.
         USAGE: wrong arguments, or a workflow, file or store that cannot be loaded.
-        INCOMPLETE: some rows could not be checked: they are malformed, or a step failed.
+        INCOMPLETE: some rows could not be checked or evaluated: they are malformed, or a step failed.
         INTERRUPTED: stopped with Ctrl-C (128 + SIGINT).
         PIPE: the reader of the output has closed it (128 + SIGPIPE).
     """

@@ -6,13 +6,13 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
 from penstock.engine.tracing.display import visible
 from penstock.engine.values.frozen import thaw
 
 if TYPE_CHECKING:
     from typing import IO
+
+    from rich.console import Console
 
     from penstock.engine.values.tripwire import Record
 
@@ -22,6 +22,8 @@ LONGEST_VALUE = 200
 
 def console_for(stream: IO[str]) -> Console:
     """Return a console that writes to a stream, in colours if the terminal and NO_COLOR allow; texts are not markup."""
+    from rich.console import Console  # takes long to import
+
     return Console(file=stream, markup=False, highlight=False, emoji=False)
 
 

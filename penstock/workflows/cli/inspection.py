@@ -11,14 +11,17 @@ from penstock.engine.graph.nodes import steps_of
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.tracing.trace import Trace
 from penstock.engine.values.errors import TraceError, UsageError, WorkflowError
-from penstock.workflows.cli.arguments import DIAGRAMS, DIFFS, PICTURES, Diagram, Diff
+from penstock.workflows.cli.arguments.pictures import DIAGRAMS, DIFFS, PICTURES, Diagram, Diff
 from penstock.workflows.cli.exit_codes import CommandError, Exit
 from penstock.workflows.cli.terminal import refuse_same, refuse_source, write_line, writing
-from penstock.workflows.loading import load_workflow, load_workflow_or_agent
+from penstock.workflows.loading import load_workflow, load_workflow_or_agent, policy_documents
 from penstock.workflows.rows.reading import is_object
 
 if TYPE_CHECKING:
     import argparse
+
+    from penstock.engine.workflow import Workflow
+    from penstock.workflows.policies import PolicyDocument
 
 
 def draw(args: argparse.Namespace, stdout: IO[str]) -> int:
@@ -98,17 +101,61 @@ def _format(output: str | None, given: Diagram | None) -> Diagram:
 
 
 def validate(args: argparse.Namespace, stdout: IO[str]) -> int:
-    """Check the workflow, and return the exit code."""
+    """Check the workflow, run the tests of a policy file, and return the exit code."""
+    documents = policy_documents(args.workflow)  # first: it tells the problems of all profiles
     workflow = load_workflow(args.workflow)
     try:
         workflow.validate(args.stage)
     except WorkflowError as error:
         stdout.write(f"{error}\n")
         return Exit.FOUND
+    _describe(workflow, stdout)
+    return _run_tests(documents, stdout) if documents else Exit.OK
+
+
+def schema(args: argparse.Namespace, stdout: IO[str]) -> int:
+    """Write a published JSON Schema, and return the exit code."""
+    if args.name == "policy":
+        from penstock.workflows.policies import policy_schema
+
+        made = policy_schema()
+    elif args.name == "gateway":
+        from penstock.workflows.gateway.config.schema import gateway_schema
+
+        made = gateway_schema()
+    else:
+        made = Trace.json_schema()
+    stdout.write(f"{json.dumps(made, indent=2, ensure_ascii=False)}\n")
+    return Exit.OK
+
+
+def _describe(workflow: Workflow, stdout: IO[str]) -> None:
     steps = list(steps_of(workflow.root))
     stages = {name for step in steps for name in step.claims.hooks}
     count = "1 step" if len(steps) == 1 else f"{len(steps)} steps"
     served = ", ".join(name for name in STAGES if name in stages)
     summary = f"is valid: {count}; stages: {served}" if steps else "is valid, but empty: it changes nothing"
     stdout.write(f"workflow {workflow.name!r} {summary}\n")
-    return Exit.OK
+
+
+def _run_tests(documents: list[PolicyDocument], stdout: IO[str]) -> int:
+    """Run the tests of a policy file with each of the given profiles, write what failed, and return the exit code."""
+    from penstock.workflows.policies import run_tests
+
+    if not documents[0].tests:
+        stdout.write("it has no tests; write rows under `tests:`, each with an input and what must happen to it\n")
+        return Exit.OK
+    code = Exit.OK
+    for document in documents:
+        results = list(run_tests(document.workflow, document.tests, profile=document.profile))
+        failed = [result for result in results if result.problem]
+        stdout.writelines(f"{result}\n" for result in failed)
+        where = f" with the profile {document.profile}" if document.profile else ""
+        count = f"{len(failed)} of {len(results)} tests failed" if failed else f"{_tests(len(results))} passed"
+        stdout.write(f"{count}{where}\n")
+        code = Exit.FOUND if failed else code
+    return code
+
+
+def _tests(count: int) -> str:
+    return "1 test" if count == 1 else f"{count} tests"

@@ -20,7 +20,7 @@ from penstock.engine.values.frozen import thaw
 from penstock.engine.values.messages import ReasoningPart, TextPart, ToolPart
 from penstock.engine.values.stored import Thread
 from penstock.formats import dump_messages, parse_messages
-from penstock.workflows.cli.arguments import STORE
+from penstock.workflows.cli.arguments.memory import STORE
 from penstock.workflows.cli.exit_codes import CommandError, Exit
 from penstock.workflows.cli.formatting import console_for, plain
 from penstock.workflows.cli.terminal import refuse_same, write_line, writing

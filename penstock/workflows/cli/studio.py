@@ -34,6 +34,7 @@ def studio(args: argparse.Namespace, stdout: IO[str]) -> int:
         host=args.host,
         port=args.port,
         allowed_hosts=tuple(name.lower() for name in args.allow_host),
+        review=None if args.review is None else Path(args.review),
         history=None if args.no_history else Path(args.history or default_history()),
         keep=args.keep,
         upload_limit=args.max_upload * MIB,

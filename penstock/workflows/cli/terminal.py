@@ -9,9 +9,7 @@ import sys
 from collections import Counter
 from typing import IO, TYPE_CHECKING
 
-from penstock.engine.tracing.display import visible
 from penstock.workflows.cli.exit_codes import CommandError
-from penstock.workflows.rows.files import written
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -22,6 +20,8 @@ MOST_COUNTED = 1000
 
 def readable(text: str) -> str:
     """Return the text with its line breaks, and with a visible sign for all else that is not printable."""
+    from penstock.engine.tracing.display import visible  # most commands write no such line
+
     return "\n".join(visible(line) for line in text.split("\n"))
 
 
@@ -87,6 +87,8 @@ def writing(name: str | None, stdout: IO[str], *, append: bool = False) -> Gener
         yield stdout
         stdout.flush()
         return
+    from penstock.workflows.rows.files import written  # most commands write no file
+
     with written(name, append=append) as stream:
         yield stream
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypedDict, cast, get_args
 
 from penstock.engine.graph.plan import plan_steps
+from penstock.engine.processor.payload import NO_FACTS
 from penstock.engine.processor.processor import one_of
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.run.conversation import MAX_ERROR_RETRIES
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from penstock.engine.graph.plan_cache import Plans
+    from penstock.engine.values.facts import Facts
     from penstock.engine.values.frozen import Value
     from penstock.engine.values.protocols import Observer
     from penstock.engine.workflow import Item
@@ -140,6 +142,7 @@ class Host:
         request_context: dict[str, Value] | None = None,
         run_id: str | None = None,
         states: dict[str, Value] | None = None,
+        facts: Facts = NO_FACTS,
     ) -> HostRequest:
         """Return a new request. Call its `HostRequest.close` when the framework has ended the request.
 
@@ -148,6 +151,7 @@ class Host:
             run_id: the id of the run. Default: a new id.
             states: the states of the processors, for requests that share them, such as those of one session: begin
                 with an empty mapping, and pass it to each. Default: new ones.
+            facts: the facts to begin with, such as those of earlier requests of a session. Default: none.
         """
         retries = self._retries
         if retries is None:
@@ -163,6 +167,7 @@ class Host:
             max_processor_retries=retries,
             max_error_retries=self._error_retries,
             states=states,
+            facts=facts,
         )
         return HostRequest(
             run,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Self
 
 from penstock.engine.tasks import BackgroundTasks
@@ -153,12 +154,13 @@ class HostRequest:
     @property
     def usage(self) -> Usage:
         """The tokens of the last model call, rejected attempts included."""
-        return total_usage(step.usage for step in self._progress.steps[self._steps_before :])
+        return total_usage(step.usage for step in islice(self._progress.steps, self._steps_before, None))
 
     @property
     def metadata(self) -> Values:
         """The provider's report about the last accepted answer: ``id``, ``model``, ``created`` …."""
-        return self._progress.steps[-1].metadata if self._progress.steps else EMPTY
+        last = self._progress.steps.last
+        return EMPTY if last is None else last.metadata
 
     def check(self) -> None:
         """Raise the verdict, if one has ended the request.
@@ -304,7 +306,8 @@ class HostRequest:
         Raises:
             Exception: the call failed, with that error.
         """
-        verdict = self._progress.steps[-1].tripwire
+        last = self._progress.steps.last
+        verdict = None if last is None else last.tripwire
         if verdict is None:
             raise step.error or UsageError("text was taken back without a verdict")
         self.run.stop(verdict)
@@ -372,7 +375,7 @@ class HostRequest:
             return CheckedCall(arguments, is_finished(known), said, is_error)
         outcome = await self.run.process_tool_call(name, arguments, call_id=call_id, steps=self._steps())
         self.check()
-        if "answer" in outcome.overrides:
+        if outcome.answered:
             return CheckedCall(outcome.arguments, answered=True, answer=outcome.answer)
         return CheckedCall(outcome.arguments)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from penstock.engine.graph.nodes import Policy
+from penstock.engine.processor.processor import flag
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY
 from penstock.engine.workflow import Workflow
@@ -145,7 +146,7 @@ def privacy(
         OptionError: an option is not allowed, a type needs a model and there is none, or ``restore`` is combined with
             a strategy other than ``redact``.
     """
-    if restore and strategy != "redact":
+    if flag("privacy", "restore", restore) and strategy != "redact":
         raise OptionError(
             "privacy", "strategy", strategy, "'redact' with restore=True, because other strategies keep no values"
         )

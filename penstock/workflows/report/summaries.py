@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import penstock
-from penstock.workflows.rows.reading import COLUMNS, Columns, is_object
+from penstock.workflows.rows.reading import COLUMNS, Columns
 from penstock.workflows.rows.results import error_text
+from penstock.workflows.rows.row_text import row_text
 
 if TYPE_CHECKING:
     from penstock.workflows.rows.results import RowChecked, RunCounts
@@ -45,7 +45,6 @@ class ReportSource:
         tripwire = None if outcome is None else outcome.tripwire
         reason = tripwire.reason if tripwire is not None else "" if checked.error is None else error_text(checked.error)
         acted = {record.step: record.status for record in checked.records if record.status not in ("passed", "skipped")}
-        text = row.value.get("text") if is_object(row.value) else row.value
         return without_empty(
             {
                 "file": row.file,
@@ -56,9 +55,7 @@ class ReportSource:
                 "reason": cut(reason),
                 "steps": acted,
                 "flagged": [cut(name) for name in checked.flagged],
-                "text": cut(text if isinstance(text, str) else json.dumps(row.value, ensure_ascii=False))
-                if self.texts
-                else None,
+                "text": cut(row_text(row, self.columns)) if self.texts else None,
             }
         )
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from penstock.engine.processor.stages import STAGES
 from penstock.engine.values.frozen import EMPTY
 from penstock.workflows.batch import Checked, check_all, check_one, check_one_async, is_sync
 from penstock.workflows.loading import load_workflow
 from penstock.workflows.rows.reading import COLUMNS, Columns, InputRow, call_of
 from penstock.workflows.rows.results import RowChecked, RowForm, RowResult, result_of
+from penstock.workflows.streamed import PIECE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -33,6 +35,7 @@ class RowsJob:
         columns: which columns of a row are used, and which are kept.
         texts: whether traces hold texts.
         forms: the outputs made from each result.
+        piece: how many characters of a text come at once in the stage of streams.
     """
 
     workflow: Workflow | str
@@ -41,14 +44,23 @@ class RowsJob:
     columns: Columns = COLUMNS
     texts: bool = False
     forms: tuple[RowForm, ...] = ()
+    piece: int = PIECE
 
     def started(self) -> RowChecker:
-        """Return what checks rows in this process: it loads the workflow.
+        """Return the checker of rows in this process: it loads the workflow.
 
         Raises:
             LoadingError: the workflow cannot be loaded.
         """
-        return RowChecker(self, load_workflow(self.workflow) if isinstance(self.workflow, str) else self.workflow)
+        return RowChecker(self, self.loaded())
+
+    def loaded(self) -> Workflow:
+        """Return the workflow; load it if it is a name.
+
+        Raises:
+            LoadingError: the workflow cannot be loaded.
+        """
+        return load_workflow(self.workflow) if isinstance(self.workflow, str) else self.workflow
 
 
 class RowChecker:
@@ -91,4 +103,6 @@ class RowChecker:
 
     def _call_of(self, row: InputRow) -> Call:
         call = call_of(row, self._job.stage, self._job.context, self._job.columns)
+        if STAGES[self._job.stage].streams:
+            call = replace(call, details={**call.details, "piece": self._job.piece})
         return replace(call, options={**call.options, "texts": True}) if self._job.texts else call

@@ -29,9 +29,10 @@ from penstock.engine.values.errors import PenstockError
 from penstock.workflows.rows.job import ROW_SECONDS
 from penstock.workflows.rows.orphans import OrphanWatcher
 from penstock.workflows.rows.reading import InputRow, RowsError, is_object, parse_row
+from penstock.workflows.rows.results import packed, unpacked
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Mapping
+    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
     from ctypes import c_longlong
     from multiprocessing.connection import Connection
 
@@ -274,10 +275,10 @@ class RowProcesses:
         except (EOFError, OSError):
             return False
         if kind == "results":
-            worker.take(content)
+            results = unpacked(content)
+            worker.take(results)
             self._early_ends = 0
-            for result in content:
-                self._row_mean += (result.seconds - self._row_mean) / _MEAN_OF
+            self._note_mean(results)
         elif kind == "ready":
             worker.ready = True
         elif kind == "log":
@@ -285,6 +286,12 @@ class RowProcesses:
         else:
             raise RowsError(f"a worker process cannot load the workflow: {content}")
         return True
+
+    def _note_mean(self, results: Sequence[RowResult]) -> None:
+        """Move the mean time of a row towards that of these."""
+        if results:
+            mean = sum(result.seconds for result in results) / len(results)
+            self._row_mean += (mean - self._row_mean) * min(len(results) / _MEAN_OF, 1)
 
     def _lost(self, worker: _Worker, reason: str, *, killed: bool = True) -> None:
         """Go on without a worker: the row that it was at is tried again by itself, or has failed."""
@@ -528,6 +535,6 @@ def _check_block(checker: RowChecker, rows: list[RawRow], parent: _Parent, start
         start.at.value = number
         results.append(checker.check(parse_row(row)))
         if (now := monotonic()) - sent >= SEND_AFTER:
-            parent.say("results", results)
+            parent.say("results", packed(results))
             results, sent = [], now
-    parent.say("results", results)
+    parent.say("results", packed(results))

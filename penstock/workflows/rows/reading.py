@@ -103,11 +103,13 @@ class Columns:
         id: the column that holds the row's own id.
         keep: the columns that stand in the result as they came, read by no guard. None: all that were not used,
             except in a row that is one message, whose fields come back with the message.
+        aside: columns, such as labels, that are no part of a row that is one message, so that no guard reads them.
     """
 
     text: str | None = None
     id: str = "id"
     keep: tuple[str, ...] | None = None
+    aside: tuple[str, ...] = ()
 
     def id_of(self, value: object) -> str | int | None:
         """Return the row's own id; None if it has none, or one that is no string and no number."""
@@ -169,17 +171,30 @@ def call_of(row: InputRow, stage: str, context: Mapping[str, object], columns: C
     """
     if row.problem is not None:
         raise MessageError("", row.problem)
+    ids = LineIds(row.line)
     options: dict[str, object] = {
-        "ids": LineIds(row.line),
+        "ids": ids,
         "run_id": f"line-{row.line}",
         "request_context": dict(context),
     }
+    if STAGES[stage].streams:
+        return Call(_answer_of(columns.body_of(row.value)), {"id": ids.next()}, options)
     if stage in TOOL_VALUES:
         return _tool_call_of(row.value, columns.text or TOOL_VALUES[stage], options)
-    return Call(_messages_of(columns.body_of(row.value), columns.id), {}, options)
+    return Call(_messages_of(columns.body_of(row.value), (columns.id, *columns.aside)), {}, options)
 
 
-def _messages_of(value: object, id_column: str) -> object:
+def _answer_of(value: object) -> str:
+    """Return the text of a row that is an answer."""
+    found = value
+    if is_object(value):
+        found = next((value[name] for name in ("text", "content") if value.get(name) is not None), None)
+    if not isinstance(found, str) or (is_object(value) and value.get("messages") is not None):
+        raise MessageError("", "this stage streams a text, and the row has none: give it 'text', or name the column")
+    return found
+
+
+def _messages_of(value: object, aside: tuple[str, ...]) -> object:
     if isinstance(value, str):
         return value
     if isinstance(value, list):
@@ -197,7 +212,7 @@ def _messages_of(value: object, id_column: str) -> object:
         return _parsed(value["messages"])
     if bodies == ["text"] or (bodies == ["content"] and "role" not in value):
         return _text_of(value, bodies[0])
-    return _parsed([{"role": "user", **{name: item for name, item in value.items() if name != id_column}}])
+    return _parsed([{"role": "user", **{name: item for name, item in value.items() if name not in aside}}])
 
 
 def _parsed(value: object) -> tuple[Message, ...]:

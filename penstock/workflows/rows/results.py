@@ -12,13 +12,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from penstock.engine.values.frozen import thaw
+from penstock.engine.values.frozen import EMPTY, thaw
 from penstock.engine.values.plain import plain
 from penstock.workflows.batch import STATUSES, Checked
 from penstock.workflows.rows.reading import COLUMNS, TOOL_VALUES, Columns, InputRow, is_object
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.values.edits import Edit
@@ -199,8 +199,9 @@ def _record(record: Record, named: dict[str, str] | None, *, times: bool) -> dic
         fields["error"] = record.error
     if record.flagged:
         fields["flagged"] = record.flagged
-    if record.details:
-        fields["details"] = record.details
+    details = {name: detail for name, detail in record.details.items() if name != "known"}
+    if details:  # the rows that a process has read before are no fact about this one
+        fields["details"] = details
     return fields
 
 
@@ -246,6 +247,8 @@ class RowResult(NamedTuple):
         seconds: how long it took, in seconds.
         steps: the effects of each step, in the order in which the steps ended.
         made: the output of each `RowForm` of the run, in their order.
+        counts: the counts of steps by their paths, of this row and of rows before it, in place of ``steps``. A worker
+            process sends these: to count each step of each row again costs as much as all else that is done here.
     """
 
     line: int
@@ -255,6 +258,7 @@ class RowResult(NamedTuple):
     seconds: float
     steps: tuple[StepDone, ...]
     made: tuple[object, ...] = ()
+    counts: Mapping[str, StepCounts] = EMPTY
 
 
 class RowForm:
@@ -320,10 +324,49 @@ class StepCounts:
         self.seconds += done.seconds
         self.slowest = max(self.slowest, done.seconds)
 
+    def join(self, other: StepCounts) -> None:
+        """Add the counts of other rows."""
+        self.statuses.update(other.statuses)
+        self.edits += other.edits
+        self.flagged += other.flagged
+        self.seconds += other.seconds
+        self.slowest = max(self.slowest, other.slowest)
+
     @property
     def ran(self) -> int:
         """How often the step ran."""
         return self.statuses.total() - self.statuses["skipped"]
+
+
+def count_steps(result: RowResult, counts: dict[str, StepCounts]) -> None:
+    """Count the steps of a result."""
+    for done in result.steps:
+        step = counts.get(done.step)
+        if step is None:
+            step = counts[done.step] = StepCounts(done.shadow)
+        step.add(done)
+    for path, other in result.counts.items():
+        counts.setdefault(path, StepCounts(other.shadow)).join(other)
+
+
+def packed(results: Iterable[RowResult]) -> list[tuple[object, ...]]:
+    """Return results as plain tuples to send to another process; the last one has the counts of all their steps."""
+    counts: dict[str, StepCounts] = {}
+    made: list[tuple[object, ...]] = []
+    for result in results:
+        count_steps(result, counts)
+        made.append((*result[:_STEPS], (), result.made))
+    if made:
+        made[-1] = (*made[-1], counts)
+    return made
+
+
+def unpacked(sent: Iterable[tuple[object, ...]]) -> list[RowResult]:
+    """Return the results that `packed` was given, but for their steps."""
+    return [RowResult(*fields) for fields in sent]  # type: ignore[arg-type]
+
+
+_STEPS = RowResult._fields.index("steps")
 
 
 @dataclass(slots=True)
@@ -349,11 +392,7 @@ class RunCounts:
         self.statuses[result.status] += 1
         self.broken += result.broken
         self.flagged += result.flagged
-        for done in result.steps:
-            step = self.steps.get(done.step)
-            if step is None:
-                step = self.steps[done.step] = StepCounts(done.shadow)
-            step.add(done)
+        count_steps(result, self.steps)
 
     @property
     def rows(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+from functools import partial
 from time import time
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,7 +25,16 @@ from penstock.workflows.studio.comparisons import Comparisons
 from penstock.workflows.studio.errors import StudioError
 from penstock.workflows.studio.feed import Event, Feed
 from penstock.workflows.studio.protocol import dumps
-from penstock.workflows.studio.requests import PreviewBody, changes_json, compare_body, read_body, run_request, stage_of
+from penstock.workflows.studio.requests import (
+    LabelBody,
+    PreviewBody,
+    changes_json,
+    compare_body,
+    read_body,
+    run_request,
+    stage_of,
+)
+from penstock.workflows.studio.review import ReviewFile
 from penstock.workflows.studio.runs import Runs
 from penstock.workflows.studio.security import Guarded
 from penstock.workflows.studio.store import RunStore
@@ -53,12 +63,14 @@ class Studio:
 
     Raises:
         UsageError: the file of the last runs cannot be used.
+        StudioError: the file of rows to label cannot be read.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.feed = Feed()
         self.started = time()
+        self.review = None if settings.review is None else ReviewFile(settings.review)
         self.store = RunStore(settings.history, settings.keep)
         self.app: ASGIApp = Guarded(
             Starlette(
@@ -124,6 +136,8 @@ def _routes(studio: Studio) -> list[Route]:
         Route("/api/files", api.files, methods=["GET"]),
         Route("/api/files", api.upload, methods=["POST"]),
         Route("/api/files/{id}", api.delete_file, methods=["DELETE"]),
+        Route("/api/review", api.review, methods=["GET"]),
+        Route("/api/review", api.label, methods=["POST"]),
         Route("/api/compare", api.compare, methods=["POST"]),
         Route("/api/compare/{id}", api.comparison),
     ]
@@ -135,8 +149,8 @@ class _Endpoints:
     def __init__(self, studio: Studio) -> None:
         self._studio = studio
 
-    async def page(self, _request: Request) -> Response:
-        return page()
+    async def page(self, request: Request) -> Response:
+        return page("review.html" if "review" in request.query_params else "index.html")
 
     async def asset(self, request: Request) -> Response:
         return asset(request.path_params["path"])
@@ -260,6 +274,21 @@ class _Endpoints:
 
     async def comparison(self, request: Request) -> Response:
         return _json(self._studio.comparisons.get(request.path_params["id"]))
+
+    # Rows to label
+
+    async def review(self, _request: Request) -> Response:
+        return _json(await anyio.to_thread.run_sync(self._review().to_json))
+
+    async def label(self, request: Request) -> Response:
+        given = read_body(LabelBody, await _body(request, self._studio.settings.text_limit))
+        label = partial(self._review().label, given.number, given.id, given.label)
+        return _json(await anyio.to_thread.run_sync(label))
+
+    def _review(self) -> ReviewFile:
+        if self._studio.review is None:
+            raise StudioError("not_found", "there is no file to label; start the studio with --review FILE")
+        return self._studio.review
 
     # Uploaded files
 

@@ -45,10 +45,10 @@ _SHARED = files("penstock.pictures") / "page"
 _OWN = files("penstock.workflows.studio") / "page"
 
 
-def page() -> Response:
-    """Return the page, with the import map and a new nonce for it."""
+def page(name: str = "index.html") -> Response:
+    """Return a page, with the import map and a new nonce for it."""
     nonce = secrets.token_urlsafe(18)
-    source = _OWN / "index.html"
+    source = _OWN / name
     text = source.read_text("utf-8") if source.is_file() else _PLAIN
     imports = json.dumps({"imports": import_map()}).replace("<", "\\u003c")
     script = f'<script type="importmap" nonce="{html.escape(nonce)}">{imports}</script>'

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import anyio
 
+from penstock.workflows.policies.files import is_policy_file
 from penstock.workflows.presets import PRESETS
 from penstock.workflows.studio.errors import StudioError
 from penstock.workflows.studio.workers import Spares, Worker, WorkerError
@@ -126,7 +127,7 @@ class CatalogEntry:
 def _file_of(reference: str) -> str | None:
     source = reference.rpartition(":")[0] or reference
     for given in (reference, source):
-        if given.endswith(".py"):
+        if given.endswith(".py") or is_policy_file(given):
             return os.path.realpath(given)
     return None
 

@@ -23,6 +23,14 @@ class _RequestBody(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
+class LabelBody(_RequestBody):
+    """The label of a row; null takes it away."""
+
+    number: int = Field(ge=0)
+    id: Any = None
+    label: bool | None
+
+
 class TextInput(_RequestBody):
     """A text; for a stream, cut into pieces."""
 

@@ -99,6 +99,7 @@ class StudioRun:
         self.logs = ""
         self.file = FileProgress(file.rows) if file is not None and request.line is None else None
         self.results: Path | None = None
+        self.row: object = None  # the row of a file on which it runs; its text if it cannot be read
         self.bytes = 0  # how many it takes in the store; 0 if it is not there
         self.scope = anyio.CancelScope()
         self.done = anyio.Event()
@@ -150,7 +151,7 @@ class StudioRun:
     def whole(self) -> Json:
         """Return all that is known."""
         made = self.short()
-        made |= {"input": self.request.input, "context": self.request.context, "svg": self.svg}
+        made |= {"input": self.request.input, "row": self.row, "context": self.request.context, "svg": self.svg}
         made |= {name: self.result.get(name) for name in ("trace", "marks", "output", "agent")}
         file = None if self.file is None else self.file.to_json()
         return {**made, "error": self.error, "logs": self.logs, "file": file}
@@ -245,7 +246,8 @@ class Runs:
             run.results = self._uploads.folder / f"{run.id}.results.jsonl"
             files = {"file": str(run.upload.path), "results": str(run.results)}
             return {**request, **files, "jobs": asked.jobs}
-        row, _ = await to_thread.run_sync(row_at, run.upload, asked.line)
+        row, text = await to_thread.run_sync(row_at, run.upload, asked.line)
+        run.row = text if row.problem is not None else row.value
         if row.problem is not None:
             raise StudioError("bad_request", f"line {row.line}: {row.problem}")
         return {**request, "input": {"kind": "row", "value": row.value}}

@@ -10,17 +10,17 @@ import threading
 import webbrowser
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 import uvicorn
 
-from penstock.engine.values.errors import UsageError
 from penstock.workflows.studio.app import Studio
+from penstock.workflows.studio.listening import IPV6, listening
 from penstock.workflows.studio.settings import Settings, address_of, is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_IPV6 = 6
 _GRACE = 2  # seconds for open connections at the end; then they are cut
 
 
@@ -82,33 +82,14 @@ def end_on_hangup(server: uvicorn.Server) -> None:
     signal.signal(hangup, end)
 
 
-def listening(host: str, port: int) -> socket.socket:
-    """Return a socket that listens there.
-
-    Raises:
-        UsageError: the address is not one of this machine, or the port is taken.
-    """
-    address = address_of(host)
-    family = socket.AF_INET6 if address is not None and address.version == _IPV6 else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host.removeprefix("[").removesuffix("]"), port))
-        listener.listen(128)
-    except (OSError, OverflowError) as error:
-        listener.close()
-        hint = "; another program may use the port: try --port 0" if port else ""
-        raise UsageError(f"cannot listen on {host} port {port}: {error}{hint}") from error
-    return listener
-
-
 def url_of(settings: Settings, port: int) -> str:
     """Return the address to open, with the token if there is one."""
     address = address_of(settings.host)
     host = settings.host
     if address is not None and address.is_unspecified:
         host = socket.gethostname() if settings.allowed_hosts else "127.0.0.1"
-    elif address is not None and address.version == _IPV6:
+    elif address is not None and address.version == IPV6:
         host = f"[{address}]"
-    query = "" if settings.token is None else f"?token={settings.token}"
-    return f"http://{host}:{port}/{query}"
+    asked = {"token": settings.token, "review": None if settings.review is None else "1"}
+    query = urlencode({name: value for name, value in asked.items() if value is not None})
+    return f"http://{host}:{port}/{f'?{query}' if query else ''}"

@@ -21,6 +21,7 @@ class Settings:
         port: the port to listen on; 0 for any that is free.
         token: what every request must carry; None for no token.
         allowed_hosts: names under which the studio may be reached, beside addresses and ``localhost``.
+        review: the file of rows to label; None: there is none.
         history: the file of the last runs; None for a history in memory.
         keep: how many runs the history keeps.
         upload_limit: how large an uploaded file may be, in bytes.
@@ -35,6 +36,7 @@ class Settings:
     port: int = 0
     token: str | None = field(default=None, repr=False)
     allowed_hosts: tuple[str, ...] = ()
+    review: Path | None = None
     history: Path | None = None
     keep: int = 200
     upload_limit: int = 256 * MIB

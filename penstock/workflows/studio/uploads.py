@@ -6,15 +6,16 @@ import secrets
 import tempfile
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
 from anyio import to_thread
 
-from penstock.workflows.rows.reading import RowsError, RowSource, parse_row
+from penstock.engine.values.errors import MissingExtraError
+from penstock.workflows.rows.reading import RowsError, parse_row
 from penstock.workflows.studio.errors import StudioError
+from penstock.workflows.studio.row_file import ending_of, raw_text, row_file
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable
@@ -27,6 +28,8 @@ _MOST_PROBLEMS = 100
 _PREVIEW = 20
 _PREVIEW_CHARACTERS = 500
 _MOST_NAME = 200
+_OF_RUN = "name the one to check with --text COLUMN"
+_HERE = "rename the one to check to 'text'"  # there is no such option in the page
 
 
 @dataclass(slots=True)
@@ -101,13 +104,14 @@ class Uploads:
             StudioError: it is too large, or no rows can be read from it.
         """
         id = secrets.token_urlsafe(9)
-        upload = Upload(id, _shown_name(name), self.folder / f"{id}.jsonl")
+        upload = Upload(id, _shown_name(name), self.folder / f"{id}{ending_of(name)}")
         try:
             await self._write(upload, body)
             await to_thread.run_sync(_look_through, upload)
-        except RowsError as error:
+        except (RowsError, MissingExtraError) as error:
             await _remove(upload)
-            raise StudioError("bad_request", str(error), field="body") from error
+            message = str(error).replace(str(upload.path), upload.name).replace(_OF_RUN, _HERE)
+            raise StudioError("bad_request", message, field="body") from error
         except BaseException:
             await _remove(upload)
             raise
@@ -150,23 +154,17 @@ def _shown_name(name: str) -> str:
 
 
 def _look_through(upload: Upload) -> None:
-    """Count the rows, and note those that cannot be read."""
-    with upload.path.open("rb") as stream:
-        for row in map(parse_row, RowSource(stream, "jsonl").raw_rows()):
+    """Count the rows, note those that cannot be read, and keep the first."""
+    with row_file(upload.path).started() as rows:
+        for raw in rows.raw_rows():
+            row = parse_row(raw)
             upload.rows += 1
+            if len(upload.preview) < _PREVIEW:
+                upload.preview.append({"line": row.line, "text": raw_text(raw)[:_PREVIEW_CHARACTERS]})
             if row.problem is not None:
                 upload.problem_count += 1
                 if len(upload.problems) < _MOST_PROBLEMS:
                     upload.problems.append({"line": row.line, "problem": row.problem})
-    with upload.path.open("rb") as stream:
-        lines = ((number, line) for number, line in enumerate(stream, 1) if line.strip())
-        upload.preview = [
-            {
-                "line": number,
-                "text": line[: _PREVIEW_CHARACTERS * 4].decode("utf-8", "replace").rstrip()[:_PREVIEW_CHARACTERS],
-            }
-            for number, line in islice(lines, _PREVIEW)
-        ]
 
 
 def row_at(upload: Upload, line: int) -> tuple[InputRow, str]:
@@ -175,12 +173,10 @@ def row_at(upload: Upload, line: int) -> tuple[InputRow, str]:
     Raises:
         StudioError: there is no such row.
     """
-    with upload.path.open("rb") as stream:
-        for row in map(parse_row, RowSource(stream, "jsonl").raw_rows()):
-            if row.line == line:
-                with upload.path.open("rb") as again:
-                    text = next(islice(again, line - 1, None))
-                return row, text.rstrip(b"\r\n").decode("utf-8", "replace")
-            if row.line > line:
+    with row_file(upload.path).started() as rows:
+        for raw in rows.raw_rows():
+            if raw.line == line:
+                return parse_row(raw), raw_text(raw)
+            if raw.line > line:
                 break
     raise StudioError("not_found", f"{upload.name} has no row in line {line}")

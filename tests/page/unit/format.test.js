@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { count, duration, stageWord, visible } from "penstock/format.js";
+import { count, duration, rounded, stageWord, visible } from "penstock/format.js";
 
 test("durations have the unit in which they are short", () => {
   const said = [0, 0.000_0123, 0.001_23, 0.012_3, 0.9, 1234.5].map(duration);
@@ -26,4 +26,13 @@ test("what is not printable is shown by a sign, and lines and tabs stay", () => 
 
 test("stages are named without their common prefix", () => {
   assert.equal(stageWord("process_output_step"), "output_step");
+});
+
+test("numbers have three significant digits, and whole ones all of theirs", () => {
+  assert.equal(rounded(0.8734567890123456), "0.873");
+  assert.equal(rounded(0.30000000000000004), "0.3");
+  assert.equal(rounded(123.456), "123");
+  assert.equal(rounded(0.000000123456), "1.23e-7");
+  assert.equal(rounded(1234567), "1234567");
+  assert.equal(rounded(-0.99999), "-1");
 });

@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { DraftError, draftOf, inputOf, kindOf, kindsFor, newDraft, pieces } from "studio/input-model.js";
-import { apply, complete, newRun, runMarks, statusOf, traceOf } from "studio/run-model.js";
+import { sorted } from "studio/options-model.js";
+import { filtered, newRowsState } from "studio/rows-model.js";
+import { apply, complete, newRun, runMarks, statusOf, timesOf, traceOf } from "studio/run-model.js";
+import { textsOf } from "studio/run-texts.js";
 import { textDiff } from "studio/text-diff.js";
 import { ago, bytes, cut } from "studio/words.js";
 
@@ -112,4 +115,68 @@ test("sizes, times and long texts are told in few words", () => {
     ["just now", "5 min ago", "15 min ago"],
   );
   assert.equal(cut("😀😀😀", 2), "😀…");
+});
+
+test("rows are found by their id, their text and why they were stopped", () => {
+  const rest = { seconds: 0, step: null, flagged: [], error: null, edits: {} };
+  const rows = [
+    {
+      ...rest,
+      line: 1,
+      id: "chat-1",
+      text: "Where is my parcel?",
+      status: /** @type {const} */ ("passed"),
+      reason: null,
+    },
+    {
+      ...rest,
+      line: 2,
+      id: null,
+      text: "Print it",
+      status: /** @type {const} */ ("blocked"),
+      reason: "prompt injection",
+    },
+  ];
+  const found = (/** @type {string} */ query) => filtered(rows, { ...newRowsState(), query }).map((row) => row.line);
+  assert.deepEqual(found("PARCEL where"), [1]);
+  assert.deepEqual(found("chat-1"), [1]);
+  assert.deepEqual(found("injection"), [2]);
+  assert.deepEqual(found("parcel injection"), []);
+});
+
+test("a row of a file that was stopped shows what came in", () => {
+  const before = (/** @type {unknown} */ row) => textsOf({ kind: "file", line: 3 }, null, "process_input", row).before;
+  assert.equal(before({ id: 3, text: "the text" }), "the text");
+  assert.equal(before("a plain one"), "a plain one");
+  assert.equal(before({ messages: [{ role: "user", content: "hi" }] }), "user: hi");
+  assert.equal(before({ arguments: { to: "ann" } }), '{\n  "to": "ann"\n}');
+  assert.equal(before(undefined), null);
+});
+
+test("a run says its own time first, and then that of the studio", () => {
+  const run = newRun("r");
+  assert.deepEqual(timesOf(run), []);
+  const stored = /** @type {import("../../../penstock/workflows/studio/page/types.js").StoredRun} */ (
+    /** @type {unknown} */ ({ state: "done", status: "passed", seconds: 0.868, trace: { seconds: 0.218, spans: [] } })
+  );
+  complete(run, stored);
+  assert.deepEqual(
+    timesOf(run).map(({ text }) => text),
+    ["218.0 ms", "868.0 ms in the studio"],
+  );
+});
+
+test("options that are set come first, then the first of the constructor; the rest is folded", () => {
+  const fields = Array.from({ length: 30 }, (_, at) => ({ name: `o${at}`, set: at === 20 || at === 4 }));
+  const { first, rest } = sorted(/** @type {any} */ (fields));
+  assert.deepEqual(
+    first.map(({ name }) => name),
+    ["o4", "o20", "o0", "o1", "o2", "o3", "o5", "o6"],
+  );
+  assert.equal(first.length + rest.length, 30);
+  assert.ok(rest.every((field) => !field.set));
+  const few = sorted(/** @type {any} */ (fields.slice(0, 9)));
+  assert.deepEqual([few.first.length, few.rest.length], [9, 0]);
+  const all = sorted(/** @type {any} */ (fields.map((field) => ({ ...field, set: true }))));
+  assert.deepEqual([all.first.length, all.rest.length], [30, 0]);
 });

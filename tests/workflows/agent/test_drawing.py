@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from penstock import Agent, InputContext, Memory, PIIDetector, Processor, Workflow
+from penstock import Agent, InputContext, Memory, PIIDetector, Processor, Tool, Workflow
 from penstock.engine import Record
 from penstock.engine.processor.stages import STAGES
 from penstock.pictures.layout import picture_of
+from penstock.pictures.page_marks import PageMarks
 from penstock.pictures.scene import scene_of_lists
 from penstock.testing import InMemoryStorage, ScriptedModel
 from tests.laws import examples
@@ -222,3 +223,85 @@ def test_a_notebook_shows_the_picture_of_an_agent() -> None:
     assert agent._repr_mimebundle_() == {"image/svg+xml": agent.draw("svg"), "text/plain": agent.draw("text")}
     late = Agent(ScriptedModel(["x"]), id="late", input_processors=lambda context: [])
     assert late._repr_mimebundle_() == {"text/plain": "<Agent 'late': scripted>"}
+
+
+def parcel(number: str) -> str:
+    """Say where a parcel is."""
+    return f"{number} is on its way"
+
+
+def with_tools(**options: Any) -> Agent:
+    """Return an agent whose model calls a tool, and then answers."""
+    turns: list[Any] = [{"tool_calls": [{"name": "parcel", "args": {"number": "A"}}]}, {"text": "soon"}]
+    return Agent(ScriptedModel(turns), tools=[parcel], **options)
+
+
+def test_tools_are_a_box_with_a_loop_between_model_and_tools() -> None:
+    """In every picture; without tools there is none."""
+    made = with_tools()
+    graph = json.loads(made.draw("json"))
+    (box,) = [node for node in graph["nodes"] if node["kind"] == "tools"]
+    assert box["tools"] == ["parcel"]
+    ends = [(edge["source"], edge["target"], edge["when"]) for edge in graph["edges"] if "tools" in str(edge)]
+    assert ends == [("model", "tools", "tool calls"), ("tools", "model", "results")]
+    assert '-->|"tool calls"| tools' in made.draw("mermaid")
+    assert ">parcel<" in made.draw("svg")
+    assert ">tools<" not in made.draw("svg", stage="process_input_step")
+    bare = Agent(ScriptedModel(["x"]))
+    assert all(node["kind"] != "tools" for node in json.loads(bare.draw("json"))["nodes"])
+
+
+def test_a_box_names_the_first_of_many_tools() -> None:
+    """And says how many more there are."""
+    tools = [Tool(parcel, name=f"parcel_{number}") for number in range(20)]
+    drawn = Agent(ScriptedModel(["x"]), tools=tools).draw("svg")
+    assert ">parcel_7<" in drawn
+    assert ">parcel_8<" not in drawn
+    assert ">and 12 more<" in drawn
+
+
+@pytest.mark.parametrize("called", [True, False])
+def test_a_run_takes_the_loop_only_if_a_tool_ran(called: bool) -> None:
+    """The box says how often, and the page says the same as the picture."""
+    made = with_tools() if called else Agent(ScriptedModel(["no"]), tools=[parcel])
+    trace = made.generate_sync("where?", records=True).trace
+    assert made.plans is not None
+    marks = PageMarks(scene_of_lists(made.id, made.plans, None, parts=made.parts)).of(trace)
+    ends = {(source, target) for source, target, _ in marks["wires"]}
+    assert (("model", "tools") in ends, ("tools", "model") in ends) == (called, called)
+    assert ("model", "end") in ends
+    assert ("tools" in marks["shapes"]) is called
+    assert ("1 call" in made.draw("svg", trace=trace).partition(">tools<")[2].partition("</g>")[0]) is called
+
+
+def test_memory_is_one_frame_before_the_model_and_one_behind_it() -> None:
+    """Guards between its processors are not in a frame; without memory there is none."""
+    made = Agent(
+        ScriptedModel(["x"]), memory=Memory(InMemoryStorage(), working_memory=True), processors=[PIIDetector()]
+    )
+    graph = json.loads(made.draw("json"))
+    frames = {group["id"]: group["title"] for group in graph["groups"] if group["kind"] == "memory"}
+    inside = [[node["title"] for node in graph["nodes"] if node["group"] == frame] for frame in frames]
+    loads = ["memory-input-filter", "working-memory", "message-history"]
+    assert inside == [loads, ["working-memory", "message-history-saver"]]
+    assert {*frames.values()} == {"memory"}
+    assert made.draw("text").count("─ memory\n") == 2
+    trace = made.generate_sync("hi", records=True, thread_id="t", resource_id="r").trace
+    assert made.plans is not None
+    marks = PageMarks(scene_of_lists(made.id, made.plans, None, parts=made.parts)).of(trace)
+    drawn = made.draw("svg", trace=trace)
+    assert all(f'data-id="step:{name}@input"' in drawn for name in loads)
+    assert all(marks["shapes"][f"step:{name}@input"][-1].get("kind") in ("passed", "edited") for name in loads)
+    bare = json.loads(Agent(ScriptedModel(["x"])).draw("json"))
+    assert all(group["kind"] != "memory" for group in bare["groups"])
+
+
+def test_memory_saves_behind_the_model() -> None:
+    """The saver stands there once, with all stages at which it runs; the picture of a stage shows where it runs."""
+    made = Agent(ScriptedModel(["x"]), memory=Memory(InMemoryStorage()))
+    nodes = [node["id"] for node in json.loads(made.draw("json"))["nodes"]]
+    assert nodes.count("step_message_history_saver") == 1
+    assert nodes.index("step_message_history") < nodes.index("model") < nodes.index("step_message_history_saver")
+    (saver,) = [node for node in json.loads(made.draw("json"))["nodes"] if node["id"] == "step_message_history_saver"]
+    assert {"process_llm_response", "process_output_result"} <= {*saver["stages"]}
+    assert "message-history-saver" in made.draw("text", stage="process_llm_response")

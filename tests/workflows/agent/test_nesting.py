@@ -54,20 +54,26 @@ async def test_agents_may_follow_one_another() -> None:
 DEPTH = 30
 
 
-async def cancel_a_nest() -> None:
-    """Cancel agents that are tools of one another when the innermost waits."""
-    reached = anyio.Event()
+async def cancel_a_nest() -> list[str]:
+    """Cancel agents that are tools of one another when the innermost waits; return how the tools have ended."""
+    reached, ended = anyio.Event(), list[str]()
 
     async def wait() -> str:
         reached.set()
-        await anyio.sleep_forever()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.append("innermost")
         return ""
 
     def around(inner: Any) -> Any:
         agent = Agent(ScriptedModel([CALLS, "Done."]), tools={"deeper": inner})
 
         async def deeper() -> str:
-            return (await agent.generate("Go on.")).text
+            try:
+                return (await agent.generate("Go on.")).text
+            finally:
+                ended.append("agent")
 
         return deeper
 
@@ -80,11 +86,12 @@ async def cancel_a_nest() -> None:
             await reached.wait()
             group.cancel_scope.cancel()
     assert group.cancel_scope.cancelled_caught
+    return ended
 
 
 async def test_a_cancellation_reaches_the_deepest_agent() -> None:
-    """It arrives at once, however deep the agents run within each other."""
-    await cancel_a_nest()
+    """However deep the agents run within each other; they end from the inside out."""
+    assert await cancel_a_nest() == ["innermost", *["agent"] * DEPTH]
 
 
 async def test_each_agent_of_a_nest_cancels_its_tools_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 import penstock
 from penstock.workflows.loading import load_workflow
+from penstock.workflows.policies.registry import registry_name
 
 
 @pytest.mark.parametrize("form", ["mermaid", "dot", "text", "json", "svg"])
@@ -125,17 +126,17 @@ def test_presets_and_processors_are_listed_with_a_line_each(run) -> None:
     """Name and first sentence, whole where no terminal cuts them; the stages are named."""
     out = run("list").out
     assert "\n  hygiene                    Normalise texts, and hide personal data, secrets and links\n" in out
-    assert "\n  PIIDetector                Finds personal data" in out
+    assert "\n  pii-detector               Finds personal data" in out
     assert " process_output_step," in out
     assert "TextGuard" not in out  # a base of guards, which nobody places
 
 
 def test_the_list_fits_one_screen_of_a_terminal(run, monkeypatch) -> None:
-    """Of 80 columns and 50 lines; what is longer is cut between two words."""
+    """Of 80 columns and 56 lines; what is longer is cut between two words."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     lines = run("list").out.splitlines()
-    assert len(lines) < 50
+    assert len(lines) <= 56
     assert "  hygiene                    Normalise texts, and hide personal data, secrets …" in lines
     assert max(map(len, lines)) <= 80
     assert sum(line.endswith(" …") for line in lines) > 5
@@ -152,7 +153,8 @@ def test_no_object_is_shown_by_its_place_in_memory(run) -> None:
 @pytest.mark.parametrize("name", ["PIIDetector", "DropMessages", "DropParts", "LegacyMemory", "MemoryInputFilter"])
 def test_processors_are_listed_wherever_they_are_imported_from(run, name) -> None:
     """From the top, or from their family only."""
-    assert f"\n  {name} " in run("list").out
+    assert f"\n  {registry_name(name)} " in run("list").out
+    assert run("list", registry_name(name)).out == run("list", name).out
     assert run("list", name).out.startswith(f"{name} (processor)")
 
 
@@ -190,3 +192,22 @@ def test_help_has_examples_and_fits_the_screen(run, command, monkeypatch) -> Non
     assert ran.code == 0
     assert "examples:" in ran.out
     assert max(map(len, ran.out.splitlines())) <= 120
+
+
+def test_the_policies_for_coding_agents_are_listed(run) -> None:
+    """They are names that every command takes, so they are named where a name is unknown, too."""
+    assert "\n  coding-keys  " in run("list").out
+    assert run("list", "coding-keys").out.startswith("coding-keys (policy)")
+    assert "coding-keys" in run("draw", "zzzzzz").err
+
+
+def test_a_new_key_alone_is_written_to_stdout(run, tmp_path) -> None:
+    """So that a shell can keep it; the file gets its hash, and a second key of a client is told."""
+    file = tmp_path / "keys.txt"
+    made = run("serve", "--new-key", "team-a", "--keys", str(file))
+    assert made.out.startswith("psk-")
+    assert made.out.count("\n") == 1
+    assert f"added to {file}\n" in made.err
+    assert "keys now" not in made.err
+    assert "team-a has 2 keys now" in run("serve", "--new-key", "team-a", "--keys", str(file)).err
+    assert [line.split()[0] for line in file.read_text().splitlines()] == ["team-a", "team-a"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.workflows.cli.run import SMALL
+from penstock.workflows.cli.checking import SMALL
 from penstock.workflows.rows import processes
 from tests.workflows.cli.ctrl_c import heed_ctrl_c
 
@@ -58,6 +58,7 @@ def test_several_processes_write_what_one_does(world: Path, run) -> None:
     assert "2,002 rows: 401 passed, 400 edited, 400 blocked, 400 failed, 401 invalid" in told["1"]
 
 
+@pytest.mark.rest
 def test_a_table_and_a_report_are_those_of_one_process(world: Path, run) -> None:
     """But for times."""
     name = written(world, 600)
@@ -70,6 +71,7 @@ def test_a_table_and_a_report_are_those_of_one_process(world: Path, run) -> None
     assert reports[0] == reports[1] > 0
 
 
+@pytest.mark.rest
 def test_a_large_file_takes_all_cores_and_a_small_one_none(world: Path, run, monkeypatch) -> None:
     """By default; starting a process takes longer than a few rows do."""
     counts = []

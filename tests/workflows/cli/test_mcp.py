@@ -228,6 +228,7 @@ def test_lines_that_were_written_at_once_are_answered(guards: str) -> None:
         assert process.returncode == 0
 
 
+@pytest.mark.rest
 async def test_clients_over_http(guards: str) -> None:
     """The address is printed; Ctrl-C ends it."""
     with started(guards, "--listen", "127.0.0.1:0", "--path", "/here", "--", *SERVER) as process:

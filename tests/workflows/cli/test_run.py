@@ -414,3 +414,13 @@ def test_a_defect_in_the_graph_is_told_before_anything_runs(run, world: Path, li
     ran = run("run", "w.py:bad", "-", stdin=lines("a"))
     assert (ran.code, ran.out) == (2, "")
     assert "2 steps have the id 'a'" in ran.err
+
+
+def test_somebody_who_pipes_the_output_is_told_why_it_is_jsonl(run, monkeypatch) -> None:
+    """Only if a person reads stderr, and did not ask for it."""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    told = "the output is JSONL, because it does not go to a terminal; --format table writes a table"
+    assert told in run("run", "hygiene", "hello", "--no-progress").err
+    assert told not in run("run", "hygiene", "hello", "--no-progress", "--format", "jsonl").err
+    monkeypatch.setattr("sys.stderr.isatty", lambda: False)
+    assert told not in run("run", "hygiene", "hello").err

@@ -5,19 +5,24 @@ from __future__ import annotations
 import builtins
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
 import sys
-import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
 import pytest
 
 from penstock.workflows.cli import main
-from penstock.workflows.studio.serving import listening, url_of
+from penstock.workflows.studio.listening import listening
+from penstock.workflows.studio.serving import url_of
 from penstock.workflows.studio.settings import Settings, default_history, is_loopback
+
+needs_pidfd = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="only Linux tells when any process has ended")
 
 PATIENCE = 100
 """Seconds for an answer of the studio, which starts slowly beside other work: less than the fuse of the tests."""
@@ -59,32 +64,34 @@ def test_a_history_that_cannot_be_used_is_refused(tmp_path, capsys):
     assert "--no-history" in capsys.readouterr().err
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C of another process")
+@needs_pidfd
 @pytest.mark.rest
 def test_ctrl_c_ends_it_with_all_of_its_processes(tmp_path):
     """Also while runs hang, and streams of events are open."""
     (tmp_path / "slow.py").write_text(
         "import time\nfrom penstock import Workflow, processor, InputContext\n"
-        "@processor\ndef slow(ctx: InputContext) -> None:\n    time.sleep(600)\nflow = Workflow('slow').then(slow)\n"
+        "@processor\ndef slow(ctx: InputContext) -> None:\n    open('begun', 'w').close()\n    time.sleep(600)\n"
+        "flow = Workflow('slow').then(slow)\n"
     )
+    begun = pipe(tmp_path / "begun")
     with started("slow.py:flow", "--port", "0", "--no-history", cwd=tmp_path) as (process, url):
         with httpx.Client(base_url=url, timeout=PATIENCE) as http, http.stream("GET", "/api/events") as events:
             lines = events.iter_lines()
             next(lines)
             body = {"workflow": "w1", "input": {"kind": "text", "text": "x"}}
-            id = http.post("/api/runs", json=body).json()["id"]
-            wait_for(lambda: http.get(f"/api/runs/{id}").json()["state"] == "running")
+            assert http.post("/api/runs", json=body).is_success
+            begun()
             children = children_of(process.pid)
             assert children
             process.send_signal(signal.SIGINT)
             assert "event: bye" in [*lines]
         assert process.wait() == 0
-        wait_for(lambda: not [each for each in children if alive(each)])
+        wait_for_ends(children)
         assert process.stderr is not None
         assert process.stderr.read() == "Press Ctrl-C to stop.\n"
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="kill")
+@needs_pidfd
 @pytest.mark.rest
 def test_when_it_is_killed_what_user_code_has_started_ends_too(tmp_path):
     """Not only the processes of the studio itself, and also while user code is in a call in C that holds the GIL."""
@@ -92,21 +99,17 @@ def test_when_it_is_killed_what_user_code_has_started_ends_too(tmp_path):
         "import re, subprocess, sys\nfrom penstock import InputContext, Workflow, processor\n"
         "@processor(edits='nothing')\ndef stuck(ctx: InputContext) -> None:\n"
         "    helper = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
-        "    open('helper.pid', 'a').write(f'{helper.pid}\\n')\n    re.match('(a+)+$', 'a' * 60 + 'b')\n"
+        "    open('helper.pid', 'w').write(f'{helper.pid}\\n')\n    re.match('(a+)+$', 'a' * 60 + 'b')\n"
         "flow = Workflow('helped').then(stuck)\n"
     )
-    pids = tmp_path / "helper.pid"
+    helper = pipe(tmp_path / "helper.pid")
     with started("helped.py:flow", "--port", "0", "--no-history", cwd=tmp_path) as (process, url):
         body = {"workflow": "w1", "input": {"kind": "text", "text": "x"}}
         assert httpx.post(f"{url}/api/runs", json=body, timeout=PATIENCE).is_success
-        wait_for(lambda: pids.exists() and pids.read_text().endswith("\n"))
-        children = children_of(process.pid)
+        children = [*children_of(process.pid), int(helper())]
         process.kill()
         process.wait()
-        killed = time.monotonic()
-    left = [*children, int(pids.read_text())]
-    wait_for(lambda: not [each for each in left if alive(each)])
-    assert time.monotonic() - killed < 2
+    wait_for_ends(children)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such signal")
@@ -127,7 +130,7 @@ def test_when_its_terminal_is_closed_uploaded_files_are_deleted(tmp_path, monkey
     assert not [*(tmp_path / "temporary").rglob("*.jsonl")]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="kill")
+@needs_pidfd
 @pytest.mark.rest
 def test_when_it_is_killed_its_processes_end_too(tmp_path):
     """They see that nobody asks them any more."""
@@ -136,7 +139,7 @@ def test_when_it_is_killed_its_processes_end_too(tmp_path):
         children = children_of(process.pid)
         process.kill()
         process.wait()
-        wait_for(lambda: not [each for each in children if alive(each)])
+    wait_for_ends(children)
 
 
 def test_beyond_loopback_a_token_is_printed_and_demanded(tmp_path):
@@ -190,7 +193,6 @@ class started:  # noqa: N801 - a context manager
         line = self.process.stderr.readline()
         assert line.startswith("Penstock studio: "), line
         url = line.removeprefix("Penstock studio: ").strip()
-        wait_for(lambda: reachable(url))
         return self.process, url.removesuffix("/")
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -202,28 +204,22 @@ class started:  # noqa: N801 - a context manager
         self.process.stderr.close()
 
 
-def reachable(url: str) -> bool:
-    """Return whether it answers."""
-    try:
-        httpx.get(url)
-    except httpx.TransportError:
-        return False
-    return True
+def pipe(path: Path) -> Callable[[], str]:
+    """Make a named pipe; return a function that waits until somebody has written to it, and returns what."""
+    os.mkfifo(path)
+    return path.read_text
 
 
-def wait_for(holds) -> None:
-    """Wait until it holds; the fuse of the tests ends what never does."""
-    while not holds():
-        time.sleep(0.05)
+def wait_for_ends(processes: list[int]) -> None:
+    """Wait until processes have ended, whoever has started them."""
+    for each in processes:
+        with suppress(ProcessLookupError):
+            ending = os.pidfd_open(each)
+            select.select([ending], [], [])
+            os.close(ending)
 
 
 def children_of(pid: int) -> list[int]:
     """Return the processes that a process has started."""
     found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)  # noqa: S607
     return [int(line) for line in found.stdout.split()]
-
-
-def alive(pid: int) -> bool:
-    """Return whether a process runs."""
-    found = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)  # noqa: S607
-    return bool(found.stdout.strip()) and not found.stdout.startswith("Z")

@@ -113,10 +113,10 @@ def test_no_text_of_a_row_is_in_it_unless_asked_for() -> None:
 
 
 def test_a_text_is_that_of_the_row_in_any_form_and_is_cut() -> None:
-    """A conversation is shown as JSON."""
+    """A conversation is shown as a transcript."""
     read = reported("x" * 1000, {"text": "y"}, {"messages": [{"role": "user", "content": "z"}]}, texts=True)
     assert [len(read.rows[0]["text"]), read.rows[1]["text"]] == [300, "y"]
-    assert json.loads(read.rows[2]["text"])["messages"][0]["content"] == "z"
+    assert read.rows[2]["text"] == "user: z"
 
 
 def test_rows_that_passed_take_no_place_of_others() -> None:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from penstock import UnicodeNormalizer, Workflow
+from penstock.workflows.batch import check_each
 from penstock.workflows.cli import main
+from penstock.workflows.report.kept_rows import Limits
+from penstock.workflows.report.run_report import RunReport
+from penstock.workflows.report.summaries import ReportSource
+from penstock.workflows.rows.reading import InputRow
+from penstock.workflows.rows.results import RunCounts, result_of
 from tests.pages import nameless, opened, too_wide
 
 if TYPE_CHECKING:
@@ -43,6 +51,38 @@ def test_the_overview_comes_first(chromium: Browser, folder: Path) -> None:
         assert "everything that was hidden" in page.locator("footer").inner_text()
         assert page.locator('.picture g[data-path="personal-data"]').get_attribute("data-mark") == "edited"
         assert nameless(page) == []
+
+
+@pytest.mark.parametrize("kept", [5, 40])
+def test_the_heading_says_how_many_rows_the_list_leaves_out(chromium: Browser, tmp_path: Path, kept: int) -> None:
+    """A report of all rows says nothing of the kind."""
+    file, flow, counts = tmp_path / "out.html", Workflow("flow").then(UnicodeNormalizer()), RunCounts()
+    source = ReportSource("flow", "-", "process_input")
+    with file.open("w") as out, RunReport(flow, source, out, Limits(rows=kept)) as report:
+        make = report.form.maker(flow)
+        for line, checked in enumerate(check_each(flow, ["fine"] * 40), 1):
+            row = replace(checked, item=InputRow(line, "fine"))
+            counts.add(result_of(row))
+            report.add(make(row))
+        report.write(counts, 1.0)
+    with opened(chromium, file) as page:
+        listed = int(page.locator(".rows h2").inner_text().split()[0])
+        said = page.locator("#page > header").inner_text()
+        assert (listed < 40) is (kept < 40)
+        assert (f"leaves out {40 - listed} of 40 rows" in said) is (kept < 40)
+
+
+def test_a_slash_goes_to_the_search_and_enter_opens_the_first_row(chromium: Browser, folder: Path) -> None:
+    """In the overview; in a row they search its steps."""
+    with opened(chromium, folder / "few.html") as page:
+        page.keyboard.press("/")
+        page.keyboard.type("reveal prompt")
+        page.keyboard.press("Enter")
+        page.get_by_role("heading", name="line 3: blocked").wait_for()
+        page.keyboard.press("/")
+        page.keyboard.type("personal-data")
+        page.keyboard.press("Enter")
+        assert page.locator('.picture g[data-path="personal-data"]').get_attribute("aria-pressed") == "true"
 
 
 def test_rows_are_chosen_and_found(chromium: Browser, folder: Path) -> None:

@@ -274,7 +274,9 @@ def test_a_row_of_parquet_beyond_the_limit_costs_that_row(run, world: Path, monk
 # --resume
 
 
-@pytest.mark.parametrize("name", ["out.jsonl", "out.csv", "out.tsv"])
+@pytest.mark.parametrize(
+    "name", ["out.csv", *(pytest.param(each, marks=pytest.mark.rest) for each in ("out.jsonl", "out.tsv"))]
+)
 def test_a_run_goes_on_from_any_byte(run, world: Path, rows, name) -> None:
     """What an interrupted run leaves is a part of the output, of any length; the end result is the same."""
     expected = guarded(run, "-o", name)

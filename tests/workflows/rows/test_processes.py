@@ -6,10 +6,9 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from itertools import count
 from pathlib import Path
@@ -27,6 +26,7 @@ from penstock.workflows.rows.processes import (
     size_of,
 )
 from penstock.workflows.rows.reading import RawRow, RowsError, parse_json
+from penstock.workflows.rows.results import RowResult, RunCounts, StepDone, packed, unpacked
 from tests.workflows.rows.poisonous import JOB, checked
 
 ROOT = Path(__file__).parents[3]
@@ -50,6 +50,47 @@ def test_the_results_are_those_of_one_process_in_the_same_order() -> None:
     alone = [checker.check(parse_json(RawRow(number, line))).made for number, line in enumerate(rows, 1)]
     assert [result.made for result in checked(rows, processes=2)] == alone
     assert [result.made for result in checked(rows, processes=3)] == alone
+
+
+def counted(results: Iterable[RowResult]) -> tuple[object, ...]:
+    """Return the counts of results, without times."""
+    counts = RunCounts()
+    for result in results:
+        counts.add(result)
+    steps = [(path, each.shadow, each.statuses, each.edits, each.flagged) for path, each in counts.steps.items()]
+    return counts.statuses, counts.broken, counts.flagged, steps
+
+
+def test_the_counts_are_those_of_one_process() -> None:
+    """Though workers count the steps, and send the counts of many rows at once."""
+    rows = lines_of(*[("bomb", "fine", "text with more words")[number % 3] for number in range(700)])
+    checker = JOB.started()
+    alone = [checker.check(parse_json(RawRow(number, line))) for number, line in enumerate(rows, 1)]
+    assert counted(checked(rows, processes=2)) == counted(alone)
+    assert any(step.seconds for result in checked(rows[:9]) for step in result.counts.values())
+
+
+@pytest.mark.parametrize("size", [1, 2, 7])
+def test_results_that_are_sent_together_are_counted_once(size: int) -> None:
+    """Wherever they are cut; and all but their steps is what it was."""
+    done = [
+        StepDone("a", "edited", shadow=False, edits=2, flagged=True, seconds=0.5),
+        StepDone("b", "passed", shadow=True, edits=0, flagged=False, seconds=0.25),
+    ]
+    results = [
+        RowResult(line, "edited", broken=False, flagged=True, seconds=1.0, steps=tuple(done[: line % 3]), made=(line,))
+        for line in range(7)
+    ]
+    sent = [one for at in range(0, 7, size) for one in unpacked(packed(results[at : at + size]))]
+    assert [one._replace(counts={}) for one in sent] == [one._replace(steps=()) for one in results]
+    assert counted(sent) == counted(results)
+    one, other = RunCounts(), RunCounts()
+    for result, again in zip(results, sent, strict=True):
+        one.add(result)
+        other.add(again)
+    assert {path: (each.seconds, each.slowest) for path, each in one.steps.items()} == {
+        path: (each.seconds, each.slowest) for path, each in other.steps.items()
+    }
 
 
 def test_a_row_that_kills_its_worker_costs_that_row() -> None:
@@ -132,24 +173,34 @@ def test_sys_exit_in_a_step_costs_that_row() -> None:
 
 @pytest.mark.rest
 def test_time_in_which_all_processes_are_stopped_is_not_that_of_a_row(monkeypatch) -> None:
-    """As by Ctrl-Z."""
-    really_wait, times = processes.wait, count()
+    """As by Ctrl-Z: the clock goes on, and nothing else."""
+    really_wait, seconds_stopped = processes.wait, 0.0
+    moments = deque(["begin"] * 8 + ["stop", "read", "late", "go on"])
+
+    def signal_workers(sent: signal.Signals) -> None:
+        for worker in multiprocessing.active_children():
+            if worker.pid is not None:
+                os.kill(worker.pid, sent)
 
     def wait_or_stop(connections, seconds):
+        nonlocal seconds_stopped
         said = really_wait(connections, seconds)
-        if next(times) == 8:  # in the midst of the rows
-            workers = [each.pid for each in multiprocessing.active_children() if each.pid is not None]
-            for worker in workers:
-                os.kill(worker, signal.SIGSTOP)
-            time.sleep(2.5)
-            for worker in workers:
-                os.kill(worker, signal.SIGCONT)
+        if not moments or (moments[0] == "begin" and not said):  # workers that start say nothing
+            return said
+        moment = moments.popleft()
+        if moment == "stop":
+            signal_workers(signal.SIGSTOP)
+        elif moment == "late":  # what they had said before they were stopped is read
+            seconds_stopped = 2.5
+        elif moment == "go on":
+            signal_workers(signal.SIGCONT)
         return said
 
     monkeypatch.setattr(processes, "wait", wait_or_stop)
+    monkeypatch.setattr(processes, "monotonic", lambda: time.monotonic() + seconds_stopped)
     results = checked(lines_of(*["nap"] * 40), row_seconds=1.0)
     assert [(result.line, result.status) for result in results] == [(line, "passed") for line in range(1, 41)]
-    assert next(times) > 9
+    assert not moments
 
 
 @pytest.mark.rest
@@ -272,29 +323,15 @@ def test_workers_that_die_before_they_check_anything_end_the_run(tmp_path) -> No
 @pytest.mark.rest
 def test_workers_killed_again_and_again_lose_and_double_nothing() -> None:
     """From outside, at any moment, also while they start or send; only a row that was hit twice has failed."""
-    rows = lines_of(*(f"text {number}" for number in range(4000)))
-    stop = threading.Event()
-
-    def kill() -> None:
-        while not stop.wait(1.5):
-            for child in _children():
-                if _is_worker(child):
-                    os.kill(child, 9)
-                    break
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    try:
-        results = []
-        for result in checked_in_processes(
-            JOB, (RawRow(number, line) for number, line in enumerate(rows, 1)), processes=2
-        ):
-            results.append(result)
-            if result.line % 40 == 0:
-                time.sleep(0.02)  # so that the killer has time to hit
-    finally:
-        stop.set()
-        killer.join()
+    rows = raw_rows(lines_of(*(f"text {number}" for number in range(4000))))
+    results, killed = [], set[int]()
+    for result in checked_in_processes(JOB, rows, processes=2):
+        results.append(result)
+        if result.line % 800 == 0:
+            worker = next(filter(_is_worker, _children()))
+            killed.add(worker)
+            os.kill(worker, 9)
+    assert len(killed) == 5
     assert [result.line for result in results] == list(range(1, 4001))
     assert Counter(result.status for result in results)["passed"] >= 3990
 

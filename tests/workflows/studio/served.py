@@ -15,7 +15,8 @@ import httpx
 import uvicorn
 
 from penstock.workflows.studio.app import Studio
-from penstock.workflows.studio.serving import Server, listening
+from penstock.workflows.studio.listening import listening
+from penstock.workflows.studio.serving import Server
 from penstock.workflows.studio.settings import Settings
 
 FILES = {

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
 import json
 import socket
 
 import anyio
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from penstock.workflows.studio import app
@@ -47,6 +52,12 @@ def check_run(served, upload):
     assert file["left_out"] == 0
     assert [row["status"] for row in file["rows"]] == ["edited", "passed", "invalid", "edited", "invalid", "invalid"]
     assert file["rows"][0]["id"] == "a"
+    assert [row["text"] for row in file["rows"][:4]] == [
+        "mail ann@example.com",
+        "plain",
+        '{"text": "cut off',
+        "user: bob@example.com",
+    ]
     assert file["rows"][0]["edits"] == {"pii-detector": 1}
     assert file["steps"]["pii-detector"]["runs"] == 3
     assert len(file["slowest"]) == 6
@@ -66,8 +77,10 @@ def look_at_rows(served, id, upload):
     one = served.run("guards.py:guard", {"kind": "file", "file": upload["id"], "line": 5})
     assert one["trace"]["status"] == "edited"
     assert one["title"] == "<b>rows.jsonl, line 5"
+    assert one["row"] == json.loads(ROWS[4])
     broken = served.run("guards.py:guard", {"kind": "file", "file": upload["id"], "line": 3})
     assert "not valid JSON" in broken["error"]["message"]
+    assert broken["row"] == ROWS[2]
     body = {"workflow": served.id("app.py:agent"), "input": {"kind": "file", "file": upload["id"]}}
     assert served.http.post("/api/runs", json=body).status_code == 400
     assert served.run("app.py:agent", {"kind": "file", "file": upload["id"], "line": 2})["agent"]["steps"] == 2
@@ -95,7 +108,8 @@ def test_a_file_beyond_the_limit_is_refused_while_it_comes(served):
     assert "--max-upload" in error["message"]
     announced = served.http.post("/api/files", content=bytes(61 * MIB), headers=headers)
     assert announced.status_code == 413
-    assert len([*served.studio.uploads.folder.glob("????????????.jsonl")]) == len(served.get("/api/files")["files"])
+    kept = [one for one in served.studio.uploads.folder.iterdir() if ".results." not in one.name]
+    assert len(kept) == len(served.get("/api/files")["files"])
 
 
 def test_a_file_in_utf_16_is_refused_with_what_to_do(served):
@@ -103,6 +117,78 @@ def test_a_file_in_utf_16_is_refused_with_what_to_do(served):
     answer = served.http.post("/api/files", content="{}".encode("utf-16"), headers=headers)
     assert answer.status_code == 400
     assert "UTF-16" in answer.json()["error"]["message"]
+
+
+def as_parquet(rows):
+    sink = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), sink)
+    return sink.getvalue()
+
+
+def as_csv(rows):
+    sink = io.StringIO()
+    writer = csv.DictWriter(sink, ["id", "text"])
+    writer.writeheader()
+    writer.writerows(rows)
+    return sink.getvalue().encode()
+
+
+TABLE = [{"id": "a", "text": "mail ann@example.com"}, {"id": "b", "text": "plain, with\na line feed"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("rows.csv", as_csv(TABLE)),
+        ("rows.csv.gz", gzip.compress(as_csv(TABLE))),
+        ("Rows.Parquet", as_parquet(TABLE)),
+        ("rows.jsonl.gz", gzip.compress("\n".join(map(json.dumps, TABLE)).encode())),
+    ],
+)
+def test_every_format_of_penstock_run_is_read(served, name, content):
+    upload = served.upload(content, name=name)
+    assert (upload["name"], upload["rows"], upload["problem_count"]) == (name, 2, 0)
+    assert "ann@example.com" in upload["preview"][0]["text"]
+    run = served.run("guards.py:guard", {"kind": "file", "file": upload["id"]})
+    assert run["file"]["counts"] == {"edited": 1, "passed": 1}
+    assert [(row["id"], row["text"]) for row in run["file"]["rows"]] == [(row["id"], row["text"]) for row in TABLE]
+    line = run["file"]["rows"][1]["line"]
+    one = served.run("guards.py:guard", {"kind": "file", "file": upload["id"], "line": line})
+    assert one["row"] == TABLE[1]
+    assert one["status"] == "passed"
+
+
+def test_lines_of_a_text_file_are_rows(served):
+    upload = served.upload(b"mail ann@example.com\n{not JSON\n", name="notes.txt")
+    run = served.run("guards.py:guard", {"kind": "file", "file": upload["id"]})
+    assert run["file"]["counts"] == {"edited": 1, "passed": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("rows.csv", b"id,question\n1,hi\n", "rename the one to check to 'text'"),
+        ("rows.parquet", b"PAR1 but no more", "rows.parquet"),
+    ],
+)
+def test_a_table_that_cannot_be_read_says_why_and_nothing_of_it_stays(served, name, content, says):
+    before = {*served.studio.uploads.folder.iterdir()}
+    answer = served.http.post(
+        "/api/files", params={"name": name}, content=content, headers={"content-type": "application/jsonl"}
+    )
+    assert answer.status_code == 400
+    message = answer.json()["error"]["message"]
+    assert says in message
+    assert str(served.studio.uploads.folder) not in message
+    assert {*served.studio.uploads.folder.iterdir()} == before
+
+
+@pytest.mark.parametrize("name", ["x.jsonl/../../etc/passwd", "a.exe", "noending", "..", "x.csv.exe.gz", ""])
+def test_the_name_of_a_file_never_says_where_it_is_stored(served, name):
+    upload = served.upload(b'"text"\n', name=name)
+    path = served.studio.uploads.get(upload["id"]).path
+    assert path.parent == served.studio.uploads.folder
+    assert path.name == f"{upload['id']}.jsonl"
 
 
 def test_an_empty_file_has_no_rows(served):

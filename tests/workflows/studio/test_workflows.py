@@ -175,6 +175,7 @@ class TestReloading:
             assert names[0] == "hello"
             assert "workflow" in names
 
+    @pytest.mark.rest
     def test_an_error_is_shown_in_place_and_the_last_good_version_stays(self, folder, serving_studio):
         with serving_studio(folder, "guards.py:guard") as made:
             id = made.id("guard")
@@ -342,3 +343,40 @@ def first_events(made, most):
             if len(found) == most or time.monotonic() > end or event[1] == "runs":
                 return found
     return found
+
+
+POLICY = """\
+penstock: 1
+include: [words.yaml]
+steps:
+  - {{use: pii-detector, with: {{strategy: {strategy}}}}}
+"""
+
+
+class TestPolicyFiles:
+    def test_a_policy_file_is_shown_watched_and_run_in_each_version(self, tmp_path, serving_studio):
+        (tmp_path / "words.yaml").write_text("penstock: 1\nsteps: [unicode-normalizer]\n")
+        (tmp_path / "policy.yaml").write_text(POLICY.format(strategy="redact"))
+        with serving_studio(tmp_path, f"{tmp_path}/policy.yaml") as made:
+            id = made.id("policy.yaml")
+            assert made.run("policy.yaml", "ann@example.com")["status"] == "edited"
+            made.write("policy.yaml", POLICY.format(strategy="block"))
+            until(lambda: entry(made, id), lambda each: each["version"] == 2)
+            assert made.run("policy.yaml", "ann@example.com")["status"] == "blocked"
+            assert made.run("policy.yaml", "ann@example.com", version=1)["status"] == "edited"
+            made.write("words.yaml", "penstock: 1\nsteps: [nobody]\n")
+            problem = until(lambda: entry(made, id)["problem"], lambda each: each is not None)
+            assert (Path(problem["file"]).name, problem["line"]) == ("words.yaml", 2)
+            assert "unknown processor nobody" in problem["message"]
+            assert made.run("policy.yaml", "ann@example.com")["status"] == "blocked"
+            made.write("words.yaml", "penstock: 1\nsteps: []\n")
+            until(lambda: entry(made, id), lambda each: each["state"] == "ready")
+
+
+def test_a_workflow_is_described_with_its_coverage(served) -> None:
+    """The table of `penstock coverage`, of workflows and of agents."""
+    for reference, path in (("guards.py:guard", "pii-detector"), ("app.py:agent", "pii-detector")):
+        found = served.get(f"/api/workflows/{served.id(reference)}")["coverage"]
+        (reader,) = [one for one in found["steps"] if one["path"].endswith(path)]
+        assert reader["cells"]["user_text"]["reads"] == "hides"
+        assert {"channels", "gaps"} <= found.keys()

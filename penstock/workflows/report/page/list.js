@@ -22,6 +22,7 @@ export function rowList(rows, choice, onChange) {
     <div class="choice">
       <h2>${count(found.length, "row")}${described(choice)}</h2>
       <input type="search" placeholder="Search rows" aria-label="Search rows" .value=${choice.query}
+        aria-keyshortcuts="/" @keydown=${(/** @type {KeyboardEvent} */ event) => event.key === "Enter" && found[0] && location.assign(addressOf(found[0]))}
         @input=${(/** @type {Event & {target: HTMLInputElement}} */ event) => onChange({ query: event.target.value, pages: 1 })}>
       <label>order <select .value=${choice.order} @change=${(
         /** @type {Event & {target: HTMLSelectElement}} */ event,

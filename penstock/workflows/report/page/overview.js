@@ -103,17 +103,26 @@ export function rowName(row) {
 }
 
 /**
- * What the file holds, and what it leaves out.
+ * How many rows the list leaves out, for the heading of the page; nothing if it has all.
+ *
+ * @param {Report} report
+ */
+export function leftOut({ counts, rows }) {
+  const left = counts.rows - rows.length;
+  if (left <= 0) return nothing;
+  return html`<p class="left-out"><strong>The list leaves out ${left.toLocaleString("en")} of ${count(counts.rows, "row")}.</strong> The counts have them.</p>`;
+}
+
+/**
+ * What the file holds.
  *
  * @param {Report} report
  */
 export function kept({ counts, rows, source, made }) {
   const opened = rows.filter((row) => row.block !== undefined).length;
-  const left = counts.rows - rows.length;
   return html`<footer class="kept note">
     ${source.interrupted ? html`<p><strong>The run was interrupted after ${count(counts.rows, "row")}.</strong></p>` : nothing}
     <p>${count(counts.rows, "row")} of ${visible(source.input)} in ${duration(counts.seconds)}; made ${made.at} by Penstock ${made.version}.
-      ${left > 0 ? html`<strong>The list leaves out ${count(left, "row")}</strong> (the counts have them).` : nothing}
       ${opened < rows.length ? `The steps of ${count(opened, "row")} can be opened.` : nothing}</p>
     <p>${
       source.texts

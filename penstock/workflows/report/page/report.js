@@ -3,9 +3,10 @@
 import { html, nothing, render } from "lit-html";
 import { readData, takePicture } from "penstock/data.js";
 import { duration, visible } from "penstock/format.js";
+import { searchOnSlash } from "penstock/search-key.js";
 import { View } from "penstock/view.js";
 import { rowList } from "report/list.js";
-import { countMarks, kept, rowName, slowest, stepTable, verdicts } from "report/overview.js";
+import { countMarks, kept, leftOut, rowName, slowest, stepTable, verdicts } from "report/overview.js";
 import { ALL, addressOf, chosen } from "report/rows.js";
 import { Runs } from "report/unpack.js";
 
@@ -34,7 +35,7 @@ function choose(change) {
 }
 
 function overviewPage() {
-  return html`<header><h1>Report: ${visible(report.name)}</h1><p class="note">${report.stage} · ${visible(report.source.input)}</p></header>
+  return html`<header><h1>Report: ${visible(report.name)}</h1><p class="note">${report.stage} · ${visible(report.source.input)}</p>${leftOut(report)}</header>
     <main class="overview">
       <div class="figures">
         ${verdicts(report, choice.status, (status) => choose({ status, pages: 1 }))}
@@ -105,4 +106,5 @@ function stepWith(path) {
 
 ready = true;
 window.addEventListener("hashchange", follow);
+searchOnSlash();
 await follow();

@@ -2,9 +2,10 @@
 
 import { html, nothing } from "lit-html";
 import { count, duration, visible } from "penstock/format.js";
+import { callView } from "./agent-view.js";
 import { problemView } from "./problem.js";
 import { heldNote } from "./result.js";
-import { isGoingOn, statusOf } from "./run-model.js";
+import { isGoingOn, statusOf, timesOf } from "./run-model.js";
 
 /** @typedef {import("./run-model.js").Run} Run */
 /** @typedef {import("./types.js").ChatMessage} ChatMessage */
@@ -70,12 +71,12 @@ function answer(run, select) {
   const tripwire = run.stored?.output?.tripwire ?? run.stored?.trace?.tripwire;
   return html`<li class="bubble" data-role="assistant">
     <span class="who">assistant ${heldNote(run.held)}</span>
-    ${callsOf(run).map((span) => call(span, select))}
+    ${run.stored?.agent ? callsMade(run, run.stored.agent.tool_calls, select) : callsOf(run).map((span) => call(span, select))}
     ${run.text ? html`<p class="text" dir="auto">${visible(run.text)}${isGoingOn(run) ? html`<span class="caret" aria-hidden="true"></span>` : nothing}</p>` : nothing}
     ${tripwire ? html`<p class="tripwire"><b>${visible(tripwire.processor_id)}</b> stopped it: ${visible(tripwire.reason)}</p>` : nothing}
     ${run.error && run.error.kind !== "cancelled" ? problemView(run.error) : nothing}
     ${run.retracted ? html`<p class="note">A text that had left was taken back.</p>` : nothing}
-    <p class="state" data-tone=${tone}>${word}${run.seconds === null ? "" : ` · ${duration(run.seconds)}`}${stepsOf(run)}</p>
+    <p class="state" data-tone=${tone}>${word}${timesOf(run).map(({ text, why }) => html` · <span title=${why}>${text}</span>`)}${stepsOf(run)}</p>
   </li>`;
 }
 
@@ -83,6 +84,21 @@ function answer(run, select) {
 function stepsOf(run) {
   const steps = run.stored?.agent?.steps ?? run.spans.filter((span) => span.kind === "model_step").length;
   return steps ? ` · ${count(steps, "model step")}` : "";
+}
+
+/**
+ * The tool calls of a run that is over: what the model asked for and what the tool said, before and after the guards.
+ *
+ * @param {Run} run
+ * @param {import("./types.js").ToolCall[]} made
+ * @param {(span: Span) => void} select
+ */
+function callsMade(run, made, select) {
+  const spans = run.spans.filter((span) => span.kind === "tool").sort((a, b) => a.at - b.at);
+  return made.map((one) => {
+    const at = spans.findIndex((span) => span.name === one.name);
+    return callView(one, at < 0 ? undefined : spans.splice(at, 1)[0], select);
+  });
 }
 
 /**

@@ -136,7 +136,7 @@ function fileView({ draft, uploading, upload, cancelUpload }) {
   return html`<div class="drop" @dragover=${over} @dragleave=${leave} @drop=${drop}>
       ${draft.file ? fileFacts(draft.file) : html`<p>Drop a file of rows here: JSON Lines, one object a line.</p>`}
       <label class="button quiet">${draft.file ? "Choose another file" : "Choose a file"}
-        <input type="file" class="sr-only" accept=".jsonl,.ndjson,.json,.txt,application/x-ndjson" @change=${chosen}></label>
+        <input type="file" class="sr-only" accept=".jsonl,.ndjson,.json,.txt,.md,.log,.csv,.tsv,.parquet,.gz,.zst,application/x-ndjson" @change=${chosen}></label>
     </div>
     ${draft.file ? preview(draft.file) : nothing}`;
 

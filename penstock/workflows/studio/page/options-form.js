@@ -1,7 +1,8 @@
 /** A form for the options and the policy of a step, made of its signature. */
 
 import { html, nothing } from "lit-html";
-import { visible } from "penstock/format.js";
+import { count, visible } from "penstock/format.js";
+import { sorted } from "./options-model.js";
 import { prose } from "./prose.js";
 
 /** @typedef {import("./types.js").Field} Field */
@@ -21,10 +22,18 @@ import { prose } from "./prose.js";
 
 /** @param {FormProps} props */
 export function optionsForm(props) {
-  const editable = props.fields.filter((field) => field.kind !== "fixed");
+  const { first, rest } = sorted(props.fields.filter((field) => field.kind !== "fixed"));
+  const touched = rest.filter(({ name }) => Object.hasOwn(props.changes, name) || props.errors.has(name)).length;
   const fixed = props.fields.filter((field) => field.kind === "fixed");
   return html`<div class="form" role="group" aria-label=${props.group === "options" ? "Options" : "Policy"}>
-    ${editable.map((field) => fieldRow(field, props))}
+    ${first.map((field) => fieldRow(field, props))}
+    ${
+      rest.length
+        ? html`<details class="more-options" ?open=${touched > 0}><summary>${count(rest.length, "more option")}${touched ? `, ${touched} changed` : nothing}</summary>
+          ${rest.map((field) => fieldRow(field, props))}
+        </details>`
+        : nothing
+    }
     ${
       fixed.length
         ? html`<details class="fixed"><summary>${fixed.length} that can only be set in code</summary>

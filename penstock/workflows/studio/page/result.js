@@ -1,15 +1,15 @@
 /** How a run ended: the verdict, what came in and what came out, and which steps did something. */
 
 import { html, nothing } from "lit-html";
-import { count, duration, stageWord, visible } from "penstock/format.js";
+import { count, stageWord, visible } from "penstock/format.js";
 import { problemView } from "./problem.js";
-import { isGoingOn, statusOf } from "./run-model.js";
+import { isGoingOn, statusOf, timesOf } from "./run-model.js";
+import { textsOf } from "./run-texts.js";
 import { textDiff } from "./text-diff.js";
 import { cut } from "./words.js";
 
 /** @typedef {import("./run-model.js").Run} Run */
 /** @typedef {import("./types.js").Span} Span */
-/** @typedef {import("./types.js").Output} Output */
 
 /** A longer text is shown cut, until all of it is asked for. */
 const LONG = 20_000;
@@ -36,9 +36,9 @@ export function resultView(run, actions) {
 export function verdict(run, { cancel }) {
   const { word, tone } = statusOf(run);
   const tripwire = run.stored?.output?.tripwire ?? run.stored?.trace?.tripwire;
-  const facts = [run.seconds === null ? "" : duration(run.seconds), rowsDone(run), tokens(run)].filter(Boolean);
+  const facts = [rowsDone(run), tokens(run)].filter(Boolean);
   return html`<div class="verdict" data-tone=${tone}>
-    <p class="line"><strong>${word}</strong>${facts.map((fact) => html`<span>${fact}</span>`)}
+    <p class="line"><strong>${word}</strong>${timesOf(run).map(({ text, why }) => html`<span title=${why}>${text}</span>`)}${facts.map((fact) => html`<span>${fact}</span>`)}
       ${isGoingOn(run) && cancel ? html`<button type="button" class="quiet small" id="cancel-run" @click=${cancel}>Cancel</button>` : nothing}</p>
     ${tripwire ? html`<p class="why"><b>${visible(tripwire.processor_id)}:</b> ${visible(tripwire.reason)}</p>` : nothing}
     ${run.total && isGoingOn(run) ? html`<progress max=${run.total} .value=${run.done} aria-label="Rows done"></progress>` : nothing}
@@ -77,7 +77,7 @@ export function heldNote(held) {
 function texts(run, { showAll = false, onShowAll }) {
   const { stored } = run;
   if (!stored || stored.file) return nothing;
-  const { before, after } = textsOf(stored.input, stored.output, stored.stage);
+  const { before, after } = textsOf(stored.input, stored.output, stored.stage, stored.row);
   if (before === null && after === null) return nothing;
   const blocked = stored.status === "blocked";
   if (after === null || before === null || (blocked && after === "")) {
@@ -128,49 +128,6 @@ export function marked(pieces, without) {
     if (kind === "same") return visible(text);
     return kind === "added" ? html`<ins>${visible(text)}</ins>` : html`<del>${visible(text)}</del>`;
   });
-}
-
-/**
- * What went in and what came out, as texts.
- *
- * @param {import("./types.js").RunInput} input
- * @param {Output | null} output
- * @param {string | null} stage
- * @returns {{before: string | null, after: string | null}}
- */
-export function textsOf(input, output, stage) {
-  const before = inputText(input);
-  if (!output) return { before, after: null };
-  if (output.chunks) return { before, after: output.chunks.join("") };
-  if (stage && output.value !== null && output.value !== undefined) return { before, after: asText(output.value) };
-  if (input.kind === "conversation" && output.messages) return { before, after: transcript(output.messages) };
-  return { before, after: output.text ?? (output.messages ? transcript(output.messages) : null) };
-}
-
-/** @param {import("./types.js").RunInput} input */
-function inputText(input) {
-  if (input.kind === "conversation") return transcript(input.messages ?? []);
-  if (input.kind === "chunks") return input.chunks ? input.chunks.join("") : (input.text ?? "");
-  if (input.kind === "value") return asText(input.value);
-  return input.kind === "text" ? (input.text ?? "") : null;
-}
-
-/** @param {unknown} value */
-function asText(value) {
-  return typeof value === "string" ? value : JSON.stringify(value, null, 2);
-}
-
-/** @param {{role?: string, content?: unknown}[]} messages */
-export function transcript(messages) {
-  return messages.map((one) => `${one.role ?? "?"}: ${asContent(one)}`).join("\n\n");
-}
-
-/** @param {{role?: string, content?: unknown} & Record<string, unknown>} message */
-function asContent({ content, ...rest }) {
-  if (typeof content === "string") return content;
-  if (Array.isArray(content) && content.every((part) => typeof part?.text === "string"))
-    return content.map((part) => part.text).join("");
-  return JSON.stringify(content ?? rest.tool_calls ?? rest.parts ?? null);
 }
 
 /**

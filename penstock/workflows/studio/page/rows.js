@@ -2,27 +2,17 @@
 
 import { html, nothing } from "lit-html";
 import { count, duration, visible } from "penstock/format.js";
+import { filtered } from "./rows-model.js";
 import { MOST_ROWS, STATUSES } from "./run-model.js";
 import { cut } from "./words.js";
 
 /** @typedef {import("./types.js").Row} Row */
 /** @typedef {import("./run-model.js").Run} Run */
 
-/**
- * @typedef {object} RowsState
- * @property {string} status "" for all
- * @property {string} query
- * @property {number} top how far the table is scrolled, in pixels
- * @property {number} height how much of it is seen
- */
+/** @typedef {import("./rows-model.js").RowsState} RowsState */
 
 const ROW = 32;
 const BEYOND = 12;
-
-/** @returns {RowsState} */
-export function newRowsState() {
-  return { status: "", query: "", top: 0, height: 400 };
-}
 
 /**
  * @param {Run} run
@@ -32,6 +22,8 @@ export function newRowsState() {
 export function rowsView(run, state, { change, open, results }) {
   const rows = filtered(run.rows, state);
   const first = Math.max(0, Math.floor(state.top / ROW) - BEYOND);
+  const ids = run.rows.some((row) => row.id !== null);
+  const columns = ids ? 6 : 5;
   const last = Math.min(rows.length, Math.ceil((state.top + state.height) / ROW) + BEYOND);
   return html`<div class="rows">
     <div class="filter-bar">
@@ -44,11 +36,11 @@ export function rowsView(run, state, { change, open, results }) {
     ${leftOut(run)}
     <div class="scroll" tabindex="0" role="group" aria-label="Rows" @scroll=${scrolled}>
       <table aria-rowcount=${rows.length + 1}>
-        <thead><tr><th scope="col">line</th><th scope="col">verdict</th><th scope="col">step</th><th scope="col">why</th><th scope="col" class="number">time</th></tr></thead>
+        <thead><tr><th scope="col" class="line">line</th>${ids ? html`<th scope="col" class="id">id</th>` : nothing}<th scope="col">text</th><th scope="col" class="status">verdict</th><th scope="col" class="why">why</th><th scope="col" class="number">time</th></tr></thead>
         <tbody>
-          <tr class="spacer" aria-hidden="true"><td colspan="5" style="height:${first * ROW}px"></td></tr>
-          ${rows.slice(first, last).map((row, index) => rowView(row, first + index, open))}
-          <tr class="spacer" aria-hidden="true"><td colspan="5" style="height:${(rows.length - last) * ROW}px"></td></tr>
+          <tr class="spacer" aria-hidden="true"><td colspan=${columns} style="height:${first * ROW}px"></td></tr>
+          ${rows.slice(first, last).map((row, index) => rowView(row, first + index, ids, open))}
+          <tr class="spacer" aria-hidden="true"><td colspan=${columns} style="height:${(rows.length - last) * ROW}px"></td></tr>
         </tbody>
       </table>
     </div>
@@ -69,20 +61,6 @@ function leftOut(run) {
   if (missing > 0)
     return html`<p class="none">${count(missing, "row")} that passed unchanged or came later are not kept; all are counted.</p>`;
   return nothing;
-}
-
-/**
- * @param {Row[]} rows
- * @param {RowsState} state
- */
-export function filtered(rows, { status, query }) {
-  const words = query.toLowerCase().split(/\s+/).filter(Boolean);
-  if (!status && words.length === 0) return rows;
-  return rows.filter((row) => {
-    if (status && row.status !== status) return false;
-    const all = `${row.line} ${row.id ?? ""} ${row.status} ${row.step ?? ""} ${row.reason ?? ""} ${row.error ?? ""} ${Object.keys(row.edits ?? {}).join(" ")}`;
-    return words.every((word) => all.toLowerCase().includes(word));
-  });
 }
 
 /**
@@ -107,9 +85,10 @@ function statusFilter(run, state, change) {
 /**
  * @param {Row} row
  * @param {number} index
+ * @param {boolean} ids whether the table shows the rows' own ids
  * @param {(row: Row) => void} open
  */
-function rowView(row, index, open) {
+function rowView(row, index, ids, open) {
   const { word, tone } = STATUSES[row.status] ?? { word: row.status, tone: "skipped" };
   const steps = row.step ? [row.step] : Object.keys(row.edits ?? {});
   const edits = Object.values(row.edits ?? {}).reduce((sum, number) => sum + number, 0);
@@ -117,11 +96,13 @@ function rowView(row, index, open) {
     row.reason ??
     row.error ??
     (edits ? count(edits, "edit") : row.flagged?.length ? `flagged ${row.flagged.join(", ")}` : "");
+  const said = [steps.join(", "), why].filter(Boolean).join(": ");
   return html`<tr aria-rowindex=${index + 2}>
     <td><button type="button" class="link" aria-label="Open row ${row.line}" @click=${() => open(row)}>${row.line}</button></td>
+    ${ids ? html`<td class="id" title=${visible(String(row.id ?? ""))}>${visible(String(row.id ?? ""))}</td>` : nothing}
+    <td class="row-text" dir="auto" title=${visible(row.text ?? "")}>${visible(cut(row.text ?? "", 200))}</td>
     <td><span class="pill" data-tone=${tone}>${word}</span></td>
-    <td class="step">${visible(steps.join(", "))}</td>
-    <td class="why" title=${visible(why)}>${visible(cut(why, 200))}</td>
+    <td class="why" title=${visible(said)}>${visible(cut(said, 200))}</td>
     <td class="number">${duration(row.seconds ?? 0)}</td>
   </tr>`;
 }

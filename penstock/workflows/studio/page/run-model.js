@@ -246,6 +246,23 @@ export function isGoingOn(run) {
   return run !== null && run.state !== "done";
 }
 
+/**
+ * How long a run took: its own time, and the time with its process around it.
+ *
+ * @param {Run} run
+ * @returns {{text: string, why: string}[]}
+ */
+export function timesOf({ seconds, stored }) {
+  if (seconds === null) return [];
+  const own = stored?.trace?.seconds;
+  if (own === undefined)
+    return [{ text: duration(seconds), why: "From the request of the studio to the answer of the process." }];
+  return [
+    { text: duration(own), why: "The run itself: what it takes in your application." },
+    { text: `${duration(seconds)} in the studio`, why: "With the pictures and the texts that the studio adds." },
+  ];
+}
+
 /** @type {Record<string, {word: string, tone: string}>} */
 export const STATUSES = {
   passed: { word: "Passed", tone: "passed" },

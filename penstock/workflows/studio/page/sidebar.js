@@ -27,14 +27,27 @@ export function sidebar(props) {
   const found = props.workflows.filter((one) => matches(one, props.filter));
   const own = found.filter((one) => one.kind !== "preset");
   const presets = found.filter((one) => one.kind === "preset");
+  const first = own[0] ?? presets[0];
   return html`<div class="search">
       <input id="search-workflows" type="search" placeholder="Search workflows" aria-label="Search workflows" aria-keyshortcuts="/"
-        .value=${props.filter} @input=${(/** @type {Event & {currentTarget: HTMLInputElement}} */ event) => props.search(event.currentTarget.value)}>
+        .value=${props.filter} @input=${(/** @type {Event & {currentTarget: HTMLInputElement}} */ event) => props.search(event.currentTarget.value)}
+        @keydown=${(/** @type {KeyboardEvent & {currentTarget: HTMLInputElement}} */ event) => event.key === "Enter" && first && openFound(event.currentTarget, first)}>
     </div>
     ${byFile(own).map(([file, ones]) => group(file ? fileName(file) : "Workflows", file, ones, props.chosen))}
     ${presets.length ? group("Presets", null, presets, props.chosen) : nothing}
     ${found.length === 0 ? html`<p class="none">${props.filter ? "No workflow is called so." : "No workflows yet."}</p>` : nothing}
     ${lastRuns(props)}`;
+}
+
+/**
+ * Open a workflow from the search, and leave the search, so that the keys of the page work.
+ *
+ * @param {HTMLInputElement} search
+ * @param {Summary} workflow
+ */
+function openFound(search, { id }) {
+  search.blur();
+  location.assign(`#/workflow/${id}`);
 }
 
 /**

@@ -3,6 +3,8 @@
 import { html, nothing } from "lit-html";
 import { spanDetails, table } from "penstock/details.js";
 import { stageWord, visible } from "penstock/format.js";
+import { agentView } from "./agent-view.js";
+import { coverageView } from "./coverage-view.js";
 import { optionsForm } from "./options-form.js";
 import { prose } from "./prose.js";
 import { fileName, lastName } from "./words.js";
@@ -164,11 +166,13 @@ function overview(props) {
     ${detail.doc ? html`<p class="lead">${visible(detail.doc)}</p>` : nothing}
     ${changedBar(props)}
     <p class="none">Choose a step in the picture to see its docs, options and policy, and what a run did in it.</p>
+    ${detail.agent ? agentView(detail.agent) : nothing}
     ${table("", [
       ["steps", String(detail.steps.length)],
       ["stages", detail.stages.map(stageWord).join(", ")],
       ["file", detail.file ?? "built in"],
     ])}
+    ${detail.coverage ? coverageView(detail.coverage) : nothing}
     ${detail.diff ? section("What the changes do", html`<pre class="doc">${visible(detail.diff)}</pre>`) : nothing}
   </article>`;
 }

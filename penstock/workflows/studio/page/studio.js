@@ -8,7 +8,7 @@ import { listen } from "./events.js";
 import { DraftError, draftOf, inputOf, kindOf, kindsFor, newDraft } from "./input-model.js";
 import { PictureHost } from "./picture-host.js";
 import { problemOf } from "./problem.js";
-import { newRowsState } from "./rows.js";
+import { newRowsState } from "./rows-model.js";
 import { apply, complete, EVENTS, isGoingOn, newRun, statusOf } from "./run-model.js";
 import { createStore } from "./store.js";
 import { cut } from "./words.js";
@@ -47,7 +47,7 @@ import { cut } from "./words.js";
  * @property {string | null} parent id of the run over the file of which this run's row is
  * @property {boolean} oldPicture whether the picture is that of the run, and not of the workflow as it is now
  * @property {boolean} showAll
- * @property {import("./rows.js").RowsState} rows
+ * @property {import("./rows-model.js").RowsState} rows
  * @property {ChatMessage[]} chat
  *
  * @typedef {object} State
@@ -720,7 +720,7 @@ export class Studio {
     this.setBench({ dock });
   }
 
-  /** @param {Partial<import("./rows.js").RowsState>} patch */
+  /** @param {Partial<import("./rows-model.js").RowsState>} patch */
   setRows(patch) {
     Object.assign(this.state.bench.rows, patch);
     this.update();

@@ -82,13 +82,27 @@
  * @property {string[]} stages
  * @property {string} [diff]
  * @property {string} [diff_svg]
+ * @property {AgentAbout | null} [agent]
+ * @property {CoverageTable | null} [coverage]
  * @typedef {Omit<Summary, "stages"> & DetailFields} Detail
  *
  * @typedef {{kind: string, title: string, path?: string} & Record<string, unknown>} GraphNode
  *
+ * @typedef {object} CoverageTable Which channel is read by which step; see docs/coverage.md.
+ * @property {{name: string, title: string}[]} channels
+ * @property {{path: string, cells: Record<string, {reads: string, conditions: string[]}>}[]} steps
+ * @property {{kind: string, channel: string, why: string}[]} gaps
+ *
+ * @typedef {object} AgentAbout What an agent has beside its processors.
+ * @property {string} model
+ * @property {{role: string, content: unknown}[] | string | null} instructions
+ * @property {{name: string, description: string, parameters: {properties?: Record<string, unknown>}, approval: boolean | string, external: boolean}[]} tools
+ * @property {{kind: string, storage: string | null, before: string[], after: string[]} | null} memory
+ *
  * @typedef {object} Row A row of a file, and what became of it.
  * @property {number} line
  * @property {string | number | null} id
+ * @property {string} [text] the beginning of its text, as it came in; runs of older versions have none
  * @property {"passed" | "edited" | "blocked" | "failed" | "invalid"} status
  * @property {number} seconds
  * @property {string | null} reason
@@ -128,14 +142,26 @@
  *
  * @typedef {object} StoredFields
  * @property {string} svg
+ * @property {unknown} [row] the row of a file on which it ran
  * @property {Trace | null} trace
  * @property {Record<string, RunMarks> | null} [marks] by the stage that a picture shows; empty for all stages
  * @property {Output | null} output
  * @property {Problem | null} error
  * @property {string} logs
  * @property {{counts: Record<string, number>, total: number, rows: Row[], steps: Record<string, StepSums>, slowest: Row[], left_out: number} | null} file
- * @property {{text: string, steps: number, finish_reason: string, usage: Record<string, number>, tool_calls: unknown[]} | null} agent
+ * @property {{text: string, steps: number, finish_reason: string, usage: Record<string, number>, tool_calls: ToolCall[]} | null} agent
  * @typedef {ShortRun & StoredFields} StoredRun
+ *
+ * @typedef {object} ToolCall A call of a tool, with what guards hid of it.
+ * @property {string} id
+ * @property {string} name
+ * @property {string} state
+ * @property {unknown} [arguments_before] as the model wrote them
+ * @property {unknown} arguments as the tool got them
+ * @property {unknown} [result_before] as the tool returned it
+ * @property {unknown} result as the model got it
+ * @property {string | null} [error]
+ * @property {string | null} [stopped] why a guard stopped the run here
  *
  * @typedef {object} FileInfo
  * @property {string} id

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio
 
 from penstock.engine.tracing.span import tripwire_json
-from penstock.engine.values.frozen import thaw
 from penstock.engine.values.plain import plain
 from penstock.engine.values.protocols import Model
 from penstock.engine.values.usage import usage_payload
@@ -16,6 +15,7 @@ from penstock.workflows.rows.reading import InputRow, call_of
 from penstock.workflows.studio.worker.constructor_arguments import arguments_of
 from penstock.workflows.studio.worker.problems import problem_of
 from penstock.workflows.studio.worker.running import dumped, row_of, trace_json
+from penstock.workflows.studio.worker.tool_log import ToolLog
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -30,11 +30,12 @@ if TYPE_CHECKING:
 
 
 class WatchedModel:
-    """A model that counts the characters it says; in all else it is the model itself."""
+    """A model that counts the characters it says, and notes its tool calls; in all else it is the model itself."""
 
-    def __init__(self, model: Model, live: Live) -> None:
+    def __init__(self, model: Model, live: Live, tools: ToolLog) -> None:
         self._model = model
         self._live = live
+        self._tools = tools
 
     @property
     def name(self) -> str:
@@ -51,6 +52,7 @@ class WatchedModel:
             async for chunk in chunks:
                 if chunk.type == "text-delta":
                     self._live.came_in(len(chunk.text))
+                self._tools.said(chunk)
                 yield chunk
 
 
@@ -64,9 +66,11 @@ async def run_agent(agent: Agent, request: Json, live: Live) -> Json:
     context: dict[str, Any] = dict(cast("dict[str, Any]", request.get("context") or {}))
     call = call_of(InputRow(1, row_of(given, "process_input")), "process_input", context)
     options: dict[str, Any] = {"records": True, "texts": True, "request_context": context}
-    options["observers"] = [*cast("Iterable[object]", (arguments_of(agent) or {}).get("observers") or ()), live]
+    tools = ToolLog()
+    observers = cast("Iterable[object]", (arguments_of(agent) or {}).get("observers") or ())
+    options["observers"] = [*observers, live, tools]
     if isinstance(agent.model, Model):
-        options["model"] = WatchedModel(agent.model, live)
+        options["model"] = WatchedModel(agent.model, live, tools)
     made: Json = {}
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(live.keep_flushing)
@@ -75,7 +79,7 @@ async def run_agent(agent: Agent, request: Json, live: Live) -> Json:
         finally:
             tasks.cancel_scope.cancel()
         live.flush()
-        made |= _told(result, error or result.error)
+        made |= _told(result, error or result.error, tools)
     return made
 
 
@@ -91,7 +95,7 @@ async def _read(stream: AgentStream[Any], live: Live) -> tuple[AgentResult[Any],
         return await stream.result, error
 
 
-def _told(result: AgentResult[Any], error: Exception | None) -> Json:
+def _told(result: AgentResult[Any], error: Exception | None, tools: ToolLog) -> Json:
     edited = any(record.status == "edited" and not record.shadow for record in result.records)
     status = "passed" if result.status == "success" else result.status
     tripwire = result.tripwire
@@ -109,17 +113,7 @@ def _told(result: AgentResult[Any], error: Exception | None) -> Json:
             "steps": len(result.steps),
             "finish_reason": result.finish_reason,
             "usage": plain(usage_payload(result.usage)),
-            "tool_calls": [
-                {
-                    "id": each.call_id,
-                    "name": each.name,
-                    "state": each.state,
-                    "arguments": thaw(each.arguments),
-                    "result": thaw(each.result),
-                }
-                for step in result.steps
-                for each in step.tool_calls
-            ],
+            "tool_calls": tools.calls(each for step in result.steps for each in step.tool_calls),
         },
         "error": None if error is None else problem_of(error, "step"),
         "trace": trace_json(result),

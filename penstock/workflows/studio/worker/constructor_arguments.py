@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from penstock.engine.processor.processor import Processor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Generator, Mapping
 
 Made = TypeVar("Made")
 
@@ -16,9 +17,23 @@ _ARGUMENTS: dict[int, tuple[object, tuple[object, ...], dict[str, object]]] = {}
 """The recorded objects and their arguments, by id; each object is kept, so that no other gets its id."""
 
 
+_RECORDING: dict[type, int] = {}
+"""How many ask that what is made of a class is recorded. A class keeps its ``__new__``: Python cannot take it away."""
+
+
 def record_processors() -> None:
     """Record the arguments of every processor that is made from now on."""
     _record(Processor)
+
+
+@contextmanager
+def processors_recorded() -> Generator[None]:
+    """Record the arguments of every processor that is made while the block runs."""
+    record_processors()
+    try:
+        yield
+    finally:
+        _RECORDING[Processor] -= 1
 
 
 def record_agents() -> None:
@@ -29,13 +44,18 @@ def record_agents() -> None:
 
 
 def _record(kind: type) -> None:
+    _RECORDING[kind] = _RECORDING.get(kind, 0) + 1
+    if "__new__" in kind.__dict__:
+        return
+
     def new(cls: type[object], *args: object, **kwargs: object) -> object:
         if getattr(cls, "__init__", None) is object.__init__ and (
             args or kwargs
         ):  # what Python itself says without this function
             raise TypeError(f"{cls.__name__}() takes no arguments")
         made = object.__new__(cls)
-        note_arguments(made, *args, **kwargs)
+        if _RECORDING[kind]:
+            note_arguments(made, *args, **kwargs)
         return made
 
     kind.__new__ = new  # type: ignore[assignment]

@@ -12,6 +12,7 @@ from penstock.engine.processor.processor import Processor
 from penstock.engine.processor.stages import STAGES
 from penstock.engine.values.errors import PenstockError
 from penstock.tools.arguments import described
+from penstock.workflows.studio.worker.agent_about import agent_about
 from penstock.workflows.studio.worker.forms import form_of, policy_form
 
 if TYPE_CHECKING:
@@ -42,7 +43,17 @@ def description(loaded: Loaded, stage: str | None, detail: Detail) -> Json:
         "steps": steps,
         "stages": [name for name in STAGES if name in served],
         "graph_problem": graph_problem,
+        "agent": None if loaded.agent is None else agent_about(loaded.agent),
+        "coverage": None if graph_problem else _coverage(loaded),
     }
+
+
+def _coverage(loaded: Loaded) -> Json | None:
+    """Return which channel is read by which step; None of an agent whose lists depend on the request."""
+    try:
+        return loaded.target.coverage().to_json()
+    except PenstockError:
+        return None
 
 
 def _graph_problem(loaded: Loaded) -> str | None:

@@ -10,25 +10,30 @@ from typing import IO, TYPE_CHECKING, cast
 
 from penstock.engine.processor.stages import full_name
 from penstock.workflows.batch import check_concurrently
-from penstock.workflows.rows.reading import COLUMNS, RowSource, call_of, parse_row
+from penstock.workflows.rows.reading import COLUMNS, call_of, parse_row
 from penstock.workflows.rows.results import RunCounts, as_json, error_text, result_of
+from penstock.workflows.rows.row_text import row_text
+from penstock.workflows.studio.row_file import row_file
 from penstock.workflows.studio.worker.running import check_served
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from penstock.engine.workflow import Workflow
+    from penstock.workflows.rows.reading import Source
     from penstock.workflows.rows.results import RowChecked
+    from penstock.workflows.rows.sources import RowFiles
     from penstock.workflows.studio.protocol import Json
     from penstock.workflows.studio.worker.channel import Channel
 
 _PAUSE = 0.1  # seconds for which rows are joined
+_TEXT_CHARS = 500  # of the text of a row, in the table of all rows
 
 
 class RowsLive:
     """Tells of the rows of one run, many at once, and writes their results. Lives as long as the run."""
 
-    def __init__(self, channel: Channel, source: RowSource, results: IO[str]) -> None:
+    def __init__(self, channel: Channel, source: Source, results: IO[str]) -> None:
         self.counts = RunCounts()
         self._channel = channel
         self._source = source
@@ -69,7 +74,7 @@ class RowsLive:
 
 
 def row_json(checked: RowChecked) -> Json:
-    """Return what became of a row, without any text of it."""
+    """Return what became of a row, and the beginning of its text as it came in."""
     tripwire = None if checked.outcome is None else checked.outcome.tripwire
     edits = {record.step: len(record.edits) for record in checked.records if record.edits and not record.shadow}
     tripped = [
@@ -78,6 +83,7 @@ def row_json(checked: RowChecked) -> Json:
     return {
         "line": checked.item.line,
         "id": COLUMNS.id_of(checked.item.value),
+        "text": row_text(checked.item)[:_TEXT_CHARS],
         "status": checked.status,
         "seconds": checked.seconds,
         "reason": None if tripwire is None else tripwire.reason,
@@ -89,12 +95,12 @@ def row_json(checked: RowChecked) -> Json:
 
 
 @contextmanager
-def _opened(file: Path, results: Path) -> Generator[tuple[IO[bytes], IO[str]]]:
+def _opened(file: Path, results: Path, stage: str) -> Generator[tuple[RowFiles, IO[str]]]:
     with (
-        file.open("rb") as stream,
+        row_file(file, stage).started() as source,
         results.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as out,
     ):
-        yield stream, out
+        yield source, out
 
 
 async def run_file(workflow: Workflow, request: Json, channel: Channel) -> Json:
@@ -107,8 +113,7 @@ async def run_file(workflow: Workflow, request: Json, channel: Channel) -> Json:
     check_served(workflow, stage)
     context = cast("dict[str, object]", request.get("context") or {})
 
-    with _opened(Path(str(request["file"])), Path(str(request["results"]))) as (stream, out):
-        source = RowSource(stream, "jsonl")
+    with _opened(Path(str(request["file"])), Path(str(request["results"])), stage) as (source, out):
         live = RowsLive(channel, source, out)
         jobs = int(cast("int", request.get("jobs") or 8))
         await check_concurrently(

@@ -12,9 +12,8 @@ import typing_extensions
 
 from penstock.engine.values.plain import plain
 from penstock.engine.values.secret_names import HIDDEN, holds_secret, is_secret, masked_value
-from penstock.tools.arguments import described
+from penstock.workflows.hints import docs_of, hints_of, without_none
 from penstock.workflows.studio.worker.constructor_arguments import arguments_of, signature_of
-from penstock.workflows.studio.worker.hints import evaluated, hints_of, unpacked_type, without_none
 
 if TYPE_CHECKING:
     from penstock.engine.graph.nodes import Policy
@@ -79,22 +78,6 @@ def parameters_of(kind: type, hints: Mapping[str, object]) -> list[inspect.Param
         return named
     known = {each.name for each in every}
     return [*named, *(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in hints if name not in known)]
-
-
-def docs_of(kind: type) -> dict[str, str]:
-    """Return the descriptions of options, of the constructor and its class, and of the options they unpack."""
-    made: dict[str, str] = {}
-    for base in reversed(kind.__mro__):
-        if base is not object:
-            made.update(described(inspect.cleandoc(base.__doc__ or "")).parameters)
-            made.update(described(inspect.cleandoc(vars(base).get("__init__", base).__doc__ or "")).parameters)
-    owner = next((each for each in kind.__mro__ if "__init__" in vars(each)), object)
-    hints = inspect.get_annotations(vars(owner).get("__init__", object.__init__)).values()
-    for unpacked in filter(None, (unpacked_type(evaluated(hint, owner.__module__)) for hint in hints)):
-        for base in reversed(typing_extensions.get_original_bases(unpacked)):
-            made.update(described(inspect.cleandoc(base.__doc__ or "")).parameters)
-        made.update(described(inspect.cleandoc(unpacked.__doc__ or "")).parameters)
-    return made
 
 
 def _field(

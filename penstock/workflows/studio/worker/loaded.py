@@ -59,7 +59,7 @@ class Loaded:
         if isinstance(self.target, Workflow):
             return scene_of(self.name, self.target.root, stage)
         plans = self.target.plans
-        return None if plans is None else scene_of_lists(self.name, plans, stage)
+        return None if plans is None else scene_of_lists(self.name, plans, stage, parts=self.target.parts)
 
     def changed(self, changes: Mapping[str, object]) -> Loaded:
         """Return it with changed options.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import penstock
 from penstock.engine.values.errors import PenstockError
 from penstock.workflows.loading import LoadingError
+from penstock.workflows.policies.problems import PolicyError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,6 +55,9 @@ def problem_of(error: BaseException, kind: str) -> Json:
         place = {"file": cause.filename, "line": cause.lineno, "source": (cause.text or "").strip()}
     elif not frames and isinstance(cause, LoadingError):
         place = {"file": cause.file}
+    elif isinstance(cause, PolicyError):
+        first = cause.problems[0].place
+        place = {"file": os.path.realpath(first.file), "line": first.line}
     return {
         "kind": kind,
         "message": _cut(_message(error)),

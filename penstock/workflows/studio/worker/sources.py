@@ -1,6 +1,7 @@
 """The sources that a workflow was loaded from: recorded while they are read, and played back for an earlier version.
 
-So an earlier version can be run again in a new process, although its file has changed since.
+They are modules and policy files. So an earlier version can be run again in a new process, although its file has
+changed since.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ import sys
 from importlib.machinery import SourceFileLoader
 from typing import TYPE_CHECKING
 
+from penstock.workflows.policies.files import read_by, read_file
 from penstock.workflows.studio.worker.problems import is_own, note_source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from penstock.workflows.policies.files import FileState
 
 _MOST = 16 * 1024 * 1024  # bytes of recorded sources
 
@@ -49,6 +53,14 @@ class StudioSources:
 
         SourceFileLoader.get_data = read  # type: ignore[method-assign, assignment]
         SourceFileLoader.path_stats = stats  # type: ignore[method-assign]
+        read_by(self._policy_file)
+
+    def _policy_file(self, name: str) -> tuple[bytes, FileState]:
+        """Return a policy file, as `read_file` does. It counts as a source, whoever wrote it."""
+        path = os.path.realpath(name)
+        given = self._given.get(path)
+        data, state = read_file(name) if given is None else (given.encode("latin-1"), (0, 0, len(given), 0))
+        return self._noted(path, data), state
 
     def _noted(self, path: str, data: bytes) -> bytes:
         note_source(path, data.decode("utf-8", "replace"))

@@ -18,6 +18,20 @@ def test_a_step_shows_its_docs_options_and_policy(page: Page) -> None:
     expect(step.get_by_role("group", name="Policy").get_by_role("textbox", name="timeout")).to_have_value("5")
 
 
+def test_options_that_are_set_come_first_and_rare_ones_are_folded(page: Page) -> None:
+    open_workflow(page, "support-guard")
+    box(page, "pii-detector").click()
+    options = page.get_by_role("group", name="Options")
+    expect(options.locator(".option .label").first).to_have_text("redaction_method")
+    rare = options.get_by_role("combobox", name="judge_failure")
+    expect(rare).to_be_hidden()
+    options.get_by_text(re.compile(r"\d+ more options")).click()
+    expect(rare).to_be_visible()
+    rare.select_option(index=1)
+    expect(options.get_by_text(re.compile(r"\d+ more options, 1 changed"))).to_be_visible()
+    expect(rare).to_be_visible()
+
+
 def test_changed_options_are_compared_with_the_file_on_the_same_text(page: Page) -> None:
     open_workflow(page, "support-guard")
     write(page, "Write to ada@example.com, please.")

@@ -116,7 +116,6 @@ def test_all_is_reached_by_the_keyboard_alone(page: Page) -> None:
     page.keyboard.press("/")
     expect(page.get_by_role("searchbox", name="Search workflows")).to_be_focused()
     page.keyboard.type("guard")
-    page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1, name="support-guard")).to_be_visible()
     page.keyboard.press("i")

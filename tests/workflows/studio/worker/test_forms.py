@@ -10,10 +10,15 @@ import pytest
 from penstock import InputContext, Processor, Workflow, processor
 from penstock.engine.graph.nodes import Policy, resolve, steps_of
 from penstock.processors.text import UnicodeNormalizer
+from penstock.workflows.hints import Unknown, evaluated
 from penstock.workflows.studio.worker.changes import ChangeError, changed_workflow
-from penstock.workflows.studio.worker.constructor_arguments import arguments_of, note_arguments, remade
+from penstock.workflows.studio.worker.constructor_arguments import (
+    arguments_of,
+    note_arguments,
+    processors_recorded,
+    remade,
+)
 from penstock.workflows.studio.worker.forms import form_of, policy_form
-from penstock.workflows.studio.worker.hints import Unknown, evaluated
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -214,3 +219,12 @@ def test_the_form_of_a_policy_shows_what_can_be_changed():
 def test_a_hint_that_cannot_be_read_is_unknown():
     assert evaluated("Nothing[", __name__) is Unknown
     assert evaluated("Nothing[int]", __name__) is Unknown
+
+
+def test_arguments_are_recorded_while_a_block_runs_and_no_longer():
+    with processors_recorded():
+        assert form_of(UnicodeNormalizer())[1] is None
+        with processors_recorded():
+            pass
+        assert form_of(UnicodeNormalizer())[1] is None
+    assert form_of(UnicodeNormalizer())[1] == "it was not made by its constructor in this process"

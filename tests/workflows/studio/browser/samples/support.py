@@ -72,6 +72,7 @@ agent = Agent(
     ),
     name="support",
     tools=[find_parcel],
+    instructions="Answer in one sentence.",
     processors=[
         Workflow("support-guard")
         .then(UnicodeNormalizer())

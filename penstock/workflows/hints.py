@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, cast
 
 import typing_extensions
 
+from penstock.tools.arguments import described
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -40,6 +42,22 @@ def hints_of(kind: type) -> dict[str, object]:
             made.update(fields_of(unpacked))
         elif name != "return":
             made[name] = value
+    return made
+
+
+def docs_of(kind: type) -> dict[str, str]:
+    """Return the descriptions of options, of the constructor and its class, and of the options they unpack."""
+    made: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        if base is not object:
+            made.update(described(inspect.cleandoc(base.__doc__ or "")).parameters)
+            made.update(described(inspect.cleandoc(vars(base).get("__init__", base).__doc__ or "")).parameters)
+    owner = next((each for each in kind.__mro__ if "__init__" in vars(each)), object)
+    hints = inspect.get_annotations(vars(owner).get("__init__", object.__init__)).values()
+    for unpacked in filter(None, (unpacked_type(evaluated(hint, owner.__module__)) for hint in hints)):
+        for base in reversed(typing_extensions.get_original_bases(unpacked)):
+            made.update(described(inspect.cleandoc(base.__doc__ or "")).parameters)
+        made.update(described(inspect.cleandoc(unpacked.__doc__ or "")).parameters)
     return made
 
 
