@@ -27,6 +27,7 @@ NAMES = (
     "imports",
     "processors",
     "safety",
+    "read_once",
     "token_limiter",
     "client",
     "tool_calls",
@@ -38,8 +39,10 @@ NAMES = (
     "stream_hooks",
     "stream_async_hooks",
     "stream_guards",
+    "own_rules",
     "stream_built_in",
     "stream_texts",
+    "stream_kinds",
     "worst_texts",
     "hold_back",
     "streams_at_once",
@@ -47,6 +50,7 @@ NAMES = (
     "capacity",
     "peers",
     "agent",
+    "long_requests",
     "hosts",
 )
 WIDTH = 150

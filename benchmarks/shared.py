@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock import InputContext, Message, MessageList, Processor, TextPart, Workflow
 from penstock.engine.graph.plan import PlanStep, plan_steps
@@ -12,10 +14,25 @@ from penstock.engine.processor.stages import STAGES
 from penstock.engine.processor.state import RunState, StageCall
 from penstock.engine.values.frozen import EMPTY
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 TEXT = "Please move 250 euros to the account of my landlord, and tell me when it has arrived."
 STAGE = "process_input"
 STEPS = 10
 """The steps of a chain."""
+
+
+@contextmanager
+def logged_from(level: int, name: str = "penstock") -> Iterator[None]:
+    """Log only messages of this level and above: each finding is a line otherwise. Afterwards the log is as it was."""
+    log = logging.getLogger(name)
+    before = log.level
+    log.setLevel(level)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 class Looks(Processor):

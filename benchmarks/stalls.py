@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.shared import logged_from
 from penstock import (
     Chunk,
     LanguageDetector,
@@ -387,7 +388,6 @@ async def measured(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and print the table; the exit code is 1 if a stall is too long."""
-    logging.getLogger("penstock").setLevel(logging.CRITICAL)
     parser = argparse.ArgumentParser(prog="python -m benchmarks.stalls", description=__doc__)
     parser.add_argument("--size", type=int, default=1_000_000, help="characters of each shape")
     parser.add_argument("--guard", action="append", choices=GUARDS, help="one guard; may be given several times")
@@ -396,6 +396,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--collect", action="store_true", help="let the interpreter collect garbage meanwhile")
     parser.add_argument("--loads", action="store_true", help="measure loads of a server instead")
     given = parser.parse_args(arguments)
+    with logged_from(logging.CRITICAL):
+        _main(given)
+
+
+def _main(given: argparse.Namespace) -> None:
     if given.loads:
         Console(width=None if sys.stdout.isatty() else 200).print(asyncio.run(loads()))
         return

@@ -148,6 +148,7 @@ def test_what_is_imported_is_declared() -> None:
         "pydantic_core": "pydantic",
         "pydantic_ai": "pydantic_ai_slim",
         "referencing": "jsonschema",
+        "yaml": "pyyaml",
     }
     running = {"trio"}  # imported only within an event loop that it runs itself
     assert {name for name in imported() - running if part_of.get(name, name) not in names} == set()

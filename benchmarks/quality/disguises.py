@@ -9,7 +9,6 @@ from typing import cast
 from benchmarks.quality import pools
 from benchmarks.quality.contestants.plugged import Plugs
 from benchmarks.quality.contestants.ports import FLOOR, Candidate, Finder, Scorer, flags, line_up
-from benchmarks.quality.figures import share
 from benchmarks.quality.moderation import flag_of, has_any
 from benchmarks.quality.personal import GOAL_TYPES, type_of
 from benchmarks.quality.rows import Data, Row, pooled
@@ -17,6 +16,7 @@ from benchmarks.quality.tables import Line, Section, Table
 from penstock.detection.spans import Span
 from penstock.detection.unicode.disguises import read
 from penstock.engine.values.frozen import EMPTY
+from penstock.workflows.evaluation.figures import share
 
 MOST = 300
 """How many texts of a kind are read at most; evenly taken from all."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from benchmarks.quality.figures import Interval
 from benchmarks.quality.tables import Section
+from penstock.workflows.evaluation.figures import Interval
 
 Verdict = Literal["ambitious", "acceptable", "missed", "not measured"]
 

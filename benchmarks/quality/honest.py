@@ -19,6 +19,7 @@ from typing import TypeVar, cast
 from benchmarks.quality.contestants.plugged import Plugs
 from benchmarks.quality.rows import Data
 from benchmarks.quality.tables import Figures, Line, Section, Table
+from benchmarks.shared import logged_from
 from penstock import Agent, PIIDetector, PromptInjectionDetector, UnicodeNormalizer, Workflow
 from penstock.engine.values.frozen import EMPTY
 from penstock.testing import ScriptedModel
@@ -91,8 +92,8 @@ def measure(data: Data, *, peers: bool, plugs: Plugs = EMPTY) -> Section:
     if not rows:
         section.notes.append("No folder has a file rows.jsonl with honest work: harm is not measured.")
         return section
-    logging.getLogger("penstock").setLevel(logging.CRITICAL)  # each finding is a line otherwise
-    ended = {name: asyncio.run(_sent(make(), rows)) for name, make in GUARDS.items()}
+    with logged_from(logging.CRITICAL):
+        ended = {name: asyncio.run(_sent(make(), rows)) for name, make in GUARDS.items()}
     section.tables += [_harm(ended), _by_kind(ended), _json(ended), _hidden(ended)]
     _judge(section, ended[JUDGED])
     return section

@@ -9,11 +9,11 @@ from typing import cast
 from benchmarks.quality import pools
 from benchmarks.quality.contestants.plugged import Plugs, scorers as plugged
 from benchmarks.quality.contestants.ports import FLOOR, OURS, Candidate, Identifier, line_up
-from benchmarks.quality.figures import Counts, Interval, interval, macro_accuracy, share
 from benchmarks.quality.rows import Data, DataSet, Row, pooled
 from benchmarks.quality.speed import speed
 from benchmarks.quality.tables import Line, Section, Table
 from penstock.engine.values.frozen import EMPTY
+from penstock.workflows.evaluation.figures import Counts, Interval, interval, macro_accuracy, share
 
 CANDIDATES = (
     Candidate(OURS, "ours", maker="language"),

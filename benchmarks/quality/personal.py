@@ -10,12 +10,12 @@ from typing import cast
 from benchmarks.quality import pools
 from benchmarks.quality.contestants.plugged import Plugs, finders as plugged
 from benchmarks.quality.contestants.ports import FLOOR, OURS, Candidate, Finder, line_up, reader
-from benchmarks.quality.figures import Counts, Interval, interval, matches, mean
 from benchmarks.quality.rows import Data, DataSet, Row, pooled
 from benchmarks.quality.speed import speed
 from benchmarks.quality.tables import Figures, Line, Section, Table
 from penstock.detection.spans import Span
 from penstock.engine.values.frozen import EMPTY
+from penstock.workflows.evaluation.figures import Counts, Interval, interval, matches, mean
 
 CANDIDATES = (
     Candidate(OURS, "ours", maker="personal"),

@@ -10,12 +10,12 @@ from benchmarks.quality import pools
 from benchmarks.quality.contestants.ours import Leaks
 from benchmarks.quality.contestants.plugged import Plugs
 from benchmarks.quality.contestants.ports import FLOOR, OURS
-from benchmarks.quality.figures import interval, share
 from benchmarks.quality.leaks import ENCODINGS, FORMATS, MORE, Planted, planted
 from benchmarks.quality.rows import Data, Row, pooled
 from benchmarks.quality.tables import Line, Section, Table
 from penstock.detection.spans import Span
 from penstock.engine.values.frozen import EMPTY
+from penstock.workflows.evaluation.figures import interval, share
 
 LENGTHS = (8, 12, 20, 40)
 CHANGES = (0.1, 0.2, 0.3)

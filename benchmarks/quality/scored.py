@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import cast
 
 from benchmarks.quality.contestants.ports import Candidate, Scorer, flags, line_up
-from benchmarks.quality.figures import Interval, auc, average_precision, interval, recall_at, share
 from benchmarks.quality.rows import Row
 from benchmarks.quality.speed import speed
 from benchmarks.quality.tables import Figures, Line, Table
+from penstock.workflows.evaluation.figures import Interval, auc, average_precision, interval, recall_at, share
 
 RATE = 0.01
 """The part of the benign texts that may be flagged."""

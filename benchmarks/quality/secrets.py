@@ -8,10 +8,10 @@ from typing import cast
 from benchmarks.quality import pools
 from benchmarks.quality.contestants.plugged import Plugs, finders as plugged
 from benchmarks.quality.contestants.ports import FLOOR, OURS, Candidate, Finder, line_up
-from benchmarks.quality.figures import Counts, interval, share
 from benchmarks.quality.rows import Data, DataSet, Row, pooled
 from benchmarks.quality.tables import Line, Section, Table
 from penstock.engine.values.frozen import EMPTY
+from penstock.workflows.evaluation.figures import Counts, interval, share
 
 CANDIDATES = (
     Candidate(OURS, "ours", maker="personal"),

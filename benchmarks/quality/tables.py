@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from benchmarks.quality.figures import Interval
+from penstock.workflows.evaluation.figures import Interval
 
 Figures = tuple[float | None, ...]
 

@@ -29,6 +29,7 @@ from time import process_time
 from benchmarks.cpu_clock import CpuClockLoop
 from benchmarks.scale.figures import Assumed, Figures, Process, Shared, Spread, Stream, Texts
 from benchmarks.scale.model import PERIOD
+from benchmarks.shared import logged_from
 from penstock import (
     Chunk,
     InputContext,
@@ -106,7 +107,11 @@ def measured(data: Path, tell: Callable[[str], None]) -> Figures:
         data: the folder with the texts.
         tell: called with what is measured next.
     """
-    logging.getLogger("penstock.findings").setLevel(logging.ERROR)  # as `penstock run` does; workers take it over
+    with logged_from(logging.ERROR, "penstock.findings"):  # as `penstock run` does; workers take it over
+        return _measured(data, tell)
+
+
+def _measured(data: Path, tell: Callable[[str], None]) -> Figures:
     texts = {name: _sample(data / folder / "dev.jsonl", count) for name, (folder, count) in SOURCES.items()}
     tell("rows")
     rows = _rows(texts, _prompt(data))

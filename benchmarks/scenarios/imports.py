@@ -1,6 +1,7 @@
 """What importing costs, each in a fresh interpreter, against the libraries that a hand-written pipeline would take.
 
-Also the first verdict of `safety()` and of a command: they load tables and compile patterns beside the imports.
+Also the shortest commands, and the first verdict of `safety()` and of a command: they load tables and compile patterns
+beside the imports.
 """
 
 from __future__ import annotations
@@ -33,6 +34,12 @@ PAIRS = (
         "from penstock.workflows.cli import main; main(['run', 'hygiene', 'hi'])",
         "import asyncio, httpx; from pydantic import BaseModel, TypeAdapter",
         1.5,
+    ),
+    ("from penstock.workflows.cli import main; main(['--version'])", "import argparse, logging", 2.0),
+    (
+        "from penstock.workflows.cli import main; main(['list'])",
+        "import asyncio, httpx; from pydantic import BaseModel, TypeAdapter",
+        2.0,
     ),
 )
 TIMED = "from time import process_time as now; start = now(); {statement}; print(now() - start)"

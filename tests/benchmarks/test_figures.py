@@ -5,7 +5,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from benchmarks.quality.figures import (
+from benchmarks.quality.goals import GOALS, Goal, results
+from benchmarks.quality.language import macro, recalls
+from benchmarks.quality.personal import macro_f1, type_of
+from benchmarks.quality.report import shown
+from benchmarks.quality.tables import Section
+from penstock.detection.spans import Span
+from penstock.workflows.evaluation.figures import (
     Counts,
     auc,
     average_precision,
@@ -15,12 +21,6 @@ from benchmarks.quality.figures import (
     overlap,
     recall_at,
 )
-from benchmarks.quality.goals import GOALS, Goal, results
-from benchmarks.quality.language import macro, recalls
-from benchmarks.quality.personal import macro_f1, type_of
-from benchmarks.quality.report import shown
-from benchmarks.quality.tables import Section
-from penstock.detection.spans import Span
 
 pytestmark = pytest.mark.rest
 

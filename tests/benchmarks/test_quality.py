@@ -1,6 +1,7 @@
 """`python -m benchmarks.quality` over a few made-up rows: tables, JSON, goals, and clear words where nothing is."""
 
 import json
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -272,6 +273,7 @@ def test_harm_to_honest_work_is_measured(tmp_path: Path) -> None:
     ]  # fmt: skip
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    before = logging.getLogger("penstock").level
     section = honest.measure(Data((), folder=tmp_path), peers=False)
     assert section.measured == {
         "honest.blocked": 0.0,
@@ -281,4 +283,5 @@ def test_harm_to_honest_work_is_measured(tmp_path: Path) -> None:
         "honest.attacks": 1.0,
     }
     assert {line.of: line.size for line in section.tables[0].lines} == {"all": 2, "tool_result": 2}
+    assert logging.getLogger("penstock").level == before  # what is measured later in the process logs as ever
     assert honest.measure(Data(()), peers=False).notes

@@ -65,6 +65,7 @@ def test_every_family_has_its_vectors_here() -> None:
 
 
 @each_family
+@pytest.mark.rest
 def test_rules_hold_for_other_rows_too(name: str) -> None:
     """Rows as they may have been recorded elsewhere are the same, or better by their rules."""
     family = FAMILIES[name]

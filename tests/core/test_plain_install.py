@@ -59,3 +59,23 @@ def test_the_command_line_works(command: list[str]) -> None:
     done = run("-m", "penstock", *command)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_policy_file_without_conditions_needs_no_extra(tmp_path: Path) -> None:
+    """A condition does, and the error at its place names the extra."""
+    import importlib.util
+
+    from penstock.workflows.policies import PolicyError, load_policy
+
+    path = tmp_path / "policy.yaml"
+    path.write_text("penstock: 1\nsteps: [{use: privacy, with: {restore: true}}]\n")
+    assert load_policy(path).check_sync("write to ann@example.com").text == "write to [EMAIL_1]"
+    path.write_text("penstock: 1\nsteps: [{branch: [{when: text == '', steps: [hygiene]}]}, nobody]\n")
+    with pytest.raises(PolicyError) as caught:
+        load_policy(path)
+    (problem, *others) = caught.value.problems
+    if importlib.util.find_spec("cel_expr_python") is None:
+        assert "penstock[policy]" in problem.message
+        assert (problem.place.line, problem.place.column) == (2, 26)
+        (problem,) = others
+    assert problem.message.startswith("unknown processor nobody; ")

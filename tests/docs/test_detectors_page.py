@@ -76,6 +76,7 @@ def test_a_model_of_toxic_comments_blocks(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.skipif(find_spec("sklearn") is None, reason="not run: scikit-learn is missing")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.rest
 def test_a_pipeline_of_scikit_learn_blocks() -> None:
     """Fitted on a few examples."""
     from sklearn.feature_extraction.text import TfidfVectorizer

@@ -37,7 +37,7 @@ def lacking(found: ModuleType, case: str, way: str) -> str | None:
     return lacks.get(f"{case}, {way}", lacks.get(case))
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [pytest.param("whole", marks=pytest.mark.rest), "streamed"])
 @pytest.mark.parametrize("case", cases.CASES)
 @pytest.mark.parametrize("name", NAMES)
 async def test_it_holds(name: str, case: str, way: str) -> None:
