@@ -26,7 +26,9 @@ if TYPE_CHECKING:
         MemoryRecord,
         MemoryScope,
         Page,
+        RunStatus,
         StoredMessage,
+        StoredRun,
         Thread,
         VectorEntry,
         VectorHit,
@@ -375,6 +377,49 @@ class Storage(Protocol):
 
     async def close(self) -> None:
         """Close all connections. The storage opens them again when it is next used."""
+        ...
+
+
+@runtime_checkable
+class RunStore(Protocol):
+    """Stores suspended runs, so that another process can go on with them. It is as durable and shared as `Storage`.
+
+    A run is only ever replaced if it has the version that the caller has read: of two that act on one version, one
+    gets a `StorageConflictError` and nothing of it is stored.
+    """
+
+    async def run(self, run_id: str) -> StoredRun | None:
+        """Return a run, or None if there is none with that id."""
+        ...
+
+    async def save_run(self, run: StoredRun) -> StoredRun:
+        """Store a run in place of the version that it was made from, and return it as stored.
+
+        Args:
+            run: the run. Its ``version`` is the one that must be stored; 0: none. The stored run has the next version.
+                The store sets ``created_at`` and ``updated_at``.
+
+        Raises:
+            StorageConflictError: another version is stored by now, or none. Read the run again first.
+            MessageError: the body holds a value that is not a JSON value.
+        """
+        ...
+
+    async def runs(
+        self, *, status: RunStatus | None = None, agent: str | None = None, limit: int = 50, after: str | None = None
+    ) -> Page[StoredRun]:
+        """Return runs, the one that was first stored first. ``after`` is the ``following`` of the page before.
+
+        Args:
+            status: only those with this status; None: any.
+            agent: only those of this agent; None: of any.
+            limit: the maximum number of runs, 1 to 10,000.
+            after: where to continue.
+        """
+        ...
+
+    async def delete_run(self, run_id: str) -> bool:
+        """Delete a run. Returns whether there was one."""
         ...
 
 

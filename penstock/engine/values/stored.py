@@ -1,4 +1,4 @@
-"""The contents of a store as values: threads, messages with their order, working memory and vectors."""
+"""The contents of a store as values: threads, messages with their order, working memory, vectors, suspended runs."""
 
 from __future__ import annotations
 
@@ -45,6 +45,44 @@ class Thread:
     def __post_init__(self) -> None:
         """Freeze the metadata."""
         object.__setattr__(self, "metadata", freeze(self.metadata))
+
+
+RunStatus = Literal["waiting", "running", "ended"]
+"""How a stored run stands: it waits for people, a process goes on with it, or it has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run that was suspended, as a store keeps it.
+
+    Attributes:
+        id: the id of the run, unique in the store.
+        agent: the name of the agent whose request it is.
+        status: how it stands.
+        body: the run as JSON values. It holds what guards released, and nothing that they hid.
+        thread_id: the thread of its request, or None. The run is deleted with the thread.
+        resource_id: the owner of the thread, or None. The run is deleted with everything of the owner.
+        due_at: when its status has to be looked at again, with its zone: the questions expire, or the process that goes
+            on with it has not reported for too long. None: never.
+        created_at: when it was first stored, with its zone.
+        updated_at: when it was last stored.
+        version: counts how often it was stored, from 1; 0: not yet.
+    """
+
+    id: str
+    agent: str
+    status: RunStatus = "waiting"
+    body: Values = EMPTY
+    thread_id: str | None = None
+    resource_id: str | None = None
+    due_at: datetime | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    version: int = 0
+
+    def __post_init__(self) -> None:
+        """Freeze the body."""
+        object.__setattr__(self, "body", freeze(self.body))
 
 
 @dataclass(frozen=True, slots=True)
