@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +12,7 @@ from penstock import Agent, Chunk, Message, MessageList, ToolPart
 from penstock.engine.values.list_views import ListViews
 from penstock.workflows.agent.results import StepResult
 from penstock.workflows.agent.step_log import StepLog
+from tests.lines import counted_lines
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -20,19 +20,6 @@ if TYPE_CHECKING:
     from penstock.engine import ModelRequest
 
 ROUNDS = 96
-
-
-class Lines:
-    """Counts the lines of Penstock that are run."""
-
-    count = 0
-
-    def __call__(self, frame: Any, event: str, _: object) -> Any:
-        """Count a line; what `sys.settrace` calls."""
-        if event == "call":
-            return self if "penstock/" in frame.f_code.co_filename else None
-        self.count += event == "line"
-        return self
 
 
 class Looks:
@@ -57,19 +44,15 @@ class Looks:
 @pytest.mark.anyio
 async def test_a_late_round_of_tools_runs_as_many_lines_as_an_early_one() -> None:
     """Steps and messages of earlier rounds are neither made nor searched again."""
-    lines, after = Lines(), list[int]()
+    after = list[int]()
 
     async def look() -> str:
         after.append(lines.count)
         return "seen"
 
     agent = Agent(Looks(), tools=[look], max_steps=ROUNDS + 1, instructions="Look.")
-    before = sys.gettrace()
-    sys.settrace(lines)
-    try:
+    with counted_lines() as lines:
         result = await agent.generate("Hi")
-    finally:
-        sys.settrace(before)
     assert len(result.steps) == ROUNDS + 1
     early, late = after[12] - after[8], after[ROUNDS - 4] - after[ROUNDS - 8]
     assert early > 1_000
