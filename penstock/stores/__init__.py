@@ -1,8 +1,8 @@
-"""Storages for threads, messages, working memories and vectors, and a cache in memory.
+"""Storages for threads, messages, working memories and vectors, and caches in memory and in a file.
 
 `SQLiteStorage` keeps them in a file, `InMemoryStorage` in memory, `PostgresStorage` in a server. They share
-`checks` of arguments, `encoding` of messages and vectors, `matrices` for vector search. Nothing here imports a
-processor.
+`checks` of arguments, `encoding` of messages and vectors, `matrices` for vector search. `MemoryCache` and
+`SQLiteCache` keep texts for a limited time. Nothing here imports a processor.
 """
 
 from penstock.lazy import lazily

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Unpack, get_args
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, NamedTuple, Unpack, get_args
 
 import anyio
 
@@ -19,6 +21,32 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.protocols import Ids
     from penstock.models.judges.options import JudgeOptions
+
+
+class _CacheForAll(NamedTuple):
+    """A cache that judges use in place of their own; None: no cache. ``every``: those without a cache, too."""
+
+    cache: Cache | None
+    every: bool
+
+
+_CACHE_FOR_ALL: ContextVar[_CacheForAll | None] = ContextVar("penstock_judge_cache", default=None)
+
+
+@contextmanager
+def judges_use(cache: Cache | None, *, every: bool = True) -> Generator[None]:
+    """Within the block and the tasks that it starts, let all judges use this cache, without a time limit.
+
+    Args:
+        cache: the cache, in place of each judge's own; None: no cache, so that a model is asked every time.
+        every: whether judges that were made with ``cache=None`` use it, too.
+    """
+    token = _CACHE_FOR_ALL.set(_CacheForAll(cache, every))
+    try:
+        yield
+    finally:
+        _CACHE_FOR_ALL.reset(token)
+
 
 _STRUCTURED: tuple[str, ...] = get_args(Structured)
 
@@ -67,6 +95,13 @@ class ModelAccess:
         self.cache: Cache | None = LRUCache() if cache == "memory" else cache
         self.ttl = told.get("ttl")
         self.max_characters = told.get("max_characters", 200_000)
+
+    def cache_in_force(self) -> tuple[Cache | None, float | None]:
+        """Return the cache, and for how many seconds it stores a verdict; see `judges_use`."""
+        for_all = _CACHE_FOR_ALL.get()
+        if for_all is None or (self.cache is None and not for_all.every):
+            return self.cache, self.ttl
+        return for_all.cache, None
 
     def identity(self, instructions: str) -> list[Value]:
         """Return the settings that a verdict depends on, apart from its type and the contents."""

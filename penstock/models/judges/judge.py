@@ -57,10 +57,11 @@ class Judgement(Generic[V_co]):
         return self.attempts == 0
 
 
-def noted(ctx: AnyContext, model: str, costs: JudgeCosts, dropped: int = 0) -> None:
+def noted(ctx: AnyContext, model: str, costs: JudgeCosts, dropped: int = 0, *, cached: bool = False) -> None:
     """Add the cost of a judgement to the run's usage, and to the record of the hook that asked.
 
-    In the record it is ``details["judge"][model]``. A cached verdict adds no usage.
+    In the record it is ``details["judge"][model]``. A verdict that came from the cache adds no usage, and counts as
+    ``cached``.
     """
     for request in costs.requests:
         ctx.usage_log.enter(replace(request, by=ctx.step_path))
@@ -70,6 +71,7 @@ def noted(ctx: AnyContext, model: str, costs: JudgeCosts, dropped: int = 0) -> N
     usage = costs.usage or Usage(0, 0)
     made: dict[str, Value] = {
         "verdicts": 1,
+        "cached": int(cached),
         "calls": costs.attempts,
         "input_tokens": usage.input_tokens or 0,
         "output_tokens": usage.output_tokens or 0,
@@ -210,7 +212,7 @@ class Judge(Generic[V]):
                 noted(ctx, self.model.name, costs)
             raise
         if ctx is not None:
-            noted(ctx, self.model.name, costs, len(found.reading.dropped))
+            noted(ctx, self.model.name, costs, len(found.reading.dropped), cached=found.cached)
         return found, form.verdicts(found.reading.data, len(contents))
 
     async def _found(self, form: VerdictForm[V], contents: tuple[str, ...], costs: JudgeCosts) -> JudgeReply:
@@ -225,7 +227,7 @@ class Judge(Generic[V]):
             return known if known is not None else await self._asked(key, form, contents, costs)
 
         found, shared = await self._calls.run(key, work, copy_error=error_for_others)
-        return JudgeReply(found.reading, 0, None) if shared else found
+        return JudgeReply(found.reading, 0, None, cached=found.cached) if shared else found
 
     async def _asked(self, key: str, form: VerdictForm[V], contents: tuple[str, ...], costs: JudgeCosts) -> JudgeReply:
         try:
@@ -243,7 +245,7 @@ class Judge(Generic[V]):
         self.usage += costs.total
 
     async def _remembered(self, key: str, form: VerdictForm[V], contents: tuple[str, ...]) -> JudgeReply | None:
-        cache = self._access.cache
+        cache, _ = self._access.cache_in_force()
         if cache is None:
             return None
         try:
@@ -253,7 +255,7 @@ class Judge(Generic[V]):
                 return None
             known: Value = json.loads(kept)
             form.verdicts(known["data"], len(contents))
-            return JudgeReply(VerdictData(known["data"], tuple(known["dropped"])), 0, None)
+            return JudgeReply(VerdictData(known["data"], tuple(known["dropped"])), 0, None, cached=True)
         except (UnreadableError, LookupError, TypeError, ValueError):
             return None  # written by another version or another program
         except Exception as error:  # noqa: BLE001 - without its cache, the judge asks the model
@@ -261,13 +263,13 @@ class Judge(Generic[V]):
             return None
 
     async def _remember(self, key: str, reading: VerdictData) -> None:
-        cache = self._access.cache
+        cache, ttl = self._access.cache_in_force()
         if cache is None:
             return
         try:
             with anyio.fail_after(_CACHE_TIMEOUT):
                 kept = json.dumps({"data": reading.data, "dropped": reading.dropped})
-                await cache.set(key, kept, ttl=self._access.ttl)
+                await cache.set(key, kept, ttl=ttl)
         except Exception as error:  # noqa: BLE001 - see above
             _LOG.warning("the cache of a judge could not be written: %s", type(error).__name__)
 

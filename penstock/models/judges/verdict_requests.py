@@ -219,6 +219,8 @@ class JudgeReply:
     usage: Usage | None
     retries: int = 0
     """How many further attempts were left."""
+    cached: bool = False
+    """Whether it came from the cache."""
 
 
 class JudgeCosts:

@@ -1,1 +1,1 @@
-"""`SQLiteStorage`, which keeps a file that tasks, threads and processes can share, and `InMemoryStorage`."""
+"""`SQLiteStorage` and `SQLiteCache`, whose file tasks, threads and processes can share, and `InMemoryStorage`."""

@@ -18,7 +18,7 @@ from anyio import to_thread
 from anyio.lowlevel import RunVar, checkpoint
 
 from penstock.engine.values.errors import StorageError
-from penstock.stores.sqlite._schema import IN_MEMORY, opened
+from penstock.stores.sqlite._schema import IN_MEMORY, migrate, opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -82,13 +82,22 @@ class FileConnections:
         synchronous: how SQLite writes to the disk: ``FULL`` or ``NORMAL``.
         store: names the store in errors.
         forget: called when the file may be another one afterwards, so that nothing that was read from it is valid.
+        prepare: makes the tables of a file that was opened; it gets the connection, and the name of the store.
     """
 
-    def __init__(self, path: str, synchronous: str, store: str, forget: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        path: str,
+        synchronous: str,
+        store: str,
+        forget: Callable[[], None],
+        prepare: Callable[[Connection, str], None] = migrate,
+    ) -> None:
         self._path = path
         self._synchronous = synchronous
         self._store = store
         self._forget = forget
+        self._prepare = prepare
         self._open: set[sqlite3.Connection] = set()
         self._start_anew()
         _ALL.add(self)
@@ -151,7 +160,7 @@ class FileConnections:
         self._forget()
 
     def _opened(self) -> sqlite3.Connection:
-        connection = opened(self._path, self._synchronous, self._store)
+        connection = opened(self._path, self._synchronous, self._store, self._prepare)
         self._open.add(connection)
         return connection
 

@@ -6,12 +6,14 @@ only ever added: those that exist have been applied to users' files.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from typing import TYPE_CHECKING
 
-from penstock.engine.values.errors import StorageError
+from penstock.engine.values.errors import OptionError, StorageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from sqlite3 import Connection
 
 
@@ -106,6 +108,27 @@ def _version(connection: Connection, store: str) -> int:
 
 IN_MEMORY = ":memory:"
 
+
+def path_of(owner: str, path: str | os.PathLike[str], allowed: str) -> str:
+    """Return the path of a file as a str.
+
+    Args:
+        owner: the class that has it as the option ``path``, for the error.
+        path: what the user gave.
+        allowed: what may be given, for the error.
+
+    Raises:
+        OptionError: it is no path.
+    """
+    try:
+        given = os.fspath(path)
+    except TypeError:
+        given = None
+    if not isinstance(given, str) or not given:
+        raise OptionError(owner, "path", path, allowed)
+    return given
+
+
 WAITS = 0.1
 """Seconds that SQLite itself waits for a lock, in its thread. The rest of the wait can be cancelled."""
 
@@ -113,8 +136,10 @@ _LOG_BYTES = 64 * 1024 * 1024
 """The size, in bytes, to which the log beside the file is cut when it was larger."""
 
 
-def opened(path: str, synchronous: str, store: str) -> sqlite3.Connection:
-    """Return a connection to the file, which is created if it is missing, with the tables of this version.
+def opened(
+    path: str, synchronous: str, store: str, prepare: Callable[[Connection, str], None] = migrate
+) -> sqlite3.Connection:
+    """Return a connection to the file, which is created if it is missing, with the tables that ``prepare`` makes.
 
     Transactions are explicit. Deleted content is overwritten. Any thread can use the connection, one at a time.
 
@@ -129,7 +154,7 @@ def opened(path: str, synchronous: str, store: str) -> sqlite3.Connection:
         connection.execute("PRAGMA secure_delete = ON").fetchone()
         connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}").fetchone()
         connection.execute("PRAGMA trusted_schema = OFF")
-        migrate(connection, store)
+        prepare(connection, store)
     except BaseException:
         connection.close()
         raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Literal, get_args
@@ -14,10 +13,11 @@ from penstock.stores.encoding import blob, write_values
 from penstock.stores.matrices import MatrixQuery
 from penstock.stores.sqlite import _messages, _threads, _vectors
 from penstock.stores.sqlite._connections import FileConnections, FileDatabase, MemoryDatabase
-from penstock.stores.sqlite._schema import IN_MEMORY
+from penstock.stores.sqlite._schema import IN_MEMORY, path_of
 from penstock.stores.sqlite._vectors import Searches
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Sequence
     from sqlite3 import Connection
     from typing import Self
@@ -75,7 +75,7 @@ class SQLiteStorage:
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         name = type(self).__name__
-        self.path = _path(name, path)
+        self.path = path_of(name, path, "the path of a file, or ':memory:'")
         _check_options(name, synchronous, busy_timeout, memory_versions)
         self._again = partial(
             SQLiteStorage,
@@ -305,16 +305,6 @@ def _delete_resource(connection: Connection, resource_id: str) -> int:
 def _delete_messages(connection: Connection, ids: Sequence[str]) -> int:
     _vectors.deleted(connection, ids)
     return _messages.deleted(connection, ids)
-
-
-def _path(name: str, path: str | os.PathLike[str]) -> str:
-    try:
-        given = os.fspath(path)
-    except TypeError:
-        given = None
-    if not isinstance(given, str) or not given:
-        raise OptionError(name, "path", path, "the path of a file, or ':memory:'")
-    return given
 
 
 def _check_options(name: str, synchronous: object, busy_timeout: object, memory_versions: object) -> None:

@@ -7,12 +7,13 @@ import math
 import sys
 from argparse import Namespace
 from contextlib import nullcontext
+from dataclasses import replace
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path, PurePath
 from typing import IO, TYPE_CHECKING, cast
 
-from penstock.engine.values.errors import OptionError
+from penstock.engine.values.errors import OptionError, StorageError
 from penstock.lazy import by_name
 from penstock.processors.budgets.prices import GenaiPrices, Price, PriceList, installed
 from penstock.workflows.cli.checking import Progress, ProgressBar, check_rows, note
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator
 
+    from penstock.engine.values.protocols import Cache
     from penstock.engine.workflow import Workflow
     from penstock.processors.budgets.prices import PriceTable
     from penstock.workflows.evaluation.job import EvaluationJob
@@ -122,7 +124,10 @@ def _kept(args: argparse.Namespace, workflow: Workflow) -> KeptFacts | None:
     return KeptFacts(Path(args.resume), blake2b(told.encode("utf-8", "replace"), digest_size=16).hexdigest())
 
 
-_NO_IDENTITY = ("resume", "output", "format", "jobs", "no_progress", "fail_if", "debug", "row_timeout", "traffic")
+_NO_IDENTITY = (
+    *("resume", "output", "format", "jobs", "no_progress", "fail_if", "debug", "row_timeout", "traffic"),
+    "judge_cache",
+)
 """The arguments that change no verdict."""
 
 
@@ -167,6 +172,8 @@ class _Checking:
         with self._rows.opened(job.columns, job.stage, note) as source:
             if args.engine == "ray" and not isinstance(source, RowFiles):
                 raise CommandError("--engine ray reads rows of files that have a row a line, or of tables")
+            if args.engine == "ray" and job.judges is not None and job.judges.cache is not None:
+                job = replace(job, judges=None)  # a cache in memory is of this process
             sink, rest = self._resumed(tally, source)
             if rest is not source and args.limit is not None:
                 args = Namespace(**{**vars(args), "limit": max(0, args.limit - tally.rows)})
@@ -262,7 +269,35 @@ def _questions(args: argparse.Namespace) -> Questions:
         None if args.undecided is None else UndecidedRows(),
         _prices(args.price),
         args.piece,
+        _judge_cache(args),
     )
+
+
+def _judge_cache(args: argparse.Namespace) -> Cache | None:
+    """Return the cache in the file of ``--judge-cache``, which is made if it does not exist; None without it.
+
+    Raises:
+        CommandError: the file cannot be used, or other machines would not have it.
+    """
+    if args.judge_cache is None:
+        return None
+    if args.engine == "ray":
+        raise CommandError("--judge-cache is a file of this machine; leave out --engine ray")
+    import anyio
+
+    from penstock.stores.sqlite.cache import SQLiteCache  # needs sqlite3
+
+    cache = SQLiteCache(args.judge_cache)
+
+    async def opened() -> None:
+        await cache.open()
+        await cache.close()
+
+    try:
+        anyio.run(opened)
+    except StorageError as error:
+        raise CommandError(f"--judge-cache: {error}") from error
+    return cache
 
 
 def _prices(given: list[str]) -> PriceTable | None:

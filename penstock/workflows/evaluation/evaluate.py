@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
+    from penstock.engine.values.protocols import Cache
     from penstock.engine.workflow import Workflow
     from penstock.processors.budgets.prices import PriceTable
     from penstock.workflows.evaluation.job import EvaluationJob
@@ -69,6 +70,7 @@ def evaluate(
     undecided: UndecidedRows | None = None,
     prices: PriceTable | None = None,
     piece: int = PIECE,
+    judge_cache: Cache | None = None,
     **columns: Unpack[ColumnOptions],
 ) -> Evaluation:
     """Return how often a workflow and each of its steps are right on labelled rows.
@@ -81,7 +83,7 @@ def evaluate(
         stage: the stage to run.
         context: the request context of each row.
         baseline: another workflow, or its name, to compare with.
-        repeat: how often each row is checked, to see whether verdicts differ. A judge with a cache answers the same.
+        repeat: how often each row is checked, to see whether verdicts differ. The later times, judges use no cache.
         rate: the rate of false alarms that a recommended threshold keeps; without labels, of flagged rows.
         traffic: the number of rows a day; then the result has false alarms and misses a day.
         base_rate: the share of the traffic with something to find, from 0 to 1.
@@ -92,6 +94,7 @@ def evaluate(
         undecided: keeps the rows without a label that decide most.
         prices: the prices of judges, such as a `PriceList` or `GenaiPrices`; then the result has their cost.
         piece: how many characters of a text come at once if the stage is ``output_stream``.
+        judge_cache: keeps the answers of judges for later evaluations: a `SQLiteCache`.
         columns: ``label``, ``steps``, ``spans``, ``wanted``, ``by``, ``negative``, ``types``, ``text``, ``id`` and
             ``shape``: which columns say what; see `LabelOptions`. Without them, those of the shape that the rows have.
 
@@ -101,6 +104,8 @@ def evaluate(
         GateError: a condition cannot be read.
         OptionError: an option has a value that is not allowed.
     """
+    if traffic is not None and base_rate is None:
+        raise OptionError("evaluate", "base_rate", base_rate, "the share of the traffic with something to find")
     asked = Questions(
         _checked_stage(stage),
         context,
@@ -115,13 +120,17 @@ def evaluate(
         undecided=undecided,
         prices=prices,
         piece=_least("piece", piece, 1),
+        judge_cache=judge_cache,
     )
-    if traffic is not None and base_rate is None:
-        raise OptionError("evaluate", "base_rate", base_rate, "the share of the traffic with something to find")
-    options = LabelOptions(**columns)
+    return _evaluated(workflow, rows, asked, LabelOptions(**columns), jobs)
+
+
+def _evaluated(
+    workflow: Workflow | str, rows: str | Path | Iterable[object], asked: Questions, options: LabelOptions, jobs: int
+) -> Evaluation:
+    """Check the rows in this process, and return the figures."""
     loaded = load_workflow(workflow) if isinstance(workflow, str) else workflow
     with _labelled(rows, asked.stage) as source:
-        setup = setup_of(source.first, options)
 
         def check(job: EvaluationJob, tally: Tally) -> None:
             def add(result: RowResult) -> None:
@@ -130,7 +139,7 @@ def evaluate(
             with source.opened(job.columns, job.stage, _unheard) as opened:
                 job.started().check_all(map(parse_row, opened.raw_rows()), add, jobs=jobs)
 
-        return run_evaluation(loaded, setup, asked, check, loaded.name)
+        return run_evaluation(loaded, setup_of(source.first, options), asked, check, loaded.name)
 
 
 @contextmanager

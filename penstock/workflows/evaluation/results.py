@@ -401,6 +401,7 @@ class JudgeUsage:
     Attributes:
         model: the name of the model.
         verdicts: how many verdicts it gave, those of a cache among them.
+        cached: how many of them came from a cache.
         calls: how often the model was called.
         input_tokens: how many tokens it read.
         output_tokens: how many it wrote.
@@ -409,6 +410,7 @@ class JudgeUsage:
 
     model: str
     verdicts: int
+    cached: int
     calls: int
     input_tokens: int
     output_tokens: int

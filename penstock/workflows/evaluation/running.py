@@ -10,7 +10,7 @@ from penstock.engine.processor.stages import STAGES
 from penstock.engine.values.frozen import EMPTY
 from penstock.workflows.evaluation.comparing import ComparedTally, comparison_of, repeats_of
 from penstock.workflows.evaluation.intervals import share_of
-from penstock.workflows.evaluation.job import EvaluationJob
+from penstock.workflows.evaluation.job import EvaluationJob, JudgeCaching
 from penstock.workflows.evaluation.recommending import RATE
 from penstock.workflows.evaluation.results import Evaluation, RowsToCollect
 from penstock.workflows.evaluation.row_facts import EvaluationRows
@@ -23,6 +23,7 @@ from penstock.workflows.streamed import PIECE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from penstock.engine.values.protocols import Cache
     from penstock.engine.workflow import Workflow
     from penstock.processors.budgets.prices import PriceTable
     from penstock.workflows.evaluation.gates import FigureGate
@@ -54,6 +55,7 @@ class Questions:
         undecided: keeps rows to label; None: none are kept.
         prices: the prices of judges; None: nobody asks for money.
         piece: how many characters of a text come at once in the stage of streams.
+        judge_cache: keeps the answers of judges for later evaluations; None: nobody does.
     """
 
     stage: str = "process_input"
@@ -70,6 +72,7 @@ class Questions:
     undecided: UndecidedRows | None = field(default=None, compare=False)
     prices: PriceTable | None = None
     piece: int = PIECE
+    judge_cache: Cache | None = None
 
 
 def run_evaluation(workflow: Workflow | str, setup: Setup, asked: Questions, check: Check, name: str) -> Evaluation:
@@ -92,6 +95,7 @@ def run_evaluation(workflow: Workflow | str, setup: Setup, asked: Questions, che
         piece=asked.piece,
         changes=asked.changes,
         spans=labels.spans is not None,
+        judges=_judges(asked),
     )
 
     def run(one: EvaluationJob, tally: Tally) -> Tally:
@@ -106,17 +110,29 @@ def run_evaluation(workflow: Workflow | str, setup: Setup, asked: Questions, che
     verdicts = bytearray() if before is None else before.verdicts
     tally = ComparedTally(form, verdicts, by=labels.by, examples=asked.examples, undecided=asked.undecided)
     run(job, tally)
-    again = [run(plain, Tally(replace(form, inputs=False), (), 0)) for _ in range(asked.repeat - 1)]
+    repeat = replace(plain, judges=JudgeCaching(None))
+    again = [run(repeat, Tally(replace(form, inputs=False), (), 0)) for _ in range(asked.repeat - 1)]
     repeats = repeats_of([tally.verdicts, *(each.verdicts for each in again)]) if again else None
     comparison: Comparison | None = None
     if before is not None:
         comparison = comparison_of(_name_of(asked.baseline, f"{name} unchanged"), before, tally)
     made = evaluation_of(name, asked, tally, comparison, repeats, limits_of(job.loaded()))
-    cached = sum(counts["verdicts"] - counts["calls"] for each in again for counts in each.judges.values())
-    return made if cached <= 0 else replace(made, notes=(*made.notes, _CACHED.format(cached)))
+    cached = sum(counts["cached"] for each in again for counts in each.judges.values())
+    return made if not cached else replace(made, notes=(*made.notes, _CACHED.format(cached)))
 
 
-_CACHED = "{:,} verdicts of the repeats came from a judge's cache and could not differ: give the judge cache=None."
+_CACHED = "{:,} verdicts of the repeats came from a cache and could not differ: that judge is not a penstock Judge."
+
+
+def _judges(asked: Questions) -> JudgeCaching | None:
+    """Return the cache of judges: that of the user; else, if two workflows are compared, one that they share."""
+    if asked.judge_cache is not None:
+        return JudgeCaching(asked.judge_cache)
+    if asked.baseline is None and not asked.changes:
+        return None
+    from penstock.stores.memory_cache import MemoryCache  # only if there is somebody to share it
+
+    return JudgeCaching(MemoryCache(), every=False)
 
 
 def _name_of(workflow: Workflow | str | None, otherwise: str) -> str:

@@ -344,8 +344,8 @@ def _categories(part: PartFigures) -> Section:
 def _judges(made: Evaluation) -> Section:
     lines = tuple(
         (
-            *(each.model, f"{each.verdicts:,}", f"{each.calls:,}", f"{each.input_tokens:,}", f"{each.output_tokens:,}"),
-            money_text(each.cost),
+            *(each.model, f"{each.verdicts:,}", f"{each.cached:,}", f"{each.calls:,}"),
+            *(f"{each.input_tokens:,}", f"{each.output_tokens:,}", money_text(each.cost)),
         )
         for each in made.judges
     )
@@ -354,7 +354,7 @@ def _judges(made: Evaluation) -> Section:
         spread = ", ".join(map(percent, made.repeats.flagged))
         unstable = count_text(made.repeats.unstable)
         notes = (f"The verdicts of {made.repeats.runs} runs differ on {unstable} rows. Flagged: {spread}.",)
-    columns = ("judge", "verdicts", "calls", "tokens read", "tokens written", "cost") if lines else ()
+    columns = ("judge", "verdicts", "from cache", "calls", "tokens read", "tokens written", "cost") if lines else ()
     return Section("Judges and repeats", columns, lines, notes)
 
 

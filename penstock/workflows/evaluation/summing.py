@@ -170,5 +170,6 @@ def judges_of(tally: Tally, prices: PriceTable | None) -> tuple[JudgeUsage, ...]
     for model, counts in tally.judges.items():
         read, written, calls = counts["input_tokens"], counts["output_tokens"], counts["calls"]
         cost = None if prices is None else prices.cost(model, Usage(read, written, requests=calls))
-        made.append(JudgeUsage(model, counts["verdicts"], calls, read, written, None if cost is None else float(cost)))
+        money = None if cost is None else float(cost)
+        made.append(JudgeUsage(model, counts["verdicts"], counts["cached"], calls, read, written, money))
     return tuple(made)

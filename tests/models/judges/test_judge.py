@@ -20,6 +20,7 @@ from penstock.engine.values.errors import ModelError
 from penstock.engine.values.model import ModelRequest, Usage
 from penstock.engine.values.protocols import LRUCache
 from penstock.models.judges import Judge, Judgement
+from penstock.models.judges.access import judges_use
 from penstock.testing import CountingIds, ScriptedModel, Turn, VirtualClock
 
 
@@ -468,6 +469,22 @@ async def test_a_cache_that_holds_something_else_is_as_good_as_empty(kept: str) 
     assert len(model.requests) == 2
 
 
+async def test_all_judges_can_be_told_to_use_one_cache_or_none() -> None:
+    """In place of their own; judges without one only if that is said. Afterwards all is as before."""
+    model = ScriptedModel([BAD, GOOD, BAD, GOOD])
+    own, without, shared = judge(model), judge(model, cache=None), LRUCache()
+    await own.ask("a")
+    with judges_use(shared, every=False):
+        assert not (await own.ask("a")).cached
+        assert not (await without.ask("a")).cached
+    with judges_use(shared):
+        assert (await without.ask("a")).cached
+        with judges_use(None):
+            assert not (await own.ask("a")).cached
+    assert (await own.ask("a")).cached
+    assert (len(model.requests), len(shared)) == (4, 1)
+
+
 async def test_a_cache_that_fails_costs_a_call(caplog: pytest.LogCaptureFixture) -> None:
     """Not the verdict; and the log says nothing that was judged."""
 
@@ -514,7 +531,7 @@ async def test_a_hook_that_asks_has_it_in_its_record() -> None:
             await asked.ask_all(["a", "b"], ctx=ctx)
 
     outcome = await Workflow("w").then(check).check("text")
-    counts = {"verdicts": 3, "calls": 2, "input_tokens": 6, "output_tokens": 4, "dropped": 0}
+    counts = {"verdicts": 3, "cached": 1, "calls": 2, "input_tokens": 6, "output_tokens": 4, "dropped": 0}
     assert outcome.records[0].details == {"judge": {"m": counts}}
 
 

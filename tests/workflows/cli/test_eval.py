@@ -398,3 +398,48 @@ def test_answers_are_cut_into_pieces_and_streamed(run, world, lines) -> None:
         made = json.loads(run(*asked, "--repeat", "2", "--baseline", "loud.py:guard", "--format", "json").out)
         assert (made["stage"], made["released"]["most"]) == ("process_output_stream", left)
         assert (made["whole"]["verdicts"]["right"], made["comparison"]["worse"]) == (1, 0)
+
+
+JUDGED = """
+import json
+from pathlib import Path
+from penstock import ModerationProcessor, Workflow
+from penstock.testing import ScriptedModel
+
+def verdict(request):
+    with Path("asked").open("a") as file:
+        file.write("x")
+    return json.dumps({"category_scores": [{"category": "hate", "score": 0.8}], "reason": None})
+
+guard = Workflow("guard").then(ModerationProcessor(ScriptedModel(verdict), strategy="block"))
+"""
+
+
+def test_the_answers_of_judges_are_kept_in_a_file(run, world, lines) -> None:
+    """A sweep asks once about a text, and a later one nothing; a repeat asks again."""
+    (world / "judged.py").write_text(JUDGED, "utf-8")
+    (world / "rows.jsonl").write_bytes(lines({"text": "a", "label": True}, {"text": "b", "label": False}))
+    command = ("eval", "judged.py:guard", "rows.jsonl", "--judge-cache", "judge.db", "-f", "json")
+    for threshold, asked, flagged in ((".7", 2, 2), (".9", 2, 0)):
+        made = json.loads(run(*command, "--set", f"moderation.threshold={threshold}").out)
+        assert (made["whole"]["flagged"]["count"], len((world / "asked").read_text())) == (flagged, asked)
+        assert (made["judges"][0]["verdicts"], made["judges"][0]["cached"]) == (2, 2)
+    table = run(*command[:-1], "markdown", "--repeat", "2").out
+    assert "from cache" in table
+    assert len((world / "asked").read_text()) == 4
+
+
+def test_a_file_for_answers_of_judges_must_be_one(run, world, lines) -> None:
+    """No other file, and none of another machine."""
+    (world / "scores.py").write_text(GUARDS, "utf-8")
+    rows = lines(*ROWS)
+    (world / "rows.jsonl").write_bytes(rows)
+    command = ("eval", "scores.py:guard", "rows.jsonl", "--judge-cache")
+    for name in ("rows.jsonl", "scores.py"):
+        failed = run(*command, name)
+        assert failed.code == Exit.USAGE
+        assert "--judge-cache: " in failed.err
+        assert "not a SQLite database" in failed.err
+    assert (world / "rows.jsonl").read_bytes() == rows
+    assert "cannot be opened" in run(*command, "no/such/folder.db").err
+    assert "leave out --engine ray" in run(*command, "judge.db", "--engine", "ray").err

@@ -353,14 +353,15 @@ def test_judges_are_counted_and_a_cache_is_told() -> None:
 
     class Judged(Scored):
         def process_input(self, ctx):
-            counts = {"verdicts": 1, "calls": next(calls), "input_tokens": 10, "output_tokens": 2, "dropped": 0}
+            asked = next(calls)
+            counts = {"verdicts": 1, "cached": 1 - asked, "calls": asked, "input_tokens": 10, "output_tokens": 2}
             ctx.note(judge={"some-model": counts})
 
     made = evaluate(Workflow("w").then(Judged()), [{"text": "a"}, {"text": "b"}], repeat=2)
     assert [(each.model, each.verdicts, each.calls, each.input_tokens) for each in made.judges] == [
         ("some-model", 2, 2, 20)
     ]
-    assert "2 verdicts of the repeats came from a judge's cache" in made.notes[-1]
+    assert "2 verdicts of the repeats came from a cache" in made.notes[-1]
 
 
 def test_judges_cost_what_their_tokens_do() -> None:

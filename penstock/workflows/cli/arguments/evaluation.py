@@ -37,6 +37,7 @@ examples:
   penstock eval guard.py rows.jsonl --set moderation.threshold=.7      compared with the workflow as it is
   penstock eval guard.py chats.jsonl --rate .001 --undecided to-label.jsonl   rows without labels
   penstock eval judge.py rows.jsonl --resume judge.part                goes on where an interrupted one ended
+  penstock eval judge.py rows.jsonl --judge-cache judge.db             asks the judge once about a text
   penstock eval guard.py rows.jsonl -o report.html                   or .md, .json, .xml (JUnit)
 
 exit codes: 0 no condition of --fail-if holds, 1 one does, 2 wrong usage, 3 some rows could not be evaluated, 130
@@ -125,6 +126,11 @@ def _add_questions(made: argparse.ArgumentParser) -> None:
     )
     made.add_argument(
         "--repeat", type=positive, default=1, metavar="N", help="check each row N times: do verdicts differ?"
+    )
+    made.add_argument(
+        "--judge-cache",
+        metavar="FILE",
+        help="keep judges' answers in this file, so that later evaluations do not ask again; --repeat does",
     )
     made.add_argument("--traffic", type=positive, metavar="N", help="rows a day: shows false alarms and misses a day")
     made.add_argument("--base-rate", type=part, metavar="PART", help="the part of the traffic with something to find")
