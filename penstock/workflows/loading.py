@@ -19,14 +19,15 @@ from penstock.engine.workflow import Workflow
 from penstock.workflows.policies.files import is_policy_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping
     from types import ModuleType
 
     from typing_extensions import TypeIs
 
     from penstock.workflows.agent import Agent
     from penstock.workflows.policies import PolicyDocument
-    from penstock.workflows.policies.problems import PolicyProblem
+    from penstock.workflows.policies.files import FileState
+    from penstock.workflows.policies.problems import PolicyError, PolicyProblem
 
 
 class LoadingError(PenstockError):
@@ -164,7 +165,7 @@ def _read_policy(reference: str, source: str, profile: str) -> PolicyDocument:
     try:
         return read_policy(source, profile=profile or None)
     except PolicyError as error:
-        raise LoadingError(reference, f"it has {_count(error.problems)}:\n{error}") from error
+        raise faulty_file(reference, error) from error
 
 
 def policy_documents(reference: str) -> list[PolicyDocument]:
@@ -183,6 +184,7 @@ def policy_documents(reference: str) -> list[PolicyDocument]:
 
     made: list[PolicyDocument] = []
     found: list[PolicyProblem] = []
+    files: dict[str, FileState | None] = {}
     profiles: list[str] = [name]
     for profile in profiles:  # the first reading says which further ones there are
         try:
@@ -190,17 +192,20 @@ def policy_documents(reference: str) -> list[PolicyDocument]:
             unread = () if made[-1].profile is not None else made[-1].profiles
         except PolicyError as error:
             found += error.problems
+            files |= error.files
             unread = error.profiles
         if profile == name:
             profiles += unread
     if found:
-        every = PolicyError(found)
-        raise LoadingError(reference, f"it has {_count(every.problems)}:\n{every}") from every
+        every = PolicyError(found, files)
+        raise faulty_file(reference, every) from every
     return made
 
 
-def _count(problems: Sequence[object]) -> str:
-    return "a problem" if len(problems) == 1 else f"{len(problems)} problems"
+def faulty_file(reference: str, error: PolicyError) -> LoadingError:
+    """Return the error of a command that a policy or gateway file cannot be used, with all of its problems."""
+    count = len(error.problems)
+    return LoadingError(reference, f"it has {'a problem' if count == 1 else f'{count} problems'}:\n{error}")
 
 
 def with_profile(reference: str, profile: str | None) -> str:

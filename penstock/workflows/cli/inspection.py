@@ -14,7 +14,8 @@ from penstock.engine.values.errors import TraceError, UsageError, WorkflowError
 from penstock.workflows.cli.arguments.pictures import DIAGRAMS, DIFFS, PICTURES, Diagram, Diff
 from penstock.workflows.cli.exit_codes import CommandError, Exit
 from penstock.workflows.cli.terminal import refuse_same, refuse_source, write_line, writing
-from penstock.workflows.loading import load_workflow, load_workflow_or_agent, policy_documents
+from penstock.workflows.loading import faulty_file, load_workflow, load_workflow_or_agent, policy_documents
+from penstock.workflows.policies.files import is_policy_file
 from penstock.workflows.rows.reading import is_object
 
 if TYPE_CHECKING:
@@ -101,16 +102,63 @@ def _format(output: str | None, given: Diagram | None) -> Diagram:
 
 
 def validate(args: argparse.Namespace, stdout: IO[str]) -> int:
-    """Check the workflow, run the tests of a policy file, and return the exit code."""
+    """Check a workflow or a gateway file, run the tests of policy files, and return the exit code.
+
+    Raises:
+        CommandError: a profile is given for a gateway file.
+        LoadingError: the file has problems.
+    """
+    if _is_gateway(args.workflow if args.profile is None else args.workflow.rpartition(":")[0]):
+        return _validate_gateway(args, stdout)
     documents = policy_documents(args.workflow)  # first: it tells the problems of all profiles
     workflow = load_workflow(args.workflow)
+    code = _validate_workflow(workflow, args.stage, stdout)
+    return _run_tests(documents, stdout) if documents and code == Exit.OK else code
+
+
+def _is_gateway(name: str) -> bool:
+    if not is_policy_file(name):
+        return False
+    from penstock.workflows.gateway.config.reading import is_gateway_file  # needs YAML
+
+    return is_gateway_file(name)
+
+
+def _validate_gateway(args: argparse.Namespace, stdout: IO[str]) -> int:
+    """Check a gateway file and its policies, run the tests of its policy files, and return the exit code."""
+    if args.profile is not None:
+        raise CommandError(
+            "a gateway file has no profiles; it names a policy with one of its profiles: policy.yaml:dev"
+        )
+    from penstock.workflows.gateway.config.reading import read_gateway
+    from penstock.workflows.policies import PolicyError
+
     try:
-        workflow.validate(args.stage)
+        found = read_gateway(args.workflow)
+    except PolicyError as error:
+        raise faulty_file(args.workflow, error) from error
+    routes = len(found.section.routes)
+    stdout.write(f"gateway {args.workflow!r} is valid: {routes} {'route' if routes == 1 else 'routes'}\n")
+    code = Exit.OK
+    for name in found.policies.names():
+        stdout.write(f"policy {name}: ")
+        checked = _validate_workflow(found.policies[name], args.stage, stdout)
+        documents = found.policies.documents.get(name)
+        if documents and checked == Exit.OK:
+            checked = _run_tests(documents, stdout)
+        code = max(code, checked)
+    return code
+
+
+def _validate_workflow(workflow: Workflow, stage: str | None, stdout: IO[str]) -> Exit:
+    """Check a workflow, write what it is or its problems, and return the exit code."""
+    try:
+        workflow.validate(stage)
     except WorkflowError as error:
         stdout.write(f"{error}\n")
         return Exit.FOUND
     _describe(workflow, stdout)
-    return _run_tests(documents, stdout) if documents else Exit.OK
+    return Exit.OK
 
 
 def schema(args: argparse.Namespace, stdout: IO[str]) -> int:
@@ -138,7 +186,7 @@ def _describe(workflow: Workflow, stdout: IO[str]) -> None:
     stdout.write(f"workflow {workflow.name!r} {summary}\n")
 
 
-def _run_tests(documents: list[PolicyDocument], stdout: IO[str]) -> int:
+def _run_tests(documents: list[PolicyDocument], stdout: IO[str]) -> Exit:
     """Run the tests of a policy file with each of the given profiles, write what failed, and return the exit code."""
     from penstock.workflows.policies import run_tests
 

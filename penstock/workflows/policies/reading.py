@@ -13,12 +13,12 @@ from penstock.engine.graph.nodes import Sequence, resolve, too_deep, walk
 from penstock.engine.workflow import Workflow
 from penstock.workflows.policies.environment import with_environment
 from penstock.workflows.policies.fields import list_of, mapping_of, text_of
-from penstock.workflows.policies.files import SUFFIXES, FileState, file_bytes, is_policy_file
+from penstock.workflows.policies.files import SUFFIXES, FileState, is_policy_file
 from penstock.workflows.policies.problems import FilePlace, PolicyError, Problems, StopReadingError
 from penstock.workflows.policies.profiles import changes_of, profile_names, step_ids, with_profile
 from penstock.workflows.policies.row_tests import PolicyTest, check_steps_of_tests, step_names, tests_of
 from penstock.workflows.policies.steps import MOST_STEPS, StepReader
-from penstock.workflows.policies.yaml_nodes import ListNode, MappingNode, ScalarNode, read_nodes, text_of_bytes
+from penstock.workflows.policies.yaml_nodes import ListNode, MappingNode, ScalarNode, read_nodes, text_of_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -87,7 +87,7 @@ def read_policy(
     """
     name = os.fspath(path)
     reading = _PolicyReading(os.environ if environment is None else environment, profile)
-    text = reading.text_of_file(name, FilePlace(name))
+    text = text_of_file(name, FilePlace(name), reading.problems, reading.files)
     return reading.policy(text, name)
 
 
@@ -156,19 +156,6 @@ class _PolicyReading:
     def _chosen_profile(self) -> str | None:
         return self.profile or self.environment.get(PROFILE_VARIABLE) or None
 
-    def text_of_file(self, name: str, place: FilePlace) -> str | None:
-        """Return the text of a file; None if it cannot be read, which is told at that place."""
-        self.files[name] = None
-        try:
-            data, self.files[name] = file_bytes(name)
-        except OSError as error:
-            self.problems.add(place, f"{name} cannot be read: {error.strerror or error}")
-            return None
-        except ValueError as error:  # of a name with a NUL
-            self.problems.add(place, f"{name!r} cannot be read: {error}")
-            return None
-        return text_of_bytes(data, name, self.problems)
-
     def _root(self, text: str, file: str) -> MappingNode | None:
         node = read_nodes(text, file, self.problems)
         if node is None:
@@ -216,7 +203,7 @@ class _PolicyReading:
         if next(self.files_left, None) is None:
             self.problems.add(place, f"more than {MOST_FILES} files are included and used; make them fewer")
             raise StopReadingError
-        text = self.text_of_file(path, place)
+        text = text_of_file(path, place, self.problems, self.files)
         if text is None:
             return None
         self.opened.append(real)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import yaml
 
-from penstock.workflows.policies.files import MOST_BYTES
+from penstock.workflows.policies.files import MOST_BYTES, file_bytes
 from penstock.workflows.policies.problems import FilePlace, Problems, StopReadingError
 from penstock.workflows.policies.scalars import Plain, plain_value
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock.engine.values.frozen import Value
+    from penstock.workflows.policies.files import FileState
 
 MOST_NODES = 100_000
 """How many nodes a file may have, each alias counted with all that it stands for."""
@@ -82,6 +83,27 @@ def text_of_bytes(data: bytes, file: str, problems: Problems) -> str | None:
         before = data[: error.start].decode("utf-8", "replace")
         problems.add(_place_behind(before, file), "a byte here is no UTF-8; save the file as UTF-8")
         return None
+
+
+def text_of_file(name: str, place: FilePlace, problems: Problems, files: dict[str, FileState | None]) -> str | None:
+    """Return the text of a file; None if it cannot be read, which is then among the problems.
+
+    Args:
+        name: the file.
+        place: where it is named.
+        problems: takes the problems.
+        files: takes its state when it was read; None if it could not be read.
+    """
+    files[name] = None
+    try:
+        data, files[name] = file_bytes(name)
+    except OSError as error:
+        problems.add(place, f"{name} cannot be read: {error.strerror or error}")
+        return None
+    except ValueError as error:  # of a name with a NUL
+        problems.add(place, f"{name!r} cannot be read: {error}")
+        return None
+    return text_of_bytes(data, name, problems)
 
 
 def read_nodes(text: str, file: str, problems: Problems) -> PolicyNode | None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.workflows.cli.exit_codes import Exit
 from tests.workflows.conftest import Run
 
 POLICY = """\
@@ -151,3 +152,66 @@ profiles:
         assert ("policy.yaml:3:" in told.err) is (count == 3)
     (world / "policy.yaml").write_text(text % "block", "utf-8")
     assert run("run", "policy.yaml", "hello").code == 0
+
+
+GATEWAY = """\
+gateway: 1
+policy: guard.yaml
+upstreams:
+  local: {url: http://127.0.0.1:8000/v1}
+routes:
+  - {name: few, models: small-*, shadow: [{policy: safety, rate: 0.5}]}
+  - {name: rest}
+"""
+GUARD = """\
+penstock: 1
+steps:
+  - use: pii-detector
+    with: {strategy: redact, redaction_method: placeholder}
+tests:
+  - {text: mail ann@example.com, expect: {text: "mail [EMAIL]"}}
+"""
+
+
+def test_a_gateway_file_is_validated_with_its_policies(run: Run, world: Path) -> None:
+    """The tests of a policy file run, too; a stage is asked for of each policy."""
+    (world / "gateway.yaml").write_text(GATEWAY)
+    (world / "guard.yaml").write_text(GUARD)
+    done = run("validate", "gateway.yaml", "--stage", "process_output_step")
+    told = [line.partition(";")[0] for line in done.out.splitlines()]
+    assert (done.code, told) == (
+        Exit.OK,
+        [
+            "gateway 'gateway.yaml' is valid: 2 routes",
+            "policy guard.yaml: workflow 'guard' is valid: 1 step",
+            "1 test passed",
+            "policy safety: workflow 'safety' is valid: 5 steps",
+        ],
+    )
+    (world / "guard.yaml").write_text(GUARD.replace("[EMAIL]", "[MAIL]"))
+    failed = run("validate", "gateway.yaml")
+    assert (failed.code, "1 of 1 tests failed" in failed.out) == (Exit.FOUND, True)
+    assert "guard.yaml:6:5: " in failed.out
+    assert "a gateway file has no profiles" in run("validate", "gateway.yaml", "--profile", "dev").err
+
+
+def test_all_faults_of_a_gateway_file_and_its_policies_are_told_at_once(run: Run, world: Path) -> None:
+    """Each with its place and its cure; one in a section does not hide what other sections name."""
+    (world / "gateway.yaml").write_text(
+        GATEWAY.replace("{name: rest}", "{name: rest, upstrem: local, upstream: locl, policy: gard.yaml}")
+        + "  - {name: third, fallback: lcal, rate: fast, upstream: [{name: loca}, local], checks: x}\n"
+    )
+    (world / "guard.yaml").write_text(GUARD.replace("pii-detector", "pii-detctor"))
+    failed = run("validate", "gateway.yaml")
+    assert (failed.code, failed.out) == (Exit.USAGE, "")
+    assert [line.partition(";")[0] for line in failed.err.splitlines()[1:]] == [
+        "gateway.yaml:7:18: routes has no key upstrem",
+        "gateway.yaml:7:44: there is no upstream locl",
+        "gateway.yaml:7:58: gard.yaml cannot be read: No such file or directory",
+        "gateway.yaml:8:29: there is no upstream lcal",
+        "gateway.yaml:8:41: rate must be a mapping of names to values",
+        "gateway.yaml:8:65: there is no upstream loca",
+        "gateway.yaml:8:80: routes has no key checks",
+        "guard.yaml:3:10: unknown processor pii-detctor",
+    ]
+    assert all("did you mean" in line for line in failed.err.splitlines() if "there is no upstream" in line)

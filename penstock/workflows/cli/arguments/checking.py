@@ -27,6 +27,7 @@ examples:
   penstock validate guards.py:guard --stage process_output_step
   penstock validate policy.yaml                           and run its tests
   penstock validate policy.yaml --profile staging
+  penstock validate gateway.yaml                          with all policies that it names, and their tests
 
 exit codes: 0 no problems, 1 problems or failed tests, 2 the workflow cannot be loaded
 """
@@ -91,9 +92,9 @@ exit codes: 0 all are as pinned, 1 any differs, 2 the tools cannot be read
 
 def add_validate(commands: Subcommands) -> None:
     """Add ``penstock validate``."""
-    line = "report all problems of a workflow at once, and run the tests of a policy file"
+    line = "report all problems of a workflow or gateway file at once, and run the tests of policy files"
     validate = command(commands, "validate", "WORKFLOW", line, _VALIDATE, _VALIDATE_EXAMPLES)
-    validate.add_argument("workflow", metavar="WORKFLOW", help=WORKFLOW)
+    validate.add_argument("workflow", metavar="WORKFLOW", help=f"{WORKFLOW}; or a gateway file")
     add_profile(validate)
     add_stage(validate, "check that it can be used at this stage, too")
 

@@ -12,7 +12,7 @@ from penstock.workflows.policies.problems import FilePlace, suggestion
 from penstock.workflows.studio.settings import is_loopback
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from penstock.workflows.gateway.config.client_keys import ClientKeys
     from penstock.workflows.gateway.config.kinds import FileSection
@@ -48,6 +48,19 @@ def check_gateway(
         if not (route.paths or route.models or route.keys):
             whole = whole or route
         _check_route(section, route, keys, problems)
+
+
+def check_upstream(name: str, place: FilePlace, known: Collection[str], problems: Problems) -> None:
+    """Add a fault if a route names a provider that the file does not have.
+
+    Args:
+        name: the name in the route.
+        place: where it stands.
+        known: the names of all providers.
+        problems: takes the fault.
+    """
+    if name not in known:
+        problems.add(place, f"there is no upstream {name}; {suggestion(name, known)}")
 
 
 def _place(section: FileSection, key: str = "") -> FilePlace:
@@ -98,8 +111,7 @@ def _check_route(section: GatewaySection, route: RouteSection, keys: ClientKeys 
         *((share.name, _place(share, "name")) for share in route.upstream),
         *((name, _place(route, "fallback")) for name in route.fallback),
     ):
-        if name not in section.upstreams:
-            problems.add(place, f"there is no upstream {name}; {suggestion(name, section.upstreams)}")
+        check_upstream(name, place, section.upstreams, problems)
     for pattern in route.paths:
         if not any(fnmatchcase(path, pattern) for path in ENDPOINTS):
             message = f"the gateway serves nothing at {pattern}; {suggestion(pattern, ENDPOINTS)}"

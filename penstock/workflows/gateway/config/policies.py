@@ -13,6 +13,7 @@ from penstock.workflows.policies.problems import PolicyError
 
 if TYPE_CHECKING:
     from penstock.engine.workflow import Workflow
+    from penstock.workflows.policies import PolicyDocument
     from penstock.workflows.policies.files import FileState
     from penstock.workflows.policies.problems import FilePlace, Problems
 
@@ -41,6 +42,10 @@ class RoutePolicies:
         folder: where files are found that are named without a folder of their own.
         problems: takes the faults.
         files: takes the files that were read, each with its state.
+
+    Attributes:
+        documents: the policy files among them, by the names in the file: each without a profile, and with each of its
+            profiles.
     """
 
     def __init__(self, folder: str, problems: Problems, files: dict[str, FileState | None]) -> None:
@@ -48,6 +53,7 @@ class RoutePolicies:
         self._problems = problems
         self._files = files
         self._loaded: dict[str, Workflow | None] = {}
+        self.documents: dict[str, list[PolicyDocument]] = {}
 
     def __getitem__(self, name: str) -> Workflow:
         """Return a workflow that was loaded without faults.
@@ -59,6 +65,10 @@ class RoutePolicies:
         if found is None:
             raise KeyError(name)
         return found
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names in the file, in its order."""
+        return tuple(self._loaded)
 
     def load(self, name: str, place: FilePlace) -> None:
         """Load a workflow. Its faults are added, those of a policy file at their own places.
@@ -81,6 +91,8 @@ class RoutePolicies:
         self._files.update({file: state for document in documents for file, state in document.files.items()})
         if self._runs(workflow, name, place):
             self._loaded[name] = workflow
+            if documents:
+                self.documents[name] = documents
 
     def _found(self, name: str) -> str:
         match = _FILE.fullmatch(name)
@@ -90,8 +102,9 @@ class RoutePolicies:
         cause = error if isinstance(error, PolicyError) else error.__cause__
         if isinstance(cause, PolicyError):
             self._files.update(cause.files)
+            unread = {file for file, state in cause.files.items() if state is None}
             for fault in cause.problems:
-                self._problems.add(fault.place, fault.message)
+                self._problems.add(place if fault.place.file in unread else fault.place, fault.message)
         elif isinstance(error, WorkflowError):
             for problem in error.problems:
                 self._problems.add(place, f"policy {name}: {problem}")

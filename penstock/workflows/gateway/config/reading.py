@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.workflows.gateway.config.client_keys import ClientKeys, read_keys
-from penstock.workflows.gateway.config.crosschecks import COMMAND_LINE, check_gateway
+from penstock.workflows.gateway.config.crosschecks import COMMAND_LINE, check_gateway, check_upstream
 from penstock.workflows.gateway.config.kinds import read_section
+from penstock.workflows.gateway.config.named import named_policies, named_upstreams, upstream_names
 from penstock.workflows.gateway.config.policies import RoutePolicies
 from penstock.workflows.gateway.config.sections import VERSION, GatewaySection, RouteSection, ShareSection
 from penstock.workflows.policies.environment import with_environment
 from penstock.workflows.policies.files import FileState, file_bytes
 from penstock.workflows.policies.problems import FilePlace, PolicyError, Problems, StopReadingError
-from penstock.workflows.policies.yaml_nodes import MappingNode, read_nodes, text_of_bytes
+from penstock.workflows.policies.yaml_nodes import MappingNode, read_nodes, text_of_bytes, text_of_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -112,7 +113,7 @@ class _GatewayReading:
         return GatewayDocument(section, policies, keys, self.environment, self.files)
 
     def file(self, name: str) -> GatewaySection | None:
-        text = self._text(name, FilePlace(name))
+        text = text_of_file(name, FilePlace(name), self.problems, self.files)
         node = None if text is None else read_nodes(text, name, self.problems)
         if node is None:
             return None
@@ -120,26 +121,28 @@ class _GatewayReading:
             self.problems.add(node.place, f"this is no gateway file; its first line is `gateway: {VERSION}`")
             return None
         filled: PolicyNode = with_environment(node, self.environment, self.problems)
-        return read_section(GatewaySection, filled, "a gateway file", self.problems)
+        section = read_section(GatewaySection, filled, "a gateway file", self.problems)
+        if section is None and isinstance(filled, MappingNode):
+            self._check_names(filled, name)
+        return section
+
+    def _check_names(self, root: MappingNode, file: str) -> None:
+        """Add the faults of the policies and providers that a file with faults of its own names."""
+        policies = RoutePolicies(str(Path(file).parent), self.problems, self.files)
+        for node in named_policies(root):
+            policies.load(node.text, node.place)
+        known = upstream_names(root)
+        if known is not None:
+            for node in named_upstreams(root):
+                check_upstream(node.text, node.place, known, self.problems)
 
     def _keys(self, section: GatewaySection, folder: str) -> ClientKeys | None:
         if section.keys is None:
             return None
         name = str(Path(folder) / section.keys.file)
-        text = self._text(name, section.keys.places.get("file", FilePlace(name)))
+        place = section.keys.places.get("file", FilePlace(name))
+        text = text_of_file(name, place, self.problems, self.files)
         return ClientKeys(()) if text is None else read_keys(text, name, self.problems)
-
-    def _text(self, name: str, place: FilePlace) -> str | None:
-        self.files[name] = None
-        try:
-            data, self.files[name] = file_bytes(name)
-        except OSError as error:
-            self.problems.add(place, f"{name} cannot be read: {error.strerror or error}")
-            return None
-        except ValueError as error:  # of a name with a NUL
-            self.problems.add(place, f"{name!r} cannot be read: {error}")
-            return None
-        return text_of_bytes(data, name, self.problems)
 
 
 def _with_route(section: GatewaySection) -> GatewaySection:
