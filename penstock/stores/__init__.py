@@ -1,4 +1,4 @@
-"""Storages for threads, messages, working memories and vectors, and caches in memory and in a file.
+"""Storages for threads, messages, working memories, vectors and suspended runs, and caches in memory and in a file.
 
 `SQLiteStorage` keeps them in a file, `InMemoryStorage` in memory, `PostgresStorage` in a server. They share
 `checks` of arguments, `encoding` of messages and vectors, `matrices` for vector search. `MemoryCache` and

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, get_args
 
 from penstock.engine.values.errors import MessageError, OwnershipError, UsageError
 from penstock.engine.values.frozen import Value, is_items
-from penstock.engine.values.stored import MemoryScope
+from penstock.engine.values.stored import MemoryScope, RunStatus
+from penstock.stores.encoding import write_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.engine.values.messages import Message
+    from penstock.engine.values.stored import StoredRun
 
 
 def cursor(kind: str, *place: str | int) -> str:
@@ -54,6 +56,11 @@ MOST_OF_A_PAGE = 10_000
 
 SCOPES: tuple[str, ...] = get_args(MemoryScope)
 
+STATUSES: tuple[str, ...] = get_args(RunStatus)
+
+_LAST_VERSION = 2**63 - 1
+"""The largest version that every store can keep."""
+
 
 def check_limit(limit: int, name: str = "limit", least: int = 1) -> None:
     """Check a number of items.
@@ -93,6 +100,42 @@ def check_name(name: object, what: str) -> None:
     """
     if not isinstance(name, str) or not name:
         raise UsageError(f"{what} must be a non-empty str")
+
+
+def check_runs(status: str | None, limit: int) -> None:
+    """Check what runs are asked for.
+
+    Raises:
+        UsageError: the status is neither None nor one of `STATUSES`, or the limit is not allowed; see `check_limit`.
+    """
+    check_limit(limit)
+    if status is not None:
+        _check_status(status)
+
+
+def _check_status(status: str) -> None:
+    if status not in STATUSES:
+        raise UsageError(f"status is {status!r}, but must be one of {', '.join(STATUSES)}")
+
+
+def check_run(run: StoredRun) -> None:
+    """Check the fields of a run that is to be stored, but not its body.
+
+    Raises:
+        UsageError: a name or an id is empty, or the status, the version or the time is not allowed.
+    """
+    check_name(run.id, "the id of a run")
+    check_name(run.agent, "the agent of a run")
+    for given, what in ((run.thread_id, "the thread of a run"), (run.resource_id, "the resource of a run")):
+        if given is not None:
+            check_name(given, f"{what}, if it is not None,")
+    _check_status(run.status)
+    if type(run.version) is not int or not 0 <= run.version < _LAST_VERSION:
+        raise UsageError(f"the version of a run is {run.version!r}, but must be the one that was read, or 0")
+    try:
+        _ = run.due_at and write_time(run.due_at)
+    except OverflowError:
+        raise UsageError("the due_at of a run is not in the years 1 to 9999 of UTC") from None
 
 
 def owners(messages: Sequence[Message], store: str) -> dict[str, str | None]:

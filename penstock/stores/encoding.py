@@ -14,7 +14,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from penstock.engine.values.errors import MessageError, StorageError
-from penstock.engine.values.frozen import Value, Values, freeze, thaw
+from penstock.engine.values.frozen import Value, Values, freeze, is_mapping, thaw
 from penstock.engine.values.messages import Message
 from penstock.formats import native
 
@@ -117,6 +117,21 @@ def read_values(text: str) -> Values:
         found: Values = json.loads(text)
     except (ValueError, RecursionError):
         raise MessageError("metadata", "it is not JSON, or nested too deeply") from None
+    return found
+
+
+def read_run_body(text: str, store: str) -> Values:
+    """Return the body of a run that `write_values` wrote.
+
+    Raises:
+        StorageError: it is none: somebody else has written it. The error does not quote it.
+    """
+    try:
+        found = read_values(text)
+    except MessageError:
+        found = None
+    if not is_mapping(found):
+        raise StorageError(store, "the body of a run in it cannot be read: it is not a JSON object")
     return found
 
 

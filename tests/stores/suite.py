@@ -13,6 +13,7 @@ A test module of a store says::
 
 from tests.stores.suite_memory import MemorySuite
 from tests.stores.suite_messages import MessagesSuite
+from tests.stores.suite_runs import RunsSuite
 from tests.stores.suite_shared import SharedSuite
 from tests.stores.suite_threads import ThreadsSuite
 from tests.stores.suite_vectors import VectorsSuite
@@ -20,7 +21,7 @@ from tests.stores.suite_vectors import VectorsSuite
 __all__ = ["SharedSuite", "StoreSuite"]
 
 
-class StoreSuite(ThreadsSuite, MessagesSuite, MemorySuite, VectorsSuite):
+class StoreSuite(ThreadsSuite, MessagesSuite, MemorySuite, VectorsSuite, RunsSuite):
     """All that a store of its own must do."""
 
     def test_no_test_hides_another_of_its_name(self):

@@ -1,10 +1,13 @@
 """What every store must do whose data several processes share: two stores over one place; it knows no store."""
 
+from dataclasses import replace
+
 import anyio
 import anyio.lowlevel
 import pytest
 
 from penstock.engine import StorageConflictError
+from penstock.engine.values.stored import StoredRun
 from tests.stores.made import entry, found, ids, many, said, texts
 
 TASKS = 40
@@ -47,6 +50,47 @@ class SharedSuite:
         await second.put_working_memory("thread", "t", "two", expected=1)
         with pytest.raises(StorageConflictError):
             await store.put_working_memory("thread", "t", "three", expected=1)
+
+    async def test_of_two_that_act_on_one_version_of_a_run_one_wins(self, store, second):
+        """The other one stores nothing, and is told the version that there is now."""
+        kept = await store.save_run(StoredRun("x", "mailer"))
+        won: list[StoredRun] = []
+        lost: list[StorageConflictError] = []
+
+        async def act(own, name: str, run: StoredRun) -> None:
+            try:
+                won.append(await own.save_run(replace(run, status="running", body={"by": name})))
+            except StorageConflictError as error:
+                lost.append(error)
+
+        for run in (kept, StoredRun("new", "mailer")):
+            async with anyio.create_task_group() as group:
+                group.start_soon(act, store, "store", run)
+                group.start_soon(act, second, "second", run)
+            assert len(won) == 1
+            assert [error.version for error in lost] == [run.version + 1]
+            assert await store.run(run.id) == await second.run(run.id) == won[0]
+            won.clear()
+            lost.clear()
+
+    async def test_no_change_of_a_run_is_lost_to_another(self, store, second):
+        """Tasks of both count in one run, reading again until nobody else has meanwhile."""
+        await store.save_run(StoredRun("x", "mailer", body={"count": 0}))
+
+        async def count(own) -> None:
+            while True:
+                run = await own.run("x")
+                try:
+                    await own.save_run(replace(run, body={"count": run.body["count"] + 1}))
+                except StorageConflictError:
+                    continue
+                return
+
+        async with anyio.create_task_group() as group:
+            for turn in range(8):
+                group.start_soon(count, (store, second)[turn % 2])
+        kept = await second.run("x")
+        assert (kept.body, kept.version) == ({"count": 8}, 9)
 
     async def test_many_tasks_of_both_write_the_same_threads(self, store, second):
         """Nothing is lost, nothing is there twice, each task's messages follow each other, no place is given twice."""

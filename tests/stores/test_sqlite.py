@@ -4,16 +4,18 @@ import copy
 import gc
 import pickle
 import sqlite3
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 import penstock.testing
 from penstock import InMemoryStorage, Message, OptionError, SQLiteStorage, StorageError
-from penstock.engine import MessageError, Thread, UsageError
+from penstock.engine import MessageError, StoredRun, Thread, UsageError
 from penstock.stores import matrices
 from tests.stores.made import entry, ids, many, said
 from tests.stores.suite import SharedSuite, StoreSuite
+from tests.stores.suite_runs import pages
 from tests.stores.suite_vectors import VectorsSuite
 
 
@@ -169,13 +171,18 @@ async def test_older_files_are_brought_forward(path, monkeypatch):
     """One version after another; what was kept stays."""
     from penstock.stores.sqlite import _schema
 
-    async with SQLiteStorage(path) as store:
-        await store.save_messages(many(1))
+    every = _schema.MIGRATIONS
+    with monkeypatch.context() as patch:
+        patch.setattr(_schema, "MIGRATIONS", every[:1])  # before there were runs
+        async with SQLiteStorage(path) as store:
+            await store.save_messages(many(1))
     added = ("ALTER TABLE penstock_threads ADD COLUMN colour TEXT",)
-    monkeypatch.setattr(_schema, "MIGRATIONS", (*_schema.MIGRATIONS, added))
+    monkeypatch.setattr(_schema, "MIGRATIONS", (*every, added))
     async with SQLiteStorage(path) as store:
         assert ids((await store.messages("t")).items) == ["t-m1"]
-    assert by_hand(path, "SELECT version FROM penstock_schema ORDER BY 1") == [(1,), (2,)]
+        assert (await store.save_run(StoredRun("x", "mailer"))).version == 1
+    versions = [(number + 1,) for number in range(len(every) + 1)]
+    assert by_hand(path, "SELECT version FROM penstock_schema ORDER BY 1") == versions
     assert by_hand(path, "SELECT colour FROM penstock_threads") == [(None,)]
 
 
@@ -244,17 +251,70 @@ async def test_half_a_surrogate_outside_of_messages_is_refused_without_being_quo
     assert await store.working_memory("thread", "t") is None
 
 
+async def test_a_run_that_somebody_else_has_written_is_an_error_without_its_text(path):
+    """It says what cannot be read."""
+    async with SQLiteStorage(path) as store:
+        await store.save_run(StoredRun("x", "mailer"))
+        for body in ("secret {", '["secret"]'):
+            by_hand(path, f"UPDATE penstock_runs SET body = '{body}'")  # noqa: S608 - of this test
+            with pytest.raises(StorageError, match="cannot be read") as caught:
+                await store.run("x")
+            assert "secret" not in str(caught.value)
+            with pytest.raises(StorageError, match="cannot be read"):
+                await store.runs()
+
+
+async def test_runs_stored_at_one_time_are_told_apart_on_pages():
+    """None is left out, none comes twice."""
+    store = penstock.testing.InMemoryStorage(clock=penstock.testing.VirtualClock())
+    for number in (3, 1, 4, 0, 2):
+        await store.save_run(StoredRun(f"x{number}", "mailer"))
+    assert len({run.created_at for run in (await store.runs()).items}) == 1
+    assert await pages(store, 2) == ["x0", "x1", "x2", "x3", "x4"]
+
+
+async def test_a_run_is_never_changed_earlier_than_it_was():
+    """Though a clock was set back."""
+    clock = penstock.testing.VirtualClock()
+    store = penstock.testing.InMemoryStorage(clock=clock)
+    start = clock.now()
+    kept = await store.save_run(StoredRun("x", "mailer"))
+    clock.advance(-3600)
+    later = await store.save_run(kept)
+    assert (later.created_at, later.updated_at) == (start, start)
+
+
+@pytest.mark.parametrize("after", ["", "(created_at, id) > ('2026', 'x')"])
+@pytest.mark.parametrize("asked", ["", "status = 'waiting'", "agent = 'a'", "status = 'waiting' AND agent = 'a'"])
+async def test_no_page_of_runs_is_sorted(path, asked, after):
+    """An index has their order already, however many there are."""
+    async with SQLiteStorage(path) as store:
+        await store.run("x")
+    where = " AND ".join(filter(None, [asked, after])) or "1"
+    statement = f"SELECT body FROM penstock_runs WHERE {where} ORDER BY created_at, id LIMIT 51"  # noqa: S608
+    plan = [row[3] for row in by_hand(path, f"EXPLAIN QUERY PLAN {statement}")]
+    assert len(plan) == 1
+    assert "USING INDEX penstock_runs_" in plan[0]
+
+
 async def test_what_is_deleted_is_not_in_the_file_any_more(path):
-    """Neither messages nor threads nor working memories; they are overwritten."""
+    """Neither messages nor threads nor working memories nor runs; they are overwritten."""
     async with SQLiteStorage(path) as store:
         await store.save_messages([said("m1", "very-secret-one"), said("m2", "kept"), said("n1", "x", "u")])
         await store.create_thread(Thread("v", "r", "very-secret-two"))
         await store.put_working_memory("thread", "u", "very-secret-three", expected=None)
+        for name, thread in (("x", None), ("y", "u"), ("z", "v"), ("kept-run", None)):
+            run = StoredRun(name, "mailer", "waiting", {"text": "very-secret-four" * 500}, thread, name)
+            kept_run = await store.save_run(run)
+        await store.save_run(replace(kept_run, body={}))
+        await store.delete_run("x")
+        await store.delete_resource("z")
         await store.delete_messages(["m1"])
         await store.delete_thread("u")
         await store.delete_thread("v")
     data = path.read_bytes()
     assert b"kept" in data
+    assert b"kept-run" in data
     assert b"very-secret" not in data
 
 

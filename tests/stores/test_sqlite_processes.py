@@ -1,5 +1,6 @@
 """SQLiteStorage among processes: crowds that write the same threads, kills, forks, locks. It knows no statement."""
 
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -64,6 +65,48 @@ def test_killed_processes_lose_nothing_that_was_awaited():
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "none lost" in done.stdout
+
+
+SAVING = """
+import os, sys, anyio
+from dataclasses import replace
+from penstock import SQLiteStorage
+from penstock.engine import StoredRun
+async def save():
+    async with SQLiteStorage(sys.argv[1], synchronous="normal") as store:
+        run = await store.run("x") or StoredRun("x", "mailer")
+        while True:
+            text = f"{run.version + 1} " * 1000
+            run = await store.save_run(replace(run, body={"text": text}))
+            os.write(1, f"{run.version}\\n".encode())
+anyio.run(save)
+"""
+
+
+def last_told_when_killed(path: Path) -> int:
+    """Kill a process that saves a run again and again; return the last version that it told of."""
+    process = subprocess.Popen([sys.executable, "-c", SAVING, str(path)], cwd=ROOT, stdout=subprocess.PIPE)
+    with process.stdout as output:
+        told = [output.readline() for _ in range(20)]
+        process.kill()
+        told += output.readlines()
+    assert process.wait() == -signal.SIGKILL
+    return int(told[-1])
+
+
+async def test_a_process_that_is_killed_while_it_saves_a_run_leaves_a_whole_version(tmp_path):
+    """The last one that it told of, or the next one; and another process goes on from there."""
+    path = tmp_path / "memory.db"
+    told = last_told_when_killed(path)
+    async with SQLiteStorage(path) as store:
+        run = await store.run("x")
+        assert run.version - told in {0, 1}
+        assert run.body["text"] == f"{run.version} " * 1000
+        assert (await store.runs()).items == (run,)
+        assert (await store.save_run(run)).version == run.version + 1
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    connection.close()
 
 
 FORKING = """

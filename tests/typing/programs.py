@@ -30,7 +30,7 @@ from penstock import (
     processor,
 )
 from penstock.engine import Conflict, ModelOutcome, Overrides, TextEdits, View, pick
-from penstock.engine.values.protocols import Storage, VectorStore
+from penstock.engine.values.protocols import RunStore, Storage, VectorStore
 from penstock.processors.guards import Classification
 
 LANGUAGE = Key[str]("language")
@@ -184,3 +184,4 @@ def in_sync_form() -> bool:
 CALL: Callable[[], Awaitable[str]] = use
 STORES: list[Storage] = [SQLiteStorage("memory.db"), InMemoryStorage()]
 VECTORS: list[VectorStore] = [SQLiteStorage("memory.db"), InMemoryStorage()]
+RUNS: list[RunStore] = [SQLiteStorage("memory.db"), InMemoryStorage()]

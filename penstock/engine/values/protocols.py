@@ -386,6 +386,9 @@ class RunStore(Protocol):
 
     A run is only ever replaced if it has the version that the caller has read: of two that act on one version, one
     gets a `StorageConflictError` and nothing of it is stored.
+
+    If it also stores threads, deleting a thread deletes its runs, and deleting a resource deletes those of the
+    resource and of its threads.
     """
 
     async def run(self, run_id: str) -> StoredRun | None:

@@ -17,6 +17,21 @@ if TYPE_CHECKING:
 LOCK = 0x70656E73746F636B
 """The key of the lock under which tables are created: the bytes of "penstock"."""
 
+_GRANT = """
+    DO $$
+    DECLARE role text;
+    BEGIN
+        FOR role IN
+            SELECT DISTINCT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END
+            FROM pg_class, aclexplode(relacl)
+            WHERE pg_class.oid = '{schema}.threads'::regclass AND privilege_type = 'INSERT' AND grantee <> relowner
+        LOOP
+            EXECUTE 'GRANT SELECT, INSERT, UPDATE, DELETE ON {schema}.{table} TO ' || role;
+        END LOOP;
+    END $$;
+"""
+"""Lets users who may write to ``threads`` use a table that is added."""
+
 MEMORY = (
     """
     CREATE TABLE {schema}.threads (
@@ -59,24 +74,36 @@ MEMORY = (
     ) WITH (fillfactor = 50);
     ALTER TABLE {schema}.threads ALTER change SET DEFAULT '';
     ALTER TABLE {schema}.working_memories ALTER change SET DEFAULT '';
-    DO $$
-    DECLARE role text;
-    BEGIN
-        FOR role IN
-            SELECT DISTINCT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END
-            FROM pg_class, aclexplode(relacl)
-            WHERE pg_class.oid = '{schema}.threads'::regclass AND privilege_type = 'INSERT' AND grantee <> relowner
-        LOOP
-            EXECUTE 'GRANT SELECT, INSERT, UPDATE, DELETE ON {schema}.writers TO ' || role;
-        END LOOP;
-    END $$;
-    """,
+    """
+    + _GRANT.replace("{table}", "writers"),
+    """
+    CREATE TABLE {schema}.runs (
+        id text COLLATE "C" PRIMARY KEY,
+        agent text COLLATE "C" NOT NULL,
+        status text COLLATE "C" NOT NULL,
+        thread_id text COLLATE "C",
+        resource_id text COLLATE "C",
+        due_at timestamptz,
+        created_at timestamptz NOT NULL,
+        updated_at timestamptz NOT NULL,
+        version bigint NOT NULL,
+        body text NOT NULL
+    );
+    CREATE INDEX runs_in_order ON {schema}.runs (created_at, id);
+    CREATE INDEX runs_by_status ON {schema}.runs (status, created_at, id);
+    CREATE INDEX runs_by_agent ON {schema}.runs (agent, created_at, id);
+    CREATE INDEX runs_by_both ON {schema}.runs (status, agent, created_at, id);
+    CREATE INDEX runs_of_thread ON {schema}.runs (thread_id) WHERE thread_id IS NOT NULL;
+    CREATE INDEX runs_of_resource ON {schema}.runs (resource_id) WHERE resource_id IS NOT NULL;
+    """
+    + _GRANT.replace("{table}", "runs"),
 )
-"""Titles, metadata, messages and memories are JSON as text, which can hold every character, unlike ``jsonb``.
+"""Titles, metadata, messages, memories and bodies of runs are JSON as text: unlike ``jsonb``, it can hold every
+character.
 
 ``writers`` holds the last change of each writer: a retry sees there whether the attempt before was committed. Users who
-may write to ``threads`` may write to it. The columns ``change`` are not used since version 2; processes of version 1
-that still run write them.
+may write to ``threads`` may write to it, and to ``runs``. The columns ``change`` are not used since version 2;
+processes of version 1 that still run write them.
 """
 
 VECTORS = (

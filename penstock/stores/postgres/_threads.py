@@ -107,7 +107,7 @@ async def page(session: Session, resource_id: str | None, limit: int, after: str
         where.append("resource_id = $2")
     if after is not None:
         at, id = place(_CURSOR, after, str, str)
-        values += [_time(at), id]
+        values += [cursor_time(at), id]
         time, name = f"${len(values) - 1}", f"${len(values)}"
         where.append(f"updated_at <= {time} AND (updated_at < {time} OR id > {name})")
     rows = await session.rows(_PAGE.replace("{condition}", " AND ".join(where)), *values)
@@ -118,7 +118,7 @@ async def page(session: Session, resource_id: str | None, limit: int, after: str
     return Page(tuple(threads), cursor(_CURSOR, write_time(last.updated_at) if last.updated_at else "", last.id))
 
 
-def _time(text: str) -> datetime:
+def cursor_time(text: str) -> datetime:
     """Return the time of a cursor.
 
     Raises:

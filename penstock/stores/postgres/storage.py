@@ -1,4 +1,4 @@
-"""`PostgresStorage`: threads, messages, working memories and vectors in a PostgreSQL server."""
+"""`PostgresStorage`: threads, messages, working memories, vectors and suspended runs in a PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY
 from penstock.engine.values.protocols import SYSTEM_CLOCK
 from penstock.stores import checks
-from penstock.stores.postgres import _messages, _threads
+from penstock.stores.postgres import _messages, _runs, _threads
 from penstock.stores.postgres._connections import PostgresDatabase, ServerConnections, check_schema, shown_address
 from penstock.stores.postgres._migrations import forget_writers, migrate
 from penstock.stores.postgres._vectors import VectorQuery, Vectors
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
         MemoryRecord,
         MemoryScope,
         Page,
+        RunStatus,
         StoredMessage,
+        StoredRun,
         Thread,
         VectorEntry,
         VectorHit,
@@ -44,7 +46,9 @@ LEAST_VERSIONS = 10
 
 
 class PostgresStorage:
-    """A storage in a PostgreSQL server (13 or newer), for many processes: a `Storage` and a `VectorStore`.
+    """A storage in a PostgreSQL server (13 or newer), for many processes.
+
+    It is a `Storage`, a `VectorStore` and a `RunStore`.
 
     It connects, and creates its tables, at first use. Vectors need the server's extension pgvector. If the server goes
     away, calls are tried again for a while: rows that a call has stored when it returns stay stored, and nothing is
@@ -155,10 +159,11 @@ class PostgresStorage:
         return await self._database.read(_threads.page, resource_id, limit, after)
 
     async def delete_thread(self, thread_id: str) -> bool:
-        """Delete a thread with its messages, their vectors, and its working memory; return whether there was one."""
+        """Delete a thread with everything in it; see `Storage.delete_thread`."""
 
         async def work(session: Session) -> bool:
             was_there = await _threads.delete(session, thread_id)
+            await _runs.delete_of(session, [thread_id])
             await self._vectors.delete_thread(session, thread_id)
             return was_there
 
@@ -170,6 +175,7 @@ class PostgresStorage:
         async def work(session: Session) -> int:
             gone = await _threads.delete_of(session, resource_id)
             await _threads.delete_memory(session, "resource", resource_id)
+            await _runs.delete_of(session, gone, resource_id)
             await self._vectors.delete_resource(session, resource_id, gone)
             return len(gone)
 
@@ -292,6 +298,31 @@ class PostgresStorage:
             StorageError: it is being built, or an earlier build did not finish; or the vectors are too long.
         """
         await self._database.read(self._vectors.build, index)
+
+    async def run(self, run_id: str) -> StoredRun | None:
+        """Return a suspended run, or None."""
+        return await self._database.read(_runs.read, run_id, self._label)
+
+    async def save_run(self, run: StoredRun) -> StoredRun:
+        """Store a run in place of the version that it was made from, and return it; see `RunStore.save_run`.
+
+        Raises:
+            StorageConflictError: another version is stored by now, or none: read it again.
+            MessageError: the body holds a value that is not a JSON value.
+        """
+        checks.check_run(run)
+        return await self._database.write(_runs.save, run, self._clock.now(), self._label)
+
+    async def runs(
+        self, *, status: RunStatus | None = None, agent: str | None = None, limit: int = 50, after: str | None = None
+    ) -> Page[StoredRun]:
+        """Return runs, the one that was first stored first; ``after``: the ``following`` of a page."""
+        checks.check_runs(status, limit)
+        return await self._database.read(_runs.page, status, agent, limit, after, self._label)
+
+    async def delete_run(self, run_id: str) -> bool:
+        """Delete a run; return whether there was one."""
+        return await self._database.write(_runs.delete, run_id)
 
     async def close(self) -> None:
         """Close the connections of the running event loop. The storage can be used again."""

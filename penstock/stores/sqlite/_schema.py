@@ -68,7 +68,28 @@ _FIRST = (
     "CREATE INDEX penstock_vectors_of_thread ON penstock_vectors (thread_id, index_id)",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST,)
+_RUNS = (
+    """CREATE TABLE penstock_runs (
+        id TEXT NOT NULL PRIMARY KEY,
+        agent TEXT NOT NULL,
+        status TEXT NOT NULL,
+        thread_id TEXT,
+        resource_id TEXT,
+        due_at TEXT,
+        created_at TEXT NOT NULL,
+        updated_at TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        body TEXT NOT NULL
+    )""",
+    "CREATE INDEX penstock_runs_in_order ON penstock_runs (created_at, id)",
+    "CREATE INDEX penstock_runs_by_status ON penstock_runs (status, created_at, id)",
+    "CREATE INDEX penstock_runs_by_agent ON penstock_runs (agent, created_at, id)",
+    "CREATE INDEX penstock_runs_by_both ON penstock_runs (status, agent, created_at, id)",
+    "CREATE INDEX penstock_runs_of_thread ON penstock_runs (thread_id) WHERE thread_id IS NOT NULL",
+    "CREATE INDEX penstock_runs_of_resource ON penstock_runs (resource_id) WHERE resource_id IS NOT NULL",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _RUNS)
 """The statements from version n to n + 1, by n."""
 
 _VERSIONS = (

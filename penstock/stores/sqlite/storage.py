@@ -11,7 +11,7 @@ from penstock.engine.values.protocols import SYSTEM_CLOCK
 from penstock.stores import checks
 from penstock.stores.encoding import blob, write_values
 from penstock.stores.matrices import MatrixQuery
-from penstock.stores.sqlite import _messages, _threads, _vectors
+from penstock.stores.sqlite import _messages, _runs, _threads, _vectors
 from penstock.stores.sqlite._connections import FileConnections, FileDatabase, MemoryDatabase
 from penstock.stores.sqlite._schema import IN_MEMORY, path_of
 from penstock.stores.sqlite._vectors import Searches
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
         MemoryRecord,
         MemoryScope,
         Page,
+        RunStatus,
         StoredMessage,
+        StoredRun,
         Thread,
         VectorEntry,
         VectorHit,
@@ -42,7 +44,9 @@ LEAST_VERSIONS = 10
 
 
 class SQLiteStorage:
-    """Stores threads, messages, working memories and vectors in one SQLite file: a `Storage` and a `VectorStore`.
+    """Stores threads, messages, working memories, vectors and suspended runs in one SQLite file.
+
+    It is a `Storage`, a `VectorStore` and a `RunStore`.
 
     Tasks, threads, event loops and the processes of one machine can share the file (not over a network file system,
     where SQLite cannot lock). When a call has returned, its changes are on the disk. A call that is cancelled or killed
@@ -233,6 +237,27 @@ class SQLiteStorage:
         """Delete the vectors of messages from an index; see `VectorStore.delete_vectors`."""
         return await self._database.write(_vectors.deleted_from, index, tuple(message_ids))
 
+    async def run(self, run_id: str) -> StoredRun | None:
+        """Return a suspended run; see `RunStore.run`."""
+        return await self._database.read(_runs.found, run_id, self._name)
+
+    async def save_run(self, run: StoredRun) -> StoredRun:
+        """Store a run in place of the version that it was made from; see `RunStore.save_run`."""
+        checks.check_run(run)
+        return await self._database.write(_runs.saved, run, self._clock.now(), self._name)
+
+    async def runs(
+        self, *, status: RunStatus | None = None, agent: str | None = None, limit: int = 50, after: str | None = None
+    ) -> Page[StoredRun]:
+        """Return runs, the one that was first stored first; see `RunStore.runs`."""
+        checks.check_runs(status, limit)
+        start = _runs.place_after(after)
+        return await self._database.read(_runs.listed, status, agent, limit, start, self._name)
+
+    async def delete_run(self, run_id: str) -> bool:
+        """Delete a run; see `RunStore.delete_run`."""
+        return await self._database.write(_runs.deleted, run_id)
+
     async def close(self) -> None:
         """Close the file after the calls that are running; it can be used again. In memory, do nothing."""
         await self._database.close()
@@ -269,7 +294,7 @@ class SQLiteStorage:
 
 
 class InMemoryStorage(SQLiteStorage):
-    """Stores threads, messages, working memories and vectors in memory: for tests, and to try things out.
+    """Stores threads, messages, working memories, vectors and suspended runs in memory: for tests and first steps.
 
     It is `SQLiteStorage` without a file, and behaves the same. Its calls run at once, without threads. Its content is
     gone with the object; closing it does nothing.
@@ -289,6 +314,7 @@ class InMemoryStorage(SQLiteStorage):
 def _delete_thread(connection: Connection, thread_id: str) -> bool:
     _vectors.deleted_of(connection, thread_id)
     _messages.deleted_of(connection, thread_id)
+    _runs.deleted_of(connection, thread_id)
     _threads.delete_memory(connection, _threads.MemoryKey("thread", thread_id))
     return _threads.deleted(connection, thread_id)
 
@@ -298,6 +324,7 @@ def _delete_resource(connection: Connection, resource_id: str) -> int:
     for thread_id in threads:
         _delete_thread(connection, thread_id)
     _vectors.deleted_of_resource(connection, resource_id)
+    _runs.deleted_of_resource(connection, resource_id)
     _threads.delete_memory(connection, _threads.MemoryKey("resource", resource_id))
     return len(threads)
 

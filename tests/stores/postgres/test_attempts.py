@@ -9,7 +9,7 @@ import pytest
 
 from penstock import StorageError
 from penstock.engine import StorageConflictError, UsageError
-from penstock.engine.values.stored import Thread
+from penstock.engine.values.stored import StoredRun, Thread
 from penstock.stores.postgres import PostgresStorage, _connections
 from tests.stores.made import entry, ids, many, said
 from tests.stores.postgres.servers import of
@@ -139,6 +139,27 @@ CHANGES = {
         lambda theirs: theirs.working_memory("resource", "r"),
         lambda kept: kept.text == "theirs",
     ),
+    "save_run": (
+        lambda mine: mine.save_run(StoredRun("x", "mailer", body={"by": "mine"})),
+        lambda theirs: theirs.save_run(StoredRun("x", "mailer", body={"by": "theirs"}, version=1)),
+        lambda got: (got.body, got.version) == ({"by": "mine"}, 1),
+        lambda theirs: theirs.run("x"),
+        lambda kept: (kept.body, kept.version) == ({"by": "theirs"}, 2),
+    ),
+    "save_run, again": (
+        lambda mine: mine.save_run(StoredRun("old", "mailer", body={"by": "mine"}, version=1)),
+        lambda theirs: theirs.delete_run("old"),
+        lambda got: (got.body, got.version) == ({"by": "mine"}, 2),
+        lambda theirs: theirs.run("old"),
+        lambda kept: kept is None,
+    ),
+    "delete_run": (
+        lambda mine: mine.delete_run("old"),
+        lambda theirs: theirs.save_run(StoredRun("old", "mailer", body={"by": "theirs"})),
+        lambda got: got is True,
+        lambda theirs: theirs.run("old"),
+        lambda kept: kept.body == {"by": "theirs"},
+    ),
     "upsert_vectors": (
         lambda mine: mine.upsert_vectors("i", [entry("a", [1, 0], message="old")]),
         lambda theirs: theirs.delete_vectors("i", ["old"]),
@@ -167,6 +188,7 @@ async def test_a_change_is_made_once_where_others_come_behind_it(server, schema,
         await theirs.save_messages([said("old")])
         await theirs.put_working_memory("resource", "r", "old", expected=0)
         await theirs.upsert_vectors("i", [entry("b", [1, 0], message="other")])
+        await theirs.save_run(StoredRun("old", "mailer"))
         version = (await theirs.thread("t")).version
         assert version == 1
         async with PostgresStorage(server.url, schema=schema, retry_for=retry_for) as mine:

@@ -5,7 +5,7 @@ import pytest
 
 from penstock import StorageError
 from penstock.engine import NotStoredError
-from penstock.engine.values.stored import Thread
+from penstock.engine.values.stored import StoredRun, Thread
 from penstock.stores.postgres import PostgresStorage, _migrations
 from tests.stores.made import entry, found, ids, many
 from tests.stores.postgres.servers import of
@@ -74,8 +74,36 @@ async def test_tables_of_the_last_version_are_upgraded(server, schema, looking):
         url = server.url.replace("postgres:@", f"{role}:pass-word@")
         async with PostgresStorage(url, schema=schema) as store:
             assert (await store.update_thread("t", title="theirs")).version == 5
+            assert (await store.save_run(StoredRun("x", "mailer", thread_id="t"))).version == 1
+            assert await store.delete_thread("t") is True
+            assert await store.run("x") is None
     finally:
         await looking.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+async def test_pages_of_runs_are_read_through_an_index(server, schema, looking):
+    """Whatever is asked for, nothing is sorted where that can be spared."""
+    async with PostgresStorage(server.url, schema=schema) as store:
+        await store.run("x")
+    await looking.execute("SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off")
+    for asked in ("status = 'waiting'", "agent = 'a'", "status = 'waiting' AND agent = 'a'", "true"):
+        rows = await looking.fetch(
+            of(schema, f"EXPLAIN SELECT body FROM SCHEMA.runs WHERE {asked} AND (created_at, id) > (now(), 'x') ")  # noqa: S608
+            + "ORDER BY created_at, id LIMIT 51"
+        )
+        plan = "\n".join(row[0] for row in rows)
+        assert "Index Scan using runs_" in plan
+        assert "Sort" not in plan
+
+
+async def test_a_run_that_somebody_else_has_written_is_an_error_without_its_text(server, schema, looking):
+    """It says what cannot be read."""
+    async with PostgresStorage(server.url, schema=schema) as store:
+        await store.save_run(StoredRun("x", "mailer"))
+        await looking.execute(of(schema, "UPDATE SCHEMA.runs SET body = 'secret'"))
+        with pytest.raises(StorageError, match="cannot be read") as caught:
+            await store.run("x")
+        assert "secret" not in str(caught.value)
 
 
 async def test_schemas_are_apart(server, schema):
