@@ -37,7 +37,7 @@ from penstock.workflows.studio.requests import (
 from penstock.workflows.studio.review import ReviewFile
 from penstock.workflows.studio.runs import Runs
 from penstock.workflows.studio.security import Guarded
-from penstock.workflows.studio.store import RunStore
+from penstock.workflows.studio.store import RunHistory
 from penstock.workflows.studio.uploads import Uploads, row_at
 from penstock.workflows.studio.workers import WorkerError
 
@@ -71,7 +71,7 @@ class Studio:
         self.feed = Feed()
         self.started = time()
         self.review = None if settings.review is None else ReviewFile(settings.review)
-        self.store = RunStore(settings.history, settings.keep)
+        self.store = RunHistory(settings.history, settings.keep)
         self.app: ASGIApp = Guarded(
             Starlette(
                 routes=_routes(self),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from penstock.workflows.studio.protocol import Json
     from penstock.workflows.studio.requests import RunRequest
     from penstock.workflows.studio.settings import Settings
-    from penstock.workflows.studio.store import RunStore
+    from penstock.workflows.studio.store import RunHistory
     from penstock.workflows.studio.uploads import Upload, Uploads
     from penstock.workflows.studio.workers import Worker
 
@@ -161,7 +161,7 @@ class Runs:
     """The runs of a studio. Lives as long as the studio."""
 
     def __init__(
-        self, settings: Settings, catalog: Catalog, store: RunStore, uploads: Uploads, tell: Callable[[], None]
+        self, settings: Settings, catalog: Catalog, store: RunHistory, uploads: Uploads, tell: Callable[[], None]
     ) -> None:
         self._settings = settings
         self._catalog = catalog

@@ -30,7 +30,7 @@ CREATE INDEX IF NOT EXISTS studio_runs_created ON studio_runs (created);
 """
 
 
-class RunStore:
+class RunHistory:
     """The runs that ended. Its methods block, and may be called from any thread.
 
     Args:

@@ -9,10 +9,10 @@ import pytest
 
 from penstock.engine.values.errors import UsageError
 from penstock.workflows.studio import store as module
-from penstock.workflows.studio.store import RunStore
+from penstock.workflows.studio.store import RunHistory
 
 
-def filled(store: RunStore, count: int, size: int = 10) -> None:
+def filled(store: RunHistory, count: int, size: int = 10) -> None:
     for number in range(count):
         store.add(f"r{number}", float(number), {"id": f"r{number}"}, {"id": f"r{number}", "text": "x" * size})
 
@@ -23,7 +23,7 @@ def path(request, tmp_path):
 
 
 def test_the_newest_runs_are_kept(path):
-    store = RunStore(path, keep=3)
+    store = RunHistory(path, keep=3)
     filled(store, 5)
     assert [run["id"] for run in store.latest(10)] == ["r4", "r3", "r2"]
     assert [run["id"] for run in store.latest(1, before=4.0)] == ["r3"]
@@ -33,7 +33,7 @@ def test_the_newest_runs_are_kept(path):
 
 
 def test_their_size_is_bounded_but_the_last_one_stays(path):
-    store = RunStore(path, keep=100, most_bytes=5_000)
+    store = RunHistory(path, keep=100, most_bytes=5_000)
     filled(store, 4, size=2_000)
     assert [run["id"] for run in store.latest(10)] == ["r3", "r2"]
     store.add("big", 10.0, {"id": "big"}, {"id": "big", "text": "x" * 10_000})
@@ -43,7 +43,7 @@ def test_their_size_is_bounded_but_the_last_one_stays(path):
 
 def test_one_that_is_too_large_is_kept_without_its_trace(path, monkeypatch):
     monkeypatch.setattr(module, "MOST_BYTES_A_RUN", 100)
-    store = RunStore(path, keep=3)
+    store = RunHistory(path, keep=3)
     store.add("r", 1.0, {}, {"id": "r", "trace": "x" * 200, "output": {}})
     left_out = {"trace": None, "marks": None, "output": None}
     assert store.get("r") == {"id": "r", **left_out, "cut": "the run is too large to be kept whole"}
@@ -51,7 +51,7 @@ def test_one_that_is_too_large_is_kept_without_its_trace(path, monkeypatch):
 
 
 def test_runs_are_deleted_one_by_one_and_all_at_once(path):
-    store = RunStore(path, keep=10)
+    store = RunHistory(path, keep=10)
     filled(store, 3)
     assert store.delete("r1") is True
     assert store.delete("r1") is False
@@ -72,7 +72,7 @@ def test_a_deleted_run_is_not_left_in_the_file(tmp_path, monkeypatch, id):
         return connection
 
     monkeypatch.setattr(sqlite3, "connect", insecure)
-    store = RunStore(tmp_path / "studio.db", keep=10)
+    store = RunHistory(tmp_path / "studio.db", keep=10)
     filled(store, 3)
     other = connect(tmp_path / "studio.db")
     other.execute("SELECT count(*) FROM studio_runs").fetchall()
@@ -83,7 +83,7 @@ def test_a_deleted_run_is_not_left_in_the_file(tmp_path, monkeypatch, id):
 
 
 def test_two_studios_write_into_one_file(tmp_path):
-    stores = [RunStore(tmp_path / "studio.db", keep=1000) for _ in range(2)]
+    stores = [RunHistory(tmp_path / "studio.db", keep=1000) for _ in range(2)]
 
     def add(number: int) -> None:
         stores[number % 2].add(f"r{number}", float(number), {"id": f"r{number}"}, {"id": f"r{number}"})
@@ -97,7 +97,7 @@ def test_a_file_that_is_no_history_is_refused_and_left_alone(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("dear diary, " * 100)
     with pytest.raises(UsageError, match="--history"):
-        RunStore(path, keep=3)
+        RunHistory(path, keep=3)
     assert path.read_text().startswith("dear diary")
 
 
@@ -107,13 +107,13 @@ def test_a_file_of_another_version_is_refused(tmp_path):
     connection.execute("PRAGMA user_version = 99")
     connection.close()
     with pytest.raises(UsageError, match="another version"):
-        RunStore(path, keep=3)
+        RunHistory(path, keep=3)
 
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot be used"):
-        RunStore(tmp_path / "file" / "studio.db", keep=3)
+        RunHistory(tmp_path / "file" / "studio.db", keep=3)
 
 
 def test_a_history_that_breaks_while_the_studio_runs_is_said(tmp_path, serving_studio):
