@@ -1,9 +1,11 @@
-from penstock.processors.budgets.cost_ledger import (
+from penstock.engine.values.ledgers import (
     CostLedger as CostLedger,
-    InMemoryLedger as InMemoryLedger,
     Reservation as Reservation,
+    Window as Window,
     fits as fits,
+    window_start as window_start,
 )
+from penstock.processors.budgets.cost_ledger import InMemoryLedger as InMemoryLedger
 from penstock.processors.budgets.cost_report import CostReport as CostReport
 from penstock.processors.budgets.prices import (
     FREE as FREE,

@@ -1,86 +1,24 @@
-"""`CostLedger`: costs spent under a key, and costs reserved for calls under way; and the ledger in memory."""
+"""`InMemoryLedger`: the `CostLedger` of one process, with amounts in buckets of time."""
 
 from __future__ import annotations
 
 import logging
 from collections import OrderedDict
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.processor.option_checks import check_count
+from penstock.engine.values.expiry import ExpiryTimer
+from penstock.engine.values.ledgers import UNSETTLED, Reservation, Window, fits, window_start
+from penstock.engine.values.protocols import SYSTEM_CLOCK
 from penstock.processors.budgets.prices import NOTHING
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping
     from datetime import datetime
     from decimal import Decimal
 
-
-class Reservation(NamedTuple):
-    """The amounts under a key, as `CostLedger.reserve` returns them.
-
-    Attributes:
-        spent: the amount spent since the time asked for.
-        held: the amount that other holders have reserved for calls under way.
-        granted: whether the amount asked for is reserved now.
-    """
-
-    spent: Decimal
-    held: Decimal
-    granted: bool
-
-
-@runtime_checkable
-class CostLedger(Protocol):
-    """Stores the amounts spent and reserved under keys: in memory, or in a store that several processes share.
-
-    Each method must be atomic. A method may be async; awaitables that `add` and `release` return are awaited before the
-    run's next model call, or at its end.
-    """
-
-    def add(self, key: str, model: str, cost: Decimal, at: datetime) -> Awaitable[None] | None:
-        """Add an amount that a model cost at a time to a key."""
-        ...
-
-    def reserve(
-        self,
-        key: str,
-        holder: str,
-        cost: Decimal,
-        *,
-        limit: Decimal | None,
-        since: datetime | None,
-        at: datetime,
-        until: datetime,
-    ) -> Reservation | Awaitable[Reservation]:
-        """Reserve an amount if `fits` allows it. The holder's earlier reservation is removed in any case.
-
-        Args:
-            key: the key.
-            holder: names who reserves; its own earlier reservation does not count against it.
-            cost: the amount; 0 reserves nothing.
-            limit: the limit for spent and reserved amounts together; None: no limit.
-            since: count amounts spent from this time on; None: all.
-            at: the current time.
-            until: the time when the reservation expires, unless it is released before.
-        """
-        ...
-
-    def release(self, key: str, holder: str) -> Awaitable[None] | None:
-        """Remove the reservation of a holder, if there is one."""
-        ...
-
-    def breakdown(self, key: str, since: datetime | None) -> Mapping[str, Decimal] | Awaitable[Mapping[str, Decimal]]:
-        """Return the amounts spent under a key, by model."""
-        ...
-
-
-def fits(spent: Decimal, held: Decimal, cost: Decimal, limit: Decimal | None) -> bool:
-    """Tell whether an amount may be reserved: ``spent + held`` is below the limit, and with ``cost`` not above it."""
-    if limit is None:
-        return True
-    taken = spent + held
-    return taken < limit and taken + cost <= limit
+    from penstock.engine.values.expiry import Expiry
+    from penstock.engine.values.protocols import Clock
 
 
 _LOG = logging.getLogger("penstock")
@@ -96,60 +34,68 @@ class InMemoryLedger:
     Args:
         most_keys: the most keys that it stores, 1 or more. Beyond that it forgets the least recently used ones, and
             logs this once.
+        clock: tells the time.
 
     Raises:
         OptionError: ``most_keys`` is not an int of 1 or more.
     """
 
-    def __init__(self, *, most_keys: int = 100_000) -> None:
+    def __init__(self, *, most_keys: int = 100_000, clock: Clock = SYSTEM_CLOCK) -> None:
         self.most_keys = check_count("InMemoryLedger", "most_keys", most_keys, least=1)
+        self._clock = clock
+        self._timer = ExpiryTimer(clock.now)
         self._keys: OrderedDict[str, _KeyCosts] = OrderedDict()
         self._lock = Lock()
         self._warned_full = False
 
-    def add(self, key: str, model: str, cost: Decimal, at: datetime) -> None:
-        """Add an amount that a model cost at a time to a key."""
-        with self._lock:
-            self._costs(key).models.setdefault(model, TimeBuckets()).add(cost, at.timestamp())
-
     def reserve(
-        self,
-        key: str,
-        holder: str,
-        cost: Decimal,
-        *,
-        limit: Decimal | None,
-        since: datetime | None,
-        at: datetime,
-        until: datetime,
+        self, key: str, holder: str, cost: Decimal, *, limit: Decimal | None, window: Window, lease: float
     ) -> Reservation:
         """Reserve an amount if it fits; see `CostLedger.reserve`."""
         with self._lock:
             costs = self._keys.get(key)
-            spent = NOTHING if costs is None else costs.spent(since)
-            held = NOTHING if costs is None else costs.held(holder, at)
+            if costs is not None:
+                self._expire(costs)
+            spent = NOTHING if costs is None else costs.spent(window_start(window, self._clock.now()))
+            held = NOTHING if costs is None else costs.held(holder)
             granted = fits(spent, held, cost, limit)
             if granted and cost:
-                self._costs(key).holds[holder] = (cost, until)
+                self._costs(key).hold(holder, cost, self._timer.after(lease))
             else:
                 self._release(key, holder)
             return Reservation(spent, held, granted)
 
-    def release(self, key: str, holder: str) -> None:
-        """Remove the reservation of a holder, if there is one."""
+    def settle(self, key: str, charge: str, model: str, cost: Decimal, *, holder: str | None = None) -> None:
+        """Count an amount as spent, once, in place of a reservation; see `CostLedger.settle`."""
         with self._lock:
-            self._release(key, holder)
+            costs = self._costs(key)
+            self._expire(costs)
+            if costs.is_new(charge):
+                counted = NOTHING if holder is None else costs.take(holder)
+                self._spend(costs, model, max(cost - counted, NOTHING))
 
-    def breakdown(self, key: str, since: datetime | None = None) -> dict[str, Decimal]:
-        """Return the amounts spent under a key, by model, without zeros; ``since`` None: all."""
+    def release(self, key: str, holder: str) -> None:
+        """Remove the reservation of a holder, if there is one; one whose lease has ended counts as spent."""
         with self._lock:
             costs = self._keys.get(key)
-            sums = {} if costs is None else {model: found.total(since) for model, found in costs.models.items()}
+            if costs is not None:
+                self._expire(costs)
+                self._release(key, holder)
+
+    def breakdown(self, key: str, window: Window = None) -> dict[str, Decimal]:
+        """Return the amounts spent under a key, by model, without zeros; ``window`` None: all."""
+        with self._lock:
+            costs = self._keys.get(key)
+            if costs is None:
+                return {}
+            self._expire(costs)
+            since = window_start(window, self._clock.now())
+            sums = {model: found.total(since) for model, found in costs.models.items()}
         return {model: spent for model, spent in sums.items() if spent}
 
-    def total(self, key: str, since: datetime | None = None) -> Decimal:
-        """Return the amount spent under a key by all models; ``since`` None: all."""
-        return sum(self.breakdown(key, since).values(), NOTHING)
+    def total(self, key: str, window: Window = None) -> Decimal:
+        """Return the amount spent under a key by all models; ``window`` None: all."""
+        return sum(self.breakdown(key, window).values(), NOTHING)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -174,6 +120,14 @@ class InMemoryLedger:
                 "an InMemoryLedger is full: with more than %s keys it forgets the oldest (logged once)", self.most_keys
             )
 
+    def _spend(self, costs: _KeyCosts, model: str, cost: Decimal) -> None:
+        costs.models.setdefault(model, TimeBuckets()).add(cost, self._clock.now().timestamp())
+
+    def _expire(self, costs: _KeyCosts) -> None:
+        """Count the reservations whose lease has ended as spent."""
+        for holder in [holder for holder, (_, lease) in costs.holds.items() if self._timer.is_over(lease)]:
+            self._spend(costs, UNSETTLED, costs.expire(holder))
+
     def _release(self, key: str, holder: str) -> None:
         costs = self._keys.get(key)
         if costs is not None:
@@ -196,24 +150,54 @@ class InMemoryLedger:
         return f"InMemoryLedger({len(self._keys)} of {self.most_keys} keys)"
 
 
-class _KeyCosts:
-    """The amounts of one key: spent, by model, and reserved, by holder with the time when they expire."""
+_MOST_CHARGES = 1_000
+"""So many names of settled amounts, and of reservations that expired, a key remembers: nothing is lost on the way to
+this ledger, so that no call is repeated much later."""
 
-    __slots__ = ("holds", "models")
+
+class _KeyCosts:
+    """The amounts of one key: spent, by model, and reserved, by holder with the end of their lease."""
+
+    __slots__ = ("_charges", "_expired", "holds", "models")
 
     def __init__(self) -> None:
         self.models: dict[str, TimeBuckets] = {}
-        self.holds: dict[str, tuple[Decimal, datetime]] = {}
+        self.holds: dict[str, tuple[Decimal, Expiry]] = {}
+        self._charges: dict[str, None] = {}
+        self._expired: dict[str, Decimal] = {}
 
     def spent(self, since: datetime | None) -> Decimal:
         return sum([found.total(since) for found in self.models.values()], NOTHING)
 
-    def held(self, holder: str, at: datetime) -> Decimal:
-        """Return the amount that other holders have reserved; expired reservations are removed."""
-        now = at.timestamp()  # not the times themselves: in one zone they compare by the clock on the wall
-        for late in [other for other, (_, until) in self.holds.items() if until.timestamp() <= now]:
-            del self.holds[late]
+    def held(self, holder: str) -> Decimal:
+        """Return the amount that other holders have reserved."""
         return sum([cost for other, (cost, _) in self.holds.items() if other != holder], NOTHING)
+
+    def hold(self, holder: str, cost: Decimal, lease: Expiry) -> None:
+        """Reserve an amount, in place of what the holder had."""
+        self._expired.pop(holder, None)
+        self.holds[holder] = (cost, lease)
+
+    def expire(self, holder: str) -> Decimal:
+        """Remove a reservation whose lease has ended, and remember its amount, which is returned."""
+        cost = self._expired[holder] = self.holds.pop(holder)[0]
+        if len(self._expired) > _MOST_CHARGES:
+            del self._expired[next(iter(self._expired))]
+        return cost
+
+    def take(self, holder: str) -> Decimal:
+        """Remove a reservation; return what was counted as spent for it already."""
+        self.holds.pop(holder, None)
+        return self._expired.pop(holder, NOTHING)
+
+    def is_new(self, charge: str) -> bool:
+        """Tell whether an amount was not settled yet, and remember that it is."""
+        if charge in self._charges:
+            return False
+        self._charges[charge] = None
+        if len(self._charges) > _MOST_CHARGES:
+            del self._charges[next(iter(self._charges))]
+        return True
 
 
 class _BucketLevel(NamedTuple):

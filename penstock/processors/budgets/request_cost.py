@@ -22,15 +22,14 @@ from penstock.processors.budgets.unrecorded_costs import UnrecordedCost, put_unr
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
-    from datetime import datetime
 
     from penstock.engine.processor.context import AnyContext
     from penstock.engine.processor.state import RunEnd
+    from penstock.engine.values.ledgers import CostLedger, Reservation, Window
     from penstock.engine.values.model import Usage
     from penstock.engine.values.protocols import Clock
     from penstock.engine.values.usage import UsageEntry, UsageLog
     from penstock.processors.budgets.call_estimates import CallEstimate
-    from penstock.processors.budgets.cost_ledger import CostLedger, Reservation
     from penstock.processors.budgets.prices import Pricing
 
 
@@ -94,9 +93,7 @@ class CostRecorder:
             self._finalizer = weakref.finalize(self, _ABANDONED.append, (self.ledger, self.key, self._entries.holder))
             self._finalizer.atexit = False
 
-    async def reserve(
-        self, cost: Decimal, limit: Decimal | None, since: datetime | None, period: Period
-    ) -> Reservation:
+    async def reserve(self, cost: Decimal, limit: Decimal | None, window: Window, lease: float) -> Reservation:
         """Reserve the cost of the next call, in place of an earlier reservation.
 
         Raises:
@@ -108,17 +105,15 @@ class CostRecorder:
         bound = None if limit == UNLIMITED else limit
         self._has_reservation = self._has_reservation or cost > 0  # also if it is cancelled while the ledger answers
         standing = await resolved(
-            self.ledger.reserve(
-                self.key, self._entries.holder, cost, limit=bound, since=since, at=period.start, until=period.end
-            )
+            self.ledger.reserve(self.key, self._entries.holder, cost, limit=bound, window=window, lease=lease)
         )
         self._has_reservation = standing.granted and cost > 0
         return standing
 
-    async def breakdown(self, since: datetime | None, most: int) -> dict[str, Decimal]:
+    async def breakdown(self, window: Window, most: int) -> dict[str, Decimal]:
         """Return the costs of the models that cost most; empty if the ledger fails."""
         try:
-            found = await resolved(self.ledger.breakdown(self.key, since))
+            found = await resolved(self.ledger.breakdown(self.key, window))
         except Exception as error:  # noqa: BLE001 - the decision does not depend on it
             _LOG.debug("a cost ledger could not return its breakdown by model: %s", type(error).__name__)
             return {}
@@ -147,25 +142,33 @@ class CostRecorder:
         entry = self._priced(spend, _with_estimate(known, estimate))
         if entry is not None:
             self._write(entry)
-        if not spend.by:
+        elif not spend.by:
             self.release()
 
     def _priced(self, spend: UsageEntry, usage: Usage | None) -> UnrecordedCost | None:
         """Return the cost of a usage, to be recorded; None if it is zero."""
-        entry = UnrecordedCost(self.key, spend.model, usage, None, self._clock.now().astimezone(UTC), "")
+        at = self._clock.now().astimezone(UTC)
+        entry = UnrecordedCost(self.key, spend.model, usage, None, at, "", RANDOM_IDS.next(), None)
         try:
             cost = self._pricing.cost_of(spend.model, usage)
         except Exception as error:  # noqa: BLE001 - who asked the model must not fail for it
             self._put(entry, error)
             return None
-        return replace(entry, usage=None, cost=cost) if cost else None
+        if not cost:
+            return None
+        return replace(entry, usage=None, cost=cost, holder=None if spend.by else self._entries.holder)
 
     def _write(self, entry: UnrecordedCost) -> None:
-        """Add a known cost to the ledger; an async ledger's writes are awaited later."""
+        """Settle a known cost; an async ledger's writes are awaited later.
+
+        If that fails, the reservation stays: until the cost is recorded, it counts in its place.
+        """
         if entry.cost is None:
             return
+        if entry.holder is not None:
+            self.estimate, self._has_reservation = None, False
         try:
-            result = self.ledger.add(self.key, entry.model, entry.cost, entry.at)
+            result = self.ledger.settle(entry.key, entry.charge, entry.model, entry.cost, holder=entry.holder)
         except Exception as error:  # noqa: BLE001 - see `_priced`
             self._put(entry, error)
             return
@@ -235,7 +238,8 @@ class CostRecorder:
         try:
             cost = self._pricing.cost_of(entry.model, entry.usage) if entry.cost is None else entry.cost
             if cost:
-                await resolved(self.ledger.add(self.key, entry.model, cost, entry.at))
+                settled = self.ledger.settle(self.key, entry.charge, entry.model, cost, holder=entry.holder)
+                await resolved(settled)
         except Exception as error:  # noqa: BLE001 - the caller raises its own
             return error
         return None
@@ -249,13 +253,6 @@ class CostRecorder:
 
 WRITE_SECONDS = 4.0
 """Seconds for all writes that an async ledger has begun together; less than a run has for its callbacks at the end."""
-
-
-class Period(NamedTuple):
-    """From when to when an amount is reserved."""
-
-    start: datetime
-    end: datetime
 
 
 class PendingWrite(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias, cast, get_args
 from urllib.parse import quote
 
@@ -16,14 +16,15 @@ from penstock.engine.tasks import resolved, run_without_loop
 from penstock.engine.tracing.display import visible
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.facts import Key
+from penstock.engine.values.ledgers import LONGEST_WINDOW, Calendar, CostLedger, Sliding, Window, window_start
 from penstock.engine.values.protocols import SYSTEM_CLOCK, Model
 from penstock.models.tokens.counters import counting as as_counting
 from penstock.models.tokens.message_costs import prices as in_tokens
 from penstock.processors.budgets.call_estimates import CallEstimate, CallEstimator, model_name
-from penstock.processors.budgets.cost_ledger import CostLedger, InMemoryLedger
+from penstock.processors.budgets.cost_ledger import InMemoryLedger
 from penstock.processors.budgets.cost_report import CostReport
 from penstock.processors.budgets.prices import NOTHING, OnUnknownPrice, exact_amount, pricing
-from penstock.processors.budgets.request_cost import UNLIMITED, CostRecorder, Period, RequestCost
+from penstock.processors.budgets.request_cost import UNLIMITED, CostRecorder, RequestCost
 from penstock.processors.budgets.unrecorded_costs import UnrecordedCost, UnrecordedCostError, unrecorded_of
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     from penstock.engine.processor.context import AnyContext, InputContext, InputStepContext, LLMRequestContext
     from penstock.engine.processor.processor import ProcessorRole
     from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.ledgers import Reservation
     from penstock.engine.values.protocols import Clock, TokenCounter
-    from penstock.processors.budgets.cost_ledger import Reservation
     from penstock.processors.budgets.prices import GivenPrices, Price
 
 
@@ -77,17 +78,19 @@ class TokenCostControl(Processor[RequestCost]):
         on_unknown_price: what to do with a model whose price is unknown: ``error`` fails (which blocks by default),
             ``ignore`` counts it as free, ``assume`` uses ``assumed_price``.
         assumed_price: the `Price` for ``assume``; for it only.
-        ledger: the `CostLedger` that stores amounts; it may be shared by agents. None: a new `InMemoryLedger`.
+        ledger: the `CostLedger` that stores amounts; it may be shared by agents, and by processes (`ValkeyState`,
+            `PostgresState`). None: a new `InMemoryLedger`.
         unscoped: requests whose context lacks the ids of the scope ``share`` one budget, fail (``error``), or are not
             counted (``ignore``).
         reserve: estimate and reserve the cost of calls.
         output_tokens: the tokens assumed for an answer that no ``max_tokens`` limits, 0 or more.
-        reserved_for: seconds after which a reservation expires if the run never ends: above 0, at most 366 days.
+        reserved_for: seconds after which a reservation counts as spent if the run never ends: above 0, at most 366
+            days.
         token_counter: counts the prompt; see `TokenLimiterProcessor`.
         cost_unit: the name of the currency, for messages.
         on_error: the effect of a failure of its own: ``block``, ``raise``, or ``allow`` (go on without counting). None:
             ``allow`` for ``warn``, otherwise ``block``.
-        clock: tells the time; None: the system's clock.
+        clock: tells the time to the ledger that it makes itself; None: the system's clock.
         id: the processor's name in the graph.
 
     Raises:
@@ -144,15 +147,13 @@ class TokenCostControl(Processor[RequestCost]):
         self.on_violation = check_callback(name, "on_violation", on_violation)
         one_of(name, "on_unknown_price", on_unknown_price, get_args(OnUnknownPrice))
         self._pricing = pricing(name, prices, on_unknown_price, assumed_price)
-        self._ledger = checked_ledger(name, ledger)
+        self._clock = SYSTEM_CLOCK if clock is None else clock
+        self._ledger = checked_ledger(name, ledger, self._clock)
         self.unscoped: Unscoped = cast("Unscoped", one_of(name, "unscoped", unscoped, get_args(Unscoped)))
         self.reserve = flag(name, "reserve", reserve)
         seconds = "a number of seconds above 0, at most 366 days"
-        self._reserved_for = timedelta(
-            seconds=check_number(name, "reserved_for", reserved_for, seconds, most=_LONGEST_RESERVATION, above=True)
-        )
+        self._lease = check_number(name, "reserved_for", reserved_for, seconds, most=_LONGEST_RESERVATION, above=True)
         self.cost_unit = check_text(name, "cost_unit", cost_unit or "")
-        self._clock = SYSTEM_CLOCK if clock is None else clock
         self._claim(name, on_error)
         counting = as_counting(name, token_counter, "o200k_base")
         self._estimator = CallEstimator(
@@ -169,7 +170,7 @@ class TokenCostControl(Processor[RequestCost]):
         self.edits = "anything" if self.strategy == "downgrade" else "nothing"
         self.on_error: ErrorPolicy = checked_policy(name, on_error, "allow" if warns else "block")
         ledger = self._ledger
-        self.awaits = any(map(is_async, (self.max_cost, self.ask, ledger.reserve, ledger.add, ledger.release)))
+        self.awaits = any(map(is_async, (self.max_cost, self.ask, ledger.reserve, ledger.settle, ledger.release)))
         described = f"{scope_name(self.scope)}, {window_name(self.window)}, {self.strategy}"
         self.standing: Key[Values] = Key(f"{self.id}.standing[{described}]")
         self.provides = (self.standing,)
@@ -265,7 +266,7 @@ class TokenCostControl(Processor[RequestCost]):
         if not cost.is_open:
             key = scope_key(self.scope, ctx.request_context, ctx.run_id, self.unscoped)
             if key is not None:
-                ledger = InMemoryLedger() if self.scope == "run" else self._ledger
+                ledger = InMemoryLedger(clock=self._clock) if self.scope == "run" else self._ledger
                 cost.recorder = CostRecorder(ledger, key, ctx, self._pricing, self._clock)
                 cost.recorder.follow(ctx)
             cost.is_open = True
@@ -306,13 +307,7 @@ class TokenCostControl(Processor[RequestCost]):
         return cost.limit
 
     async def _reserve(self, recorder: CostRecorder, cost: Decimal, limit: Decimal) -> Reservation:
-        now = self._now()
-        period = Period(now, now + self._reserved_for)
-        return await recorder.reserve(cost, limit, window_start(self.window, now), period)
-
-    def _now(self) -> datetime:
-        """Return the time in UTC: in a zone with summer time, an hour after another may be the same or two later."""
-        return self._clock.now().astimezone(UTC)
+        return await recorder.reserve(cost, limit, self.window, self._lease)
 
     def _report(self, recorder: CostRecorder, standing: Reservation, cost: Decimal, limit: Decimal) -> CostReport:
         return CostReport(
@@ -333,8 +328,7 @@ class TokenCostControl(Processor[RequestCost]):
     async def _complete(self, recorder: CostRecorder, report: CostReport) -> CostReport:
         """Return a report with its breakdown and message."""
         if self.include_breakdown:
-            since = window_start(self.window, self._now())
-            report = replace(report, breakdown=await recorder.breakdown(since, _MOST_MODELS))
+            report = replace(report, breakdown=await recorder.breakdown(self.window, _MOST_MODELS))
         return report.saying(self.message)
 
     # What is done about it
@@ -461,12 +455,12 @@ def checked_ask(owner: str, strategy: str, given: object) -> Callable[[CostRepor
     return cast("Callable[[CostReport], object] | None", given)
 
 
-def checked_ledger(owner: str, given: object) -> CostLedger:
+def checked_ledger(owner: str, given: object, clock: Clock) -> CostLedger:
     """Check ``ledger``, and return it, or a new one for None."""
     if given is None:
-        return DefaultLedger()
+        return DefaultLedger(clock=clock)
     if not isinstance(given, CostLedger):
-        raise OptionError(owner, "ledger", given, "an object with add, reserve, release and breakdown: a CostLedger")
+        raise OptionError(owner, "ledger", given, "an object with reserve, settle, release and breakdown: a CostLedger")
     return given
 
 
@@ -547,22 +541,6 @@ def _id(name: str, context: Mapping[str, Value], run_id: str) -> str | None:
     return None if found is None else str(found)
 
 
-Sliding = Literal["1h", "6h", "24h", "7d", "30d", "365d"]
-Calendar = Literal["day", "week", "month"]
-Window: TypeAlias = "Sliding | Calendar | timedelta | None"
-"""The last hours or days; the current day, week or month in UTC; any span of time; None: all time."""
-
-_SPANS = {
-    "1h": timedelta(hours=1),
-    "6h": timedelta(hours=6),
-    "24h": timedelta(hours=24),
-    "7d": timedelta(days=7),
-    "30d": timedelta(days=30),
-    "365d": timedelta(days=365),
-}
-_LONGEST_WINDOW = timedelta(days=400)  # a ledger need not store times for longer
-
-
 def checked_window(owner: str, given: object) -> Window:
     """Check ``window``, and return it.
 
@@ -570,25 +548,11 @@ def checked_window(owner: str, given: object) -> Window:
         OptionError: it is not a window.
     """
     known = (*get_args(Sliding), *get_args(Calendar))
-    spans = isinstance(given, timedelta) and timedelta(0) < given <= _LONGEST_WINDOW
+    spans = isinstance(given, timedelta) and timedelta(0) < given <= LONGEST_WINDOW
     if given is not None and given not in known and not spans:
         allowed = f"one of {', '.join(map(repr, known))}, a positive timedelta of at most 400 days, or None"
         raise OptionError(owner, "window", given, allowed)
     return cast("Window", given)
-
-
-def window_start(window: Window, now: datetime) -> datetime | None:
-    """Return the time when a window began, in UTC; None for all time."""
-    if window is None:
-        return None
-    now = now.astimezone(UTC)
-    if isinstance(window, timedelta):
-        return now - window
-    if window in _SPANS:
-        return now - _SPANS[window]
-    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    back = {"day": 0, "week": today.weekday(), "month": today.day - 1}[window]
-    return today - timedelta(days=back)
 
 
 def window_end(window: Window, now: datetime) -> datetime | None:

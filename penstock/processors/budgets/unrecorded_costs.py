@@ -10,20 +10,21 @@ from threading import RLock
 from typing import TYPE_CHECKING
 
 from penstock.engine.values.errors import PenstockError
+from penstock.engine.values.protocols import RANDOM_IDS
 from penstock.processors.budgets.prices import NOTHING
 
 if TYPE_CHECKING:
     from datetime import datetime
     from decimal import Decimal
 
+    from penstock.engine.values.ledgers import CostLedger
     from penstock.engine.values.model import Usage
-    from penstock.processors.budgets.cost_ledger import CostLedger
 
 MOST_KEYS = 100_000
 """The most keys of a ledger that are stored here. Beyond that, all requests of the ledger are refused."""
 
 MOST_OF_A_KEY = 100
-"""The most entries of a key. Costs of one model are added up; beyond this number, entries only count as lost."""
+"""The most entries of a key. From half of them on, costs of one model are added up; beyond, they only count as lost."""
 
 
 class UnrecordedCostError(PenstockError):
@@ -44,6 +45,8 @@ class UnrecordedCost:
         cost: the amount; None if it is unknown.
         at: when the (last) call ended.
         problem: what happened, in words.
+        charge: names the amount in the ledger, where it is counted once.
+        holder: whose reservation it was, which stays until the amount is recorded; None: there was none.
     """
 
     key: str
@@ -52,6 +55,8 @@ class UnrecordedCost:
     cost: Decimal | None
     at: datetime
     problem: str
+    charge: str = field(repr=False)
+    holder: str | None = field(repr=False)
 
 
 class UnrecordedCosts:
@@ -69,13 +74,14 @@ class UnrecordedCosts:
         self._overflow: UnrecordedCost | None = None
 
     def put(self, entry: UnrecordedCost) -> None:
-        """Store an entry; the costs of one model are added up."""
+        """Store an entry; where there are many, the costs of one model are added up."""
         with _LOCK:
             if entry.key not in self._of and len(self._of) >= MOST_KEYS:
                 self._overflow = entry
                 return
             entries = self._of.setdefault(entry.key, [])
-            place = next((place for place, each in enumerate(entries) if _add_up(each, entry)), None)
+            crowded = len(entries) >= MOST_OF_A_KEY // 2
+            place = next((place for place, each in enumerate(entries) if crowded and _add_up(each, entry)), None)
             if place is not None:
                 entries[place] = _sum(entries[place], entry)
             elif len(entries) < MOST_OF_A_KEY:
@@ -142,7 +148,8 @@ def _add_up(one: UnrecordedCost, other: UnrecordedCost) -> bool:
 
 
 def _sum(one: UnrecordedCost, other: UnrecordedCost) -> UnrecordedCost:
-    return replace(other, cost=(one.cost or NOTHING) + (other.cost or NOTHING), at=max(one.at, other.at))
+    cost = (one.cost or NOTHING) + (other.cost or NOTHING)
+    return replace(other, cost=cost, at=max(one.at, other.at), charge=RANDOM_IDS.next(), holder=None)
 
 
 def _told(entry: UnrecordedCost) -> str:

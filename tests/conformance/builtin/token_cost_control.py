@@ -8,14 +8,23 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
 from penstock import Run, Workflow
 from penstock.engine import Usage
 from penstock.engine.tasks import run_without_loop
-from penstock.processors.budgets import CostReport, InMemoryLedger, Price, PriceList, Reservation, TokenCostControl
+from penstock.processors.budgets import (
+    CostReport,
+    InMemoryLedger,
+    Price,
+    PriceList,
+    Reservation,
+    TokenCostControl,
+    Window,
+    window_start,
+)
 from tests.conformance.builtin import token_cost_invented, token_cost_rules
 from tests.conformance.builtin.frame import Family, Fields, Given
 from tests.conformance.builtin.regex_filter import Logs
@@ -46,22 +55,24 @@ class Noted(InMemoryLedger):
     def reserve(self, key: str, holder: str, cost: Decimal, **how: Any) -> Reservation:
         """Note the question, but for those after a verdict."""
         if how["limit"] is not None:
-            window = {"timestamp": {"window_ms": milliseconds(how["since"], how["at"])}} if how["since"] else {}
+            window = {"timestamp": {"window_ms": milliseconds(how["window"])}} if how["window"] else {}
             name, _, id = key.partition(":")
             self.asked.append({"filters": {f"{name}Id": id, **window}})
         if self.given.get("storage_fails"):
             raise ConnectionError
         return super().reserve(key, holder, cost, **how)
 
-    def breakdown(self, key: str, since: datetime | None = None) -> dict[str, Decimal]:
+    def breakdown(self, key: str, window: Window = None) -> dict[str, Decimal]:
         """Fail where the row's store knows no groups."""
         if "breakdown" not in self.given:
             raise NotImplementedError
-        return super().breakdown(key, since)
+        return super().breakdown(key, window)
 
 
-def milliseconds(since: datetime, at: datetime) -> int:
+def milliseconds(window: Window) -> int:
     """Return how long a window is."""
+    at = datetime.now(UTC)
+    since = window_start(window, at) or at
     return round((at - since).total_seconds() * 1000)
 
 

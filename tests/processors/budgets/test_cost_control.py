@@ -228,21 +228,21 @@ async def test_a_run_that_ends_gives_back_what_it_has_set_aside() -> None:
 
 
 def test_a_run_in_sync_form_gives_it_back_when_it_is_dropped() -> None:
-    """It tells nobody of its end; at the latest it is forgotten when its time is over."""
-    ledger, clock = InMemoryLedger(), VirtualClock()
-    item = control(10, ledger=ledger, clock=clock, reserved_for=60)
+    """It tells nobody of its end; and if nobody collects it, it counts as spent when its time is over."""
+    clock = VirtualClock()
+    item = control(20, clock=clock, reserved_for=60)
     run = Workflow("w").then(item).start_sync(request_context=RES)
     run.process_input("hi")
     run.process_input_step(model="m")
     other = Workflow("w").then(item).start_sync(request_context=RES)
     other.process_input("hi")
     clock.advance(61)
-    assert standing(other.process_input_step(model="free"), item) == (0, 0, 0)
+    assert standing(other.process_input_step(model="free"), item) == (8, 0, 0)
     run.process_input_step(model="m")
-    assert standing(other.process_input_step(model="free"), item) == (0, 8, 0)
+    assert standing(other.process_input_step(model="free"), item) == (8, 8, 0)
     del run
     gc.collect()
-    assert standing(other.process_input_step(model="free"), item) == (0, 0, 0)
+    assert standing(other.process_input_step(model="free"), item) == (8, 0, 0)
 
 
 async def test_without_reserving_a_budget_stops_once_it_is_reached() -> None:

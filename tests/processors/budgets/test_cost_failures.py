@@ -2,7 +2,7 @@
 
 import gc
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -129,7 +129,7 @@ async def test_a_ledger_that_cannot_be_asked_blocks_unless_told_otherwise(
 
 async def test_what_cannot_be_entered_blocks_the_next_call_not_who_spent_it(caplog: pytest.LogCaptureFixture) -> None:
     """A guard that asked a model is not to break for it."""
-    item = control(ledger=Broken("add"))
+    item = control(ledger=Broken("settle"))
     async with Workflow("w").then(item).start(request_context=RES) as run:
         await run.process_input("hi")
         run.spend("m", Usage(1, 1))
@@ -202,9 +202,9 @@ class Waiting:
     def __init__(self) -> None:
         self.inner = InMemoryLedger()
 
-    async def add(self, key: str, model: str, cost: Decimal, at: datetime) -> None:
+    async def settle(self, key: str, charge: str, model: str, cost: Decimal, **how: Any) -> None:
         await anyio.lowlevel.checkpoint()
-        self.inner.add(key, model, cost, at)
+        self.inner.settle(key, charge, model, cost, **how)
 
     async def reserve(self, key: str, holder: str, cost: Decimal, **how: Any) -> Reservation:
         await anyio.lowlevel.checkpoint()
@@ -214,9 +214,9 @@ class Waiting:
         await anyio.lowlevel.checkpoint()
         self.inner.release(key, holder)
 
-    async def breakdown(self, key: str, since: datetime | None) -> Mapping[str, Decimal]:
+    async def breakdown(self, key: str, window: Any) -> Mapping[str, Decimal]:
         await anyio.lowlevel.checkpoint()
-        return self.inner.breakdown(key, since)
+        return self.inner.breakdown(key, window)
 
 
 async def test_a_ledger_may_be_async() -> None:

@@ -155,11 +155,11 @@ class WaitingLedger:
         self.is_full = False
         self.released = 0
 
-    async def add(self, key: str, model: str, cost: Decimal, at: datetime) -> None:
+    async def settle(self, key: str, charge: str, model: str, cost: Decimal, **how: Any) -> None:
         await anyio.lowlevel.checkpoint()
         if self.is_full:
             raise OSError("No space left on /secret")
-        self.inner.add(key, model, cost, at)
+        self.inner.settle(key, charge, model, cost, **how)
 
     async def reserve(self, key: str, holder: str, cost: Decimal, **how: Any) -> Any:
         found = self.inner.reserve(key, holder, cost, **how)
@@ -171,8 +171,8 @@ class WaitingLedger:
         self.released += 1
         self.inner.release(key, holder)
 
-    async def breakdown(self, key: str, since: datetime | None) -> Any:
-        return self.inner.breakdown(key, since)
+    async def breakdown(self, key: str, window: Any) -> Any:
+        return self.inner.breakdown(key, window)
 
 
 class FullLedger(InMemoryLedger):
@@ -180,10 +180,10 @@ class FullLedger(InMemoryLedger):
 
     is_full = False
 
-    def add(self, key: str, model: str, cost: Decimal, at: datetime) -> None:
+    def settle(self, key: str, charge: str, model: str, cost: Decimal, *, holder: str | None = None) -> None:
         if self.is_full:
             raise OSError("No space left on /secret")
-        super().add(key, model, cost, at)
+        super().settle(key, charge, model, cost, holder=holder)
 
 
 @pytest.mark.parametrize("kind", [FullLedger, WaitingLedger])
@@ -201,9 +201,10 @@ async def test_a_ledger_that_cannot_write_refuses_requests_until_it_can(kind: ty
         assert "could not be recorded: OSError; check that the ledger can be written" in tripwire.reason
         assert "secret" not in tripwire.reason
     assert (len(model.requests), inner.total("everybody:all")) == (1, 0)
-    assert not any(costs.holds for costs in inner._keys.values())
+    assert len(inner._keys["everybody:all"].holds) == 1  # in place of what could not be entered
     ledger.is_full = False
     assert (await other.generate("How deep?")).status == "success"
+    assert not inner._keys["everybody:all"].holds
     assert inner.total("everybody:all") == 2 * 1_700
     assert unrecorded_of(ledger) is None
 
@@ -287,13 +288,14 @@ async def test_a_request_that_is_left_while_the_ledger_answers_holds_nothing() -
     assert all(not costs.holds for costs in ledger.inner._keys.values())
 
 
-async def test_a_failed_write_is_no_reason_to_keep_what_was_reserved() -> None:
-    """`release` is awaited behind an `add` that failed."""
+async def test_what_a_ledger_could_not_write_stays_reserved() -> None:
+    """If this process dies before it can, the reservation counts as spent."""
     ledger = WaitingLedger()
     ledger.is_full = True
     agent = Agent(ScriptedModel([TOOK], name="main"), processors=[control(1e9, ledger=ledger)])
     await agent.generate("How deep?")
-    assert ledger.released == 1
+    assert ledger.released == 0
+    assert len(ledger.inner._keys["everybody:all"].holds) == 1
 
 
 # Time
@@ -319,7 +321,7 @@ async def test_a_window_is_as_long_across_a_change_of_the_hour(window: Any, star
     """In spring and in autumn, by a clock that tells local time."""
     clock = Clock(start)
     span = timedelta(days=7) if window == "7d" else timedelta(hours=24)
-    item = control(100, window=window, clock=clock, ledger=InMemoryLedger())
+    item = control(100, window=window, clock=clock)
     async with Workflow("w").then(item).start() as run:
         await run.process_input("hi")
         run.spend("main", Usage(100, 0))
@@ -330,12 +332,14 @@ async def test_a_window_is_as_long_across_a_change_of_the_hour(window: Any, star
 
 def test_a_hold_lasts_as_long_in_the_hour_that_comes_twice() -> None:
     """Times of one zone compare by the clock on the wall, so the ledger compares moments."""
-    ledger = InMemoryLedger()
-    at = datetime(2026, 10, 25, 2, 50, tzinfo=BERLIN)
-    until = (at.astimezone(UTC) + timedelta(minutes=10)).astimezone(BERLIN)  # 2:00, again
-    ask: dict[str, Any] = {"limit": Decimal(10), "since": None, "at": at, "until": until}
+    clock = Clock(datetime(2026, 10, 25, 2, 50, tzinfo=BERLIN))
+    ledger = InMemoryLedger(clock=clock)
+    ask: dict[str, Any] = {"limit": Decimal(10), "window": None, "lease": 600}
     assert ledger.reserve("k", "a", Decimal(8), **ask).granted
-    assert not ledger.reserve("k", "b", Decimal(8), **ask).granted
+    clock.at = datetime(2026, 10, 25, 2, 55, tzinfo=BERLIN)
+    assert ledger.reserve("k", "b", Decimal(8), **ask).held == 8
+    clock.at = datetime(2026, 10, 25, 2, 0, fold=1, tzinfo=BERLIN)
+    assert ledger.reserve("k", "b", Decimal(8), **ask).held == 0
 
 
 @pytest.mark.parametrize("days", [1, 30, 500])

@@ -3,25 +3,30 @@
 import copy
 import logging
 import pickle
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
+from itertools import count
 from threading import Thread
 
 import pytest
 
 from penstock import OptionError
+from penstock.engine.values.ledgers import UNSETTLED
 from penstock.processors.budgets import CostLedger, InMemoryLedger, Reservation, fits
+from penstock.testing import VirtualClock
 
-NOW = datetime(2026, 11, 22, 12, 30, 30, tzinfo=UTC)
-LATER = NOW + timedelta(minutes=10)
+CHARGES = count()
 
 
-def reserve(
-    ledger: InMemoryLedger, cost: str, holder: str = "a", *, limit: str | None = "1", at: datetime = NOW
-) -> Reservation:
-    """Set aside an amount."""
+def reserve(ledger: InMemoryLedger, cost: str, holder: str = "a", *, limit: str | None = "1") -> Reservation:
+    """Set aside an amount for ten minutes."""
     bound = None if limit is None else Decimal(limit)
-    return ledger.reserve("k", holder, Decimal(cost), limit=bound, since=None, at=at, until=LATER)
+    return ledger.reserve("k", holder, Decimal(cost), limit=bound, window=None, lease=600)
+
+
+def spend(ledger: InMemoryLedger, cost: str | int, key: str = "k", model: str = "m", **how: str) -> None:
+    """Enter an amount under a name of its own."""
+    ledger.settle(key, how.pop("charge", f"c{next(CHARGES)}"), model, Decimal(cost), **how)
 
 
 def test_it_is_a_ledger() -> None:
@@ -33,9 +38,9 @@ def test_it_knows_what_was_spent_by_key_and_model() -> None:
     """To the digit."""
     ledger = InMemoryLedger()
     for _ in range(10):
-        ledger.add("k", "m", Decimal("0.1"), NOW)
-    ledger.add("k", "n", Decimal(2), NOW)
-    ledger.add("other", "m", Decimal(5), NOW)
+        spend(ledger, "0.1")
+    spend(ledger, 2, model="n")
+    spend(ledger, 5, "other")
     assert (ledger.total("k"), ledger.breakdown("k")) == (3, {"m": 1, "n": 2})
     assert (ledger.total("nobody"), ledger.breakdown("nobody")) == (0, {})
 
@@ -55,36 +60,44 @@ def test_it_knows_what_was_spent_by_key_and_model() -> None:
 )
 def test_a_window_counts_what_lies_in_it(ago: timedelta, since: timedelta, counts: bool) -> None:
     """Whatever was spent since, so that old amounts have moved into wider buckets."""
-    ledger = InMemoryLedger()
-    for place in range(20):
-        ledger.add("k", "m", Decimal(1), NOW - ago)
-        ledger.add("k", "m", Decimal(0), NOW - timedelta(minutes=place))
-    assert ledger.total("k", NOW - since) == (20 if counts else 0)
+    clock = VirtualClock()
+    clock.advance(43_200 + 1_830)
+    ledger = InMemoryLedger(clock=clock)
+    for _ in range(20):
+        spend(ledger, 1)
+    clock.advance((ago - timedelta(minutes=20)).total_seconds())
+    for _ in range(20):
+        clock.advance(60)
+        spend(ledger, 0)
+    assert ledger.total("k", since) == (20 if counts else 0)
     assert ledger.total("k") == 20
 
 
 def test_what_lies_at_the_edge_of_a_window_counts() -> None:
     """Buckets count whole, so never less than what was spent is told."""
-    ledger = InMemoryLedger()
-    ledger.add("k", "m", Decimal(1), NOW)
-    assert ledger.total("k", NOW + timedelta(seconds=20)) == 1
-    assert ledger.total("k", NOW + timedelta(seconds=30)) == 0
+    clock = VirtualClock()
+    clock.advance(30)
+    ledger = InMemoryLedger(clock=clock)
+    spend(ledger, 1)
+    clock.advance(80)
+    assert ledger.total("k", timedelta(seconds=60)) == 1
+    assert ledger.total("k", timedelta(seconds=50)) == 0
 
 
 @pytest.mark.rest
 def test_its_memory_is_bounded_however_long_it_counts() -> None:
     """Of two years by the quarter of an hour, the minutes of 8 hours, the hours of 8 days and 401 days are left."""
-    ledger = InMemoryLedger()
-    at = NOW - timedelta(days=730)
-    while at < NOW:
-        ledger.add("k", "m", Decimal(1), at)
-        at += timedelta(minutes=15)
+    clock = VirtualClock()
+    ledger = InMemoryLedger(clock=clock)
+    for _ in range(730 * 96):
+        clock.advance(900)
+        spend(ledger, 1)
     minutes, hours, days = ledger._keys["k"].models["m"]._levels
     assert len(minutes) <= 33
     assert len(hours) <= 194
     assert len(days) <= 402
     assert ledger.total("k") == 730 * 96
-    assert 7 * 96 <= ledger.total("k", NOW - timedelta(days=7)) <= 7 * 96 + 4
+    assert 7 * 96 <= ledger.total("k", "7d") <= 7 * 96 + 4
 
 
 @pytest.mark.parametrize(
@@ -103,7 +116,7 @@ def test_its_memory_is_bounded_however_long_it_counts() -> None:
 def test_an_amount_fits_up_to_the_limit(spent: str, held: str, cost: str, limit: str | None, granted: bool) -> None:
     """A limit that is reached lets nothing through, not even what costs nothing."""
     ledger = InMemoryLedger()
-    ledger.add("k", "m", Decimal(spent), NOW)
+    spend(ledger, spent)
     assert reserve(ledger, held, "b", limit=None).granted
     found = reserve(ledger, cost, limit=limit)
     assert found == Reservation(Decimal(spent), Decimal(held), granted)
@@ -120,15 +133,46 @@ def test_what_a_holder_sets_aside_replaces_what_it_had() -> None:
     assert reserve(ledger, "1", "b") == Reservation(Decimal(0), Decimal(0), granted=True)
 
 
-def test_what_nobody_comes_for_is_forgotten() -> None:
-    """When its time is over; or at once, when it is given back, twice if need be."""
+def test_what_is_given_back_is_free_again() -> None:
+    """At once, twice if need be."""
     ledger = InMemoryLedger()
-    reserve(ledger, "1")
-    assert reserve(ledger, "1", "b").held == 1
-    assert reserve(ledger, "1", "b", at=LATER).granted
+    reserve(ledger, "1", "b")
     ledger.release("k", "b")
     ledger.release("k", "b")
     assert ledger.keys == ()
+    assert reserve(ledger, "1").granted
+
+
+def test_what_nobody_comes_for_counts_as_spent() -> None:
+    """Its holder may be dead, and may have spent it before."""
+    clock = VirtualClock()
+    ledger = InMemoryLedger(clock=clock)
+    reserve(ledger, "0.6")
+    clock.advance(600)
+    assert reserve(ledger, "0.4", "b") == Reservation(Decimal("0.6"), Decimal(0), granted=True)
+    ledger.release("k", "a")
+    assert ledger.breakdown("k") == {UNSETTLED: Decimal("0.6")}
+
+
+@pytest.mark.parametrize(("actual", "total"), [("0.5", "0.6"), ("0.7", "0.7")])
+def test_what_is_settled_late_counts_at_least_as_it_was_reserved(actual: str, total: str) -> None:
+    """Others may have relied on either figure."""
+    clock = VirtualClock()
+    ledger = InMemoryLedger(clock=clock)
+    reserve(ledger, "0.6")
+    clock.advance(601)
+    spend(ledger, actual, holder="a")
+    assert ledger.total("k") == Decimal(total)
+
+
+def test_an_amount_is_settled_once_and_in_place_of_what_was_reserved() -> None:
+    """However often it is told."""
+    ledger = InMemoryLedger()
+    for _ in range(3):
+        reserve(ledger, "0.6")
+        spend(ledger, "0.1", holder="a", charge="c")
+        ledger.release("k", "a")
+    assert reserve(ledger, "0.9", "b") == Reservation(Decimal("0.1"), Decimal(0), granted=True)
 
 
 def test_the_keys_that_were_not_used_for_longest_are_forgotten(caplog: pytest.LogCaptureFixture) -> None:
@@ -136,7 +180,7 @@ def test_the_keys_that_were_not_used_for_longest_are_forgotten(caplog: pytest.Lo
     ledger = InMemoryLedger(most_keys=2)
     with caplog.at_level(logging.WARNING):
         for key in ("a", "b", "a", "c", "d"):
-            ledger.add(key, "m", Decimal(1), NOW)
+            spend(ledger, 1, key)
     assert (ledger.keys, len(caplog.records)) == (("c", "d"), 1)
     assert repr(ledger) == "InMemoryLedger(2 of 2 keys)"
 
@@ -149,8 +193,7 @@ def test_threads_at_once_lose_nothing_and_get_no_more_than_there_is() -> None:
     def work(number: int) -> None:
         for round_ in range(200):
             if reserve(ledger, "0.01", f"{number}-{round_}").granted:
-                ledger.add("k", "m", Decimal("0.01"), NOW)
-                ledger.release("k", f"{number}-{round_}")
+                spend(ledger, "0.01", holder=f"{number}-{round_}")
                 granted.append(1)
 
     threads = [Thread(target=work, args=(number,)) for number in range(8)]
@@ -164,9 +207,9 @@ def test_threads_at_once_lose_nothing_and_get_no_more_than_there_is() -> None:
 def test_it_can_be_copied_and_pickled() -> None:
     """With what it holds; what is entered in the copy is not in it."""
     ledger = InMemoryLedger()
-    ledger.add("k", "m", Decimal(1), NOW)
+    spend(ledger, 1)
     for other in (pickle.loads(pickle.dumps(ledger)), copy.deepcopy(ledger)):  # noqa: S301 - our own
-        other.add("k", "m", Decimal(1), NOW)
+        spend(other, 1)
         assert (other.total("k"), ledger.total("k")) == (2, 1)
 
 

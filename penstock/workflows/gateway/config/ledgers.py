@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from penstock.processors.budgets.cost_ledger import CostLedger
+from penstock.engine.values.ledgers import CostLedger
 
 
 def ledger_of(reference: str) -> CostLedger:

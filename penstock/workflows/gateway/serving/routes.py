@@ -29,9 +29,8 @@ from penstock.workflows.gateway.upstreams.provider import Timeouts, UpstreamProv
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from penstock.engine.values.ledgers import CostLedger, Window
     from penstock.engine.values.protocols import Observer
-    from penstock.processors.budgets.cost_ledger import CostLedger
-    from penstock.processors.budgets.token_cost_control import Window
     from penstock.workflows.gateway.config.client_keys import ClientKeys
     from penstock.workflows.gateway.config.reading import GatewayDocument
     from penstock.workflows.gateway.config.sections import BudgetSection, GatewaySection, RouteSection, UpstreamSection
