@@ -6,7 +6,7 @@ import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import TYPE_CHECKING, get_args
 
-from penstock.engine.values.errors import MessageError, OwnershipError, UsageError
+from penstock.engine.values.errors import MessageError, OptionError, OwnershipError, UsageError
 from penstock.engine.values.frozen import Value, is_items
 from penstock.engine.values.stored import MemoryScope, RunStatus
 from penstock.stores.encoding import write_time
@@ -49,6 +49,32 @@ def place(kind: str, text: str, *types: type[str | int]) -> list[Value]:
             "that is not a cursor of this list: pass the `following` of a page that was read in the same order"
         )
     return list(found[1:])
+
+
+class _HiddenValue:
+    """Stands for a value that must not be shown."""
+
+    def __repr__(self) -> str:
+        return "a text that is not shown (it may hold a password)"
+
+
+HIDDEN = _HiddenValue()
+"""What errors show in place of an address."""
+
+_FOREVER = 1_000_000
+
+
+def check_connections(owner: str, max_connections: int, timeout: object, retry_for: object) -> None:
+    """Check the limits of connections to a server.
+
+    Raises:
+        OptionError: one of them is not allowed.
+    """
+    if type(max_connections) is not int or max_connections < 1:
+        raise OptionError(owner, "max_connections", max_connections, "an int, 1 or more")
+    for option, value, least in (("timeout", timeout, 0.001), ("retry_for", retry_for, 0.0)):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value < _FOREVER:
+            raise OptionError(owner, option, value, f"a number of seconds, {least:g} or more and below {_FOREVER:,}")
 
 
 MOST_OF_A_PAGE = 10_000

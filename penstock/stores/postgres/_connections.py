@@ -23,6 +23,7 @@ import anyio
 from penstock.engine.values.errors import MissingExtraError, OptionError, StorageError, UsageError
 from penstock.engine.values.frozen import Value
 from penstock.engine.values.protocols import RANDOM_IDS
+from penstock.stores.checks import HIDDEN
 
 _IS_INSTALLED = find_spec("asyncpg") is not None
 
@@ -42,15 +43,11 @@ if TYPE_CHECKING:
     Connection: TypeAlias = "PoolConnectionProxy[asyncpg.Record]"
 
 
+SCHEMES = frozenset({"postgresql", "postgres"})
+"""The beginnings of addresses."""
+
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.%]+\]|[^:@/\[\]]*)(?::[0-9]{1,5})?")
 _SCHEMA = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
-
-
-class _Hidden:
-    """Stands for a value that must not be shown."""
-
-    def __repr__(self) -> str:
-        return "a text that is not shown (it may hold a password)"
 
 
 def check_schema(owner: str, schema: object) -> None:
@@ -86,13 +83,13 @@ def shown_address(owner: str, url: object) -> str:
 
 def _is_read_rightly(parts: SplitResult, hosts: str) -> bool:
     """Tell whether hosts and database cannot hold a piece of a password that was not percent-encoded."""
-    is_url = parts.scheme in {"postgresql", "postgres"} and not parts.fragment
+    is_url = parts.scheme in SCHEMES and not parts.fragment
     return is_url and "@" not in parts.path and all(_HOST.fullmatch(host) for host in hosts.split(","))
 
 
 def _refuse(owner: str) -> NoReturn:
     allowed = "a URL such as postgresql://user:password@host:5432/database, its password percent-encoded"
-    raise OptionError(owner, "url", _Hidden(), allowed) from None
+    raise OptionError(owner, "url", HIDDEN, allowed) from None
 
 
 AGAIN = frozenset(
@@ -217,14 +214,16 @@ class ServerConnections:
         timeout: seconds to open a connection, to wait for a free one, and for one statement.
         options: further options of `asyncpg.create_pool`: ``ssl``, ``password`` (or a function),
             ``statement_cache_size`` …
+        owner: the class whose connections they are, for errors.
 
     Raises:
         MissingExtraError: asyncpg is not installed.
     """
 
-    def __init__(self, url: str, most: int, timeout: float, options: Values) -> None:
+    def __init__(self, url: str, most: int, timeout: float, options: Values, owner: str = "PostgresStorage") -> None:
         if not _IS_INSTALLED:
-            raise MissingExtraError("PostgresStorage", "postgres")
+            raise MissingExtraError(owner, "postgres")
+        self._owner = owner
         self._url = url
         self._most = most
         self._timeout = timeout
@@ -240,9 +239,9 @@ class ServerConnections:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            cure = "run on asyncio, or use SQLiteStorage"
+            cure = ": run on asyncio, or use SQLiteStorage" if self._owner == "PostgresStorage" else ""
             raise UsageError(
-                f"PostgresStorage runs on asyncio alone, like its driver asyncpg, not on trio: {cure}"
+                f"{self._owner} runs on asyncio alone, like its driver asyncpg, not on trio{cure}"
             ) from None
         found = self._places.get(loop)
         if found is None:

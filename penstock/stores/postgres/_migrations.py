@@ -2,7 +2,7 @@
 
 Each process that opens the storage looks which versions exist, and creates missing tables in one transaction, under a
 lock of the whole database. The tables of vectors are a separate part, created when vectors are first stored: a server
-without pgvector can still store messages.
+without pgvector can still store messages. So are those of what replicas share (`_shared_tables`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.engine.values.errors import StorageError
+from penstock.stores.postgres._shared_tables import SHARED
 
 if TYPE_CHECKING:
     from penstock.stores.postgres._connections import Session
@@ -141,7 +142,7 @@ Vectors of up to 2,000 numbers are stored in their rows: fetching each from the 
 for long values takes several times as long as comparing it.
 """
 
-_PARTS = {"memory": MEMORY, "vectors": VECTORS}
+_PARTS = {"memory": MEMORY, "vectors": VECTORS, "shared": SHARED}
 
 
 async def migrate(session: Session, part: str, label: str, **names: str) -> None:
@@ -149,7 +150,7 @@ async def migrate(session: Session, part: str, label: str, **names: str) -> None
 
     Args:
         session: a session in a transaction.
-        part: ``memory`` or ``vectors``.
+        part: ``memory``, ``vectors`` or ``shared``.
         label: names the storage in errors.
         names: the values of further placeholders in the statements.
 

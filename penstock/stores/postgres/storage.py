@@ -39,7 +39,6 @@ VectorSearch = Literal["exact", "hnsw"]
 """How vectors are searched: one by one, or with an index that may miss some."""
 
 _NAME = "PostgresStorage"
-_FOREVER = 1_000_000
 
 LEAST_VERSIONS = 10
 """How many versions of a working memory a storage keeps at least; see `Storage.working_memory_history`."""
@@ -103,7 +102,7 @@ class PostgresStorage:
         )
         where = shown_address(_NAME, url)
         check_schema(_NAME, schema)
-        _check_limits(max_connections, timeout, retry_for)
+        checks.check_connections(_NAME, max_connections, timeout, retry_for)
         if vector_search not in get_args(VectorSearch):
             raise OptionError(_NAME, "vector_search", vector_search, "exact or hnsw")
         _check_options(memory_versions, connect_options)
@@ -352,15 +351,6 @@ class PostgresStorage:
     def __repr__(self) -> str:
         """Show the address, without user and password."""
         return f"<{self._label}>"
-
-
-def _check_limits(max_connections: int, timeout: object, retry_for: object) -> None:
-    """Check the limits."""
-    if type(max_connections) is not int or max_connections < 1:
-        raise OptionError(_NAME, "max_connections", max_connections, "an int, 1 or more")
-    for option, value, least in (("timeout", timeout, 0.001), ("retry_for", retry_for, 0.0)):
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value < _FOREVER:
-            raise OptionError(_NAME, option, value, f"a number of seconds, {least:g} or more and below {_FOREVER:,}")
 
 
 def _check_options(memory_versions: int, options: object) -> None:

@@ -102,6 +102,21 @@ SHORT = "gateway: 1\npolicy: guard.yaml\nupstreams: {local: {url: http://127.0.0
             SHORT + "routes: [{budget: {max_cost: 1, ledger: 'nowhere:ledger'}}]\n",
             "4: the ledger nowhere:ledger cannot be used: ModuleNotFoundError: No module named 'nowhere'",
         ),
+        (
+            SHORT + "state: mysql://u:secret@host/x\n",
+            "4: url must be an address such as valkey://host:6379/0 or postgresql://host/database",
+        ),
+        (
+            SHORT + "state: valkey://u:sec@ret@host:x\n",
+            (
+                "4: the state cannot be used: ValkeyState: option 'url' is a text that is not shown (it may hold a "
+                "password), but must be a URL such as valkey://user:password@host:6379/0, its password percent-encoded"
+            ),
+        ),
+        (
+            SHORT + "routes: [{budget: {max_cost: 1, ledger: no-module}}]\n",
+            "4: ledger must be memory, module:name of a CostLedger, or the address of a server",
+        ),
         (SHORT + "limits: {body: 5 stones}\n", "4: body must be a size above 0, such as 500kB or 20MB"),
         (SHORT + "limits: {total: -1}\n", "4: total must be a time above 0, such as 2s, 500ms or 1.5m"),
         (

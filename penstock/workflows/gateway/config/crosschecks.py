@@ -6,7 +6,8 @@ from fnmatch import fnmatchcase
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from penstock.workflows.gateway.config.ledgers import ledger_of
+from penstock.engine.values.errors import PenstockError
+from penstock.workflows.gateway.config.ledgers import ledger_of, ledger_place, state_of
 from penstock.workflows.gateway.endpoints.registry import ENDPOINTS
 from penstock.workflows.policies.problems import FilePlace, suggestion
 from penstock.workflows.studio.settings import is_loopback
@@ -16,7 +17,13 @@ if TYPE_CHECKING:
 
     from penstock.workflows.gateway.config.client_keys import ClientKeys
     from penstock.workflows.gateway.config.kinds import FileSection
-    from penstock.workflows.gateway.config.sections import BudgetSection, GatewaySection, RouteSection, UpstreamSection
+    from penstock.workflows.gateway.config.sections import (
+        BudgetSection,
+        GatewaySection,
+        RouteSection,
+        StateSection,
+        UpstreamSection,
+    )
     from penstock.workflows.policies.problems import Problems
 
 
@@ -36,6 +43,8 @@ def check_gateway(
         problems: takes the faults.
     """
     _check_upstreams(section, keys, environment, problems)
+    if section.state is not None:
+        _check_state(section.state, problems)
     seen: set[str] = set()
     whole: RouteSection | None = None
     for route in section.routes:
@@ -118,17 +127,29 @@ def _check_route(section: GatewaySection, route: RouteSection, keys: ClientKeys 
             problems.add(_place(route, "paths"), message)
     _check_keys(route, keys, problems)
     if route.budget is not None:
-        _check_budget(route.budget, problems)
+        _check_budget(route.budget, section.state, problems)
 
 
-def _check_budget(budget: BudgetSection, problems: Problems) -> None:
+def _check_state(state: StateSection, problems: Problems) -> None:
+    """Look whether the address can be one, and the extra is installed; nothing connects before the first request."""
+    try:
+        state_of(state.url, state.name)
+    except PenstockError as error:
+        problems.add(_place(state, "url"), f"the state cannot be used: {error}")
+
+
+def _check_budget(budget: BudgetSection, state: StateSection | None, problems: Problems) -> None:
     """Load its ledger, and the list prices if it names none, so that a missing one is found before a request."""
-    if budget.ledger is not None:
-        try:
-            ledger_of(budget.ledger)
-        except Exception as error:  # noqa: BLE001 - of code of the operator's
-            message = f"the ledger {budget.ledger} cannot be used: {type(error).__name__}: {error}"
-            problems.add(_place(budget, "ledger"), message)
+    place = "memory" if budget.ledger is None else ledger_place(budget, state)
+    try:
+        if not isinstance(place, str):
+            state_of(*place)
+        elif place != "memory":
+            ledger_of(place)
+    except Exception as error:  # noqa: BLE001 - of code of the operator's
+        shown = f" {place}" if isinstance(place, str) else ""
+        message = f"the ledger{shown} cannot be used: {type(error).__name__}: {error}"
+        problems.add(_place(budget, "ledger"), message)
     if budget.input_price is None and budget.output_price is None and find_spec("genai_prices") is None:
         message = "list prices need the extra prices; install it, or write input_price: and output_price:"
         problems.add(_place(budget, "max_cost"), message)

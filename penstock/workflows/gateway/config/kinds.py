@@ -7,6 +7,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
+from penstock.workflows.gateway.secret import Secret
 from penstock.workflows.policies.fields import list_of, mapping_of, seconds_of, text_of, whole_of, word_of
 from penstock.workflows.policies.yaml_nodes import ListNode, MappingNode, ScalarNode
 
@@ -131,6 +132,47 @@ def fault_of_url(given: str) -> str | None:
     if parts.username is not None or parts.password is not None:
         return "must not hold a user or a password; name the variable with the key under key_env:"
     return "must not have a fragment (#…)" if parts.fragment else None
+
+
+class StoreUrl:
+    """The address of a server that replicas share. It may hold a password, so it is read as a `Secret`."""
+
+    def read(self, node: PolicyNode, what: str, problems: Problems) -> Secret | None:
+        """Return the address."""
+        found = text_of(node, what, problems)
+        if found is not None and found.partition("://")[0] not in STORE_SCHEMES:
+            problems.add(
+                node.place, f"{what} must be an address such as valkey://host:6379/0 or postgresql://host/database"
+            )
+            return None
+        return None if found is None else Secret(found)
+
+    def schema(self) -> Json:
+        """Return its JSON Schema."""
+        return {"type": "string", "pattern": _STORE_PATTERN}
+
+
+class LedgerName:
+    """The ledger of a budget: ``memory``, ``module:name``, or the address of a server."""
+
+    def read(self, node: PolicyNode, what: str, problems: Problems) -> str | Secret | None:
+        """Return the name, or the address."""
+        if not isinstance(node, ScalarNode) or "://" in node.text:
+            return StoreUrl().read(node, what, problems)
+        found = text_of(node, what, problems)
+        if found is not None and re.fullmatch(rf"memory|{_MODULE}", found) is None:
+            problems.add(node.place, f"{what} must be memory, module:name of a CostLedger, or the address of a server")
+            return None
+        return found
+
+    def schema(self) -> Json:
+        """Return its JSON Schema."""
+        return {"type": "string", "pattern": rf"^(?:memory|{_MODULE})$|{_STORE_PATTERN}"}
+
+
+STORE_SCHEMES = frozenset({"postgres", "postgresql", "redis", "rediss", "unix", "valkey", "valkeys"})
+_STORE_PATTERN = rf"^(?:{'|'.join(sorted(STORE_SCHEMES))})://|\$\{{"
+_MODULE = r"[\w.]+:[\w.]+"
 
 
 class OneWord(TextValue):

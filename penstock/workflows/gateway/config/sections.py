@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from penstock.workflows.gateway.config.kinds import (
     FileSection,
     Flag,
+    LedgerName,
     ListOf,
     MapOf,
     OneSection,
@@ -15,11 +16,13 @@ from penstock.workflows.gateway.config.kinds import (
     PositiveNumber,
     Seconds,
     Size,
+    StoreUrl,
     TextValue,
     Url,
     Whole,
     entry,
 )
+from penstock.workflows.gateway.secret import Secret  # noqa: TC001 - the type of fields
 from penstock.workflows.gateway.tables import HOSTED_TOOLS, STATE
 
 VERSION = 1
@@ -98,8 +101,10 @@ class BudgetSection(FileSection):
         PositiveNumber(), "The price of a million output tokens; else the list price.", None
     )
     output_tokens: int = entry(Whole(0), "The tokens assumed for an answer that has no limit.", 1_000)
-    ledger: str | None = entry(
-        Pattern(r"[\w.]+:[\w.]+", "module:name of a CostLedger"), "A shared ledger: module:name.", None
+    ledger: str | Secret | None = entry(
+        LedgerName(),
+        "Where costs are recorded: memory, module:name, or the address of a server; else the state of the file.",
+        None,
     )
 
 
@@ -175,6 +180,18 @@ class RouteSection(FileSection):
 
 
 @dataclass(frozen=True, kw_only=True)
+class StateSection(FileSection):
+    """Where replicas of the gateway keep what they share."""
+
+    url: Secret = entry(StoreUrl(), "The address of a server, best from the environment: ${STATE_URL}")
+    name: str = entry(
+        Pattern(r"[A-Za-z_][A-Za-z0-9_]{0,62}", "up to 63 letters, digits and _"),
+        "The schema in PostgreSQL, what all keys begin with in Valkey. Gateways with other names share nothing.",
+        "penstock",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class ListenSection(FileSection):
     """Where the gateway listens."""
 
@@ -238,4 +255,9 @@ class GatewaySection(FileSection):
     )
     anyone: bool = entry(Flag(), "Whether anyone who reaches the address may use keys of this gateway.", default=False)
     limits: LimitsSection = entry(OneSection(LimitsSection), "The limits of each client.", LimitsSection)
+    state: StateSection | None = entry(
+        OneSection(StateSection, short="url"),
+        "A Valkey or PostgreSQL server that replicas share; without it, each counts by itself.",
+        None,
+    )
     log: LogSection = entry(OneSection(LogSection), "The access log and the records.", LogSection)

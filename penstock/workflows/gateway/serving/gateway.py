@@ -124,6 +124,7 @@ class Gateway:
         finally:
             self._started = False
             await self._client.close()
+            await self._state.close()
             if self._records is not None:
                 self._records.close()
 

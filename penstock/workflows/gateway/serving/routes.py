@@ -16,7 +16,7 @@ from penstock.processors.budgets.prices import Price
 from penstock.processors.budgets.token_cost_control import TokenCostControl
 from penstock.processors.recovery.pacing import Backoff, CircuitBreaker
 from penstock.workflows.gateway.budget import Budget
-from penstock.workflows.gateway.config.ledgers import ledger_of
+from penstock.workflows.gateway.config.ledgers import ledger_of, ledger_place, state_of
 from penstock.workflows.gateway.endpoints.endpoint import Refusal
 from penstock.workflows.gateway.exchange import Guards
 from penstock.workflows.gateway.secret import Secret
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.ledgers import CostLedger, Window
     from penstock.engine.values.protocols import Observer
+    from penstock.stores import PostgresState, ValkeyState
     from penstock.workflows.gateway.config.client_keys import ClientKeys
     from penstock.workflows.gateway.config.reading import GatewayDocument
     from penstock.workflows.gateway.config.sections import BudgetSection, GatewaySection, RouteSection, UpstreamSection
@@ -162,10 +163,14 @@ class RouteState:
     Attributes:
         kept: by kind, route and section, the object.
         used: the keys that were asked for since the last `forget_unused`.
+        states: what replicas share, by address and name; open until `close`, since requests may still use them.
     """
 
     kept: dict[tuple[object, ...], object] = field(default_factory=dict[tuple[object, ...], object])
     used: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])
+    states: dict[tuple[Secret, str], PostgresState | ValkeyState] = field(
+        default_factory=dict[tuple[Secret, str], "PostgresState | ValkeyState"]
+    )
 
     def get(self, make: Callable[[], object], *key: object) -> object:
         """Return the object of a key, made if there is none yet."""
@@ -173,6 +178,17 @@ class RouteState:
             self.kept[key] = make()
         self.used.add(key)
         return self.kept[key]
+
+    def shared(self, url: Secret, name: str) -> PostgresState | ValkeyState:
+        """Return what replicas share on a server."""
+        if (url, name) not in self.states:
+            self.states[url, name] = state_of(url, name)
+        return self.states[url, name]
+
+    async def close(self) -> None:
+        """Close the connections to servers that replicas share."""
+        for one in self.states.values():
+            await one.close()
 
     def forget_unused(self) -> None:
         """Drop the objects that were not asked for since the last time: their sections are gone or have changed."""
@@ -209,7 +225,10 @@ def _route(
 ) -> Route:
     name, retries = section.name or "", section.retries
     workflow = document.policies[section.policy or ""]
-    budget = None if section.budget is None else Budget.of(_budget(section.budget, name, state), name)
+    budget = None
+    if section.budget is not None:
+        ledger = _ledger(ledger_place(section.budget, document.section.state), name, state)
+        budget = Budget.of(_budget(section.budget, name, ledger, state), name)
     if budget is not None:
         workflow = Workflow(workflow.name).then(budget.control).then(workflow)
     breaker = state.get(
@@ -275,13 +294,15 @@ def _provider(name: str, section: UpstreamSection, environment: Mapping[str, str
     )
 
 
-def _budget(section: BudgetSection, route: str, state: RouteState) -> TokenCostControl:
+def _ledger(place: tuple[Secret, str] | str, route: str, state: RouteState) -> object:
     # The ledger stays where the budget changes: whoever raises a limit forgets no costs.
-    reference = section.ledger
-    ledger = state.get(
-        lambda: InMemoryLedger() if reference is None else ledger_of(reference), "ledger", route, reference
-    )
-    made = state.get(lambda: _budget_control(section, route, ledger), "budget", route, section)
+    if not isinstance(place, str):
+        return state.shared(*place).ledger
+    return state.get(lambda: InMemoryLedger() if place == "memory" else ledger_of(place), "ledger", route, place)
+
+
+def _budget(section: BudgetSection, route: str, ledger: object, state: RouteState) -> TokenCostControl:
+    made = state.get(lambda: _budget_control(section, route, ledger), "budget", route, section, id(ledger))
     assert isinstance(made, TokenCostControl)  # noqa: S101 - for the type
     return made
 

@@ -1,0 +1,1 @@
+from penstock.stores.valkey.state import ValkeyState as ValkeyState
