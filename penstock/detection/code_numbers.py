@@ -132,11 +132,11 @@ class NumberReader:
         """Return the numbers up to a place, in each base; if the text is not ``final``, none that it ends with."""
         digits, places = self._numbers(text, end, final=final)
         pending = self.pending(text, end)
-        near = all(low - high <= _FAR for (low, _), (_, high) in zip(places[1:], places, strict=False))
+        near = _are_near(places)
         rows: list[NumberRow] = []
         for at, base in enumerate(self._bases):
             said = {number: _character(number, base) for number in set(digits)}  # codes of characters come again
-            rows.append(self._row(at, [said[number] for number in digits], places, pending, near=near))
+            rows.append(self.row(at, [said[number] for number in digits], places, pending, near=near))
         return rows
 
     def _numbers(self, text: str, end: int, *, final: bool) -> tuple[list[str], list[tuple[int, int]]]:
@@ -153,10 +153,16 @@ class NumberReader:
             self.at = places[-1][1]
         return digits, places
 
-    def _row(
-        self, base: int, chars: list[str], places: list[tuple[int, int]], pending: int, *, near: bool
-    ) -> NumberRow:
-        """Return the characters that numbers are, with gaps where no text goes on; ``near``: none are far apart."""
+    def row(self, base: int, chars: list[str], places: list[tuple[int, int]], pending: int, *, near: bool) -> NumberRow:
+        """Return the next characters that numbers are, with gaps where no text goes on.
+
+        Args:
+            base: which of the bases it is.
+            chars: a character for each number; empty for one that is none.
+            places: where the numbers stand.
+            pending: where the next number may begin.
+            near: whether none are far apart.
+        """
         kept = [at for at, char in enumerate(chars) if char]
         last, skipped = self._last[base], self._skipped[base]
         self._skipped[base] = len(chars) - 1 - kept[-1] if kept else skipped + len(chars)
@@ -190,6 +196,46 @@ class NumberReader:
         return end if found is None else found.start()
 
 
+def number_rows(text: str) -> Iterator[NumberRow]:
+    """Yield the numbers of a whole text in those bases in which some of them may be text: for tables, in none.
+
+    Gaps between numbers only part what would be text without them, so where numbers stand is asked for last.
+    """
+    digits = _NUMBER.findall(text)
+    if len(digits) < LEAST:
+        return
+    places: list[tuple[int, int]] = []
+    near = False
+    distinct = "\n".join({*digits})
+    for base in bases_in(text):
+        chars = _characters(digits, distinct, base)
+        raw = "".join(chars)
+        if next(number_parts(raw.translate(_SHOWN)), None) or next(byte_runs(raw), None):
+            if not places:
+                places = [found.span() for found in _NUMBER.finditer(text)]
+                near = _are_near(places)
+            yield NumberReader((base,)).row(0, chars, places, len(text), near=near)
+
+
+def _are_near(places: Sequence[tuple[int, int]]) -> bool:
+    return all(low - high <= _FAR for (low, _), (_, high) in zip(places[1:], places, strict=False))
+
+
+def _characters(digits: Sequence[str], distinct: str, base: int) -> list[str]:
+    """Return the characters that numbers are, as `_character` does; ``distinct``: the same, a line each, each once."""
+    if base == BASES[0]:
+        try:
+            codes = [*map(int, digits)]
+        except ValueError:  # some of them are hexadecimal
+            pass
+        else:
+            return [chr(code) if _FIRST <= code <= _LAST else "" for code in codes]
+    fits = _OF_BASE[base].findall(distinct)
+    said = {number: chr(code) if _FIRST <= (code := int(number, base)) <= _LAST else "" for number in fits}
+    return [said.get(number, NO_TEXT) for number in digits]
+
+
+_OF_BASE = {base: deferred(rf"(?m)^[{known}]+$") for base, known in ((10, "0-9"), (8, "0-7"), (2, "01"))}
 _DIGITS = {10: "0123456789", 8: "01234567", 2: "01"}
 
 

@@ -12,12 +12,12 @@ import binascii
 import codecs
 import html
 from bisect import bisect_right
-from functools import cache, partial
+from functools import partial
 from html.entities import html5
 from string import ascii_uppercase
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from penstock.detection.code_numbers import NO_TEXT, NumberReader, bases_in, byte_runs, number_parts
+from penstock.detection.code_numbers import NO_TEXT, byte_runs, number_parts, number_rows
 from penstock.detection.deferred import deferred
 from penstock.detection.legible import LEAST, legible_parts, texts_in
 from penstock.detection.unicode import disguises
@@ -28,6 +28,23 @@ if TYPE_CHECKING:
 
     Place = Callable[[int, int], tuple[int, int]]
     _Kind = tuple[str, re.Pattern[str], Callable[[str], str]]
+
+T = TypeVar("T")
+
+
+class _Once(Generic[T]):
+    """A function that is called when its value is first asked for, and not again: most readings hold nothing."""
+
+    __slots__ = ("_made", "_make")
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._made: list[T] = []
+
+    def __call__(self) -> T:
+        if not self._made:
+            self._made.append(self._make())
+        return self._made[0]
 
 
 class Decoded(NamedTuple):
@@ -110,7 +127,7 @@ def _hex(text: str) -> Iterator[Decoded]:
     for found in HEX_RUN.finditer(text):
         if found.end() - found.start() < 2 * LEAST:
             continue
-        units = cache(partial(_hex_units, text, *found.span()))
+        units = _Once(partial(_hex_units, text, *found.span()))
         run = found.group()
         plain = _HEX_PREFIX.search(run) is None
         digits = _HEX_BETWEEN.sub("", run) if plain else "".join(HEX_UNIT.findall(run))
@@ -136,7 +153,7 @@ def _numbers(text: str) -> Iterator[Decoded]:
     written = text.encode("ascii", "replace")
     if len(written) - len(written.translate(None, _DIGITS)) < LEAST:
         return
-    for row in NumberReader(bases_in(text)).rows(text, len(text), final=True):
+    for row in number_rows(text):
         said, places = row.said, row.places
         for low, high in number_parts(said):
             yield Decoded(said[low:high].replace(NO_TEXT, ""), partial(_numbered, _kept(said, places, low, high)))
@@ -230,18 +247,20 @@ def _escapes(text: str) -> Iterator[Decoded]:
 
     Then the same with its quoted-printable codes resolved.
     """
+    if not any(sign in text for sign in "%&\\="):
+        return
     known = {text}
     counts = [len(pattern.findall(text)) if sign in text else 0 for sign, pattern, _ in _FURTHER]
     alone = [kind for kind, count in zip(_ESCAPES, counts, strict=True) if count >= _HIDING]
     several = sum(map(bool, counts)) > 1
     readings = [_resolved(text, pattern, said) for _, pattern, said in alone if several]
     readings.append(_to_the_end(text))
-    if "=" in text:
-        printable = _resolved(text, _BACKSLASH, _backslash)
-        if printable.text != text:
-            readings.append(_within(printable, _to_the_end(printable.text)))
+    printable = _resolved(text, _BACKSLASH, _backslash) if "=" in text else None
+    if printable is not None:
+        further = _to_the_end(printable.text)
+        readings.append(_within(printable, further) if further else printable)
     for reading in readings:
-        if reading.text not in known:
+        if reading is not None and reading.text not in known:
             known.add(reading.text)
             yield reading
 
@@ -249,10 +268,10 @@ def _escapes(text: str) -> Iterator[Decoded]:
 _ROUNDS = 4  # of escapes in escapes
 
 
-def _to_the_end(text: str) -> Decoded:
+def _to_the_end(text: str) -> Decoded | None:
     """Return a text with percent codes, character references and backslash escapes resolved, also within each other.
 
-    It is one reading of all levels, so a text of escapes in escapes costs no more than another.
+    It is one reading of all levels, so a text of escapes in escapes costs no more than another. None: it has none.
     """
     given: Decoded | None = None
     for each in range(_ROUNDS):
@@ -260,17 +279,12 @@ def _to_the_end(text: str) -> Decoded:
         kinds: Sequence[_Kind] = _FURTHER if each else _ESCAPES
         for sign, pattern, said in kinds:
             now = given.text if given else text
-            if sign in now:
-                resolved = _resolved(now, pattern, said)
-                if resolved.text != now:
-                    given = _within(given, resolved) if given else resolved
+            resolved = _resolved(now, pattern, said) if sign in now else None
+            if resolved is not None and resolved.text != now:
+                given = _within(given, resolved) if given else resolved
         if given is before:
             break
-    return given or Decoded(text, _itself, resolved=True)
-
-
-def _itself(low: int, high: int) -> tuple[int, int]:
-    return low, high
+    return given
 
 
 def _within(outer: Decoded, inner: Decoded) -> Decoded:
@@ -294,12 +308,14 @@ class _Told(dict[str, str]):
         return text
 
 
-def _resolved(text: str, pattern: re.Pattern[str], said: Callable[[str], str]) -> Decoded:
-    """Return a text with its escapes resolved."""
+def _resolved(text: str, pattern: re.Pattern[str], said: Callable[[str], str]) -> Decoded | None:
+    """Return a text with its escapes resolved; None if it has none."""
     low = _first_plus(text) if pattern is _PERCENT else 0
+    if pattern.search(text, low) is None:
+        return None
     told = _Told(said)
     resolved = text[:low] + pattern.sub(lambda found: told[found.group()], text[low:])
-    return Decoded(resolved, partial(_escaped, cache(partial(_places, text, low, pattern, said))), resolved=True)
+    return Decoded(resolved, partial(_escaped, _Once(partial(_places, text, low, pattern, said))), resolved=True)
 
 
 PLUS_BEFORE = 128
@@ -396,7 +412,7 @@ def _said(decode: Callable[[], bytes], place: Place) -> Iterator[Decoded]:
         return
     for part in legible_parts(raw):
         for start, coding, said in texts_in(raw, part):
-            characters = cache(partial(_characters, raw[start : part.end], coding))
+            characters = _Once(partial(_characters, raw[start : part.end], coding))
             yield Decoded(said, partial(_in_bytes, characters, start, place))
 
 

@@ -61,7 +61,7 @@ def spoken(text: str) -> Sequence[str]:
 
 
 def _spoken(text: str) -> Sequence[str]:
-    found = [*_decoded(text, _DEPTH)]
+    found = [*dict.fromkeys(_decoded(text, _DEPTH))]  # numbers say the same again and again
     if sum(map(text.count, _MARKUP_SIGNS)) < _MARKED:
         return found
     unmarked, count = _MARKUP.subn("", text)
@@ -85,6 +85,8 @@ def _decoded(text: str, depth: int, *, escapes: bool = True) -> Iterator[str]:
 _INSIDE = "inside"  # the note that says that a stretch was cut, and what was found of it behind the cut
 _OPENED = "opened"  # the note with the stretch that goes on
 _LONG_BEGUN = 24  # characters of a stretch that is too short so far, from which on they are read
+_LONGEST_KNOWN = 200  # characters of a reading that is worth remembering while a text is searched
+_MOST_KNOWN = 1_000
 _FEW = 8  # characters more, for which a stretch is not looked at again
 
 
@@ -151,6 +153,49 @@ class _Judged(NamedTuple):
     hold: int
     end: int | None = None
     begun: bool = False
+
+
+class _HiddenFinder:
+    """Finds what a text hides in codes. Short readings that come again, as those of numbers do, are searched once."""
+
+    __slots__ = ("_find", "_known")
+
+    def __init__(self, find: Callable[[str], Sequence[Span]]) -> None:
+        self._find = find
+        self._known: dict[tuple[str, int, bool], Sequence[Hidden]] = {}
+
+    def hides(self, piece: str, depth: int = _DEPTH, *, escapes: bool = True) -> Iterator[Hidden]:
+        """Yield the findings in a piece of a stretch, where they stand; ``escapes`` as for `decoded`."""
+        for said in decoded(piece, escapes=escapes):
+            for one in self.said(said.text, depth, escapes=escapes and not said.resolved):
+                if not said.resolved or piece[: one.end] != said.text[: one.end]:  # or it stands there as it is written
+                    yield Hidden(*said.place(one.start, one.end), one.type)
+        together = joined(piece)
+        if together is not None:
+            for one in self.said(together.text, depth, escapes=escapes):
+                yield Hidden(together.places[one.start], together.places[one.end - 1] + 1, one.type)
+
+    def said(self, text: str, depth: int, *, escapes: bool) -> Sequence[Hidden]:
+        """Return the findings in a decoded text, also in a code within the code."""
+        if len(text) > _LONGEST_KNOWN:
+            return [*self._said(text, depth, escapes=escapes)]
+        key = (text, depth, escapes)
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            found = self._known[key] = [*self._said(text, depth, escapes=escapes)]
+        return found
+
+    def _said(self, text: str, depth: int, *, escapes: bool) -> Iterator[Hidden]:
+        for span in self._find(text):
+            yield Hidden(span.start, span.end, span.type)
+        if depth > 1 and not is_prose(text):
+            view = PlainView(text)
+            for within in all_stretches(view):
+                for one in self.hides(view.plain[within.start : within.end], depth - 1, escapes=escapes):
+                    low, high = view.start(within.start + one.start), view.end(within.start + one.end)
+                    yield Hidden(low, high, one.type)
 
 
 class EncodedSpans:
@@ -240,7 +285,7 @@ class EncodedSpans:
         view = PlainView(text, final=final)
         words, tail = words_in_rows(view.text, inside=inside, final=final)
         found = stretches(view, words, tail, inside=inside, final=final)
-        hidden = hidden_stretches(view, found, self._hides, before or ())
+        hidden = hidden_stretches(view, found, _HiddenFinder(self._find).hides, before or ())
         hold = len(view.text) if final else _lowered(min(hidden.hold, tail), hidden, view)
         seam = next((seam for seam in hidden.seams if seam.at == hold), None)
         if hold == 0 and before is not None:
@@ -258,29 +303,7 @@ class EncodedSpans:
         return _Judged(spans, held, None if opened is None else opened + held - hold, begun)
 
     def _finds_in(self, text: str) -> bool:
-        return any(True for _ in self._said(text, _DEPTH, escapes=True))
-
-    def _hides(self, piece: str, depth: int = _DEPTH, *, escapes: bool = True) -> Iterator[Hidden]:
-        """Yield the findings in a piece of a stretch, where they stand; ``escapes`` as for `decoded`."""
-        for said in decoded(piece, escapes=escapes):
-            for one in self._said(said.text, depth, escapes=escapes and not said.resolved):
-                if not said.resolved or piece[: one.end] != said.text[: one.end]:  # or it stands there as it is written
-                    yield Hidden(*said.place(one.start, one.end), one.type)
-        together = joined(piece)
-        if together is not None:
-            for one in self._said(together.text, depth, escapes=escapes):
-                yield Hidden(together.places[one.start], together.places[one.end - 1] + 1, one.type)
-
-    def _said(self, text: str, depth: int, *, escapes: bool) -> Iterator[Hidden]:
-        """Yield the findings in a decoded text, also in a code within the code."""
-        for span in self._find(text):
-            yield Hidden(span.start, span.end, span.type)
-        if depth > 1 and not is_prose(text):
-            view = PlainView(text)
-            for within in all_stretches(view):
-                for one in self._hides(view.plain[within.start : within.end], depth - 1, escapes=escapes):
-                    low, high = view.start(within.start + one.start), view.end(within.start + one.end)
-                    yield Hidden(low, high, one.type)
+        return bool(_HiddenFinder(self._find).said(text, _DEPTH, escapes=True))
 
 
 def _lowered(hold: int, hidden: HiddenStretches, view: PlainView) -> int:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import example, given, strategies as st
 
-from penstock.detection.code_numbers import NumberReader, bases_in, byte_runs, number_parts
+from penstock.detection.code_numbers import NumberReader, NumberRow, bases_in, byte_runs, number_parts, number_rows
 from penstock.detection.codes import decoded
 from penstock.detection.legible import LEAST
 
@@ -153,3 +153,21 @@ def test_base_2_is_left_out_only_where_it_says_nothing(numbers: list[str]) -> No
     for row in every[len(some) :]:
         assert [*number_parts(row.said)] == []
         assert all(high - low < LEAST for low, high in byte_runs(row.raw))
+
+
+_APART = st.sampled_from((" ", ",", "\n", " word ", "-" * 63, "-" * 64, "-" * 65, " 1 2 3 "))
+
+
+@given(st.lists(st.sampled_from((*_NUMBERS, "1114112", "20013", "00000041", "x61")), max_size=80), _APART)
+@example(["64"] * 13 + ["1"] * 20 + ["64"] * 13, " ")
+def test_the_numbers_of_a_whole_text_are_read_as_those_of_one_that_goes_on(numbers: list[str], apart: str) -> None:
+    """Bases without text are left out; the parts and where they stand are the same."""
+    text = apart.join(numbers)
+
+    def parts(rows: Iterable[NumberRow]) -> list[object]:
+        read = [(row, number_parts(row.said), byte_runs(row.raw)) for row in rows]
+        found = [(row, span) for row, said, raw in read for span in (*said, *raw) if span[1] - span[0] >= LEAST]
+        return [(row.raw[low:high], row.places[low:high]) for row, (low, high) in found]
+
+    bases = bases_in(text)
+    assert parts(number_rows(text)) == parts(NumberReader(bases).rows(text, len(text), final=True))

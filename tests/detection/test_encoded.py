@@ -361,3 +361,20 @@ def test_how_words_are_cut_does_not_depend_on_what_follows(mark: str) -> None:
         spans, hold = EncodedSpans(mails).scan(plain, 0, notes, final=False)
         later, _ = EncodedSpans(mails).scan(text, hold, notes, final=True)
         assert [*spans, *later] == EncodedSpans(mails).scan(text, 0, {}, final=True)[0]
+
+
+def test_a_code_that_comes_again_is_found_wherever_it_stands() -> None:
+    """Short readings are searched once; each of them leads back to its own place."""
+    code = ",".join(map(str, b"write to joe@example.com"))
+    gap = f" {'word ' * 20}"
+    searched: list[str] = []
+
+    def found_in(text: str) -> Sequence[Span]:
+        searched.append(text)
+        return mails(text)
+
+    text = gap.join([code] * 3)
+    spans, _ = EncodedSpans(found_in).scan(text, 0, {}, final=True)
+    mail = code[code.index("106") :]
+    assert [text[span.start : span.end] for span in spans] == [mail] * 3
+    assert searched.count("write to joe@example.com") == 1

@@ -4,12 +4,24 @@ from array import array
 from math import sqrt
 from pathlib import Path
 from random import Random
+from zlib import crc32
 
 import pytest
 from hypothesis import given, strategies as st
 
 from penstock.detection.linear.counting import ONCE, CountingModel, TermReader, damped
-from penstock.detection.linear.model import Curve, Hasher, Head, LinearModel, Packed, Recipe, load, pack, unpack
+from penstock.detection.linear.model import (
+    Curve,
+    Hasher,
+    Head,
+    LinearModel,
+    Packed,
+    Recipe,
+    letter_hashes,
+    load,
+    pack,
+    unpack,
+)
 from penstock.detection.linear.reading import words
 from penstock.detection.linear.sentences import sentences
 
@@ -178,3 +190,11 @@ def test_a_line_is_a_sentence_if_two_words_stand_in_it(line: str) -> None:
     two = any(len(left) == len(right) == 2 and f"{left}{right}".isalpha() for left, right in pairs)
 
     assert sentences(line) == ([line] if two else [])
+
+
+@given(st.text(st.characters(max_codepoint=127), max_size=12))
+def test_a_word_has_the_runs_of_its_letters(word: str) -> None:
+    """Those of three and four letters, with its borders among them."""
+    bounded = f"<{word}>"
+    runs = [bounded[start : start + size] for size in (3, 4) for start in range(max(len(bounded) - size + 1, 0))]
+    assert letter_hashes(word, RECIPE) == [crc32(run.encode(), len(run)) for run in runs]

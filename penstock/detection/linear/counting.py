@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from zlib import crc32
 
 from penstock.detection.deferred import deferred
-from penstock.detection.linear.model import run_hashes, unpack
+from penstock.detection.linear.model import letter_hashes, run_hashes, unpack
 from penstock.detection.linear.reading import is_undisguised, undisguised, words
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class TermReader(Generic[T]):
         plain = name.lower() if name.isascii() else name
         data = plain.encode("utf-8", "replace") + b" "
         own = crc32(data)
-        places = [*sorted(set(self._letters(plain))), own >> self._shift]
+        places = [*sorted({*self._letters(plain)}), own >> self._shift]
         word = _Word(data, own, len(places), self._worth(places))
         if len(name) <= _LONGEST:
             if len(self._known) >= _KEPT:
@@ -98,6 +98,8 @@ class TermReader(Generic[T]):
         return word
 
     def _letters(self, name: str) -> list[int]:
+        if name.isascii():
+            return [own >> self._shift for own in letter_hashes(name, self.recipe)]
         bounded = f"<{name}>"
         return [
             crc32(bounded[start : start + size].encode("utf-8", "replace"), size) >> self._shift

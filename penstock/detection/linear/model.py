@@ -99,6 +99,16 @@ def run_hashes(data: Sequence[bytes], hashes: Sequence[int], longest: int) -> li
     return levels
 
 
+def letter_hashes(name: str, recipe: Recipe) -> list[int]:
+    """Return the hashes of the runs of letters in a word of ASCII, with its borders. Both kinds of models count them.
+
+    Each letter is a byte, and to cut bytes is quicker than to write each run; a "word" of noise has thousands.
+    """
+    written = b"<%b>" % name.encode()
+    sizes = range(recipe.least, min(recipe.most, len(written)) + 1)
+    return [crc32(written[start : start + size], size) for size in sizes for start in range(len(written) - size + 1)]
+
+
 class Hasher:
     """Turns texts into places of a table; safe to share between threads.
 
@@ -140,7 +150,8 @@ class Hasher:
 
     def _word(self, name: str) -> _HashedWord:
         plain = folded(name)
-        places = {crc32(run, len(run)) >> self._shift for run in self._letters(plain)}
+        hashes = letter_hashes(plain, self.recipe) if plain.isascii() else self._letter_hashes(plain)
+        places = {own >> self._shift for own in hashes}
         if self.recipe.marks and len(name) > 1 and name.isupper():
             places |= {self._mark(b"capitals"), self._mark(b"capitals " + plain.encode("utf-8", "replace"))}
         word = self._hashed(plain, places)
@@ -156,11 +167,12 @@ class Hasher:
         packed = array(self._code, [*places, self._half + (own >> self._shift)]).tobytes()
         return _HashedWord(data, own, packed)
 
-    def _letters(self, name: str) -> Iterator[bytes]:
+    def _letter_hashes(self, name: str) -> Iterator[int]:
         bounded = f"<{name}>"
         for size in range(self.recipe.least, min(self.recipe.most, len(bounded)) + 1):
             for start in range(len(bounded) - size + 1):
-                yield bounded[start : start + size].encode("utf-8", "replace")
+                run = bounded[start : start + size].encode("utf-8", "replace")
+                yield crc32(run, len(run))
 
     def _breaks(self, text: str) -> list[int]:
         return [self._mark(b"lines %d" % size) for size in (1, 2) if "\n" * size in text]
