@@ -159,7 +159,8 @@ def check_run(run: StoredRun) -> None:
     if type(run.version) is not int or not 0 <= run.version < _LAST_VERSION:
         raise UsageError(f"the version of a run is {run.version!r}, but must be the one that was read, or 0")
     try:
-        _ = run.due_at and write_time(run.due_at)
+        if run.due_at is not None:
+            write_time(run.due_at)
     except OverflowError:
         raise UsageError("the due_at of a run is not in the years 1 to 9999 of UTC") from None
 

@@ -285,16 +285,25 @@ async def test_a_run_is_never_changed_earlier_than_it_was():
 
 
 @pytest.mark.parametrize("after", ["", "(created_at, id) > ('2026', 'x')"])
-@pytest.mark.parametrize("asked", ["", "status = 'waiting'", "agent = 'a'", "status = 'waiting' AND agent = 'a'"])
-async def test_no_page_of_runs_is_sorted(path, asked, after):
-    """An index has their order already, however many there are."""
+@pytest.mark.parametrize(
+    ("asked", "index"),
+    [
+        ("", "in_order"),
+        ("status = 'waiting'", "by_status"),
+        ("agent = 'a'", "by_agent"),
+        ("status = 'waiting' AND agent = 'a'", "by_both"),
+    ],
+)
+async def test_no_page_of_runs_is_sorted_or_filtered(path, asked, index, after):
+    """An index holds just the runs that are asked for, in their order, however many others there are."""
     async with SQLiteStorage(path) as store:
         await store.run("x")
     where = " AND ".join(filter(None, [asked, after])) or "1"
     statement = f"SELECT body FROM penstock_runs WHERE {where} ORDER BY created_at, id LIMIT 51"  # noqa: S608
     plan = [row[3] for row in by_hand(path, f"EXPLAIN QUERY PLAN {statement}")]
     assert len(plan) == 1
-    assert "USING INDEX penstock_runs_" in plan[0]
+    assert f"USING INDEX penstock_runs_{index}" in plan[0]
+    assert plan[0].count("?") == len(asked.split(" AND ") if asked else []) + 2 * bool(after)
 
 
 async def test_what_is_deleted_is_not_in_the_file_any_more(path):
