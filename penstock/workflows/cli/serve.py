@@ -141,7 +141,7 @@ class _AsJson(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
-        from penstock.workflows.gateway.serving.served import Served
+        from penstock.workflows.gateway.served import Served
 
         served = record.args[0] if isinstance(record.args, tuple) and record.args else None
         if isinstance(served, Served):

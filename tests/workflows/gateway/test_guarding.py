@@ -110,6 +110,40 @@ async def test_a_shadow_changes_nothing_and_is_seen_by_the_observers(written, se
     assert "Hi" in text
 
 
+async def test_metrics_count_what_shadows_would_have_done(written, serving, tmp_path) -> None:
+    """By policy, verdict, and whether the guards in force did the same; of streams too, and in the log."""
+    (tmp_path / "next.yaml").write_text(POLICY.replace("forbidden", "Hello"))
+    (tmp_path / "edits.yaml").write_text("penstock: 1\nsteps: [{use: pii-detector, with: {strategy: redact}}]\n")
+    records = []
+    answers = ["Hi", "mail ann@example.com", "Hi", "Hi"]
+    with FakeProvider(answers) as provider:
+        shadows = (
+            "[{policy: next.yaml, rate: 1.0}, {policy: edits.yaml, rate: 1.0}, {policy: guard.yaml, rate: 1.0e-9}]"
+        )
+        gateway = Gateway(written(provider.url, f"routes: [{{shadow: {shadows}}}]\n"), on_served=records.append)
+        async with serving(gateway) as (base, _), posting(base) as post:
+            for text, stream in (("Hello", False), ("Mail", True), ("forbidden", False), ("Hello forbidden", False)):
+                await post(asked(text, stream=stream))
+            await until(lambda: len(records) == 4)
+            page = gateway.metrics.page().decode()
+    assert [(one.outcome, dict(one.shadows)) for one in records] == [
+        ("ok", {"next.yaml": "blocked", "edits.yaml": "passed"}),
+        ("ok", {"next.yaml": "passed", "edits.yaml": "edited"}),
+        ("blocked", {"next.yaml": "passed", "edits.yaml": "passed"}),
+        ("blocked", {"next.yaml": "blocked", "edits.yaml": "passed"}),
+    ]
+    assert [line for line in page.splitlines() if line.startswith("penstock_gateway_shadow")] == [
+        'penstock_gateway_shadow_verdicts_total{route="route-1",shadow="edits.yaml",verdict="edited",agrees="no"} 1',
+        'penstock_gateway_shadow_verdicts_total{route="route-1",shadow="edits.yaml",verdict="passed",agrees="no"} 2',
+        'penstock_gateway_shadow_verdicts_total{route="route-1",shadow="edits.yaml",verdict="passed",agrees="yes"} 1',
+        'penstock_gateway_shadow_verdicts_total{route="route-1",shadow="next.yaml",verdict="blocked",agrees="no"} 1',
+        'penstock_gateway_shadow_verdicts_total{route="route-1",shadow="next.yaml",verdict="blocked",agrees="yes"} 1',
+        'penstock_gateway_shadow_verdicts_total{route="route-1",shadow="next.yaml",verdict="passed",agrees="no"} 1',
+        'penstock_gateway_shadow_verdicts_total{route="route-1",shadow="next.yaml",verdict="passed",agrees="yes"} 1',
+    ]
+    assert "shadows=next.yaml:blocked,edits.yaml:passed" in str(records[0])
+
+
 async def test_a_trace_goes_from_the_client_to_the_provider(written, serving) -> None:
     """Its spans are those of the request and of the guards; none holds a text."""
     exporter, tracers = InMemorySpanExporter(), TracerProvider()

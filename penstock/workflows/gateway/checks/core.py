@@ -6,7 +6,9 @@ gave it. A guard that fails counts as a verdict, with ``failed`` set; its error 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.edits import Edits
     from penstock.engine.values.tripwire import Record
     from penstock.formats.wire import Json, Value
+    from penstock.workflows.gateway.served import Served
 
 Guards: TypeAlias = Callable[[], Workflow]
 """Returns the workflow that the next check uses. It is called once for each request, so that a policy can change while
@@ -170,6 +173,19 @@ async def check_result(
 
 # Parts of a check
 
+_HEARD: ContextVar[list[CheckResult] | None] = ContextVar("penstock_checks", default=None)
+
+
+@contextmanager
+def results_heard() -> Generator[list[CheckResult]]:
+    """Yield a list that gets the result of each check within the block, whatever contract asks for it."""
+    results: list[CheckResult] = []
+    token = _HEARD.set(results)
+    try:
+        yield results
+    finally:
+        _HEARD.reset(token)
+
 
 def listed(messages: Sequence[Message]) -> MessageList:
     """Return the messages as the caller's, each with an id.
@@ -192,6 +208,14 @@ async def guarded(run: Run, checking: Awaitable[CheckResult], *, records: bool) 
         MessageError: a message is malformed.
     """
     await checkpoint()
+    result = await _judged(run, checking, records=records)
+    heard = _HEARD.get()
+    if heard is not None:
+        heard.append(result)
+    return result
+
+
+async def _judged(run: Run, checking: Awaitable[CheckResult], *, records: bool) -> CheckResult:
     try:
         return await checking
     except MessageError:
@@ -284,6 +308,17 @@ async def _value(run: Run, judging: Awaitable[Outcome], given: Value, name: str,
         return CheckResult(verdict="passed", value=given, records=kept)
     edits = whole_edits(places_of_value(given, name), places_of_value(left, name), kept) if records else {}
     return CheckResult(verdict="edited", value=left, edits=edits, records=kept)
+
+
+_WORSE: tuple[Verdict, ...] = ("passed", "edited", "answered", "asked", "blocked")
+
+
+def add_results(served: Served, results: Sequence[CheckResult]) -> None:
+    """Add the results of the checks of one request to its record; the worst is its verdict."""
+    if results:
+        worst = max(results, key=lambda result: _WORSE.index(result.verdict))
+        edited = any(result.verdict == "edited" for result in results)
+        served.add_check(worst.verdict, worst.tripwire, edited=edited, failed=worst.failed)
 
 
 def places_of_value(value: Value, name: str) -> Mapping[TextPlace, str]:

@@ -7,6 +7,7 @@ body, other encodings, streams of events, and bodies that are no JSON.
 
 from __future__ import annotations
 
+import time
 import warnings
 from functools import partial
 from importlib import import_module
@@ -18,9 +19,10 @@ from penstock.engine.workers import run_in_worker
 from penstock.formats.wire import Value, is_array
 from penstock.workflows.gateway.checks.answer_bodies import check_answer_body
 from penstock.workflows.gateway.checks.contract import read_json, refusal_of
-from penstock.workflows.gateway.checks.core import BODY_LIMIT
+from penstock.workflows.gateway.checks.core import BODY_LIMIT, add_results, results_heard
 from penstock.workflows.gateway.checks.request_bodies import check_request_body
 from penstock.workflows.gateway.checks.rows import Rows
+from penstock.workflows.gateway.served import ACCESS, Served
 from penstock.workflows.web.sse import dumped
 
 try:
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
 SERVICE = "envoy.service.ext_proc.v3.ExternalProcessor"
 BLOCKED_TEXT = "A guard has blocked this."
+_SERVER_ERROR = 500
 _LONG = 100_000  # bytes from which a body is parsed off the event loop
 _AROUND = 64_000  # bytes of a message of Envoy around a body
 
@@ -111,16 +114,36 @@ class _EnvoyExchange:
         self._asked: Sequence[Message] = ()
 
     async def reply(self, request: envoy.ProcessingRequest) -> envoy.ProcessingResponse:
-        """Return the reply to a message of Envoy."""
+        """Return the reply to a message of Envoy. One with a body has a line in the access log."""
+        body = request.request_body or request.response_body
+        if body is None:
+            return await self._told(request, Served())
+        began = time.monotonic()
+        side = "request" if request.request_body is not None else "response"
+        served = Served(endpoint=f"check ext_proc {side}", status=200, bytes_in=len(body.body))
+        with results_heard() as results:
+            try:
+                return await self._told(request, served)
+            finally:
+                add_results(served, results)
+                served.seconds = time.monotonic() - began
+                ACCESS.info("%s", served)
+
+    async def _told(self, request: envoy.ProcessingRequest, served: Served) -> envoy.ProcessingResponse:
+        """Return the reply to a message of Envoy, or the answer in its place, whose status is noted."""
         try:
             return await self._reply(request)
-        except _RefusedError as refused:
-            return _immediate(refused)
+        except _RefusedError as error:
+            refused = error
         except (MessageError, RecursionError) as error:
-            return _immediate(_RefusedError(400, str(refusal_of(error))))
+            refused = _RefusedError(400, str(refusal_of(error)))
         except Exception as error:  # noqa: BLE001 - whatever failed, nothing may pass
             log.error("%s: a check failed with %s", SERVICE, without_text(error))
-            return _immediate(_RefusedError(500, "The check failed.", "server_error"))
+            refused = _RefusedError(500, "The check failed.", "server_error")
+            served.cause = type(error).__name__
+        served.status = refused.status
+        served.outcome = "refused" if refused.status < _SERVER_ERROR else "error"
+        return _immediate(refused)
 
     @property
     def _guards(self) -> Workflow:

@@ -12,24 +12,28 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route as Endpoint
 
 from penstock.formats.wire import is_array, is_object
+from penstock.workflows.gateway.checks.core import add_results, results_heard
 from penstock.workflows.gateway.checks.routes import check_routes
 from penstock.workflows.gateway.endpoints.registry import ENDPOINTS, closed_because
 from penstock.workflows.gateway.http import HttpRequest, UpstreamError
 from penstock.workflows.gateway.json_text import read_json
+from penstock.workflows.gateway.served import Served
 from penstock.workflows.gateway.serving.asgi import headers_of
 from penstock.workflows.gateway.serving.metrics import CONTENT_TYPE
 from penstock.workflows.gateway.serving.refusals import NotServedError
-from penstock.workflows.gateway.serving.served import Served
 from penstock.workflows.gateway.tables import is_term
 from penstock.workflows.gateway.upstreams.headers import client_key
 from penstock.workflows.gateway.upstreams.pool import Trip
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from starlette.requests import Request
 
     from penstock.engine.workflow import Workflow
     from penstock.formats.wire import Value
     from penstock.workflows.gateway.checks.contract import CheckRoute
+    from penstock.workflows.gateway.checks.core import CheckResult
     from penstock.workflows.gateway.serving.asgi import Event, Receive, Scope, Send
     from penstock.workflows.gateway.serving.metrics import GatewayMetrics
     from penstock.workflows.gateway.serving.routes import Route, Routes
@@ -112,22 +116,28 @@ class _Check:
             served.bytes_out += len(message.get("body", b""))
             await send(message)
 
+        results: Sequence[CheckResult] = ()
         try:
-            await self._answer(scope, receive, sent, served)
+            with results_heard() as results:
+                await self._answer(scope, receive, sent, served)
         finally:
-            served.outcome = "ok" if served.status in range(200, 400) else "refused" if served.status else "error"
+            if not served.error:
+                served.outcome = "ok" if served.status in range(200, 400) else "refused" if served.status else "error"
+            add_results(served, results)
             served.seconds = time.monotonic() - began
             self._gateway.served(served)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send, served: Served) -> None:
         routes = self._gateway.routes
         if routes.checks is None:
+            served.outcome, served.error = "refused", "not_found"
             told = self._route.refusal(404, "there are no checks here; name their policy under checks:")
             await told(scope, receive, send)
             return
         try:
             served.client = routes.client(client_key(headers_of(scope)))
         except NotServedError as error:
+            served.outcome, served.error = "refused", error.code
             await self._route.refusal(error.status, error.message)(scope, receive, send)
             return
         await self._route.handle(scope, receive, send)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import anyio
 
 from penstock.workflows.gateway.endpoints.registry import ENDPOINTS
+from penstock.workflows.gateway.served import ACCESS, RecordFile, Served
 from penstock.workflows.gateway.serving.edge import edge_app
 from penstock.workflows.gateway.serving.metrics import GatewayMetrics
 from penstock.workflows.gateway.serving.proxy import LOG, Proxy, RunningCounts
 from penstock.workflows.gateway.serving.reload import FollowedFiles
 from penstock.workflows.gateway.serving.routes import RouteState, build_routes
-from penstock.workflows.gateway.serving.served import ACCESS, RecordFile, Served
 from penstock.workflows.gateway.serving.tracing import NoTraces
 from penstock.workflows.gateway.upstreams.client import Client
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from penstock.workflows.gateway.serving.served import Served
+    from penstock.workflows.gateway.served import Served
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
@@ -153,11 +153,16 @@ class GatewayMetrics:
         self.bytes = Counter(f"{name}bytes_total", "Bytes of bodies.", "route", "direction")
         self.cached = Counter(f"{name}cached_total", "Answers from the cache.", "route")
         self.edited = Counter(f"{name}edited_total", "Exchanges that guards changed.", "route")
+        self.shadows = Counter(
+            f"{name}shadow_verdicts_total",
+            "Verdicts of shadow policies, and whether the route's own guards did the same.",
+            *("route", "shadow", "verdict", "agrees"),
+        )
         self.unknown = Counter(f"{name}unknown_total", "Fields and events that no table knows.", "route")
         self.reloads = Counter(f"{name}reloads_total", "Reloads of the files.", "result")
         self._all = (
             self.requests, self.seconds, self.first_byte, self.upstream, self.verdicts, self.errors, self.failures,
-            self.tokens, self.bytes, self.cached, self.edited, self.unknown, self.reloads,
+            self.tokens, self.bytes, self.cached, self.edited, self.shadows, self.unknown, self.reloads,
             Gauge(f"{name}open_requests", "Requests at work.", open_requests),
             Gauge(f"{name}ready", "Whether it takes requests.", ready),
             Gauge(f"{name}files_in_use", "Whether the newest files are in use, not the last good ones.", fresh),
@@ -174,6 +179,8 @@ class GatewayMetrics:
             self.upstream.add(served.upstream, value=served.upstream_seconds)
         for kind in served.failures:
             self.failures.add(kind)
+        for shadow, verdict in served.shadows.items():
+            self.shadows.add(route, shadow, verdict, "yes" if verdict == served.verdict else "no")
         amounts = (
             (self.verdicts, (route, served.step, served.stage), bool(served.step)),
             (self.errors, (route, served.error), bool(served.error)),

@@ -15,12 +15,13 @@ from penstock.formats.wire import is_object
 from penstock.workflows.gateway.exchange import exchange
 from penstock.workflows.gateway.http import HttpReply, HttpRequest
 from penstock.workflows.gateway.json_text import read_json
+from penstock.workflows.gateway.served import Served
 from penstock.workflows.gateway.serving.asgi import header_bytes, headers_of, raw_headers
 from penstock.workflows.gateway.serving.body import ClientGoneError, read_body
 from penstock.workflows.gateway.serving.cache import CachedUpstream
 from penstock.workflows.gateway.serving.client_side import ClientSide
 from penstock.workflows.gateway.serving.refusals import NotServedError
-from penstock.workflows.gateway.serving.served import Served
+from penstock.workflows.gateway.serving.shadows import ShadowVerdicts
 from penstock.workflows.gateway.serving.tracing import tell
 from penstock.workflows.gateway.upstreams.headers import client_key
 from penstock.workflows.gateway.upstreams.pool import Trip
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.workflows.gateway.endpoints.endpoint import Endpoint
+    from penstock.workflows.gateway.exchange import Guards
     from penstock.workflows.gateway.http import Upstream
     from penstock.workflows.gateway.serving.asgi import Receive, Scope, Send
     from penstock.workflows.gateway.serving.routes import Route, Routes
@@ -213,8 +215,7 @@ class _Request:
         if route.cache is not None:
             cached = CachedUpstream(upstream, route.cache, request, route.guards.fingerprint, client)
             upstream = cached
-        context = {"resource_id": client} if client else {}
-        guards = replace(route.guards, workflow=route.workflow(), request_context=context, on_end=self._served.add_end)
+        guards = self._guards(route, client)
         try:
             async with AsyncExitStack() as stack:
                 try:
@@ -231,6 +232,16 @@ class _Request:
                 LOG.error("request %s failed: %s", self._served.request_id, self._served.reason)
         if cached is not None and self._kept is not None and self._served.outcome == "ok":
             cached.keep(*self._kept)
+
+    def _guards(self, route: Route, client: str) -> Guards:
+        """Return the guards of this request, with the shadows that were drawn for it."""
+        context = {"resource_id": client} if client else {}
+        made = replace(route.guards, workflow=route.workflow(), request_context=context, on_end=self._served.add_end)
+        if made.workflow is route.guards.workflow:
+            return made
+        shadows = ShadowVerdicts(route.shadow_names)
+        self._served.shadows = shadows.found
+        return replace(made, observers=(*made.observers, shadows))
 
     _kept: tuple[tuple[tuple[str, str], ...], bytes] | None = None
 

@@ -51,7 +51,7 @@ class Route:
         rate: how many requests a client may send; None: any number.
         slots: how many run at once; None: any number.
         cache: the answers that are sent again; None: none.
-        shadows: policies that run beside, each with its share of the requests.
+        shadows: policies that run beside, each with its name in the file and its share of the requests.
     """
 
     section: RouteSection
@@ -60,8 +60,13 @@ class Route:
     rate: RateLimit | None = None
     slots: Slots | None = None
     cache: AnswerCache | None = None
-    shadows: tuple[tuple[Workflow, float], ...] = ()
+    shadows: tuple[tuple[str, Workflow, float], ...] = ()
     _drawn: dict[tuple[bool, ...], Workflow] = field(default_factory=dict[tuple[bool, ...], Workflow], repr=False)
+
+    @property
+    def shadow_names(self) -> dict[str, str]:
+        """The names of the shadow policies in the file, by the ids of their workflows in that of a request."""
+        return {_shadow_id(at): name for at, (name, _, _) in enumerate(self.shadows)}
 
     @property
     def name(self) -> str:
@@ -79,16 +84,20 @@ class Route:
 
     def workflow(self, random: Callable[[], float] = chance.random) -> Workflow:
         """Return the guards of one request, with the shadows that were drawn for it."""
-        drawn = tuple(share > random() for _, share in self.shadows)
+        drawn = tuple(share > random() for *_, share in self.shadows)
         if True not in drawn:
             return self.guards.workflow
         if drawn not in self._drawn:  # compiled once for each draw
             made = Workflow(self.guards.workflow.name)
-            for (shadow, _), takes_part in zip(self.shadows, drawn, strict=True):
-                if takes_part:
-                    made = made.then(shadow, mode="shadow")
+            for at, (_, shadow, _) in enumerate(self.shadows):
+                if drawn[at]:
+                    made = made.then(shadow, id=_shadow_id(at), mode="shadow")
             self._drawn[drawn] = made.then(self.guards.workflow)
         return self._drawn[drawn]
+
+
+def _shadow_id(at: int) -> str:
+    return f"shadow-{at + 1}"
 
 
 def _matches(patterns: tuple[str, ...], name: str) -> bool:
@@ -266,7 +275,7 @@ def _route(
             lambda: AnswerCache(keep=cache.keep, entries=cache.entries, memory=cache.memory, shared=cache.shared),
             "cache", name, cache,
         )  # fmt: skip
-    shadows = tuple((document.policies[one.policy], one.rate) for one in section.shadow)
+    shadows = tuple((one.policy, document.policies[one.policy], one.rate) for one in section.shadow)
     return replace(made, shadows=shadows, **kept)  # type: ignore[arg-type]
 
 

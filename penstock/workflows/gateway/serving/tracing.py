@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
     from penstock.workflows.gateway.http import Headers
-    from penstock.workflows.gateway.serving.served import Served
+    from penstock.workflows.gateway.served import Served
 
 
 _SERVER_ERROR = 500

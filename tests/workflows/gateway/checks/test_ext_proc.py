@@ -3,6 +3,7 @@
 import gzip
 import json
 import logging
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module
@@ -183,3 +184,21 @@ async def test_fields_that_a_newer_envoy_sends_are_no_hindrance() -> None:
         reply = await call.read()
         await call.done_writing()
     assert b"[EMAIL]" in reply.request_body.response.body_mutation.body
+
+
+async def test_each_body_has_a_line_in_the_access_log(caplog: pytest.LogCaptureFixture) -> None:
+    """With the verdict and the step, and without a text; headers have none."""
+    caplog.set_level(logging.INFO, "penstock.gateway.access")
+    async with serving(policy(HIDES, BLOCKS)) as channel:
+        for text in (f"Mail {MAIL} please", "Ask globex", "Hi"):
+            await exchange(channel, asks({"model": "m", "messages": [{"role": "user", "content": text}]}))
+        await exchange(channel, asks(b"{"))
+    lines = [record.getMessage() for record in caplog.records if record.name == "penstock.gateway.access"]
+    endpoint, reason = 'endpoint="check ext_proc request"', 'reason="the text holds what may not pass: banned-word"'
+    assert [re.sub(r"\d+ms ", "", line) for line in lines] == [
+        f"200 ok {endpoint} edited",
+        f"403 blocked {endpoint} step=rivals stage=process_input {reason}",
+        f"200 ok {endpoint}",
+        f"400 refused {endpoint}",
+    ]
+    assert not any(MAIL in line or "globex" in line for line in lines)

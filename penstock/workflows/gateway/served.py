@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from io import FileIO
 
+    from penstock.engine.values.tripwire import Tripwire
     from penstock.workflows.gateway.exchange import Ended
     from penstock.workflows.gateway.upstreams.pool import Trip
 
@@ -36,7 +38,7 @@ class Served:
         model: the model, if it has the form of a model's name.
         status: the HTTP status of the reply; 0 if none was sent.
         outcome: ``ok``, ``blocked``, ``refused`` (by the gateway), ``error``, ``gone``, ``stalled``, ``timeout``, or
-            ``cut`` (the gateway shut down).
+            ``cut`` (the gateway shut down). Of a check for another product also ``asked`` and ``answered``.
         error: a word for the failure; empty if there was none.
         cause: the class of the exception behind it.
         step: the step whose verdict stopped it.
@@ -48,6 +50,8 @@ class Served:
         cached: whether the answer came from the cache.
         streamed: whether the answer was streamed.
         edited: whether guards changed the request or the answer.
+        shadows: what each shadow policy that was drawn would have done, by its name in the file: ``passed``,
+            ``edited``, ``blocked``, or ``failed``.
         unknown: the fields and events that no table knows.
         input_tokens: the tokens of the prompt, if the provider reported them, or a budget counted them.
         output_tokens: the tokens of the answer.
@@ -79,6 +83,7 @@ class Served:
     cached: bool = False
     streamed: bool = False
     edited: bool = False
+    shadows: Mapping[str, str] = field(default_factory=dict[str, str])
     unknown: list[str] = field(default_factory=list[str])
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -107,9 +112,35 @@ class Served:
             self.cause = "" if ended.cause is None else type(ended.cause).__name__
             self.reason = ended.reason
         if ended.verdict is not None:
-            verdict = ended.verdict
-            self.outcome, self.reason = "blocked", verdict.reason
-            self.step, self.stage = verdict.processor_id, verdict.stage or ""
+            self._add_verdict(ended.verdict)
+
+    def _add_verdict(self, verdict: Tripwire) -> None:
+        self.outcome, self.reason = "blocked", verdict.reason
+        self.step, self.stage = verdict.processor_id, verdict.stage or ""
+
+    def add_check(self, verdict: str, tripwire: Tripwire | None = None, *, edited: bool, failed: bool) -> None:
+        """Take over the verdict of a check for another product.
+
+        Args:
+            verdict: ``passed``, ``edited``, ``blocked``, ``asked`` or ``answered``.
+            tripwire: the verdict of the guard that blocked.
+            edited: whether guards changed a text of the request.
+            failed: whether it is blocked because a guard failed.
+        """
+        self.edited = edited
+        if verdict not in ("passed", "edited"):
+            self.outcome = verdict
+        if tripwire is not None:
+            self._add_verdict(tripwire)
+        if failed:
+            self.error = "guard_failed"
+
+    @property
+    def verdict(self) -> str:
+        """What the guards did, in the words of `shadows`."""
+        if self.error == "guard_failed":
+            return "failed"
+        return "blocked" if self.outcome == "blocked" else "edited" if self.edited else "passed"
 
     def add_trip(self, trip: Trip) -> None:
         """Take over what happened on the way to the providers."""
@@ -117,7 +148,7 @@ class Served:
 
     def as_json(self) -> str:
         """Return it as a line of JSON, without empty fields."""
-        kept = {name: value for name, value in asdict(self).items() if value not in ("", None, [], False)}
+        kept = {name: value for name, value in asdict(self).items() if value not in ("", None, [], {}, False)}
         kept["seconds"] = round(self.seconds, 6)
         return json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
 
@@ -139,11 +170,14 @@ class Served:
             parts.append("cached")
         if self.edited:
             parts.append("edited")
+        if self.shadows:
+            parts.append(f"shadows={','.join(f'{name}:{verdict}' for name, verdict in self.shadows.items())}")
         if self.unknown:
             parts.append(f"unknown={','.join(self.unknown)}")
         if self.input_tokens is not None:
             parts.append(f"tokens={self.input_tokens}+{self.output_tokens}")
-        parts.append(f"id={self.request_id}")
+        if self.request_id:
+            parts.append(f"id={self.request_id}")
         return " ".join(parts)
 
 
