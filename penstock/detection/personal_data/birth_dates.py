@@ -72,7 +72,7 @@ _DATE = StreamPattern(
     | (?:大正|昭和|平成|令和|民[國国])[ ]?(?:\d{{1,3}}|元)年[ ]?\d{{1,2}}月[ ]?\d{{1,2}}日)""",
     flags=0,
     by_re=True,
-    begins="[0-9JFMASOND大昭平令民]",
+    begins="[0-9](?<![0-9].)|[JFMASOND大昭平令民]",  # no date begins behind a digit
 )
 _CUE = deferred(
     r"(?i)(?<!(?-i:\[DATE[-_]OF[-_]))birth|\bborn\b|(?<![^\W_])dob(?![^\W_])|\bd\.?o\.?b\b|\bb-?day\b"
