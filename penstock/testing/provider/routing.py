@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.engine.values.frozen import Values
+from penstock.formats.openai_moderations import CATEGORIES
 from penstock.testing.provider.received import Received, items, mapping, objects
 from penstock.testing.provider.wire import Reply, Sent, Wire, encoded, error, failing
 from penstock.testing.turns import Script, Turn, arguments, call_id, failure, turn
@@ -121,23 +122,6 @@ def _broken(turn: Turn) -> Values:
         }
     }
 
-
-CATEGORIES = (
-    "harassment",
-    "harassment/threatening",
-    "hate",
-    "hate/threatening",
-    "illicit",
-    "illicit/violent",
-    "self-harm",
-    "self-harm/instructions",
-    "self-harm/intent",
-    "sexual",
-    "sexual/minors",
-    "violence",
-    "violence/graphic",
-)
-"""The categories of OpenAI's moderation endpoint."""
 
 DIMENSIONS = 32
 """The length of vectors, unless the request asks for another."""

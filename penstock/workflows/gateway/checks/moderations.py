@@ -13,6 +13,7 @@ from uuid import uuid4
 from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import is_mapping
 from penstock.engine.values.messages import ImagePart, Message, TextPart
+from penstock.formats.openai_moderations import CATEGORIES
 from penstock.formats.wire import expect_object, expect_text, is_array, maybe_text
 from penstock.workflows.gateway.checks.contract import FAILED, CheckRefusal, CheckReply, Contract
 from penstock.workflows.gateway.checks.core import CheckResult, check_input, user_message
@@ -21,22 +22,6 @@ if TYPE_CHECKING:
     from penstock.engine.values.messages import Part
     from penstock.engine.workflow import Workflow
     from penstock.formats.wire import Json, Value
-
-CATEGORIES = (
-    "harassment",
-    "harassment/threatening",
-    "hate",
-    "hate/threatening",
-    "illicit",
-    "illicit/violent",
-    "self-harm",
-    "self-harm/instructions",
-    "self-harm/intent",
-    "sexual",
-    "sexual/minors",
-    "violence",
-    "violence/graphic",
-)
 
 
 async def check(guards: Workflow, body: Json) -> CheckReply:
