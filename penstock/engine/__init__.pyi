@@ -101,6 +101,7 @@ from penstock.engine.values.protocols import (
     TokenCounter as TokenCounter,
     VectorStore as VectorStore,
 )
+from penstock.engine.values.questions import PendingQuestion as PendingQuestion
 from penstock.engine.values.stored import (
     MemoryRecord as MemoryRecord,
     Page as Page,

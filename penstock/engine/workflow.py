@@ -275,7 +275,7 @@ class Workflow:
 
         Args:
             options: ``request_context``, ``run_id``, ``records``, ``texts``, ``observers``, ``overlap``,
-                ``max_processor_retries``, ``max_error_retries``, ``ids``, ``clock``; see `Run`.
+                ``max_processor_retries``, ``max_error_retries``, ``ids``, ``clock``, ``may_suspend``; see `Run`.
 
         Raises:
             WorkflowError: the graph has problems.

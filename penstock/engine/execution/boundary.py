@@ -50,8 +50,11 @@ def apply_result(
 ) -> Payload:
     """Return the payload after a hook that returned; ``span`` is None if no records are wanted."""
     effects = ctx.effects
-    if effects is not None and effects.tripwire is not None:
-        return _tripped(call, step, payload, effects, effects.tripwire, span)
+    if effects is not None:
+        if effects.tripwire is not None:
+            return _tripped(call, step, payload, effects, effects.tripwire, span)
+        if effects.question is not None:
+            return _asked(call, step, payload, effects, span)
     after, changes = payload, NO_CHANGES
     if result is not None or effects is not None:
         try:
@@ -83,6 +86,8 @@ def apply_error(
         raise error
     if effects is not None and effects.tripwire is not None:
         return _tripped(call, step, payload, effects, effects.tripwire, span)
+    if effects is not None and effects.question is not None:
+        return _asked(call, step, payload, effects, span)
     foreign = verdict_in(error)
     if foreign is not None:  # a verdict of a run inside the hook
         return _tripped(call, step, payload, effects, foreign, span)
@@ -334,6 +339,20 @@ def _tripped(
     if span is not None:
         record(call, step, "tripped", span, effects, tripwire=tripwire)
     return payload.stopped(tripwire)
+
+
+def _asked(call: StageCall, step: PlanStep, payload: Payload, effects: Effects, span: LoggedSpan | None) -> Payload:
+    """Note the question of a step, which leaves the payload as it was. In shadow, it is only recorded."""
+    question, questions = effects.question, call.questions
+    if question is not None and questions is not None and not call.run.shadow:
+        if call.holding:
+            questions.muted.add(step.path)
+        else:
+            questions.asked[step.path] = (question, payload)
+    if span is not None:
+        effects.notes = {**(effects.notes or {}), "suspended": True}
+        record(call, step, "skipped", span, effects)
+    return payload
 
 
 def _applied(step: PlanStep, payload: Payload, effects: Effects | None, result: object) -> Payload:

@@ -7,10 +7,12 @@ hooks runs without an event loop.
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from itertools import groupby
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from penstock.engine.execution.asking import run_again, run_ask, run_asking, run_attempt, run_behind, run_noted
 from penstock.engine.execution.boundary import (
     after_failure,
     apply_error,
@@ -28,10 +30,15 @@ from penstock.engine.execution.join import join, note_taken, skip
 from penstock.engine.execution.offloading import in_worker, is_long, move, must_move, within
 from penstock.engine.graph.conditions import truth
 from penstock.engine.graph.plan import (
-    TO_POLICY,
+    PlanAgain,
     PlanArm,
+    PlanAsk,
+    PlanAsking,
+    PlanAttempt,
+    PlanBehind,
     PlanBranch,
     PlanDag,
+    PlanNoted,
     PlanOverlap,
     PlanParallel,
     PlanPolicy,
@@ -124,9 +131,8 @@ async def _run_views(block: PlanViews, call: StageCall, payload: Payload) -> Pay
 
 
 async def _run_policy(block: PlanPolicy, call: StageCall, payload: Payload) -> Payload:
-    own = isinstance(block.block, PlanSteps) and block.block.calls[0][0].on_error == TO_POLICY
     for number in range(block.retries):
-        end = await _attempt(block, call.before_retry() if own else call, payload, None, number)
+        end = await _attempt(block, call.before_retry() if block.own else call, payload, None, number)
         if not isinstance(end, StepFailedError) and end.failure is None:
             return end
         failure = end if isinstance(end, StepFailedError) else end.failure
@@ -307,7 +313,9 @@ async def _run_concurrently(
 
 def _cancelled_block(block: Block, call: StageCall) -> StepFailedError:
     """Return the failure of a branch whose task was cancelled from outside: without a verdict, it has not passed."""
-    step = next(plan_steps(block))
+    step = next(plan_steps(block), None)
+    if step is None:  # a member of a dag without a step of this stage
+        return _cancelled(call.stage.name, call.stage.name, call)
     return _cancelled(step.path, step.processor_id, call)
 
 
@@ -446,6 +454,12 @@ _RUNNERS: dict[type[object], Callable[[Any, StageCall, Payload], Coroutine[objec
     PlanParallel: lambda block, call, payload: _run_arms(block.arms, block, call, payload),
     PlanBranch: _run_branch,
     PlanDag: _run_dag,
+    PlanAsking: partial(run_asking, execute),
+    PlanBehind: partial(run_behind, execute),
+    PlanNoted: partial(run_noted, execute),
+    PlanAgain: partial(run_again, execute),
+    PlanAttempt: partial(run_attempt, execute),
+    PlanAsk: partial(run_ask, execute),
 }
 
 

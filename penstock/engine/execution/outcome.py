@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from typing_extensions import TypeVar
 
+from penstock.engine.processor.questions import SuspendedPayload
 from penstock.engine.tracing.span_log import known_log
 from penstock.engine.values.chunks import notices
 from penstock.engine.values.errors import UsageError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import Message
+    from penstock.engine.values.questions import PendingQuestion
     from penstock.engine.values.tripwire import Record, Tripwire
 
 T = TypeVar("T", default=Any)
@@ -102,6 +104,32 @@ class Outcome:
     def blocked(self) -> bool:
         """Whether a verdict stopped this stage."""
         return self.tripwire is not None
+
+    @property
+    def suspended(self) -> bool:
+        """Whether the stage waits for persons: answer its `questions` by `Run.resume_stage`."""
+        return self.tripwire is None and isinstance(self._payload, SuspendedPayload)
+
+    @property
+    def questions(self) -> tuple[PendingQuestion, ...]:
+        """What persons are asked, in the declared order of the steps; none unless the stage is `suspended`."""
+        payload = self._payload
+        return payload.questions if isinstance(payload, SuspendedPayload) and self.tripwire is None else ()
+
+    @property
+    def finished(self) -> tuple[str, ...]:
+        """The paths of the steps of a suspended stage that need not run again; pass it to `Run.resume_stage`.
+
+        These are the steps that ran to their end and those in arms that were not taken. Behind them stand the ways that
+        branches and dags have taken, ``<path>//<number or id>``. It is empty unless the stage is `suspended`.
+        """
+        payload = self._payload
+        return payload.done if isinstance(payload, SuspendedPayload) and self.tripwire is None else ()
+
+    @property
+    def fresh(self) -> frozenset[str]:
+        """The ids of the messages that came with this call of the stage."""
+        return self._call.fresh
 
     @property
     def message_list(self) -> MessageList:
@@ -232,9 +260,12 @@ class Outcome:
 
         Raises:
             BlockedError: it is blocked; the error of a failed step is the ``__cause__``.
+            UsageError: it is suspended.
         """
         if self.tripwire is not None:
             raise BlockedError(self.tripwire) from self.failure
+        if self.suspended:
+            raise UsageError(f"{self.stage} waits for a person; pass the answers to run.resume_stage(...)")
         return self
 
     def __bool__(self) -> bool:
@@ -251,6 +282,8 @@ class Outcome:
         if self.tripwire is not None:
             who = repr(self.tripwire.processor_id)
             how = f"blocked: {who} failed" if self.failure is not None else f"blocked by {who}"
+        elif self.suspended:
+            how = f"suspended by {', '.join(repr(one.processor_id) for one in self.questions)}"
         return f"Outcome({self.stage}, {how})"
 
 

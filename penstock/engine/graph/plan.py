@@ -34,6 +34,7 @@ class PlanStep:
 
     __slots__ = (
         "allows",
+        "asks",
         "edits",
         "ends",
         "gathers",
@@ -62,6 +63,7 @@ class PlanStep:
         self.new_state: NewState = new_state if is_own else dict
         self.on_error = on_error
         self.allows = allows  # under a timeout ``on_error`` stands with the policy around the step
+        self.asks = step.processor.asks and not stage.streams
         self.edits: EditsClaim = claims.edits
         self.role = claims.role
         self.timed = step.processor.timed
@@ -119,6 +121,8 @@ class PlanPolicy:
     movable: int = 0
     retries: int = 0
     retry_delay: float | None = None
+    own: bool = False
+    """Whether it is the policy of one step, which leaves its failures to it."""
     warned_open: bool = False
 
     def waits(self, attempt: int) -> float:
@@ -154,6 +158,80 @@ class PlanOverlap:
 @dataclass(slots=True, eq=False, repr=False)
 class PlanViews:
     """A whole plan with steps that search texts: while it runs, they share views of the texts (`TextViews`)."""
+
+    block: Block
+    sync: bool
+    movable: int = 0
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class PlanAsking:
+    """A whole plan with steps that may ask a person; see `penstock.engine.graph.asking`.
+
+    Attributes:
+        block: the plan, arranged for questions.
+        plain: the plan as it was compiled.
+        steps: the paths of its steps, in declared order.
+    """
+
+    block: Block
+    plain: Block
+    steps: tuple[str, ...]
+    sync: bool
+    movable: int = 0
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class PlanBehind:
+    """A block behind steps that may ask: while one of them waits for a person, only the guards of the block run.
+
+    Attributes:
+        block: the block.
+        guards: the same with its guards only; None if it has none.
+        before: the paths of the steps in front that may ask.
+        steps: the paths of all steps in the block.
+    """
+
+    block: Block
+    guards: Block | None
+    before: frozenset[str]
+    steps: tuple[str, ...]
+    sync: bool
+    movable: int = 0
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class PlanNoted:
+    """A block whose end is noted: the paths of its steps, or the way that was taken to it."""
+
+    block: Block
+    notes: tuple[str, ...]
+    sync: bool
+    movable: int = 0
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class PlanAgain:
+    """Guards that have run already, in a stage that is resumed. They run again if the payload has changed since."""
+
+    block: Block
+    steps: tuple[str, ...]
+    sync: bool
+    movable: int = 0
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class PlanAttempt:
+    """A block under a policy: its questions count if it comes to its end."""
+
+    block: Block
+    sync: bool
+    movable: int = 0
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class PlanAsk:
+    """A step that may ask: it is noted if the step changes something after it was given an answer."""
 
     block: Block
     sync: bool
@@ -225,9 +303,15 @@ class PlanDag:
     movable: int = 0
 
 
-Block: TypeAlias = (
+PlainBlock: TypeAlias = (
     "PlanSteps | PlanSequence | PlanPolicy | PlanShadow | PlanOverlap | PlanViews | PlanParallel | PlanBranch | PlanDag"
 )
+"""A block as it is compiled."""
+
+AskingBlock: TypeAlias = "PlanAsking | PlanBehind | PlanNoted | PlanAgain | PlanAttempt | PlanAsk"
+"""A block that only plans with questions have."""
+
+Block: TypeAlias = "PlainBlock | AskingBlock"
 
 
 def compile_plan(root: Node, stage_name: str) -> Block | None:
@@ -329,18 +413,17 @@ def overlapping_blocks(block: Block | None) -> Iterator[Block]:
             yield from overlapping_blocks(inner)
 
 
-def _inside(
-    block: PlanSequence | PlanPolicy | PlanShadow | PlanOverlap | PlanViews | PlanParallel | PlanBranch | PlanDag,
-) -> tuple[Block, ...]:
+def _inside(block: Block) -> tuple[Block, ...]:
+    """Return the blocks directly inside a block that is not of steps."""
     if isinstance(block, PlanSequence):
         return block.blocks
-    if isinstance(block, (PlanPolicy, PlanShadow, PlanOverlap, PlanViews)):
-        return (block.block,)
     if isinstance(block, PlanParallel):
         return tuple(arm.block for arm in block.arms)
     if isinstance(block, PlanBranch):
         return tuple(arm.block for arm in (*block.arms, block.otherwise) if arm is not None)
-    return tuple(member.arm.block for member in block.members if member.arm is not None)
+    if isinstance(block, PlanDag):
+        return tuple(member.arm.block for member in block.members if member.arm is not None)
+    return () if isinstance(block, PlanSteps) else (block.block,)
 
 
 def _compile(node: Node, stage: Stage) -> Block | None:
@@ -381,23 +464,25 @@ def _under(policy: Policy, block: Block | None, path: str, stage: Stage, wrapped
         return None
     sets = policy.timeout is not None or policy.on_error is not None or (policy.retries > 0 and not stage.streams)
     if sets if wrapped is None else wrapped:
-        block = _with_policy(policy, block, path, stage)
-    if policy.overlap is not None and stage.overlaps:
+        block = _with_policy(policy, block, path, stage, own=bool(wrapped))
+    if policy.overlap is not None and stage.overlaps and not any(step.asks for step in plan_steps(block)):
         block = PlanOverlap(block, block.sync)
     return PlanShadow(block, block.sync) if policy.mode == "shadow" else block
 
 
-def _with_policy(policy: Policy, block: Block, path: str, stage: Stage) -> PlanPolicy:
+def _with_policy(policy: Policy, block: Block, path: str, stage: Stage, *, own: bool) -> PlanPolicy:
     fallback = None
     on_error = policy.on_error
     if isinstance(on_error, Processor):
         fallback = _step(Step(on_error, _fallback_policy(on_error, block), path=f"{path}.fallback"), stage)
+        for step in plan_steps(fallback):
+            step.asks = False  # it stands in for a step that failed, and has to come to an end
         on_error = "block"
     retries, delay = (policy.retries, policy.retry_delay) if not stage.streams else (0, None)
     sync = block.sync and (fallback is None or fallback.sync) and delay is None
     inside = (block,) if fallback is None else (block, fallback)
     movable = _movable(inside) if policy.timeout is None and delay is None else 0
-    return PlanPolicy(block, path, stage, on_error, policy.timeout, fallback, sync, movable, retries, delay)
+    return PlanPolicy(block, path, stage, on_error, policy.timeout, fallback, sync, movable, retries, delay, own)
 
 
 def _movable(blocks: Iterable[Block], merge: MergePolicy = None) -> int:

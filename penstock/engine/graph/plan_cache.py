@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from penstock.engine.graph.asking import with_questions
 from penstock.engine.graph.checks import problems
 from penstock.engine.graph.nodes import Sequence, Step, resolve, steps_and_fallbacks, walk
 from penstock.engine.graph.plan import StreamPlan, compile_plan, enforced_steps, plan_steps, serving
@@ -96,7 +97,7 @@ class Plans:
             return self._compiled[name]
         except KeyError:
             served = serving(self.resolved, STAGES[name], self.orders)
-            return self._compiled.setdefault(name, compile_plan(served, name))
+            return self._compiled.setdefault(name, with_questions(compile_plan(served, name)))
 
 
 def _policies(root: Node) -> list[Policy]:

@@ -14,8 +14,9 @@ from typing_extensions import TypeVar
 
 from penstock.engine.tasks import runs_without_loop
 from penstock.engine.values.errors import UsageError
-from penstock.engine.values.frozen import freeze
+from penstock.engine.values.frozen import EMPTY, freeze
 from penstock.engine.values.message_list import ReturnCheck
+from penstock.engine.values.questions import PendingQuestion, SuspendSignal, question_id
 from penstock.engine.values.tripwire import Tripwire, TripwireSignal, verdict_in
 from penstock.engine.workers import DEADLINE, TimeLimitError, within_time
 
@@ -39,10 +40,23 @@ log = logging.getLogger("penstock")
 class Effects:
     """The effects of a hook through its context, besides its result."""
 
-    __slots__ = ("count", "data", "facts", "failure", "flagged", "notes", "return_check", "tripwire")
+    __slots__ = (
+        "asked",
+        "count",
+        "data",
+        "facts",
+        "failure",
+        "flagged",
+        "notes",
+        "question",
+        "return_check",
+        "tripwire",
+    )
 
     def __init__(self) -> None:
         self.count = 0  # of those so far, without the conversation that was shown
+        self.asked = 0
+        self.question: PendingQuestion | None = None
         self.tripwire: Tripwire | None = None
         self.failure: str | None = None
         self.facts: dict[AnyKey, Value] | None = None
@@ -358,6 +372,54 @@ class Context(View, Generic[S]):
             if metadata is not None:
                 effects.tripwire = Tripwire(told, *own, metadata)
         raise TripwireSignal(effects.tripwire)
+
+    def suspend(
+        self,
+        reason: str,
+        *,
+        schema: Values | None = None,
+        show: Values | None = None,
+        expires_in: float | None = None,
+    ) -> Value:
+        """Ask a person, and return the answer.
+
+        Until there is an answer, this method does not return: the stage ends after its guards have run, and the step
+        counts as unfinished. With the answer, the hook is called again from its beginning, so do nothing before it that
+        must not happen twice. A second call in the same hook asks a second question. Where nobody can be asked, the
+        run is blocked.
+
+        Args:
+            reason: why a person is asked, a sentence.
+            schema: the JSON Schema of the answer; None: any JSON value. It may use the words that
+                `penstock.engine.values.answer_schema` names.
+            show: JSON values to show to the person. Take them from this context: if guards edit the messages behind
+                this step, the hook is called again with the edited ones before anybody is asked.
+            expires_in: the seconds within which an answer is expected; None: no limit.
+
+        Returns:
+            The answer, a frozen JSON value.
+
+        Raises:
+            UsageError: the processor does not declare ``asks = True``, it is called for a stream or as a fallback, a
+                value is not allowed, or the answer does not fit the schema.
+        """
+        step, call = self._step, self._call
+        if not step.asks:
+            cure = "declare asks = True; a stream does not wait for a person, and a fallback must come to its end"
+            raise UsageError(f"{step.processor_id!r} asks a person where it may not: {cure}")
+        effects = self._touch()
+        if effects.question is None:
+            effects.asked += 1
+            call_id: str = call.info.get("call_id") or "" if call.stage.value else ""
+            given = question_id(call.stage.name, step.path, effects.asked, call_id)
+            question = PendingQuestion(
+                given, step.path, step.processor_id, call.stage.name, reason, schema, show or EMPTY, expires_in, call_id
+            )
+            questions = call.questions
+            if questions is not None and given in questions.answers:
+                return question.check(questions.answers[given])
+            effects.question = question
+        raise SuspendSignal(effects.question)
 
     def _touch(self) -> Effects:
         effects = self._effects()

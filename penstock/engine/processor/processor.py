@@ -48,6 +48,7 @@ CLAIMS: tuple[str, ...] = (
     "provides",
     "requires",
     "stores",
+    "asks",
     "stages",
     "finds",
     "reads",
@@ -87,8 +88,9 @@ class Processor(Generic[S]):
         provides: the keys of the facts that it puts.
         requires: the keys of facts that an earlier step must put.
         stores: whether it writes to a store; such a step cannot run in shadow.
-        asks: whether it may ask a person about calls of tools (`Answer` with ``asks=True``). An agent then takes the
-            approvals of calls that it does not know to have been asked about, and has them judged again.
+        asks: whether it may ask a person: by ``ctx.suspend``, or about calls of tools (`Answer` with ``asks=True``). An
+            agent then takes the approvals of calls that it does not know to have been asked about, and has them judged
+            again.
         stages: the names of the stages to use; None for all whose methods it has.
         finds: the kinds of content that a guard looks for, such as ``secrets``; for `penstock.workflows.coverage`.
         reads: the channels that it reads whole, such as ``tool_call``, for `penstock.workflows.coverage`. None: they
@@ -311,6 +313,7 @@ def processor(
     provides: Iterable[AnyKey] | None = None,
     requires: Iterable[AnyKey] | None = None,
     stores: bool | None = None,
+    asks: bool | None = None,
     finds: Iterable[str] | None = None,
     reads: Iterable[str] | None = None,
 ) -> Callable[[Function], FunctionProcessor]: ...

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from penstock.engine.processor.payload import Payload
+    from penstock.engine.processor.questions import StageQuestions
     from penstock.engine.tasks import BackgroundTasks
     from penstock.engine.tracing.span import SpanKind
     from penstock.engine.tracing.span_log import SpanLog
@@ -61,6 +62,11 @@ class StepLike(Protocol):
     @property
     def ends(self) -> bool:
         """Whether it may end a stream before its source does."""
+        ...
+
+    @property
+    def asks(self) -> bool:
+        """Whether it may ask a person."""
         ...
 
     @property
@@ -211,6 +217,16 @@ class StageCall:
         self.fresh = fresh
         self.limited = self.retried = False
         self.span = span
+
+    @property
+    def questions(self) -> StageQuestions | None:
+        """The questions of its steps to persons; None where none of them may (`AskingCall`)."""
+        return None
+
+    @property
+    def holding(self) -> bool:
+        """Whether the steps stand behind one that waits for a person."""
+        return False
 
     def within(self, span: LoggedSpan) -> StageCall:
         """Return a copy of the call for the steps of a part of the run."""

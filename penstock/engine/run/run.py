@@ -6,7 +6,7 @@ A run owns the `Conversation` (messages, facts, roll-back, retry budgets) and th
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias, TypeVar, get_args
@@ -16,11 +16,14 @@ from penstock.engine.execution.executor import execute, run_overlapping
 from penstock.engine.execution.offloading import is_long_value
 from penstock.engine.execution.outcome import ModelOutcome, Outcome, no_records
 from penstock.engine.graph.plan import needs_loop, waiting_steps
+from penstock.engine.processor.asking import AskingCall
 from penstock.engine.processor.payload import NO_FACTS, Payload
+from penstock.engine.processor.questions import StageQuestions, SuspendedPayload
 from penstock.engine.processor.stages import STAGES, STREAM, full_name
 from penstock.engine.processor.state import RunEnd, RunState, StageCall, States, call_on_end
 from penstock.engine.run.conversation import MAX_ERROR_RETRIES, NO_IDS, Conversation, add_input, check_settings
 from penstock.engine.run.held_answers import HeldAnswers, Release, edited_chunks, info_of, open_calls, texts_of
+from penstock.engine.run.suspended import SuspendedStage, SuspendedStages, before_messages, resumed_call
 from penstock.engine.run.tracing import NO_TRACE, LazyTrace, open_log
 from penstock.engine.tasks import BackgroundTasks, must_take_turn, runs_without_loop, take_turn
 from penstock.engine.tracing.observers import PublicObserver
@@ -66,6 +69,9 @@ class Run:
 
     ``async with`` is required if the workflow has async shadow steps, and allowed in any case.
 
+    With ``may_suspend=True``, a stage in which a step asks a person (``ctx.suspend``) ends with a suspended outcome,
+    and `resume_stage` goes on with it. Without it, such a stage is blocked.
+
     Attributes:
         tripwire: the verdict that ended the run, if one did.
     """
@@ -87,8 +93,11 @@ class Run:
         clock: Clock = SYSTEM_CLOCK,
         states: States | None = None,
         facts: Facts = NO_FACTS,
+        may_suspend: bool = False,
     ) -> None:
         self.tripwire: Tripwire | None = None
+        self._may_suspend = may_suspend
+        self._suspended = SuspendedStages()
         self._plans = plans
         self._agent = agent
         retries = self._retries = 0 if max_processor_retries is None else max_processor_retries
@@ -471,7 +480,7 @@ class Run:
         ]
         outcome = await self._run(judging[0], answer, EMPTY, info)
         for stage in judging[1:]:
-            if not outcome.blocked:
+            if not (outcome.blocked or outcome.suspended):
                 outcome = await self._run(stage, None, EMPTY, info)
         return outcome
 
@@ -498,7 +507,7 @@ class Run:
         block = self._plans.stage(stage.name)
         if block is not None and block.movable and must_take_turn():
             await take_turn()
-        if self.tripwire is not None:
+        if self.tripwire is not None or (self._suspended.waiting and self._suspended.refuse(stage, info)):
             return self._stopped(stage).after_verdict()
         if self._state.pending and not stage.overlaps and await self._drained():
             return self._stopped(stage)
@@ -547,6 +556,8 @@ class Run:
             if spans.with_texts:
                 span.texts = (start, None if outcome.blocked else end)
             span.judged(outcome.tripwire)
+            if outcome.suspended:
+                span.note(suspended=True)
         except BaseException as error:
             span.failed(error)
             if spans.with_texts:
@@ -606,6 +617,11 @@ class Run:
 
     def _blocked(self, stage: Stage, call: StageCall, before: Payload, end: Payload, records: GetRecords) -> Outcome:
         """Roll back the rejected attempt; end the run, unless the model gets another attempt."""
+        questions = call.questions
+        origin = before if questions is None or questions.origin is None else questions.origin
+        if isinstance(end, SuspendedPayload) and self._may_suspend:
+            return self._suspend(stage, call, before, origin, end, records)
+        before = origin
         self._state.verdicts.clear()
         verdict = end.tripwire
         granted = verdict is not None and self._conversation.reject(stage, verdict, self._state)
@@ -623,6 +639,87 @@ class Run:
             self._answers.keep(outcome.message_list)
         accepted = 0 if stage.takes_back == "run" else len(outcome.message_list.response)
         return outcome.with_stream(self._answers.retract(accepted))
+
+    # Stages that wait for persons
+
+    def _suspend(
+        self,
+        stage: Stage,
+        call: StageCall,
+        before: Payload,
+        origin: Payload,
+        end: SuspendedPayload,
+        records: GetRecords,
+    ) -> Outcome:
+        """Keep the guarded payload of a suspended stage, and return its outcome; nothing of it is accepted yet."""
+        log.info("%s: %s asks a person in %s", self._plans.name, end.questions[0].processor_id, stage.name)
+        self._conversation.queued_from = None  # the checks that waited for the model have run
+        self._conversation.keep(stage, before, end)
+        self._suspended.add(stage, SuspendedStage(call, end, origin))
+        return Outcome(call, end.opened(), records)
+
+    def resume_stage(
+        self,
+        name: str,
+        answers: Mapping[str, Value],
+        finished: Iterable[str],
+        messages: Value = None,
+        *,
+        fresh: Iterable[str] = (),
+        **details: Value,
+    ) -> Stepping:
+        """Go on with a suspended stage: run the steps that are not finished, with the answers of persons.
+
+        It works on the conversation and the facts of the run as they stand. If a step changes them, the guards behind
+        it run again; if it does so after an answer, those in front of it do, too. The stage may be suspended again.
+
+        Args:
+            name: the name of the stage.
+            answers: the answers by the ids of their questions, those of earlier calls for the same stage included.
+                A question without an answer is asked again.
+            finished: the `Outcome.finished` of the suspended outcome.
+            messages: the arguments or the result, for a stage of tools; the prompt, for `process_llm_request`.
+            fresh: the `Outcome.fresh` of the suspended outcome.
+            details: what else the stage takes, such as ``tool_name``, ``call_id``, or the settings of
+                `process_input_step`. In the run that was suspended, ``messages``, ``fresh`` and ``details`` default to
+                what the stage was called with, as its guards left it; name the ``call_id`` if several calls wait.
+
+        Raises:
+            UsageError: there is no such stage, or it handles a stream.
+        """
+        stage = STAGES.get(full_name(name), STREAM)
+        if stage is STREAM:
+            raise UsageError(
+                f"{name!r} is no stage that can be suspended; {', '.join(STAGES)} are, but not {STREAM.name}"
+            )
+        now = self._conversation.payload
+        waiting = self._suspended.find(stage, details)
+        call, start = resumed_call(self._state, stage, waiting, now, messages, frozenset(fresh), details)
+        origin = before_messages(now, call.fresh) if waiting is None else waiting.origin
+        questions = StageQuestions(FrozenDict(answers), finished, origin)
+        return self._resumed(stage, waiting, AskingCall.of(call, questions), now, start)
+
+    async def _resumed(
+        self, stage: Stage, waiting: SuspendedStage | None, call: AskingCall, before: Payload, start: Payload
+    ) -> Outcome:
+        if self.tripwire is not None:
+            return self._stopped(stage).after_verdict()
+        if waiting is not None:
+            self._suspended.remove(waiting)
+        block = self._plans.stage(stage.name)
+        spans = self._state.spans
+        try:
+            if spans is not None and block is not None:
+                span = spans.begin_stage(stage.name, EMPTY)
+                if stage.value:
+                    span.call_id = call.info.get("call_id", "")
+                return await self._run_in_span(spans, span, block, call.within(span), before, start)
+            end = start if block is None else await execute(block, call, start)
+            return self._ended(stage, call, before, end, edited=end.differs(start))
+        except BaseException:
+            if waiting is not None:
+                self._suspended.add(stage, waiting)  # it still waits, and can be resumed again
+            raise
 
     def _explain_no_retry(self, stage: Stage, verdict: Tripwire) -> None:
         """Log why an attempt that a verdict asks for is not made."""
@@ -856,7 +953,7 @@ class Run:
             except BaseException:  # no verdict, so it is not sent
                 run.forget((answer.id,))
                 raise
-            if outcome.blocked:
+            if outcome.blocked or outcome.suspended:
                 return outcome, None, []
             after = outcome.message_list.get(answer.id)
             leaving = edited_chunks(held, answer, after)
@@ -877,6 +974,8 @@ class Run:
             except BaseException:
                 run._drop_held()
                 raise
+            if outcome.suspended:
+                return outcome, None, []
             return outcome, outcome.message_list.get(answer.id), [] if outcome.blocked else list(outcome.chunks)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.processor.stages import STREAM
+from penstock.engine.processor.stages import STREAM, full_name
 from penstock.engine.tasks import run_without_loop
 from penstock.engine.values.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from types import TracebackType
     from typing import Self
 
@@ -123,6 +123,20 @@ class SyncRun:
     def process_output_result(self, messages: Messages | MessageList | None = None, **details: Value) -> Outcome:
         """Run `Run.process_output_result`."""
         return self._drive("process_output_result", self.run.process_output_result(messages, **details))
+
+    def resume_stage(
+        self,
+        name: str,
+        answers: Mapping[str, Value],
+        finished: Iterable[str],
+        messages: Value = None,
+        *,
+        fresh: Iterable[str] = (),
+        **details: Value,
+    ) -> Outcome:
+        """Run `Run.resume_stage`."""
+        stepping = self.run.resume_stage(name, answers, finished, messages, fresh=fresh, **details)
+        return self._drive(full_name(name), stepping)
 
     def _drive(self, stage: str, stepping: Stepping) -> Outcome:
         try:
