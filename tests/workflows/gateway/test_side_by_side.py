@@ -57,6 +57,19 @@ async def test_the_mark_behind_a_stream_is_the_last_that_leaves():
     assert b"ann@example.com" not in got.body
 
 
+async def test_pieces_of_one_choice_in_one_event_keep_their_places():
+    """A secret that is cut between them is hidden; what is left of each stays where it was."""
+
+    def two(*texts):
+        choices = [{"index": 0, "delta": {"content": text}, "finish_reason": None} for text in texts]
+        return event({"id": "c", "choices": choices})
+
+    plain = [two("Good ", "day", "!"), DONE]
+    assert (await run_exchange(*CHAT, Scripted(plain), PIIDetector())).body == b"".join(plain)
+    got = await run_exchange(*CHAT, Scripted([two("ask ann@exa", "mple.com now", "!"), DONE]), PIIDetector())
+    assert [choice["delta"]["content"] for choice in got.events[0]["choices"]] == ["ask a*n@*******.com", " now", "!"]
+
+
 async def test_blocks_of_a_whole_message_that_follow_each_other_keep_their_texts():
     blocks = [{"type": "text", "text": text} for text in ("It is ", "a quote, ann@exa", "mple.com", " says so.")]
     answer = {"id": "m", "type": "message", "role": "assistant", "content": blocks, "stop_reason": "end_turn"}
