@@ -221,7 +221,7 @@ class _Exchange:
             guards = self._guards
             prompt = Prompt(self._endpoint, body, self._request.body, strict=guards.strict, permits=guards.permits)
         except FieldError as error:
-            raise _StoppedError(None, (400, "unguarded_field", str(error))) from None
+            raise _StoppedError(None, (400, error.code, str(error))) from None
         self._note(model=prompt.model, streamed=self._endpoint.streams(body))
         return prompt
 

@@ -41,11 +41,13 @@ class FieldError(Exception):
     Attributes:
         place: the field.
         problem: the fault, and the cure.
+        code: the code of the error.
     """
 
-    def __init__(self, place: str, problem: str) -> None:
+    def __init__(self, place: str, problem: str, code: str = "unguarded_field") -> None:
         self.place = place
         self.problem = problem
+        self.code = code
         super().__init__(f"{place}: {problem}")
 
 
@@ -137,7 +139,7 @@ class Prompt:
         if field.permit in self._permits:
             return Place(VALUE, place.path, place.value)
         more = f"; or let the operator set permit: [{field.permit}]" if field.permit else ""
-        raise FieldError(shown(place.path), f"{field.note or 'is refused by the gateway'}{more}")
+        raise FieldError(shown(place.path), f"{field.note or 'is refused by the gateway'}{more}", field.code)
 
     def _still_forced(self) -> Json:
         """Return the fields that are forced, without those that the operator leaves to clients."""

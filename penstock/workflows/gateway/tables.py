@@ -57,6 +57,7 @@ class Field:
         permit: the word with which an operator lets a refused field pass; guards read it then.
         of: for a repeat, the kind of the repeated field.
         tool: for the arguments of a call that names no tool, the tool.
+        code: for a refused field, the code of the error, if libraries of clients know one and go on without the field.
     """
 
     kind: Kind
@@ -65,6 +66,7 @@ class Field:
     permit: str = ""
     of: Kind = "value"
     tool: str = ""
+    code: str = "unguarded_field"
 
 
 STATE: Final = "state"

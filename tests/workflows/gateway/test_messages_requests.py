@@ -267,6 +267,16 @@ async def test_a_field_that_escapes_or_is_malformed_is_refused_with_what_to_do(f
     assert says in got.json["error"]["message"]
 
 
+@pytest.mark.parametrize("thread", [{"type": "create"}, {"type": "continue", "previous_message_id": "msg_1"}])
+async def test_a_thread_is_refused_so_that_tool_runners_go_on_without_it(thread):
+    """Those of Anthropic's libraries begin one by themselves, and send all messages after this error code alone."""
+    got, upstream = await asked({**ASK, "thread": thread})
+    assert (got.status, upstream.asked) == (400, [])
+    assert got.json["error"]["details"] == {"error_code": "thread_unsupported_request"}
+    other, _ = await asked({**ASK, "container": "container_01"})
+    assert "details" not in other.json["error"]
+
+
 # Counting tokens
 
 

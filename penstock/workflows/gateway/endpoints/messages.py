@@ -17,7 +17,7 @@ from penstock.workflows.gateway.endpoints.messages_sections import (
     without_edited,
     without_thinking,
 )
-from penstock.workflows.gateway.endpoints.messages_tables import ANSWER, COUNTED, EVENTS, REQUEST, TOOL
+from penstock.workflows.gateway.endpoints.messages_tables import ANSWER, COUNTED, EVENTS, NO_THREADS, REQUEST, TOOL
 from penstock.workflows.gateway.frames import written
 from penstock.workflows.gateway.json_text import write_json
 from penstock.workflows.gateway.tables import COUNTS, TERM, Obj, Place, places
@@ -162,9 +162,9 @@ class Messages(Endpoint):
 
     def error(self, status: int, code: str, message: str) -> Json:
         """Return the body of an error."""
-        del code
         usual = "invalid_request_error" if status < 500 else "api_error"  # noqa: PLR2004 - of HTTP
-        return {"type": "error", "error": {"type": _ERRORS.get(status, usual), "message": message}}
+        details = {"details": {"error_code": code}} if code == NO_THREADS else {}
+        return {"type": "error", "error": {"type": _ERRORS.get(status, usual), "message": message, **details}}
 
     def refusal(self, refusal: Refusal, model: str) -> Json:
         """Return a message whose stop reason is a refusal."""

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
     from penstock.workflows.gateway.tables import Spec
 
+NO_THREADS: Final = "thread_unsupported_request"
+"""The error code of Anthropic's API at which the tool runners of its libraries send all messages instead."""
+
 _HOSTED = Field(
     "refused",
     "runs at the provider, where no guard reads what it is asked and what it finds; leave it out, and let the client "
@@ -40,6 +43,7 @@ _STATE = Field(
     "refused",
     "keeps the conversation at the provider, where no guard hides anything; leave it out, and send all messages",
     permit=STATE,
+    code=NO_THREADS,
 )
 _BY_CLIENT = Field("value", "run by the client")
 
