@@ -8,7 +8,8 @@
 Each is a module of the same shape, imported when it is first needed: ``HEADERS``, ``read_request``, an encoder,
 ``stream`` and ``stream_sync``, and ``answer`` for a whole answer. `client_request` holds the request of a client,
 `sent` the answer as the client got it and how it ended, `sse` the framing as server-sent events, `whole` the chunks of
-a whole answer, `asgi` responses that end the request when its client leaves.
+a whole answer, `asgi` responses that end the request when its client leaves, `released` the log for clients that come
+back.
 """
 
 from penstock.lazy import lazily

@@ -1,15 +1,28 @@
-"""Responses with ASGI that end the request when its client leaves: `StreamedResponse`, `WholeResponse`."""
+"""Responses with ASGI that end the request when its client leaves: `StreamedResponse`, `WholeResponse`.
+
+With `ResumableResponse` a client may come back for what it missed, to an endpoint that returns `ResumedResponse`.
+"""
 
 from __future__ import annotations
 
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from urllib.parse import parse_qs
 
 import anyio
 
+from penstock.workflows.web.chat_completions import error_body
+from penstock.workflows.web.released import (
+    STREAM_HEADER,
+    StreamCutError,
+    StreamGoneError,
+    StreamPosition,
+    new_stream_id,
+)
 from penstock.workflows.web.sse import dumped
 
 if TYPE_CHECKING:
+    from anyio.abc import TaskStatus
     from starlette.responses import Response
 else:
     try:
@@ -22,6 +35,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.frozen import Value
     from penstock.workflows.agent.results import AgentResult
+    from penstock.workflows.web.released import ReleasedLog, ReleasedReader, ReleasedStream
     from penstock.workflows.web.sent import Json
 
     Event: TypeAlias = MutableMapping[str, Value]
@@ -122,6 +136,135 @@ class WholeResponse(_ClientResponse, Generic[E]):
             kind, body = b"application/json", dumped(written)
         await self._begin(send, (b"content-type", kind), (b"content-length", str(len(body)).encode()))
         await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+class ResumableResponse(_ClientResponse):
+    """A response like `StreamedResponse`, whose client may come back for what it missed.
+
+    When the client leaves, the request goes on, until it ends or nobody has read its stream for the log's ``grace``.
+    Each event has an id; a `ResumedResponse` sends the events behind one. It needs an ASGI server that lets a request
+    go on without its client, as uvicorn and hypercorn do.
+
+    Args:
+        body: the events to send, such as ``chat_completions.stream(...)``.
+        headers: the headers, such as ``chat_completions.HEADERS``; those of plain text are refused.
+        log: keeps the events.
+        owner: the only one who may come back, such as the id of a user; empty: whoever knows the id of the stream.
+        status: the HTTP status.
+
+    Attributes:
+        stream_id: the id of the stream, which the header ``x-penstock-stream`` holds, too.
+    """
+
+    def __init__(
+        self,
+        body: AsyncGenerator[bytes],
+        headers: Mapping[str, str],
+        log: ReleasedLog,
+        *,
+        owner: str = "",
+        status: int = 200,
+    ) -> None:
+        self.stream_id = new_stream_id()
+        super().__init__([*headers.items(), (STREAM_HEADER, self.stream_id)], status)
+        self._body = body
+        self._stream_headers = tuple(headers.items())
+        self._log = log
+        self._owner = owner
+
+    async def __call__(self, _scope: Event, receive: Receive, send: Send) -> None:
+        """Send the response; go on for a while when the client has left.
+
+        Raises:
+            UsageError: the headers are not those of server-sent events.
+        """
+        stream = self._log.begin(self._stream_headers, self._owner, self.stream_id)
+        failed: Exception | None = None
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(self._send_first, stream, receive, send)
+            try:
+                await stream.record(self._body)
+            except Exception as error:  # noqa: BLE001 - raised below, outside of the group, which would wrap it
+                failed = error
+        if failed is not None:
+            raise failed
+        if self.background is not None:
+            await self.background()
+
+    async def _send_first(
+        self, stream: ReleasedStream, receive: Receive, send: Send, *, task_status: TaskStatus[None]
+    ) -> None:
+        """Send to the client that asked, as long as it stays, and as the request is not cancelled."""
+        with stream.reading() as events, suppress(StreamCutError, OSError):
+            task_status.started()
+            await _while_client_stays(receive, self._send_events(events, send))
+
+    async def _send_events(self, events: ReleasedReader, send: Send) -> None:
+        await self._begin(send)
+        await _send_events(events, send)
+
+
+class ResumedResponse(_ClientResponse):
+    """The rest of a stream for a client that comes back: what it missed, then what follows.
+
+    The client names the last event that it got in the header ``Last-Event-ID`` or as ``?after=``; without either it
+    gets the stream from its beginning. Without anything left the status is 204, which stops an ``EventSource``; it is
+    404 for streams that are unknown or another owner's, and 410 for those that are not kept any more.
+
+    Args:
+        log: keeps the events.
+        stream_id: the id of the stream; empty: the id of the event names it.
+        owner: who asks; only the owner of the stream may read it.
+    """
+
+    def __init__(self, log: ReleasedLog, stream_id: str = "", *, owner: str = "") -> None:
+        super().__init__((), 200)
+        self._log = log
+        self._stream_id = stream_id
+        self._owner = owner
+
+    async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
+        """Send the rest of the stream."""
+        try:
+            position = StreamPosition.read(_last_event_id(scope), self._stream_id)
+            with self._log.reading(position, self._owner) as events:
+                await _while_client_stays(receive, self._send_rest(events, position.stream_id, send))
+        except StreamGoneError as error:
+            await self._refuse(error, send)
+        except StreamCutError:
+            return  # without an end of the body, so that the server cuts the connection
+        if self.background is not None:
+            await self.background()
+
+    async def _send_rest(self, events: ReleasedReader, stream_id: str, send: Send) -> None:
+        if events.is_over:
+            self.status_code = 204
+            await self._begin(send)
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            return
+        headers = [*events.headers, (STREAM_HEADER, stream_id)]
+        await self._begin(send, *((name.encode("latin-1"), value.encode("latin-1")) for name, value in headers))
+        await _send_events(events, send)
+
+    async def _refuse(self, error: StreamGoneError, send: Send) -> None:
+        self.status_code = error.status
+        body = dumped(error_body(str(error), "invalid_request_error", "stream_gone"))
+        length = str(len(body)).encode()
+        await self._begin(send, (b"content-type", b"application/json"), (b"content-length", length))
+        await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def _last_event_id(scope: Event) -> str:
+    """Return the id of the last event that a client names in its header or its query; empty if it names none."""
+    header = next((value for name, value in scope["headers"] if name.lower() == b"last-event-id"), b"")
+    asked = parse_qs(scope["query_string"].decode("latin-1")).get("after", [""])
+    return header.decode("latin-1").strip() or asked[0]
+
+
+async def _send_events(events: ReleasedReader, send: Send) -> None:
+    async for event in events:
+        await send({"type": "http.response.body", "body": event, "more_body": True})
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def _while_client_stays(receive: Receive, sending: Coroutine[object, object, None]) -> None:
