@@ -57,11 +57,12 @@ class NumberCodes:
 
     def add(self, row: NumberRow, readers: Readers) -> int | None:
         """Append numbers; return where something is found that stays, whatever follows."""
-        if not row.said:
+        said = row.said
+        if not said or not (self.said or self.raw or said.strip(NO_TEXT)):  # most numbers are none in some base
             return None
         places = [start for start, _ in row.places]
         found = self._add_bytes(row.codes, places, readers)
-        self.said += row.said
+        self.said += said
         self.places += places
         begin = open_number_part(self.said)
         closed = self._closed(begin, readers) if begin else None

@@ -42,15 +42,17 @@ class _Branch:
 
     Attributes:
         trigger: the trigger.
-        pattern: the alternative; one that always matches if its first character is all of it.
+        pattern: the alternative.
+        is_one: whether its first character is all of it, so that it stands wherever that does.
         literal: the beginning of each match; a plain search finds it quicker than the pattern. Empty if unknown.
         words: words in small letters, of which one, in any case, stands in each match; empty if it has another form.
     """
 
-    __slots__ = ("literal", "pattern", "trigger", "words")
+    __slots__ = ("is_one", "literal", "pattern", "trigger", "words")
 
     def __init__(self, trigger: str, pattern: str) -> None:
         self.trigger = trigger
+        self.is_one = not pattern
         self.pattern = deferred(pattern)
         begun = _LITERAL.match(pattern)
         self.literal = begun.group().replace("\\", "") if begun else ""
@@ -175,7 +177,7 @@ class Triggers(Generic[T]):
             if branch.words and plain is not None and not any(map(plain.__contains__, branch.words)):
                 continue
             pattern = branch.pattern
-            if matches_somewhere(pattern, text, start) if long else pattern.search(text, start):
+            if branch.is_one or (matches_somewhere(pattern, text, start) if long else pattern.search(text, start)):
                 known.add(branch.trigger)
                 yield self._values[branch.trigger]
 
