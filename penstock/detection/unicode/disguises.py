@@ -153,7 +153,8 @@ def _is_plain(text: str, low: int, high: int) -> bool:
 def _disguised(text: str) -> Collection[str]:
     """Return those characters of a text that do not read as they are written, each once."""
     rest = _beyond_ascii(text)
-    return [odd for odd in set(_MAY_BE_DISGUISED.findall(rest)) if _LETTERS[ord(odd)] != odd] if rest else ()
+    distinct = "".join({*rest})  # a text in styled letters has few of them, each many times
+    return [odd for odd in _MAY_BE_DISGUISED.findall(distinct) if _LETTERS[ord(odd)] != odd] if rest else ()
 
 
 def _beyond_ascii(text: str) -> str:
