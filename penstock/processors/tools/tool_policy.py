@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from fnmatch import translate
-from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from penstock.engine.processor.option_checks import check_count
@@ -16,18 +13,17 @@ from penstock.engine.values.errors import ConditionError, OptionError
 from penstock.engine.values.facts import Key
 from penstock.engine.values.frozen import EMPTY, FrozenDict, is_mapping
 from penstock.engine.values.messages import ToolPart
-from penstock.lazy import by_name
+from penstock.processors.tools.matching import CallCondition, call_condition, fits, name_patterns, truth_of
 from penstock.processors.tools.pins import changed_pins
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
     from penstock.engine.processor.context import InputStepContext, ToolCallContext, ToolResultContext, View
     from penstock.engine.processor.processor import EditsClaim
 
 Strategy: TypeAlias = Literal["block", "refuse", "warn"]
 Flow: TypeAlias = Literal["deny", "ask"]
-CallCondition: TypeAlias = "str | Callable[[View], bool]"
-"""A condition about a call: an expression of a policy file, or a function of the context."""
-
 UNTRUSTED: Key[tuple[str, ...]] = Key[tuple[str, ...]]("untrusted")
 """The fact with the names of the tools marked untrusted of which the run has read a result."""
 
@@ -101,15 +97,15 @@ class ToolPolicy(Processor[ToolPolicyState]):
         id: str | None = None,
     ) -> None:
         name = type(self).__name__
-        self.allow = None if allow is None else _patterns(name, "allow", allow)
-        self.deny = _patterns(name, "deny", deny)
-        self.ask = _patterns(name, "ask", ask)
-        self.allow_when = _condition(name, "allow_when", allow_when)
-        self.deny_when = _condition(name, "deny_when", deny_when)
-        self.ask_when = _condition(name, "ask_when", ask_when)
+        self.allow = None if allow is None else name_patterns(name, "allow", allow)
+        self.deny = name_patterns(name, "deny", deny)
+        self.ask = name_patterns(name, "ask", ask)
+        self.allow_when = call_condition(name, "allow_when", allow_when)
+        self.deny_when = call_condition(name, "deny_when", deny_when)
+        self.ask_when = call_condition(name, "ask_when", ask_when)
         self.limits = _limits(name, limits)
-        self.untrusted = _patterns(name, "untrusted", untrusted)
-        self.sensitive = _patterns(name, "sensitive", sensitive)
+        self.untrusted = name_patterns(name, "untrusted", untrusted)
+        self.sensitive = name_patterns(name, "sensitive", sensitive)
         self.flow = one_of(name, "flow", flow, get_args(Flow))
         self.pins = _checked_pins(name, pins)
         self.strategy = one_of(name, "strategy", strategy, get_args(Strategy))
@@ -175,25 +171,25 @@ class ToolPolicy(Processor[ToolPolicyState]):
 
     def process_tool_result(self, ctx: ToolResultContext[ToolPolicyState]) -> None:
         """Note a result of an untrusted tool."""
-        if _fits(self.untrusted, ctx.tool_name):
+        if fits(self.untrusted, ctx.tool_name):
             read = ctx.get(UNTRUSTED, ())
             if ctx.tool_name not in read:
                 ctx.put(UNTRUSTED, (*read, ctx.tool_name))
 
     def _denials(self, ctx: ToolCallContext[ToolPolicyState]) -> Iterator[tuple[str, str]]:
         name = ctx.tool_name
-        if _fits(self.deny, name):
+        if fits(self.deny, name):
             yield "deny", "is not allowed"
         if self.pins is not None and name not in self.pins:  # also where a host does not show its tools
             yield "pins", "has no pin"
         if self.deny_when is not None and _holds("deny_when", self.deny_when, ctx):
             yield "deny_when", "is not allowed with these arguments"
-        if self.allow is not None and not _fits(self.allow, name):
+        if self.allow is not None and not fits(self.allow, name):
             yield "allow", "is not allowed"
         if self.allow_when is not None and not _holds("allow_when", self.allow_when, ctx):
             yield "allow_when", "is not allowed with these arguments"
         for pattern, most in self.limits.items():
-            if _fits((pattern,), name) and _calls_of(pattern, ctx.state) >= most:
+            if fits((pattern,), name) and _calls_of(pattern, ctx.state) >= most:
                 yield "limits", f"may be called {most} times in one request ({pattern})"
         if self.flow == "deny" and (source := self._flow_source(ctx)):
             yield "flow", f"may not run after a result of {source} was read"
@@ -201,21 +197,21 @@ class ToolPolicy(Processor[ToolPolicyState]):
     def _questions(self, ctx: ToolCallContext[ToolPolicyState]) -> Iterator[tuple[str, str]]:
         if self.flow == "ask" and (source := self._flow_source(ctx)):
             yield "flow", f"needs approval after a result of {source} was read"
-        if _fits(self.ask, ctx.tool_name):
+        if fits(self.ask, ctx.tool_name):
             yield "ask", "needs approval"
         if self.ask_when is not None and _holds("ask_when", self.ask_when, ctx):
             yield "ask_when", "needs approval with these arguments"
 
     def _flow_source(self, ctx: ToolCallContext[ToolPolicyState]) -> str:
         """Return the untrusted tool of which a result was read, if the call is to a sensitive one; else ``""``."""
-        if not _fits(self.sensitive, ctx.tool_name):
+        if not fits(self.sensitive, ctx.tool_name):
             return ""
         noted = ctx.get(UNTRUSTED, ())
         if noted:
             return _shown(noted[0])
         parts = (part for entry in ctx.entries for part in entry.message.parts)
         named = (part.name or "" for part in parts if isinstance(part, ToolPart) and part.state in ("result", "error"))
-        return next((_shown(one) for one in named if _fits(self.untrusted, one)), "")
+        return next((_shown(one) for one in named if fits(self.untrusted, one)), "")
 
     def _pin_reason(self, name: str) -> str:
         pins = cast("Mapping[str, str]", self.pins)
@@ -244,26 +240,8 @@ def _listed(changed: tuple[str, ...]) -> str:
     return f"the definitions of the tools {named} differ from their pins"
 
 
-@lru_cache(maxsize=1_000)
-def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(map(translate, names)))
-
-
-def _fits(names: tuple[str, ...], name: str) -> bool:
-    """Return whether a name fits one of the patterns."""
-    return bool(names) and _pattern(names).match(name) is not None
-
-
 def _calls_of(pattern: str, state: ToolPolicyState) -> int:
-    return sum(count for name, count in state.calls.items() if _fits((pattern,), name))
-
-
-def _patterns(owner: str, option: str, given: object) -> tuple[str, ...]:
-    listed = (given,) if isinstance(given, str) else given
-    names: list[object] = [*cast("Iterable[object]", listed)] if isinstance(listed, Iterable) else [None]
-    if not all(isinstance(one, str) and one for one in names):
-        raise OptionError(owner, option, given, "names of tools, or patterns such as read_*")
-    return tuple(cast("list[str]", names))
+    return sum(count for name, count in state.calls.items() if fits((pattern,), name))
 
 
 def _limits(owner: str, given: object) -> Mapping[str, int]:
@@ -289,19 +267,6 @@ def _checked_pins(owner: str, given: object) -> Mapping[str, str] | None:
     return FrozenDict(given)
 
 
-def _condition(owner: str, option: str, given: object) -> Callable[[View], bool] | None:
-    if given is None or callable(given):
-        return cast("Callable[[View], bool] | None", given)
-    if not isinstance(given, str) or not given.strip():
-        raise OptionError(owner, option, given, "an expression such as args.amount > 100, or a function of the context")
-    make: Callable[[str], object] = by_name("penstock.workflows.policies.conditions", "PolicyCondition")
-    wrong: type[Exception] = by_name("penstock.workflows.policies.expressions", "ExpressionError")
-    try:
-        return cast("Callable[[View], bool]", make(given))
-    except wrong as error:
-        raise OptionError(owner, option, given, f"an expression that can be read: {error}") from error
-
-
 def _holds(option: str, condition: Callable[[View], bool], ctx: ToolCallContext[ToolPolicyState]) -> bool:
     """Return whether a condition holds. A value that is no bool is an error: a forgotten ``return`` allows no call.
 
@@ -313,7 +278,4 @@ def _holds(option: str, condition: Callable[[View], bool], ctx: ToolCallContext[
         held = cast("object", condition(ctx))
     except ConditionError as error:
         raise ConditionError(f"{option} of a call of {_subject(_shown(ctx.tool_name))}: {error.problem}") from error
-    if not isinstance(held, bool):
-        text = f"a condition of a tool policy must return True or False, not a {type(held).__name__}"
-        raise TypeError(text)
-    return held
+    return truth_of(held, "a tool policy")
