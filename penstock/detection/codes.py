@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class _Once(Generic[T]):
+class _Remembered(Generic[T]):
     """A function that is called when its value is first asked for, and not again: most readings hold nothing."""
 
     __slots__ = ("_made", "_make")
@@ -127,7 +127,7 @@ def _hex(text: str) -> Iterator[Decoded]:
     for found in HEX_RUN.finditer(text):
         if found.end() - found.start() < 2 * LEAST:
             continue
-        units = _Once(partial(_hex_units, text, *found.span()))
+        units = _Remembered(partial(_hex_units, text, *found.span()))
         run = found.group()
         plain = _HEX_PREFIX.search(run) is None
         digits = _HEX_BETWEEN.sub("", run) if plain else "".join(HEX_UNIT.findall(run))
@@ -315,7 +315,7 @@ def _resolved(text: str, pattern: re.Pattern[str], said: Callable[[str], str]) -
         return None
     told = _Told(said)
     resolved = text[:low] + pattern.sub(lambda found: told[found.group()], text[low:])
-    return Decoded(resolved, partial(_escaped, _Once(partial(_places, text, low, pattern, said))), resolved=True)
+    return Decoded(resolved, partial(_escaped, _Remembered(partial(_places, text, low, pattern, said))), resolved=True)
 
 
 PLUS_BEFORE = 128
@@ -412,7 +412,7 @@ def _said(decode: Callable[[], bytes], place: Place) -> Iterator[Decoded]:
         return
     for part in legible_parts(raw):
         for start, coding, said in texts_in(raw, part):
-            characters = _Once(partial(_characters, raw[start : part.end], coding))
+            characters = _Remembered(partial(_characters, raw[start : part.end], coding))
             yield Decoded(said, partial(_in_bytes, characters, start, place))
 
 

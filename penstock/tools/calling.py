@@ -48,6 +48,7 @@ class ToolCallKeywords(TypedDict, total=False):
     offload: bool | None
     errors: ErrorDetail
     max_result_characters: int | None
+    repeatable: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class ToolCallOptions:
         offload: whether the function runs in a worker thread; None: if it is sync.
         errors: the form of the result when the function raises.
         max_result_characters: the longest result, in characters of its JSON text, 1 or more; None: any.
+        repeatable: whether a call may run again if the process ended while it ran, so that its effect is unknown.
 
     Raises:
         OptionError: an option has a value that is not allowed.
@@ -73,6 +75,7 @@ class ToolCallOptions:
     offload: bool | None = None
     errors: ErrorDetail = "message"
     max_result_characters: int | None = None
+    repeatable: bool = False
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -88,6 +91,7 @@ class ToolCallOptions:
                 seconds in (None, "default") or is_duration,
                 "a number of seconds above 0, 'default', or None for no limit",
             ),
+            "repeatable": (_is_bool(self.repeatable), "True or False"),
             "offload": (self.offload is None or _is_bool(self.offload), "True, False, or None"),
             "errors": (self.errors in ("message", "type"), "'message' or 'type'"),
             "max_result_characters": (

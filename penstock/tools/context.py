@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from penstock.engine.values.messages import Message
 
 
-ToolErrorKind = Literal["unknown", "invalid-arguments", "failed", "timed-out", "not-json", "refused"]
+ToolErrorKind = Literal[
+    "unknown", "invalid-arguments", "failed", "timed-out", "not-json", "refused", "expired", "interrupted"
+]
 
 
 class ToolError(PenstockError):
@@ -28,7 +30,8 @@ class ToolError(PenstockError):
         tool: the name that was called.
         kind: ``unknown`` (there is no such tool), ``invalid-arguments``, ``failed`` (it raised, or its result is too
             long), ``timed-out``, ``not-json`` (its result is not a JSON value), ``refused`` (the call was not
-            approved).
+            approved), ``expired`` (nobody decided about it in time), ``interrupted`` (its process ended while it ran,
+            so that its effect is unknown).
         problem: what happened, in words.
         for_model: the text that is added to the history in place of a result. It may quote arguments and messages of
             exceptions, so it must pass the guards like a result.

@@ -77,6 +77,8 @@ class Tool:
             ``type`` (its type alone).
         max_result_characters: the longest result, in characters of its JSON text, 1 or more; a longer one is an error.
             None: any.
+        repeatable: whether a call may run again if its process ended while it ran, so that its effect is unknown. It
+            gets the same ``call_id`` again. If not, the model is told that the effect is unknown. See `Reviews`.
 
     Raises:
         OptionError: an option has a value that is not allowed; or the function cannot be a tool, or has a parameter
@@ -107,6 +109,7 @@ class Tool:
         offload: bool | None = None,
         errors: ErrorDetail = "message",
         max_result_characters: int | None = None,
+        repeatable: bool = False,
     ) -> None:
         from penstock.tools.hinted import HintedArguments
 
@@ -121,7 +124,7 @@ class Tool:
             shown = strict_form(arguments.schema, own) if strict else arguments.schema
         text = docs.text if description is None else description
         spec = _spec(own if name is None else name, shown, text, strict)
-        options = ToolCallOptions(approval, concurrent, timeout, offload, errors, max_result_characters)
+        options = ToolCallOptions(approval, concurrent, timeout, offload, errors, max_result_characters, repeatable)
         self._fill(spec, function, arguments, taken.contexts, options)
 
     @classmethod
@@ -145,8 +148,8 @@ class Tool:
             parameters: the JSON Schema of an object.
             description: see `Tool`.
             strict: see `Tool`; the schema must be in the strict form already.
-            options: ``approval``, ``concurrent``, ``timeout``, ``offload``, ``errors``, ``max_result_characters``; see
-                `Tool`.
+            options: ``approval``, ``concurrent``, ``timeout``, ``offload``, ``errors``, ``max_result_characters``,
+                ``repeatable``; see `Tool`.
 
         Raises:
             OptionError: an option has a value that is not allowed.
@@ -221,6 +224,11 @@ class Tool:
     def concurrent(self) -> bool:
         """Whether it may run beside other calls of the same answer."""
         return self._options.concurrent
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether a call may run again if its process ended while it ran."""
+        return self._options.repeatable
 
     @property
     def is_external(self) -> bool:

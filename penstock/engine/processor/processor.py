@@ -147,6 +147,19 @@ class Processor(Generic[S]):
         """Return a new state for one request; an empty dict unless a subclass overrides it."""
         return cast("S", {})
 
+    def dump_state(self, state: S) -> Value:
+        """Return the state of a request as a JSON value, which is stored with it when it is suspended.
+
+        None: it is not stored, and the request goes on with a new state. By default, a dict of JSON values is stored. A
+        subclass with a state of its own that has to outlive the process overrides this and `load_state`. It must not
+        hold anything that guards have hidden.
+        """
+        return state if type(state) is dict else None
+
+    def load_state(self, stored: Value) -> S:
+        """Return the state that `dump_state` gave as a JSON value, which is frozen."""
+        return cast("S", dict(stored))
+
     def option(self, name: str) -> object:
         """Return an option of the constructor as drawings and ``repr`` may show it: the attribute of its name, or None.
 

@@ -13,7 +13,7 @@ from penstock.engine.merging.diff import diff
 from penstock.engine.processor.payload import Payload
 from penstock.engine.values.errors import UsageError
 from penstock.engine.values.facts import laid_over
-from penstock.engine.values.frozen import freeze, is_mapping
+from penstock.engine.values.frozen import FrozenDict, freeze, is_mapping
 from penstock.engine.values.message_list import MessageList, as_items, as_messages
 from penstock.engine.values.messages import Message
 from penstock.lazy import by_name
@@ -79,6 +79,40 @@ class Conversation:
     @messages.setter
     def messages(self, messages: MessageList) -> None:
         self.payload = Payload(messages, self.payload.facts)
+
+    # A run that goes on elsewhere
+
+    def standing(self) -> Values:
+        """Return its retry budgets and the system messages of its input, for `restore`."""
+        base = () if self._input is None else self._input.tagged(None)
+        return FrozenDict(
+            attempts=self._attempts,
+            retries_left=self._retries_left,
+            errors_left=self._errors_left,
+            feedback=self._feedback,
+            system=base,
+        )
+
+    def restore(self, payload: Payload, standing: Values, last_answer: str) -> None:
+        """Continue from a payload that another run left after an accepted answer, or after its input.
+
+        Args:
+            payload: the messages and the facts.
+            standing: what `standing` returned there.
+            last_answer: the id of the last accepted answer, which a verdict takes back; empty if there is none.
+        """
+        listed = payload.message_list
+        given = listed.with_entries([entry for entry in listed.entries if entry.source != "response"])
+        self._input = given if given.tagged(None) == standing["system"] else given.replace_system(standing["system"])
+        self.payload = payload
+        self._asked, self._answered = [Payload(given, payload.facts)], True
+        if last_answer in listed:
+            before = [entry for entry in listed.entries if entry.message.id != last_answer]
+            self._asked.append(Payload(listed.with_entries(before), payload.facts))
+        self._attempts = standing["attempts"]
+        self._retries_left = min(standing["retries_left"], self._max_retries)
+        self._errors_left = min(standing["errors_left"], self._max_errors)
+        self._feedback = standing["feedback"]
 
     # From stage to stage
 

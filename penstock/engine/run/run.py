@@ -217,6 +217,37 @@ class Run:
         if self._state.spans is not None:
             self._state.spans.root.note(**details)
 
+    # A run that goes on elsewhere
+
+    @property
+    def states(self) -> States:
+        """The states of processors so far, by the paths of their steps."""
+        return self._state.states
+
+    @property
+    def plans(self) -> Plans:
+        """What it runs, compiled."""
+        return self._plans
+
+    def standing(self) -> Values:
+        """Return what is left of its budgets, so that another run can `restore` it: frozen values and messages."""
+        return self._conversation.standing()
+
+    def restore(
+        self, messages: MessageList, facts: Facts, standing: Values, states: States, *, last_answer: str = ""
+    ) -> None:
+        """Continue where another run stood after its input, or after an accepted answer. No stage was called yet.
+
+        Args:
+            messages: the conversation.
+            facts: the facts by key.
+            standing: the other run's `standing`.
+            states: the states of processors by the paths of their steps; the others begin with a new one.
+            last_answer: the id of the last accepted answer; empty if there is none.
+        """
+        self._conversation.restore(Payload(messages, facts), standing, last_answer)
+        self._state.states.update(states)
+
     def _observers(self, given: Iterable[Observer]) -> list[SpanObserver]:
         """Return the observers of this run: the given ones, or those that their ``for_run`` returns."""
         found: list[SpanObserver] = []

@@ -21,6 +21,7 @@
     │   ├── NotStoredError       it does not hold the requested item
     │   ├── OwnershipError       the requested item belongs to somebody else
     │   └── StorageConflictError the item has changed since it was read
+    ├── ReviewError              a suspended run cannot be decided about, or cannot go on
     ├── ToolError                a call to a tool gave no result (`penstock.tools.context`)
     └── ToolFailed               raised in a tool to report a failure (`penstock.tools.context`)
 
@@ -308,3 +309,21 @@ class StorageConflictError(StorageError):
     def __init__(self, store: str, problem: str, version: int) -> None:
         self.version = version
         super().__init__(store, problem)
+
+
+class ReviewError(PenstockError):
+    """A suspended run cannot be decided about, or cannot go on.
+
+    Attributes:
+        run_id: the id of the run.
+        problem: what is wrong, and what to do.
+    """
+
+    def __init__(self, run_id: str, problem: str) -> None:
+        self.run_id = run_id
+        self.problem = problem
+        super().__init__(f"run {run_id}: {problem}")
+
+    def __reduce__(self) -> tuple[type[ReviewError], tuple[str, str]]:
+        """Return the arguments for pickle."""
+        return type(self), (self.run_id, self.problem)

@@ -156,7 +156,11 @@ def text_redactor(ctx: AnyContext) -> Callable[[str], str] | None:
     codes. Stored texts must have the tokens. Returns None if the vault is empty or missing. The function uses the vault
     as it is now.
     """
-    vault = ctx.get(VAULT)
+    return vault_redactor(ctx.get(VAULT))
+
+
+def vault_redactor(vault: _Vault | None) -> Callable[[str], str] | None:
+    """Return a function that puts the tokens of a vault in place of their values; None if it is empty or missing."""
     values = {} if vault is None else {value: token for token, value in vault.values.items() if value}
     tokens = {quote(value, safe="@", errors="surrogatepass"): token for value, token in values.items()} | values
     if not tokens:

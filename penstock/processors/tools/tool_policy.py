@@ -11,7 +11,7 @@ from penstock.engine.processor.payload import Answer, Overrides
 from penstock.engine.processor.processor import Processor, one_of
 from penstock.engine.values.errors import ConditionError, OptionError
 from penstock.engine.values.facts import Key
-from penstock.engine.values.frozen import EMPTY, FrozenDict, is_mapping
+from penstock.engine.values.frozen import EMPTY, FrozenDict, Value, is_mapping
 from penstock.engine.values.messages import ToolPart
 from penstock.processors.tools.matching import CallCondition, call_condition, fits, name_patterns, truth_of
 from penstock.processors.tools.pins import changed_pins
@@ -34,9 +34,19 @@ class ToolPolicyState:
 
     Attributes:
         calls: how often each tool was called.
+        ids: the ids of these calls.
+        judged: the ids of calls that were counted before the request was suspended, and not judged since.
     """
 
     calls: dict[str, int] = field(default_factory=dict[str, int])
+    ids: set[str] = field(default_factory=set[str])
+    judged: set[str] = field(default_factory=set[str])
+
+    def take_again(self, tool: str, call_id: str) -> None:
+        """Take back the count of a call that is judged again, since its request goes on."""
+        if call_id in self.judged:
+            self.judged.discard(call_id)
+            self.calls[tool] = max(self.calls.get(tool, 0) - 1, 0)
 
 
 class ToolPolicy(Processor[ToolPolicyState]):
@@ -133,6 +143,14 @@ class ToolPolicy(Processor[ToolPolicyState]):
         """Return the counts of a request."""
         return ToolPolicyState()
 
+    def dump_state(self, state: ToolPolicyState) -> Value:
+        """Return the counts: a request that was suspended goes on with them."""
+        return {"calls": state.calls, "ids": sorted(state.ids)}
+
+    def load_state(self, stored: Value) -> ToolPolicyState:
+        """Return the state with these counts; the calls that a person decided about are judged again."""
+        return ToolPolicyState(dict(stored["calls"]), set(stored["ids"]), set(stored["ids"]))
+
     def process_input_step(self, ctx: InputStepContext[ToolPolicyState]) -> Overrides | None:
         """Compare the definitions of the tools on offer with their pins, before the model reads them."""
         if self.pins is None or not ctx.tools:
@@ -150,7 +168,9 @@ class ToolPolicy(Processor[ToolPolicyState]):
 
     def process_tool_call(self, ctx: ToolCallContext[ToolPolicyState]) -> Answer | None:
         """Decide about a call."""
+        ctx.state.take_again(ctx.tool_name, ctx.call_id)
         denial, question = next(self._denials(ctx), None), next(self._questions(ctx), None)
+        ctx.state.ids.add(ctx.call_id)
         ctx.state.calls[ctx.tool_name] = ctx.state.calls.get(ctx.tool_name, 0) + 1
         shown = _shown(ctx.tool_name)
         if denial is not None:

@@ -10,7 +10,7 @@ from penstock.engine.graph.builder import is_name
 from penstock.engine.run.run import Run
 from penstock.engine.tasks import check_no_loop, run_in_own_loop
 from penstock.engine.values.errors import OptionError, UsageError
-from penstock.engine.values.frozen import freeze
+from penstock.engine.values.frozen import EMPTY, freeze
 from penstock.engine.values.protocols import Model
 from penstock.models.named import as_model
 from penstock.pictures import render
@@ -24,13 +24,15 @@ from penstock.workflows.agent.request import RequestTask, starting_messages
 from penstock.workflows.agent.stream import AgentStream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from typing_extensions import Unpack
 
     from penstock.engine.graph.plan_cache import Plans
     from penstock.engine.tracing.trace import Trace
     from penstock.engine.values.frozen import Value, Values
+    from penstock.engine.values.protocols import RunStore
+    from penstock.engine.values.stored import StoredRun
     from penstock.engine.workflow import Item
     from penstock.workflows.agent.options import (
         AgentOptions,
@@ -38,8 +40,10 @@ if TYPE_CHECKING:
         RequestContext,
     )
     from penstock.workflows.agent.results import AgentResult
+    from penstock.workflows.agent.suspended import Checkpoint
     from penstock.workflows.agent.sync_stream import SyncAgentStream
     from penstock.workflows.coverage.coverage import Coverage
+    from penstock.workflows.review.reviews import Reviews
 
 
 class Agent:
@@ -53,6 +57,8 @@ class Agent:
         id: the name of the agent in errors and diagrams; not empty, without ``/``. Default: ``name``, else ``agent``.
         name: the name for people. Default: the id.
         memory: a `Memory`, which adds its processors around yours. Default: None.
+        reviews: where requests are stored that wait for people: `Reviews`, or a store such as `SQLiteStorage`. Any
+            process with the same agent can then `resume` them. Default: None, only the caller has them.
         options: the defaults for all requests. `generate` and `stream` take the same options for one request:
 
             - ``instructions`` (str, messages, or a function of the request context; default: none): system messages.
@@ -116,6 +122,7 @@ class Agent:
         id: str | None = None,
         name: str | None = None,
         memory: AgentMemory | None = None,
+        reviews: Reviews | RunStore | None = None,
         **options: Unpack[AgentOptions],
     ) -> None:
         self.id = _checked_id(id or name or "agent")
@@ -126,6 +133,11 @@ class Agent:
                 "Agent", "memory", type(memory).__name__, "a Memory, or another object with a method around()"
             )
         self.memory = memory
+        self.reviews: Reviews | None = None
+        if reviews is not None:
+            from penstock.workflows.review.reviews import as_reviews  # loaded where it is used
+
+            self.reviews = as_reviews(reviews)
         check_names("an agent", options, AGENT_OPTIONS)
         self.tools = as_tools(options.get("tools", ()))
         self._approvals = ApprovalLog()
@@ -216,6 +228,92 @@ class Agent:
 
         return SyncAgentStream(self.stream(messages, **options))
 
+    # Requests that were suspended
+
+    async def resume(
+        self,
+        run_id: str,
+        /,
+        *,
+        decisions: Mapping[str, bool | str] = EMPTY,
+        results: Mapping[str, Value] = EMPTY,
+        by: str = "",
+        **options: Unpack[CallOptions],
+    ) -> AgentResult[Any]:
+        """Go on with a request that was suspended, in any process that has this agent, and return the result.
+
+        Of several that go on with it at once, one does. Its steps that were finished are not run again.
+
+        Args:
+            run_id: the id of the run, ``result.run_id``.
+            decisions: decisions about calls that wait for approval, by their ids: True, False, or a str, the reason for
+                a refusal, which the model gets. Those that were stored before, as by ``penstock review``, count too.
+            results: the results of calls that the application ran, by their ids.
+            by: who decides.
+            options: as for `generate`; they are not stored. The messages, the thread and the run's id are.
+
+        Raises:
+            ReviewError: there is no such run, calls are undecided, a decision is not possible, another process goes on
+                with it, it has ended, or the agent has changed since (see `Reviews`).
+            UsageError: the agent has no ``reviews``.
+            PenstockError: the same errors as `generate`. The run then stays suspended where it stood.
+        """
+        async with self.resume_stream(run_id, decisions=decisions, results=results, by=by, **options) as stream:
+            async for _ in stream:
+                pass
+            return await stream.result
+
+    def resume_stream(
+        self,
+        run_id: str,
+        /,
+        *,
+        decisions: Mapping[str, bool | str] = EMPTY,
+        results: Mapping[str, Value] = EMPTY,
+        by: str = "",
+        **options: Unpack[CallOptions],
+    ) -> AgentStream[Any]:
+        """Return a stream of the rest of a request that was suspended; takes the same arguments as `resume`.
+
+        Raises:
+            UsageError: the agent has no ``reviews``, or an option does not exist.
+            OptionError: an option is not allowed.
+        """
+        reviews = self.reviews
+        if reviews is None:
+            raise UsageError("this agent stores no suspended requests; make it with reviews=SQLiteStorage(path)")
+        options["run_id"] = run_id
+        merged = self._options.with_call(options)
+        own_lists = not _LIST_CHANGING.intersection(options)
+
+        async def prepare() -> tuple[Run, RequestTask]:
+            for call_id, said in decisions.items():
+                if said is True:
+                    await reviews.approve(run_id, call_id, by=by)
+                else:
+                    await reviews.reject(run_id, call_id, reason=said or "", by=by)
+            for call_id, value in results.items():
+                await reviews.answer(run_id, call_id, value, by=by)
+            return await self._prepared_again(reviews, run_id, merged, own_lists=own_lists)
+
+        return AgentStream(prepare, merged)
+
+    async def _prepared_again(
+        self, reviews: Reviews, run_id: str, options: RequestOptions, *, own_lists: bool
+    ) -> tuple[Run, RequestTask]:
+        """Return the run and the task of a request that was suspended; this process has claimed it."""
+        stored = await reviews.claim(run_id)
+        try:
+            known = replace(
+                options,
+                thread_id=options.thread_id or stored.thread_id,
+                resource_id=options.resource_id or stored.resource_id,
+            )
+            return await self._prepared((), known, own_lists=own_lists, stored=stored)
+        except BaseException:
+            await reviews.suspend(stored)
+            raise
+
     def draw(
         self,
         format: Literal["mermaid", "dot", "text", "json", "svg", "html"] = "text",  # noqa: A002
@@ -286,8 +384,17 @@ class Agent:
 
     # Preparing a request
 
-    async def _prepared(self, messages: Value, options: RequestOptions, *, own_lists: bool) -> tuple[Run, RequestTask]:
-        """Return the run and the task of a request; ``own_lists``: the request changes no processor list."""
+    async def _prepared(
+        self, messages: Value, options: RequestOptions, *, own_lists: bool, stored: StoredRun | None = None
+    ) -> tuple[Run, RequestTask]:
+        """Return the run and the task of a request.
+
+        Args:
+            messages: the messages to answer.
+            options: the options of the request.
+            own_lists: whether it changes no processor list.
+            stored: the request as it was suspended; None: it is new.
+        """
         context = _context(options)
         plans = self._plans if own_lists else None
         if plans is None:
@@ -303,6 +410,8 @@ class Agent:
             options.open_calls,
             approvals=self._approvals,
             asked_only=options.approvals == "asked",
+            checkpoint=self._checkpoint(plans, options, stored),
+            judges_again=self.reviews is not None and self.reviews.on_change == "judge again",
         )
         run = Run(
             plans,
@@ -319,6 +428,21 @@ class Agent:
             clock=options.clock,
         )
         return run, task
+
+    def _checkpoint(self, plans: Plans, options: RequestOptions, stored: StoredRun | None) -> Checkpoint | None:
+        """Return the form in which a request is stored when it is suspended; None if it is not.
+
+        Raises:
+            ReviewError: the request was suspended by an agent with other processors or tools, which `Reviews` refuses.
+        """
+        if self.reviews is None:
+            return None
+        from penstock.workflows.agent.suspended import Checkpoint, agent_fingerprint  # loaded where it is used
+
+        def policy() -> str:
+            return agent_fingerprint(render(self.id, plans, "json", None, "full"), as_tools(options.tools))
+
+        return Checkpoint(self.reviews, self.name, policy, stored)
 
     def _lists(self, options: RequestOptions) -> ProcessorLists:
         """Return the processor lists of a request, with the processors that the agent adds itself."""

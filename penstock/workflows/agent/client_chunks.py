@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.engine.values.message_list import MessageList
     from penstock.engine.values.messages import ToolPart
     from penstock.workflows.agent.emitter import Emitter
-    from penstock.workflows.agent.request import RequestProgress
+    from penstock.workflows.agent.progress import RequestProgress
 
 
 def is_for_client(chunk: Chunk) -> bool:

@@ -21,7 +21,8 @@ from penstock.models.conversations import WAITING_CALLS, call_key, has_result, i
 from penstock.processors.structure.facts import OBJECT
 from penstock.workflows.agent.approvals import thread_of
 from penstock.workflows.agent.client_chunks import end_request, send_chunks
-from penstock.workflows.agent.request import RequestProgress, offered_tools
+from penstock.workflows.agent.progress import RequestProgress
+from penstock.workflows.agent.request import offered_tools
 from penstock.workflows.agent.results import (
     AgentResult,
     ModelResponse,
@@ -36,13 +37,16 @@ if TYPE_CHECKING:
 
     from penstock.engine.run.run import Run
     from penstock.engine.tasks import BackgroundTasks
-    from penstock.engine.values.frozen import Values
+    from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.messages import Message, ToolPart
     from penstock.engine.values.tripwire import Tripwire
+    from penstock.engine.values.usage import UsageEntry
+    from penstock.tools.context import ToolError
     from penstock.workflows.agent.emitter import Emitter
     from penstock.workflows.agent.options import Approve
     from penstock.workflows.agent.request import RequestTask
     from penstock.workflows.agent.results import Status
+    from penstock.workflows.agent.suspended import Checkpoint, Phase
 
 
 _LOG = logging.getLogger("penstock.agent")
@@ -75,6 +79,11 @@ class Loop:
         self._finished = False
 
     @property
+    def earlier_spent(self) -> Sequence[UsageEntry]:
+        """The usage entries of the processes in which the request was suspended before."""
+        return () if self._task.checkpoint is None else self._task.checkpoint.earlier_spent
+
+    @property
     def over(self) -> bool:
         """Whether the end is decided: by a verdict, an error, or the ``finish`` that is about to leave."""
         return self._finished or self.run.tripwire is not None or self.progress.error is not None
@@ -92,8 +101,7 @@ class Loop:
         """
         run = self.run
         try:
-            await self._begin(out)
-            goes_on = self._started and run.tripwire is None and await self._answer_decided(out)
+            goes_on = await self._begin(out)
             while goes_on:
                 step = ModelStep(run, self._task, self.progress, self._group)
                 with run.span("model_step", step.path) as span:
@@ -105,9 +113,11 @@ class Loop:
                 elif step.accepted:
                     self._unreported.append(len(self.progress.steps) - 1)
                 goes_on = step.goes_on and await self._wants_more(accepted=step.accepted)
+                await self._save("step" if goes_on else "end")
             if run.tripwire is None:
                 await self._end(out)
             else:
+                await self._store_end()
                 await self._emit_tripwire(run.tripwire, out)
         except BaseException as caught:
             if out.closed:
@@ -123,6 +133,7 @@ class Loop:
             return
         self.progress.error = error
         run.abandon()
+        await self.give_back()
         if self._started:
             await out.emit(Chunk("error", payload=_described(error), run_id=run.run_id))
             if self.progress.finish_reason == "error":  # the model failed, which ended its step
@@ -135,19 +146,99 @@ class Loop:
         if out.last is None or out.last.type != "tripwire":
             await out.emit(tripwire_chunk(tripwire, self.run.run_id))
 
-    async def _begin(self, out: Emitter[Chunk]) -> None:
+    async def _begin(self, out: Emitter[Chunk]) -> bool:
+        """Judge the input, or take up a request that was suspended; return whether a step follows."""
+        checkpoint = self._task.checkpoint
+        if checkpoint is not None and checkpoint.goes_on:
+            return await self._go_on(checkpoint, out)
+        await self._judge_input(out)
+        return self._started and self.run.tripwire is None and await self._answer_decided(out)
+
+    async def _judge_input(self, out: Emitter[Chunk]) -> None:
         """Judge the input, and emit the first chunks."""
         run = self.run
         outcome = await run.process_input(self._task.start)
         if outcome.blocked:
             await out.emit_all(outcome.chunks)
             return
-        self._started = True
-        await out.emit(Chunk("start", payload=FrozenDict({"run_id": run.run_id}), run_id=run.run_id))
+        await self._emit_start(out)
         if outcome.data:
             left = await send_chunks(run, outcome.data)
             self.progress.data = left.accepted
             await out.emit_all(left.chunks)
+
+    async def _emit_start(self, out: Emitter[Chunk]) -> None:
+        run_id = self.run.run_id
+        self._started = True
+        await out.emit(Chunk("start", payload=FrozenDict({"run_id": run_id}), run_id=run_id))
+
+    # A request that was suspended
+
+    async def _go_on(self, checkpoint: Checkpoint, out: Emitter[Chunk]) -> bool:
+        """Run or refuse the calls that were decided about; return whether a step follows.
+
+        If the agent has changed since, its processors judge the conversation first.
+        """
+        run, task = self.run, self._task
+        checkpoint.restore(run, self.progress, task.start)
+        if checkpoint.changed and task.judges_again:
+            outcome = await run.process_input()
+            if outcome.blocked:
+                await out.emit_all(outcome.chunks)
+                return False
+        await self._emit_start(out)
+        answer = run.message_list.get(self.progress.pending_in)
+        if checkpoint.phase != "tools" or answer is None:
+            return checkpoint.phase == "step"
+        calls = [call for call in calls_of(answer) if call.state == "call"]
+        known = checkpoint.known_calls(calls, task.settings["tools"])
+        rules = self._rules_of(known.decided, frozenset(known.decided), known.known)
+        if not await self._run_open(answer, [known.decided.get(call.call_id, call) for call in calls], rules, out):
+            return False
+        goes_on = await self._wants_more(accepted=True)
+        await self._save("step" if goes_on else "end")
+        return goes_on
+
+    async def _save(self, phase: Phase) -> None:
+        """Store how far a request that was suspended has come."""
+        if self._task.checkpoint is not None and not self.progress.pending and self.run.tripwire is None:
+            await self._task.checkpoint.save(self.run, self.progress, phase)
+
+    async def give_back(self) -> None:
+        """Let others go on with a request that was suspended before, since this process does not."""
+        checkpoint = self._task.checkpoint
+        if checkpoint is not None and self.run.tripwire is None:
+            await checkpoint.give_back()
+        elif checkpoint is not None:
+            await checkpoint.end()
+
+    async def _store_end(self) -> None:
+        """Store the request if it is suspended, or else that one that was suspended has ended."""
+        checkpoint, progress = self._task.checkpoint, self.progress
+        if checkpoint is None:
+            return
+        if progress.pending and self.run.tripwire is None:
+            progress.note_pending(open_calls(self.run, progress), self.run.message_list.get(progress.pending_in))
+            await checkpoint.suspend(self.run, progress, self._task.settings["tools"])
+        else:
+            await checkpoint.end()
+
+    def _rules_of(
+        self,
+        decided: Mapping[str, ToolPart],
+        asked: frozenset[str],
+        known: Mapping[str, tuple[Value, ToolError | None]] = EMPTY,
+    ) -> CallRules:
+        """Return the rules for the open calls of an answer of an earlier request."""
+        task, tools = self._task, self._task.settings["tools"]
+        return CallRules(
+            tools,
+            frozenset(offered_tools(tools, task.settings["active_tools"])),
+            partial(_decision, decided, task.approve),
+            partial(task.approvals.ask, thread_of(self.run)),
+            asked,
+            known,
+        )
 
     async def _answer_decided(self, out: Emitter[Chunk]) -> bool:
         """Run or refuse the calls about which a person has decided since the last request; return whether it goes on.
@@ -164,18 +255,18 @@ class Loop:
         answer, calls = _decided_in(messages, {call.call_id for call in new})
         if answer is None or len({call.call_id for call in (*calls, *new)}) < max(len(calls), len(new)):
             return True
-        decided, was_asked = self._counted(new)
+        decided, was_asked = await self._first_uses(*self._counted(new))
         calls = [call for call in calls if call.call_id in decided]
         if not calls:
             return True
-        rules = CallRules(
-            task.settings["tools"],
-            frozenset(offered_tools(task.settings["tools"], task.settings["active_tools"])),
-            partial(_decision, decided, task.approve),
-            partial(task.approvals.ask, thread_of(run)),
-            was_asked,
-        )
-        tools = ToolStep(run, rules, self.progress, self._group, "approved")
+        return await self._run_open(answer, calls, self._rules_of(decided, was_asked), out)
+
+    async def _run_open(
+        self, answer: Message, calls: Sequence[ToolPart], rules: CallRules, out: Emitter[Chunk]
+    ) -> bool:
+        """Run or refuse open calls of an answer of an earlier request; return whether the request goes on."""
+        run = self.run
+        tools = ToolStep(run, rules, self.progress, self._group, "approved", self._task.checkpoint)
         await tools.judge(answer, calls, (), out)
         if tools.verdict is None:
             await tools.emit_chunks(answer, out)
@@ -207,6 +298,20 @@ class Loop:
                 continue
             decided[call.call_id] = call
         return decided, frozenset(asked)
+
+    async def _first_uses(
+        self, decided: dict[str, ToolPart], asked: frozenset[str]
+    ) -> tuple[dict[str, ToolPart], frozenset[str]]:
+        """Return the calls, without those whose approval another request, of any process, has used."""
+        checkpoint = self._task.checkpoint
+        if checkpoint is None:
+            return decided, asked
+        left = {
+            id: call
+            for id, call in decided.items()
+            if call.approval != "approved" or await checkpoint.counts(self.run, call)
+        }
+        return left, asked.intersection(left)
 
     def _was_asked(self, call: ToolPart) -> bool:
         """Return whether a person may have been asked about a call, by what its thread and its tool say."""
@@ -240,8 +345,11 @@ class Loop:
         if self.run.tripwire is None:
             for place in self._unreported:
                 await self._report(place)
+            await self._store_end()
             self._finished = True
             await out.emit(self._finish(self.progress.finish_reason))
+        else:
+            await self._store_end()
 
     def _finish(self, reason: str | None) -> Chunk:
         usage = usage_payload(total_usage(step.usage for step in self.progress.steps))
@@ -267,7 +375,8 @@ def _decision(
     """
     if call.approval == "rejected":
         return call.error or False
-    if (call.name, call.arguments) == (decided[call.call_id].name, decided[call.call_id].arguments):
+    known = decided.get(call.call_id)
+    if known is not None and (call.name, call.arguments) == (known.name, known.arguments):
         return True
     return None if approve is None else approve(call)
 
@@ -304,7 +413,13 @@ def _described(error: Exception) -> dict[str, object]:
     return {**payload, "message": "the request failed; the exception that it raised says why"}
 
 
-def make_result(run: Run, progress: RequestProgress, status: Status | None, unfinished: str = "") -> AgentResult:
+def make_result(
+    run: Run,
+    progress: RequestProgress,
+    status: Status | None,
+    unfinished: str = "",
+    earlier: Sequence[UsageEntry] = (),
+) -> AgentResult:
     """Return the result of a request.
 
     Args:
@@ -312,9 +427,10 @@ def make_result(run: Run, progress: RequestProgress, status: Status | None, unfi
         progress: how far it has come.
         status: ``cancelled``, which the loop does not know; None: find out.
         unfinished: the client's part of the text of an answer that was cancelled before it ended.
+        earlier: the usage entries of the processes in which the request was suspended before.
     """
     steps = progress.current(run.message_list)
-    pending = _pending(run, progress)
+    pending = open_calls(run, progress)
     how = status or _status(run, progress, pending)
     reasons = {"blocked": "other", "cancelled": "aborted", "failed": "error"}
     return AgentResult(
@@ -330,14 +446,14 @@ def make_result(run: Run, progress: RequestProgress, status: Status | None, unfi
         pending if how == "suspended" else (),
         run.facts,
         run.records,
-        run.spent,
+        (*earlier, *run.spent),
         run.run_id,
         progress.error,
         run.lazy_trace,
     )
 
 
-def _pending(run: Run, progress: RequestProgress) -> tuple[ToolPart, ...]:
+def open_calls(run: Run, progress: RequestProgress) -> tuple[ToolPart, ...]:
     """Return the calls without a result, as they are in the conversation now."""
     if not progress.pending:
         return ()

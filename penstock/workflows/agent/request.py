@@ -10,26 +10,23 @@ from penstock.engine.run.conversation import parse_input
 from penstock.engine.values.errors import OptionError, UsageError
 from penstock.engine.values.frozen import EMPTY
 from penstock.engine.values.message_list import MessageList
-from penstock.engine.values.messages import Message, TextPart, ToolPart
+from penstock.engine.values.messages import Message, TextPart
 from penstock.engine.values.model import ModelRequest
 from penstock.models.named import as_model
-from penstock.models.open_calls import CallCloser
 from penstock.tools.tool import as_tools
 from penstock.workflows.agent.approvals import ApprovalLog
-from penstock.workflows.agent.step_log import StepLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.run.held_answers import Release
-    from penstock.engine.values.chunks import Chunk
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.protocols import Model
     from penstock.models.open_calls import OpenCalls
     from penstock.tools.tool import Tool
     from penstock.workflows.agent.options import Approve, RequestContext, RequestOptions, StopWhen
-    from penstock.workflows.agent.results import StepResult
+    from penstock.workflows.agent.suspended import Checkpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +45,8 @@ class RequestTask:
         results_are_messages: whether the result of a call stands in a message of its own; else in the call.
         approvals: which calls were asked about, and whose approvals were used.
         asked_only: whether approvals count only for calls that the agent, or the thread, knows to be asked about.
+        checkpoint: the form in which the request is stored when it is suspended; None: it is not.
+        judges_again: whether a request that was suspended is judged anew if the agent has changed since.
     """
 
     start: MessageList
@@ -61,67 +60,8 @@ class RequestTask:
     results_are_messages: bool = False
     approvals: ApprovalLog = field(default_factory=ApprovalLog)
     asked_only: bool = False
-
-
-@dataclass(slots=True)
-class RequestProgress:
-    """How far a request has come. Lives as long as the request.
-
-    Attributes:
-        steps: every attempt so far.
-        accepted: how many of them were accepted.
-        finish_reason: why the last accepted one ended.
-        pending: calls without a result.
-        pending_in: the id of the message that they stand in.
-        error: the error that ended the loop.
-        data: chunks that were written before the first answer, to be stored with it.
-        answering: whether an answer of the model has begun that is neither rejected, nor accepted and sent whole.
-        closer: closes the open calls of its prompts.
-    """
-
-    steps: StepLog = field(default_factory=StepLog)
-    accepted: int = 0
-    finish_reason: str | None = None
-    pending: tuple[ToolPart, ...] = ()
-    pending_in: str = ""
-    error: Exception | None = None
-    data: Sequence[Chunk] = ()
-    answering: bool = False
-    closer: CallCloser = field(default_factory=CallCloser)
-
-    @property
-    def last_answer(self) -> str:
-        """The id of the last accepted answer; empty if there is none."""
-        return self.steps.last_answer
-
-    @property
-    def last_reason(self) -> str:
-        """Why the last attempt ended; ``other`` if there is none."""
-        return "other" if self.steps.last is None else self.steps.last.finish_reason
-
-    def note_pending(self, calls: Iterable[ToolPart], answer: Message | None) -> None:
-        """Note the calls of an answer that the caller has to answer."""
-        self.pending, self.pending_in = tuple(calls), "" if answer is None else answer.id
-
-    def follow_ids(self, before: Sequence[str], after: Sequence[str]) -> None:
-        """Replace the ids of answers in the steps after a stage has changed the conversation.
-
-        Ids are matched in order, and only if as many ids are new as are gone.
-
-        Args:
-            before: the ids of the answers before the stage.
-            after: the ids after it.
-        """
-        gone = [id for id in before if id not in after]
-        new = [id for id in after if id not in before]
-        if gone and len(gone) == len(new):
-            names = dict(zip(gone, new, strict=True))
-            self.pending_in = names.get(self.pending_in, self.pending_in)
-            self.steps.rename(names)
-
-    def current(self, messages: MessageList) -> tuple[StepResult, ...]:
-        """Return the steps with their answers as they are in the conversation now."""
-        return self.steps.current(messages)
+    checkpoint: Checkpoint | None = None
+    judges_again: bool = False
 
 
 _CHOICES = ("auto", "none", "required")

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from penstock.engine.values.model import ModelRequest, Usage
     from penstock.engine.values.protocols import Model
     from penstock.workflows.agent.emitter import Emitter
-    from penstock.workflows.agent.request import RequestProgress, RequestTask, StepRequest
+    from penstock.workflows.agent.progress import RequestProgress
+    from penstock.workflows.agent.request import RequestTask, StepRequest
 
 
 class ModelAttempt:
@@ -467,7 +468,7 @@ class ModelStep:
                 from_cache=attempt.from_cache,
             )
         )
-        tools = ToolStep(run, self._rules(ask), progress, self._group, self.path)
+        tools = ToolStep(run, self._rules(ask), progress, self._group, self.path, self._task.checkpoint)
         try:
             data = await send_chunks(run, judged.data)
             keep_data(run, "" if message is None else message.id, data.accepted, before=(*progress.data, *self._early))

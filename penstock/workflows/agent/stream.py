@@ -355,7 +355,8 @@ class AgentStream(Generic[T]):
 
     def _ended(self, loop: Loop, status: Status | None = None) -> AgentResult[T]:
         self._error = loop.progress.error
-        result = cast("AgentResult[T]", make_result(loop.run, loop.progress, status, self._unfinished.getvalue()))
+        made = make_result(loop.run, loop.progress, status, self._unfinished.getvalue(), loop.earlier_spent)
+        result = cast("AgentResult[T]", made)
         loop.run.note_end(status=result.status, finish_reason=result.finish_reason, usage=usage_payload(result.usage))
         return result
 
@@ -408,6 +409,8 @@ class AgentStream(Generic[T]):
             await self._close_chunks()
             if self._result is None and self._loop is not None:
                 self._result = self._abandoned(self._loop)
+                with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
+                    await self._loop.give_back()
             self._error = None  # leaving early is not a failure
         finally:
             await self._close(kind, error, trace)

@@ -14,7 +14,7 @@ import anyio
 from penstock.engine.streams.chunk_texts import approval_request
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.errors import NestingError
-from penstock.engine.values.frozen import freeze
+from penstock.engine.values.frozen import EMPTY, freeze
 from penstock.tools.context import ToolContext, ToolError
 from penstock.workflows.agent.client_chunks import judged_chunks, keep_data, send_chunks
 
@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from penstock.tools.tool import Tool
     from penstock.workflows.agent.emitter import Emitter
     from penstock.workflows.agent.options import Approve
-    from penstock.workflows.agent.request import RequestProgress
+    from penstock.workflows.agent.progress import RequestProgress
     from penstock.workflows.agent.results import StepResult
+    from penstock.workflows.agent.suspended import Checkpoint
 
 
 AGENT_DEPTH: ContextVar[int] = ContextVar("penstock.agent_depth", default=0)
@@ -174,6 +175,7 @@ class CallRules(NamedTuple):
         on_ask: called with each call that a person is asked about.
         asked: the ids of decided calls about which a person was asked. The approval of another one counts only if a
             step asks about it now: a client could approve what nobody asked about.
+        known: results that the application gave, or why a call does not run, by the ids of calls.
     """
 
     tools: Mapping[str, Tool]
@@ -181,6 +183,7 @@ class CallRules(NamedTuple):
     approve: Approve | None
     on_ask: Callable[[ToolPart], object]
     asked: frozenset[str] = frozenset()
+    known: Mapping[str, tuple[Value, ToolError | None]] = EMPTY
 
 
 async def plan_call(call: ToolPart, judged: Outcome, rules: CallRules) -> PlannedCall | None:
@@ -192,8 +195,9 @@ async def plan_call(call: ToolPart, judged: Outcome, rules: CallRules) -> Planne
         rules: the tools, and who approves calls.
     """
     asked = judged.asks
-    if judged.answered and not asked:
-        return PlannedCall(call, judged.arguments, answer=judged.answer)
+    if (judged.answered and not asked) or call.call_id in rules.known:
+        answer, problem = (judged.answer, None) if judged.answered and not asked else rules.known[call.call_id]
+        return PlannedCall(call, judged.arguments, None, answer, problem)
     tool = rules.tools.get(call.name)
     if tool is None or call.name not in rules.offered:
         known = f"there is no such tool; the tools are {', '.join(sorted(rules.offered)) or 'none'}"
@@ -250,6 +254,7 @@ class ToolStep:
         progress: RequestProgress,
         group: BackgroundTasks,
         path: str,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
         self.verdict: Outcome | None = None
         self.pending: tuple[ToolPart, ...] = ()
@@ -261,6 +266,7 @@ class ToolStep:
         self._progress = progress
         self._path = path
         self._group = group
+        self._checkpoint = checkpoint
 
     async def judge(
         self, answer: Message | None, calls: Sequence[ToolPart], held: Sequence[Chunk], out: Emitter[Chunk]
@@ -317,6 +323,10 @@ class ToolStep:
         return planned
 
     async def _run_calls(self, answer: Message, planned: Sequence[PlannedCall], out: Emitter[Chunk]) -> None:
+        checkpoint, progress = self._checkpoint, self._progress
+        if checkpoint is not None:
+            progress.pending_in = answer.id
+            await checkpoint.begin(self._run, progress, [plan.call.call_id for plan in planned if plan.tool])
         runner = ToolRunner(self._group, self._context, self._span)
         async with aclosing(runner.events(planned)) as events:
             async for event in events:
@@ -326,6 +336,8 @@ class ToolStep:
                     chunks = await self._finish(answer, event)
                 else:
                     chunks = await self._send(answer, [event])
+                if checkpoint is not None and self.verdict is None and isinstance(event, FinishedCall):
+                    await checkpoint.save(self._run, progress, "tools")
                 await out.emit_all(chunks)
                 if self.verdict is not None:
                     return

@@ -58,6 +58,7 @@ _COMMANDS = {
     "attack": "attack.attack",
     "list": "listing.list_all",
     "memory": "memory.memory",
+    "review": "review.review",
     "serve": "serve.serve",
     "studio": "studio.studio",
     "mcp": "mcp.mcp",

@@ -48,7 +48,7 @@ def show_threads(out: IO[str], threads: Sequence[Thread], *, more: bool) -> None
     for name in ("thread", "resource", "title", "changed", "created"):
         table.add_column(name, overflow="fold", no_wrap=name in ("changed", "created"))
     for thread in threads:
-        times = (_shown(time, "minutes") for time in (thread.updated_at, thread.created_at))
+        times = (shown_time(time, "minutes") for time in (thread.updated_at, thread.created_at))
         cells = (thread.id, thread.resource_id, thread.title, *times)
         table.add_row(*(Text(plain(cell)) for cell in cells))
     if threads:
@@ -72,14 +72,14 @@ def show_thread(
             console.print(Text(f"  {visible(line)}"), soft_wrap=True)
 
     fields = [("thread", thread.id), ("resource", thread.resource_id), ("title", thread.title)]
-    fields += [("created", _shown(thread.created_at)), ("changed", _shown(thread.updated_at))]
+    fields += [("created", shown_time(thread.created_at)), ("changed", shown_time(thread.updated_at))]
     fields += [("metadata", _json(thread.metadata))] if thread.metadata else []
     for label, text in fields:
         if text:
             console.print(Text.assemble((f"{label}: ", "dim"), plain(text)))
     for whose, record in memories:
         by = f", by {plain(record.author)}" if record.author else ""
-        about = f"working memory of the {whose} (version {record.version}, {_shown(record.updated_at)}{by})"
+        about = f"working memory of the {whose} (version {record.version}, {shown_time(record.updated_at)}{by})"
         console.print()
         console.print(Text(about, "bold yellow"))
         print_lines(record.text)
@@ -87,7 +87,9 @@ def show_thread(
         console.print()
         console.print(Text("… (earlier messages: --all)", "dim"))
     for message in messages:
-        head = Text.assemble((message.role, _ROLES.get(message.role, "")), (f"  {_shown(message.created_at)}", "dim"))
+        head = Text.assemble(
+            (message.role, _ROLES.get(message.role, "")), (f"  {shown_time(message.created_at)}", "dim")
+        )
         console.print()
         console.print(head)
         for text in _texts(message.parts):
@@ -120,7 +122,8 @@ def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST_JSON else f"{text[:_LONGEST_JSON]}… ({len(text):,} characters)"
 
 
-def _shown(time: datetime | None, unit: str = "seconds") -> str:
+def shown_time(time: datetime | None, unit: str = "seconds") -> str:
+    """Return a time for a table; empty for None."""
     return "" if time is None else time.isoformat(" ", unit)
 
 
@@ -339,7 +342,7 @@ _SERVERS = ("postgresql://", "postgres://")
 def memory(args: argparse.Namespace, stdout: IO[str]) -> int:
     """Run the action, and return the exit code."""
     actions = {"list": _list, "show": _show, "export": _export, "import": _import, "delete": _delete, "forget": _forget}
-    storage = _open_store(args.store, creates=args.action == "import")
+    storage = open_store(args.store, creates=args.action == "import")
 
     async def run_action() -> Exit:
         try:
@@ -351,7 +354,7 @@ def memory(args: argparse.Namespace, stdout: IO[str]) -> int:
     return anyio.run(run_action)
 
 
-def _open_store(store: str | None, *, creates: bool) -> Storage:
+def open_store(store: str | None, *, creates: bool) -> Storage:
     """Return the store, which connects at its first use. Only an import creates a file.
 
     Raises:

@@ -27,7 +27,8 @@ from penstock.engine.values.usage import total_usage
 from penstock.tools.tool import as_tools
 from penstock.workflows.agent.client_chunks import call_chunk, end_request
 from penstock.workflows.agent.emitter import Emitter
-from penstock.workflows.agent.request import RequestProgress, RequestTask
+from penstock.workflows.agent.progress import RequestProgress
+from penstock.workflows.agent.request import RequestTask
 from penstock.workflows.agent.results import calls_of
 from penstock.workflows.agent.step import ModelStep
 from penstock.workflows.hosting.matching import KnownMessages, as_asked, brings_results, is_finished

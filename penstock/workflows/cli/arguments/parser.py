@@ -13,6 +13,7 @@ from penstock.workflows.cli.arguments.hook import add_hook
 from penstock.workflows.cli.arguments.memory import add_memory
 from penstock.workflows.cli.arguments.pictures import add_diff, add_draw
 from penstock.workflows.cli.arguments.reference import add_completion, add_list, add_schema
+from penstock.workflows.cli.arguments.review import add_review
 from penstock.workflows.cli.arguments.run import add_run
 from penstock.workflows.cli.arguments.serving import add_mcp, add_serve, add_studio
 
@@ -82,6 +83,7 @@ def command_parser(version: str, first: str = "") -> argparse.ArgumentParser:
         "attack": add_attack,
         "list": add_list,
         "memory": add_memory,
+        "review": add_review,
         "serve": add_serve,
         "studio": add_studio,
         "mcp": add_mcp,

@@ -1,0 +1,303 @@
+"""A request that waits for a person goes on in another process: once, where it stood; nothing hidden is stored."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from penstock import Agent, InMemoryStorage, Memory, ModerationProcessor, PIIDetector, Tool, processor
+from penstock.engine import OutputResultContext, ToolCallContext, ToolResultContext
+from penstock.engine.values.errors import ModelError, ReviewError, UsageError
+from penstock.processors.tools import ToolPolicy
+from penstock.testing import ScriptedModel
+from penstock.workflows.review import Reviews
+from tests.workflows.review.made import CALLS, SECRET, Shop, agent, stored_text
+
+if TYPE_CHECKING:
+    from penstock.engine.values.frozen import Value
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Run on asyncio alone: what differs between event loops is tested with the agent."""
+    return "asyncio"
+
+
+async def test_another_process_goes_on_and_the_tool_runs_once() -> None:
+    """The first step is not asked again, and what was hidden is not in the store."""
+    store, shop = InMemoryStorage(), Shop()
+    asked = await agent(store, [CALLS], shop).generate(f"Refund order 7, I am {SECRET}")
+    assert asked.status == "suspended"
+    assert SECRET not in await stored_text(store, asked.run_id)
+
+    later = agent(store, ["It is refunded."], shop)
+    done = await later.resume(asked.run_id, decisions={"call-1": True}, by="eve")
+    assert (done.status, done.text, done.run_id) == ("success", "I will refund it.It is refunded.", asked.run_id)
+    assert [order for order, _ in shop.refunded] == [7]
+    assert [entry.usage.output_tokens for entry in done.spent if entry.usage] != []
+    assert len(done.spent) == len(done.steps) == 2
+    assert SECRET not in json.dumps([message.text for message in done.messages])
+    model = later.model
+    assert isinstance(model, ScriptedModel)
+    assert len(model.requests) == 1, "the first step is not asked again"
+
+
+async def test_a_refusal_reaches_the_model_with_its_reason() -> None:
+    """The tool does not run."""
+    store, shop = InMemoryStorage(), Shop()
+    asked = await agent(store, [CALLS], shop).generate("Refund order 7")
+    later = agent(store, ["I may not."], shop)
+    done = await later.resume(asked.run_id, decisions={"call-1": "too late for this order"})
+    assert done.text.endswith("I may not.")
+    assert shop.refunded == []
+    assert "too late for this order" in str(done.steps[0].tool_calls[0].error)
+
+
+async def test_of_many_that_go_on_at_once_one_does() -> None:
+    """Afterwards, nobody can go on with it any more."""
+    store, shop = InMemoryStorage(), Shop()
+    asked = await agent(store, [CALLS], shop).generate("Refund order 7")
+    await Reviews(store).approve(asked.run_id, by="eve")
+    ended: list[str] = []
+
+    async def go_on() -> None:
+        try:
+            ended.append((await agent(store, ["Done."], shop).resume(asked.run_id)).status)
+        except ReviewError as error:
+            ended.append(error.problem)
+
+    async with anyio.create_task_group() as group:
+        for _ in range(8):
+            group.start_soon(go_on)
+    assert ended.count("success") == 1
+    assert len(shop.refunded) == 1
+    with pytest.raises(ReviewError, match="it has ended"):
+        await agent(store, ["Done."], shop).resume(asked.run_id)
+
+
+async def test_a_run_without_a_decision_does_not_go_on() -> None:
+    """Nor does one that is not there, or that the agent does not store."""
+    store, shop = InMemoryStorage(), Shop()
+    asked = await agent(store, [CALLS], shop).generate("Refund order 7")
+    with pytest.raises(ReviewError, match="nobody has decided about call-1"):
+        await agent(store, ["Done."], shop).resume(asked.run_id)
+    with pytest.raises(ReviewError, match="there is no suspended run"):
+        await agent(store, ["Done."], shop).resume("other")
+    with pytest.raises(UsageError, match="reviews="):
+        Agent(ScriptedModel([])).resume_stream(asked.run_id)
+
+
+async def test_time_that_is_over_is_no_refusal() -> None:
+    """Nobody can decide any more, and the model is told that nobody has."""
+    now = [datetime(2026, 1, 1, tzinfo=UTC)]
+
+    class Clock:
+        def now(self) -> datetime:
+            return now[0]
+
+    store, shop = InMemoryStorage(), Shop()
+    reviews = Reviews(store, expires_in=60, clock=Clock())
+    asked = await agent(reviews, [CALLS], shop).generate("Refund order 7")
+    now[0] += timedelta(seconds=61)
+    with pytest.raises(ReviewError, match="its time is over"):
+        await reviews.approve(asked.run_id)
+    done = await agent(reviews, ["Nobody answered."], shop).resume(asked.run_id)
+    assert shop.refunded == []
+    assert "that is no refusal" in str(done.steps[0].tool_calls[0].error)
+
+
+async def test_an_approval_dies_when_the_agent_has_changed() -> None:
+    """By default the run is refused; with ``judge again`` the new processors judge it, and a person is asked again."""
+    store, shop = InMemoryStorage(), Shop()
+    asked = await agent(store, [CALLS], shop).generate("Refund order 7")
+    await Reviews(store).approve(asked.run_id)
+    changed: Any = {"processors": [PIIDetector(), ModerationProcessor()]}
+    with pytest.raises(ReviewError, match="other processors or tools"):
+        await agent(store, ["Done."], shop, **changed).resume(asked.run_id)
+    assert (await Reviews(store).run(asked.run_id)).status == "waiting", "it can still go on with the old ones"
+
+    again = await agent(Reviews(store, on_change="judge again"), ["Done."], shop, **changed).resume(asked.run_id)
+    assert (again.status, shop.refunded) == ("suspended", [])
+    assert (await Reviews(store).run(asked.run_id)).undecided
+
+
+async def test_a_changed_agent_judges_the_conversation_again() -> None:
+    """Its verdict ends the run, and no tool runs."""
+    store, shop = InMemoryStorage(), Shop()
+    asked = await agent(store, [CALLS], shop).generate("Refund order 7")
+    await Reviews(store).approve(asked.run_id)
+
+    @processor("process_input")
+    def stops(ctx: Value) -> None:
+        ctx.abort("no refunds any more")
+
+    made = agent(Reviews(store, on_change="judge again"), ["Done."], shop, processors=[PIIDetector(), stops])
+    done = await made.resume(asked.run_id)
+    assert (done.blocked, shop.refunded) == (True, [])
+    assert (await Reviews(store).run(asked.run_id)).status == "ended"
+
+
+async def test_other_arguments_are_judged_before_they_run() -> None:
+    """A person can change them, but not past the guards."""
+    store, shop = InMemoryStorage(), Shop()
+
+    @processor("process_tool_call")
+    def small(ctx: ToolCallContext) -> None:
+        if ctx.arguments["order"] > 100:
+            ctx.abort("no such order")
+
+    made: Any = {"processors": [PIIDetector(), small]}
+    asked = await agent(store, [CALLS], shop, **made).generate("Refund order 7")
+    await Reviews(store).approve(asked.run_id, arguments={"order": 8})
+    assert (await agent(store, ["Done."], shop, **made).resume(asked.run_id)).status == "success"
+    asked = await agent(store, [CALLS], shop, **made).generate("Refund order 7")
+    await Reviews(store).approve(asked.run_id, arguments={"order": 800})
+    assert (await agent(store, ["Done."], shop, **made).resume(asked.run_id)).blocked
+    assert [order for order, _ in shop.refunded] == [8]
+
+
+async def test_a_result_of_the_application_is_judged() -> None:
+    """It passes `process_tool_result`, as that of a tool does."""
+    store, shop = InMemoryStorage(), Shop()
+    seen: list[Value] = []
+
+    @processor("process_tool_result")
+    def note(ctx: ToolResultContext) -> None:
+        seen.append(ctx.result)
+
+    tool = Tool.external("look_up", {"type": "object", "properties": {}})
+    made: Any = {"processors": [PIIDetector(), note]}
+    calls = {"tool_calls": [{"name": "look_up", "args": {}}]}
+    asked = await agent(store, [calls], shop, tool, **made).generate("Look it up")
+    done = await agent(store, ["Found."], shop, tool, **made).resume(asked.run_id, results={"call-1": {"mail": SECRET}})
+    assert done.text == "Found."
+    assert len(seen) == 1
+    assert SECRET not in json.dumps(str(done.steps[0].tool_calls))
+
+
+async def test_a_failure_leaves_the_run_where_it_stood() -> None:
+    """The tool has run: the next attempt asks the model only."""
+    store, shop = InMemoryStorage(), Shop()
+    asked = await agent(store, [CALLS], shop).generate("Refund order 7")
+    with pytest.raises(ModelError):
+        await agent(store, [{"error": {"status": 400, "message": "down"}}], shop).resume(
+            asked.run_id, decisions={"call-1": True}
+        )
+    done = await agent(store, ["Done."], shop).resume(asked.run_id)
+    assert (done.status, len(shop.refunded)) == ("success", 1)
+
+
+async def test_a_reader_that_leaves_leaves_the_run_to_others() -> None:
+    """The run waits again where it stood."""
+    store, shop = InMemoryStorage(), Shop()
+    asked = await agent(store, [CALLS], shop).generate("Refund order 7")
+    await Reviews(store).approve(asked.run_id)
+    async with agent(store, ["Done."], shop).resume_stream(asked.run_id) as stream:
+        async for _ in stream:
+            break
+    done = await agent(store, ["Done."], shop).resume(asked.run_id)
+    assert (done.status, len(shop.refunded)) == ("success", 1)
+
+
+@pytest.mark.parametrize("repeatable", [False, True])
+async def test_a_tool_that_was_running_when_its_process_ended(*, repeatable: bool) -> None:
+    """It runs again only if it may; else the model is told that its effect is unknown."""
+    store, shop = InMemoryStorage(), Shop()
+    asked = await agent(store, [CALLS], shop, repeatable=repeatable).generate("Refund order 7")
+    await Reviews(store).approve(asked.run_id)
+    killed = await store.run(asked.run_id)
+    assert killed is not None
+    over = datetime.now(UTC) - timedelta(seconds=1)
+    begun = {**killed.body, "begun": ["call-1"]}
+    await store.save_run(replace(killed, status="running", due_at=over, body=begun))
+    done = await agent(store, ["Done."], shop, repeatable=repeatable).resume(asked.run_id)
+    assert len(shop.refunded) == (1 if repeatable else 0)
+    error = done.steps[0].tool_calls[0].error
+    assert (error is None) if repeatable else ("unknown" in str(error))
+
+
+async def test_counts_of_a_tool_policy_outlive_the_process() -> None:
+    """A limit of calls counts those before the suspension."""
+    store, shop = InMemoryStorage(), Shop()
+    made: Any = {"processors": [ToolPolicy(limits={"refund": 1}, strategy="refuse")]}
+    asked = await agent(store, [CALLS], shop, **made).generate("Refund order 7")
+    second = {"tool_calls": [{"name": "refund", "args": {"order": 8}}]}
+    again = await agent(store, [second, "Done."], shop, **made).resume(asked.run_id, decisions={"call-1": True})
+    assert [order for order, _ in shop.refunded] == [7]
+    assert again.status == "success", "the second call is over the limit, so nobody is asked about it"
+
+
+async def test_memory_holds_each_message_once() -> None:
+    """And a thread that is deleted takes its suspended runs along."""
+    storage, shop = InMemoryStorage(), Shop()
+    made: Any = {"memory": Memory(storage)}
+    asked = await agent(storage, [CALLS], shop, **made).generate("Refund order 7", thread_id="t", resource_id="ann")
+    await agent(storage, ["Done."], shop, **made).resume(asked.run_id, decisions={"call-1": True})
+    page = await storage.messages("t")
+    assert [row.message.role for row in page.items][::-1] == ["user", "assistant", "assistant"]
+    assert len({row.message.id for row in page.items}) == 3
+    await storage.delete_thread("t")
+    assert await storage.run(asked.run_id) is None
+
+
+async def test_a_verdict_at_the_end_takes_everything_back() -> None:
+    """What was answered before the suspension, too; the store keeps the decisions only."""
+    store, shop = InMemoryStorage(), Shop()
+
+    @processor("process_output_result")
+    def stops(ctx: OutputResultContext) -> None:
+        if "Done" in ctx.text:
+            ctx.abort("not this")
+
+    made: Any = {"processors": [PIIDetector(), stops]}
+    asked = await agent(store, [CALLS], shop, **made).generate("Refund order 7")
+    done = await agent(store, ["Done."], shop, **made).resume(asked.run_id, decisions={"call-1": True})
+    assert (done.blocked, done.text, done.response.messages) == (True, "", ())
+    kept = await store.run(asked.run_id)
+    assert kept is not None
+    assert (kept.status, "run" in kept.body) == ("ended", False)
+
+
+async def test_who_may_decide_is_asked() -> None:
+    """And nothing is decided twice."""
+    store, shop = InMemoryStorage(), Shop()
+    reviews = Reviews(store, may_decide=lambda run, by: by == f"boss of {run.agent}")
+    asked = await agent(reviews, [CALLS], shop).generate("Refund order 7")
+    with pytest.raises(ReviewError, match="may not decide"):
+        await reviews.approve(asked.run_id, by="eve")
+    seen = await reviews.approve(asked.run_id, by="boss of agent")
+    assert seen.calls[0].decision is not None
+    with pytest.raises(ReviewError, match="decided about already by boss of agent"):
+        await reviews.reject(asked.run_id, "call-1", by="boss of agent")
+
+
+async def test_an_approval_that_comes_with_messages_is_the_same_one() -> None:
+    """Of a client that sends it and a process that goes on with the stored run, one runs the tool."""
+    store, shop = InMemoryStorage(), Shop()
+    where: Any = {"thread_id": "t", "resource_id": "ann"}
+    asked = await agent(store, [CALLS], shop).generate("Refund order 7", **where)
+    await Reviews(store).approve(asked.run_id)
+
+    async def send() -> None:
+        await agent(store, ["Done."], shop).generate(asked.approve("call-1"), **where)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(send)
+        group.start_soon(send)
+        group.start_soon(agent(store, ["Done."], shop).resume, asked.run_id)
+    assert len(shop.refunded) == 1
+    assert [run.run_id for run in (await Reviews(store).runs(status=None)).items].count(asked.run_id) == 1
+
+
+async def test_an_agent_without_reviews_stores_nothing() -> None:
+    """Its caller has the conversation."""
+    shop = Shop()
+    asked = await Agent(ScriptedModel([CALLS]), tools=[Tool(shop.refund, approval=True)]).generate("Refund order 7")
+    assert [call.call_id for call in asked.pending] == ["call-1"]
