@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.rest  # it reads every file there is
+
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 

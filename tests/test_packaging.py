@@ -121,11 +121,13 @@ def test_the_console_script_is_installed(wheel: ZipFile) -> None:
 
 def imported() -> set[str]:
     """Return the top-level names of all that the package imports, but for the standard library and itself."""
-    nodes = [
-        node for path in (ROOT / "penstock").rglob("*.py") for node in ast.walk(ast.parse(path.read_text("utf-8")))
-    ]
-    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level}
+    names: set[str] = set()
+    for path in (ROOT / "penstock").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names.add(node.module)
     return {name.partition(".")[0] for name in names} - set(sys.stdlib_module_names) - {"penstock"}
 
 

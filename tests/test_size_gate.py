@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "penstock"
@@ -19,15 +20,25 @@ UNTYPED = {"Any", "Value"}
 UNTYPED_IN_ENGINE = 390
 
 
+class Figures(NamedTuple):
+    """What the tests ask about a module; its syntax tree is let go, because the collector would walk it again."""
+
+    documented: bool
+    functions: list[tuple[str, int]]
+    untyped: list[str]
+
+
 @cache
-def parsed(path: Path) -> ast.Module:
-    """Return the syntax tree of a module."""
-    return ast.parse(path.read_text("utf-8"))
+def figures_of(path: Path) -> Figures:
+    """Parse a module."""
+    tree = ast.parse(path.read_text("utf-8"))
+    in_engine = path.is_relative_to(PACKAGE / "engine")
+    return Figures(bool(ast.get_docstring(tree)), [*functions(path, tree)], [*untyped(path, tree)] if in_engine else [])
 
 
-def functions(path: Path) -> Iterator[tuple[str, int]]:
+def functions(path: Path, tree: ast.Module) -> Iterator[tuple[str, int]]:
     """Name and length of each function and method of a module, without its docstring."""
-    for node in ast.walk(parsed(path)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             length = node.end_lineno - node.lineno + 1
             docstring = node.body[0] if ast.get_docstring(node) else None
@@ -35,9 +46,8 @@ def functions(path: Path) -> Iterator[tuple[str, int]]:
             yield f"{path.relative_to(ROOT)}:{node.lineno} {node.name}", length - documented
 
 
-def untyped(path: Path) -> Iterator[str]:
+def untyped(path: Path, tree: ast.Module) -> Iterator[str]:
     """Where a module says `Any` or `Value`, quoted aliases included; importing them is free."""
-    tree = parsed(path)
     quoted = [
         ast.parse(node.value.value, mode="eval")
         for node in ast.walk(tree)
@@ -53,17 +63,18 @@ def untyped(path: Path) -> Iterator[str]:
 
 def test_every_module_says_what_it_holds() -> None:
     """In words that one would search for."""
-    silent = [path for path in MODULES if not ast.get_docstring(parsed(path))]
+    silent = [path for path in MODULES if not figures_of(path).documented]
     assert silent == []
 
 
 def test_no_function_is_longer_than_a_screen() -> None:
     """60 lines; beyond that a function does two things."""
-    long = [name for path in MODULES for name, length in functions(path) if length > FUNCTION_LINES]
+    long = [name for path in MODULES for name, length in figures_of(path).functions if length > FUNCTION_LINES]
     assert long == []
 
 
 def test_the_engine_keeps_its_budget_of_untyped_values() -> None:
     """Each use is a place that the type checkers cannot see."""
-    uses = [use for path in MODULES if path.is_relative_to(PACKAGE / "engine") for use in untyped(path)]
+    uses = [use for path in MODULES for use in figures_of(path).untyped]
+    assert uses
     assert len(uses) <= UNTYPED_IN_ENGINE, "\n".join(uses)

@@ -235,7 +235,7 @@ def test_a_table_in_the_value_of_a_key_has_headers_too() -> None:
 def test_a_table_in_pieces_is_searched_as_the_whole_table(form: str, finder: Finder, seed: int) -> None:
     """Cut anywhere, within a header, a delimiter, quotes or a tag."""
     drawn = random.Random(seed)  # noqa: S311 - dice, no secrets
-    for _ in range(6):
+    for _ in range(3):
         text = _document(drawn, form).text
         text = text[: drawn.randint(0, len(text))] if drawn.random() < 0.3 else text
         assert in_order(streamed(finder, _pieces(text, drawn)).matches) == finder.find(text), text
@@ -247,7 +247,7 @@ def test_a_table_in_pieces_is_searched_as_the_whole_table(form: str, finder: Fin
 def test_a_guard_reads_a_table_in_pieces_as_the_whole_table(form: str, name: str, seed: int) -> None:
     """Also where a glance at the text before the table has shown that it is quiet."""
     drawn = random.Random(seed)  # noqa: S311 - dice, no secrets
-    for _ in range(4):
+    for _ in range(2):
         text = " so it goes on" * drawn.choice((0, 2, 90)) + "\n" + _document(drawn, form).text
         found, _ = cast("tuple[Sequence[Found], int]", GUARDS[name].scan(TextWindow(text), cast("AnyContext", None)))
         assert read_in_pieces(GUARDS[name], _pieces(text, drawn)) == sorted((one.start, one.end) for one in found), text

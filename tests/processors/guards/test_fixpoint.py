@@ -102,7 +102,7 @@ def test_a_guard_over_its_own_output_finds_nothing_new(name: str) -> None:
     workflow = GUARDS[name]()
     dice = random.Random(7)  # noqa: S311 - dice
     changed = 0
-    for _ in range(25):
+    for _ in range(10):
         text = written(dice)
         once = whole(workflow, text)
         if once is None:
@@ -111,7 +111,7 @@ def test_a_guard_over_its_own_output_finds_nothing_new(name: str) -> None:
         assert whole(workflow, once) == once
         assert streamed(workflow, text, dice) == once
         assert streamed(workflow, once, dice) == once
-    assert changed > 5 or name in ("moderation", "injection")
+    assert changed > 2 or name in ("moderation", "injection")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock import PIIDetector
+from tests.laws import seeds
 from tests.workflows.gateway.exchanges import Scripted, cut, event, run_exchange
 from tests.workflows.gateway.planting import SECRET, holds_secret, places, planted, with_value
 from tests.workflows.gateway.samples import SAMPLES, Sample
@@ -19,20 +20,22 @@ if TYPE_CHECKING:
     from tests.workflows.gateway.exchanges import Got
 
 BOTH = pytest.mark.parametrize("strict", [True, False], ids=["strict", "unknown read"])
-LONG = ("messages", "responses")  # of which a test takes half a minute
+LONG = ("messages", "responses")  # of which a test takes many seconds
 EACH = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.rest] if name in LONG else []) for name in sorted(SAMPLES)]
 )
 
 
-MOST = 150
-"""How many of its places a test of a long protocol takes, evenly over all of them."""
+MOST = 160
+"""How many of its places the tests of a long protocol take, evenly over all of them."""
+PARTS = 4
+EACH_PART = pytest.mark.parametrize("part", seeds(range(PARTS)))
 
 
-def taken(name: str, found: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """Return the planted values that a test takes: all, unless the protocol is a long one."""
+def taken(name: str, found: Iterable[tuple[str, Any]], part: int) -> list[tuple[str, Any]]:
+    """Return a part of the planted values that the tests take: all, unless the protocol is a long one."""
     every = list(found)
-    return every[:: max(1, len(every) // MOST)] if name in LONG else every
+    return (every[:: max(1, len(every) // MOST)] if name in LONG else every)[part::PARTS]
 
 
 def stream(events: list[tuple[str, Any]], end: bytes = b"data: [DONE]\n\n") -> bytes:
@@ -62,9 +65,10 @@ async def test_what_holds_nothing_leaves_as_it_came(name):
 
 @BOTH
 @EACH
-async def test_no_field_of_a_request_takes_a_secret_to_the_provider(name, strict):
+@EACH_PART
+async def test_no_field_of_a_request_takes_a_secret_to_the_provider(name, strict, part):
     sample = SAMPLES[name]
-    for how, body in taken(name, planted(sample.request)):
+    for how, body in taken(name, planted(sample.request), part):
         upstream = Scripted([json.dumps(sample.answer).encode()], "application/json")
         await run_exchange(sample.endpoint, body, upstream, PIIDetector(strategy="redact"), strict=strict)
         assert not any(holds_secret(asked.body) for asked in upstream.asked), how
@@ -72,9 +76,10 @@ async def test_no_field_of_a_request_takes_a_secret_to_the_provider(name, strict
 
 @BOTH
 @EACH
-async def test_no_field_of_an_answer_takes_a_secret_to_the_client(name, strict):
+@EACH_PART
+async def test_no_field_of_an_answer_takes_a_secret_to_the_client(name, strict, part):
     sample = SAMPLES[name]
-    for how, body in taken(name, planted(sample.answer)):
+    for how, body in taken(name, planted(sample.answer), part):
         upstream = Scripted([json.dumps(body).encode()], "application/json")
         got = await run_exchange(
             sample.endpoint, sample.request, upstream, PIIDetector(strategy="redact"), strict=strict
@@ -84,21 +89,22 @@ async def test_no_field_of_an_answer_takes_a_secret_to_the_client(name, strict):
 
 @BOTH
 @EACH
-async def test_no_field_of_an_event_takes_a_secret_to_the_client(name, strict):
+@EACH_PART
+async def test_no_field_of_an_event_takes_a_secret_to_the_client(name, strict, part):
     sample = SAMPLES[name]
     every = [
         (f"{number}: {how}", (number, kind, changed))
         for number, (kind, data) in enumerate(sample.events)
         for how, changed in planted(data)
     ]
-    for how, (number, kind, changed) in taken(name, every):
+    for how, (number, kind, changed) in taken(name, every, part):
         raw = stream([*sample.events[:number], (kind, changed), *sample.events[number + 1 :]])
         got = await streamed(sample, raw, strict=strict)
         assert not holds_secret(got.body), how
 
 
 @EACH
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(range(4)))
 async def test_a_secret_that_is_cut_over_events_and_bytes_does_not_leave(name, seed):
     """In the texts that two or more neighbours spell."""
     sample, chance = SAMPLES[name], random.Random(seed)  # noqa: S311
