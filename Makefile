@@ -32,7 +32,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help demo test test-rest test-all core newest hosts engines lint page page-checks check house docs pictures bench quality pins format clean
+.PHONY: help demo test test-rest test-all core newest hosts engines lint pyright mypy style page page-checks check house docs pictures bench quality pins format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -66,13 +66,20 @@ hosts: ## Run the adapters in each framework, newest and lowest release; ARGS="l
 engines: $(ENGINES)/.engines ## Run rows on Ray, and docs/many-machines.md: Ray, Dask, Spark (needs Java), Polars, datasets
 	$(ENGINES)/bin/python -m pytest -W default $(ARGS) tests/workflows/rows tests/docs/test_snippets.py -k "rows or many-machines"
 
-lint: export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
-lint: $(VENV)/.test page ## Check format, lint, types and layers (about a minute)
+lint: $(VENV)/.test ## Check format, lint, types and layers (about a minute)
+	@$(MAKE) --no-print-directory --jobs 2 pyright mypy style page
+
+pyright: export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
+pyright: $(VENV)/.test
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+mypy: $(VENV)/.test
+	$(BIN)/mypy
+
+style: $(VENV)/.test
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/lint-imports
-	$(BIN)/mypy
-	$(BIN)/pyright --pythonpath $(BIN)/python
 
 page: ## Check the JavaScript of the pages: format, lint, types, unit tests; skipped where npm is missing
 	@if command -v npm >/dev/null && command -v node >/dev/null; then $(MAKE) --no-print-directory page-checks; \
