@@ -12,6 +12,7 @@ from penstock.engine import ReasoningPart, TextPart, ToolPart
 from penstock.formats import dump_messages
 from penstock.models.open_calls import UNANSWERED, CallCloser, OpenCalls, with_calls_closed
 from penstock.testing import FakeProvider, ScriptedModel
+from tests.laws import examples
 
 if TYPE_CHECKING:
     from penstock.engine.values.messages import ToolState
@@ -131,7 +132,7 @@ def test_a_call_is_closed_beside_the_result_of_another() -> None:
     assert roles == [("assistant", None), ("tool", "b"), ("tool", "a")]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(conversations.filter(once_each), st.sampled_from(WAYS), st.booleans())
 def test_each_call_has_its_result_right_behind_it(given: list[Message], way: OpenCalls, separate: bool) -> None:
     """To close calls a second time changes nothing, and what users and assistants said stays."""
@@ -151,7 +152,7 @@ def test_each_call_has_its_result_right_behind_it(given: list[Message], way: Ope
         assert not waiting
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(conversations.filter(once_each), conversations.filter(once_each), st.sampled_from(WAYS), st.booleans())
 def test_a_prompt_that_grows_is_closed_as_a_new_one_is(
     given: list[Message], other: list[Message], way: OpenCalls, separate: bool

@@ -9,6 +9,7 @@ from hypothesis import assume, given, settings, strategies as st
 from penstock.detection.patterns.matching import Finder, Match
 from penstock.detection.patterns.open_matches import required_literal
 from penstock.detection.patterns.rules import UserRule, checked
+from tests.laws import examples
 
 ATOMS = [
     *("a", "b", "-", "@", "ab", "1", "[ab]", "[^a-]", ".", "^", "$", "(?=b)", "(?<!a)"),
@@ -47,7 +48,7 @@ def alone(of: UserRule, number: int, text: str) -> list[Match]:
     ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(patterns, min_size=1, max_size=4), texts)
 def test_rules_find_together_what_each_finds_alone(given: list[str], text: str) -> None:
     """In a whole text; and one that is quiet has none."""
@@ -59,7 +60,7 @@ def test_rules_find_together_what_each_finds_alone(given: list[str], text: str) 
         assert wanted == []
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(patterns, min_size=1, max_size=4), texts, st.lists(st.integers(1, 6), min_size=1, max_size=12))
 def test_rules_find_in_pieces_what_they_find_in_the_whole(given: list[str], text: str, sizes: list[int]) -> None:
     """However the text is cut, with a look before each search as in a stream."""
@@ -78,7 +79,7 @@ def test_rules_find_in_pieces_what_they_find_in_the_whole(given: list[str], text
     assert sorted(found) == sorted(finder.find(text))
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(patterns, texts)
 def test_each_match_has_the_literal_of_its_pattern(pattern: str, text: str) -> None:
     """A text without it needs no search."""

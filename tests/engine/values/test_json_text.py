@@ -13,6 +13,7 @@ from penstock import Workflow
 from penstock.engine.text_guards.text_guard import TextGuard
 from penstock.engine.values.edits import Edit
 from penstock.engine.values.json_text import JsonReader
+from tests.laws import examples
 
 if TYPE_CHECKING:
     from penstock.engine.processor.context import AnyContext
@@ -60,7 +61,7 @@ VALUES = st.recursive(
 
 
 @given(st.one_of(st.lists(VALUES), st.dictionaries(st.text("ab", max_size=2), VALUES)), st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_json_text_stays_json_and_a_stream_becomes_what_the_whole_text_does(value: Any, data: st.DataObject) -> None:
     """Its keys and its form stay; no seven is left in a string, and none in a number."""
     text = json.dumps(value, ensure_ascii=data.draw(st.booleans()), indent=data.draw(st.sampled_from([None, 1])))
@@ -131,7 +132,7 @@ PIECES = (
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=30), st.data())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_what_an_edit_covers_is_gone_in_json_and_around_it(pieces: list[str], data: st.DataObject) -> None:
     """Only brackets, commas, literals and blanks may stay; a stream leaves the same."""
     text = "".join([*data.draw(st.sampled_from([[], ["{}"], ["[1]\n"], ["["]])), *pieces])

@@ -9,6 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from penstock import Message, MessageList, ToolPart
 from penstock.engine.values.message_list import Source
+from tests.laws import examples
 
 IDS = [f"m{number}" for number in range(8)]
 ROLES: Any = {"user": Message.user, "assistant": Message.assistant, "system": Message.system}
@@ -51,7 +52,7 @@ def views(of: MessageList) -> list[object]:
     return [found, sources, of.conversation, of.system, of.tagged("owner"), of.call_ids, [id in of for id in IDS]]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 99), changes), max_size=12))
 def test_a_list_has_the_views_of_its_messages(steps: list[tuple[int, Any]]) -> None:
     """Each list may grow into several others: none of them changes what another one finds."""

@@ -12,6 +12,7 @@ from penstock import Agent, Chunk, Message, MessageList, ToolPart
 from penstock.engine.values.list_views import ListViews
 from penstock.workflows.agent.results import StepResult
 from penstock.workflows.agent.step_log import StepLog
+from tests.laws import examples
 from tests.lines import counted_lines
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def conversation(of: Sequence[tuple[str, str, Any]]) -> MessageList:
     return MessageList([*answers.values()], source="response")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(moves)
 def test_steps_are_those_of_the_answers_as_they_are_now(moves: list[Any]) -> None:
     """Whatever was asked before: a log that is asked for the first time says the same."""

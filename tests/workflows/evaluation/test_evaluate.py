@@ -14,6 +14,7 @@ from penstock.engine.values.errors import OptionError
 from penstock.processors.budgets import Price, PriceList
 from penstock.workflows.evaluation import Evaluation, UndecidedRows, evaluate
 from penstock.workflows.evaluation.halves import is_second_half
+from tests.laws import examples
 from tests.workflows.evaluation.guards_under_test import Breaks, Scored, Words, scored, strict, words
 
 SCHEMA = Path(__file__).parents[3] / "docs" / "eval.schema.json"
@@ -26,7 +27,7 @@ def rows(*given):
 
 
 @given(st.lists(st.tuples(st.floats(0, 1, allow_subnormal=False), st.booleans()), min_size=1, max_size=30))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_figures_are_those_of_scikit_learn(given) -> None:
     """Of the whole workflow and of its only step."""
     made = evaluate(scored, rows(*given))

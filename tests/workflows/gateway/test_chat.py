@@ -15,6 +15,7 @@ from penstock.processors.tools import ToolPolicy
 from penstock.workflows.gateway.endpoints.chat import ChatCompletions
 from penstock.workflows.gateway.exchange import REFUSAL
 from penstock.workflows.gateway.http import UpstreamError
+from tests.laws import examples
 from tests.workflows.gateway.exchanges import Scripted, cut, event, run_exchange
 
 CHAT = ChatCompletions()
@@ -67,7 +68,7 @@ async def test_a_text_that_is_cut_over_events_is_hidden_in_place():
     assert got.body.startswith(MAIL[0])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.lists(st.integers(1, 900), max_size=12))
 async def test_however_the_bytes_are_cut_the_same_leaves(places):
     whole = await run_exchange(CHAT, ASK, Scripted([b"".join(MAIL)]), PIIDetector(strategy="redact"))

@@ -27,6 +27,7 @@ from penstock.workflows.gateway.endpoints.responses_tables import ANSWER, EVENTS
 from penstock.workflows.gateway.http import UpstreamError
 from penstock.workflows.gateway.tables import OneOf
 from penstock.workflows.presets import privacy
+from tests.laws import examples
 from tests.workflows.gateway.exchanges import Got, Scripted, cut, event, run_exchange
 from tests.workflows.gateway.responses_stream import message, response, stream_of
 
@@ -678,7 +679,7 @@ ITEMS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(ITEMS, max_size=5), st.lists(st.integers(1, 40), max_size=20), st.lists(st.integers(1, 9000)))
 async def test_however_texts_and_bytes_are_cut_a_secret_stays_and_all_repeats_agree(output, cuts, places):
     output = [

@@ -12,6 +12,7 @@ from penstock import InputContext, Message, MessageList, Processor
 from penstock.engine.values.messages import TextPart, ToolPart
 from penstock.testing import ScriptedModel
 from penstock.workflows.hosting import Host, HostRequest, HostSupport, ModelCall, Original, Originals
+from tests.laws import examples
 from tests.workflows.hosting.loop import result
 
 pytestmark = pytest.mark.anyio
@@ -89,7 +90,7 @@ conversations = st.lists(
 
 
 @given(rows=conversations, adds=st.booleans())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 async def test_each_message_is_its_object_or_the_one_written_for_it(
     rows: list[tuple[str, str, str]], adds: bool
 ) -> None:

@@ -12,6 +12,7 @@ from penstock.workflows.policies.options import may_be_null, option_names, optio
 from penstock.workflows.policies.problems import Problems
 from penstock.workflows.policies.registry import known_names, maker_of
 from penstock.workflows.policies.yaml_nodes import MappingNode, read_nodes
+from tests.laws import examples
 from tests.workflows.policies.reading import START, told
 
 NAMES = known_names()
@@ -38,7 +39,7 @@ def options_of(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(given=st.data())
 def test_any_value_of_any_option_is_a_workflow_or_a_problem_with_a_place(name: str, given: st.DataObject) -> None:
     """Never another exception: a constructor may meet a value of a type that it did not expect."""
@@ -71,7 +72,7 @@ def is_allowed(value: object, shape: object) -> bool:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(given=st.data())
 def test_a_value_of_a_wrong_type_is_told_at_its_option(name: str, given: st.DataObject) -> None:
     """As the schema says that editors read; also where the constructor takes it, and would fail with a request."""

@@ -24,6 +24,7 @@ from penstock.workflows.policies import PolicyCondition, PolicyError, PolicyWrit
 from penstock.workflows.policies.expressions import FactNames
 from penstock.workflows.policies.registry import known_names, maker_of
 from penstock.workflows.presets import PRESETS
+from tests.laws import examples
 from tests.workflows.policies.test_options import VALUES, options_of
 
 LANGUAGE = FactNames().with_keys([Key[str]("language")])
@@ -72,7 +73,7 @@ def test_processors_of_their_defaults_can_be_written() -> None:
     assert expected <= set(written)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(given=st.data())
 def test_a_processor_of_any_options_is_written_or_named(given: st.DataObject) -> None:
     """Never written as something else."""
@@ -141,7 +142,7 @@ def workflows(draw: st.DrawFn, depth: int = 2) -> Workflow:
     return made
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(workflows())
 def test_a_workflow_of_any_shape_is_read_again_as_it_was(workflow: Workflow) -> None:
     """The law of both directions. Facts that a condition does not read do not matter; ``known`` reads all."""

@@ -14,6 +14,7 @@ from penstock.workflows.policies.options import option_names
 from penstock.workflows.policies.problems import Problems
 from penstock.workflows.policies.registry import known_names, maker_of
 from penstock.workflows.policies.yaml_nodes import plain_data, read_nodes
+from tests.laws import examples
 from tests.workflows.policies.test_options import VALUES
 
 ROOT = Path(__file__).parents[3]
@@ -109,7 +110,7 @@ def test_each_name_has_its_branch() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in known_names() if ":" not in name])
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(given=st.data())
 def test_the_schema_refuses_nothing_that_is_read(name: str, given: st.DataObject) -> None:
     """Of simple values: a text is an iterable, which some constructors take for a list of its letters."""

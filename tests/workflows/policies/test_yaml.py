@@ -11,6 +11,7 @@ from penstock.workflows.policies import PolicyError, parse_policy
 from penstock.workflows.policies.problems import Problems
 from penstock.workflows.policies.scalars import is_plain_text, plain_value
 from penstock.workflows.policies.yaml_nodes import DEEPEST, plain_data, read_nodes
+from tests.laws import examples
 from tests.workflows.policies.reading import START, told
 
 
@@ -111,7 +112,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(JSON, st.booleans(), st.sampled_from([None, 1, "\t"]))
 def test_json_is_read_as_json_says(value: object, ascii_only: bool, indent: int | str | None) -> None:
     """Halves of characters, tabs, and line breaks of YAML that are none in JSON."""
