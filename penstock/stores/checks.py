@@ -51,6 +51,39 @@ def place(kind: str, text: str, *types: type[str | int]) -> list[Value]:
     return list(found[1:])
 
 
+_SHORTEST_PERIOD, _LONGEST_PERIOD = 0.001, 366 * 86_400.0
+
+
+def check_rate(owner: str, requests: int, per: float) -> None:
+    """Check a limit of requests.
+
+    Raises:
+        OptionError: a figure is not allowed.
+    """
+    if type(requests) is not int or requests < 1:
+        raise OptionError(owner, "requests", requests, "an int, 1 or more")
+    _check_period(owner, "per", per)
+
+
+def check_breaker(owner: str, failures: int, within: float, pause: float) -> None:
+    """Check the options of a circuit breaker.
+
+    Raises:
+        OptionError: a figure is not allowed.
+    """
+    if type(failures) is not int or failures < 1:
+        raise OptionError(owner, "failures", failures, "an int, 1 or more")
+    _check_period(owner, "within", within)
+    _check_period(owner, "pause", pause)
+
+
+def _check_period(owner: str, option: str, given: object) -> None:
+    if isinstance(given, bool) or not (
+        isinstance(given, (int, float)) and _SHORTEST_PERIOD <= given <= _LONGEST_PERIOD
+    ):
+        raise OptionError(owner, option, given, "a number of seconds from 0.001 on, at most 366 days")
+
+
 class _HiddenValue:
     """Stands for a value that must not be shown."""
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from penstock.stores.postgres._connections import SCHEMES as POSTGRES_SCHEMES
 from penstock.stores.postgres.state import PostgresState
 from penstock.stores.valkey.state import ValkeyState
 
+if TYPE_CHECKING:
+    from penstock.engine.values.shared import SharedState
 
-def open_state(url: str, *, name: str = "penstock") -> PostgresState | ValkeyState:
+
+def open_state(url: str, *, name: str = "penstock") -> SharedState:
     """Return the state that a server holds: in PostgreSQL for ``postgresql://…``, otherwise in Valkey.
 
     It connects at first use.

@@ -19,12 +19,14 @@ from penstock.engine.values.chunks import DELTAS, Chunk
 from penstock.engine.values.errors import MessageError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, Value, Values, is_items, is_mapping, thaw
 from penstock.engine.values.messages import DataPart, Message, ReasoningPart, StepStartPart, TextPart, ToolPart
+from penstock.engine.values.shared import LeasingCache
 from penstock.processors.caching.keys import digest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 
     from penstock.engine.values.protocols import Cache, Ids
+    from penstock.engine.values.shared import LeaseState
 
 
 _REPLAYABLE = frozenset({"stop", "length", "tool-calls"})
@@ -210,6 +212,10 @@ _DELETED = ""  # stands for a deleted answer: a `Cache` cannot delete
 _DELETED_TTL = 1.0  # seconds
 
 
+_FIRST_LOOK, _LONGEST_LOOK = 0.01, 0.25
+"""The first and the longest wait between two looks for an answer that another process makes, in seconds."""
+
+
 class CacheAccess:
     """Access to a cache within a time limit; failures are logged. Lives as long as its processor.
 
@@ -219,10 +225,11 @@ class CacheAccess:
         ids: makes the versions of tags.
     """
 
-    __slots__ = ("_cache", "_ids", "_timeout")
+    __slots__ = ("_cache", "_ids", "_leases", "_timeout")
 
     def __init__(self, cache: Cache, timeout: float, ids: Ids) -> None:
         self._cache = cache
+        self._leases = cache if isinstance(cache, LeasingCache) else None
         self._timeout = timeout
         self._ids = ids
 
@@ -257,6 +264,50 @@ class CacheAccess:
                     await self._cache.set(key, text, ttl=ttl)
         except Exception as error:  # noqa: BLE001 - a cache that fails costs a call, not the request
             _LOG.warning("the response cache could not be written: %s", type(error).__name__)
+
+    async def lead(
+        self, key: str, lease: str, versions: dict[str, str], *, seconds: float, waits: bool
+    ) -> tuple[CacheEntry | None, str]:
+        """Return the entry that another process makes meanwhile, or the holder of a lease to make it.
+
+        Neither, if the cache gives no leases, fails, or has been waited for long enough: the model is asked.
+
+        Args:
+            key: the key of the entry.
+            lease: the key of the lease.
+            versions: the versions of tags that are known already.
+            seconds: how long a lease lasts, and how long to wait.
+            waits: whether to wait for another process.
+        """
+        cache = self._leases
+        if cache is None:
+            return None, ""
+        holder, until, wait = self._ids.next(), anyio.current_time() + seconds, _FIRST_LOOK
+        while True:
+            state: LeaseState | None = None
+            with self._timed_read():
+                state = await cache.lease(lease, holder, seconds=seconds)
+            if state in (None, "ask") or (state == "wait" and not waits):
+                return None, ""
+            found, _ = await self.get(key, versions)  # it may have been stored just before the lease ended
+            if state == "lead":
+                if found is not None:
+                    await self.end_lease(lease, holder)
+                return (found, "") if found is not None else (None, holder)
+            if found is not None or anyio.current_time() + wait > until:
+                return found, ""
+            await anyio.sleep(wait)
+            wait = min(wait * 1.5, _LONGEST_LOOK)
+
+    async def end_lease(self, lease: str, holder: str, *, useless: bool = False) -> None:
+        """End a lease; it ends by itself if the cache fails."""
+        if self._leases is None:
+            return
+        try:
+            with anyio.fail_after(self._timeout):
+                await self._leases.end_lease(lease, holder, useless=useless)
+        except Exception as error:  # noqa: BLE001 - see `put`
+            _LOG.warning("a lease of the response cache could not be ended: %s", type(error).__name__)
 
     async def delete(self, key: str) -> None:
         """Delete an answer."""

@@ -41,6 +41,8 @@ class Lookup:
         original: the same answer, to be compared with what guards made of it.
         answer_id: the id of the message that it became.
         dropped: whether the answer was rejected, or may not be stored.
+        lease: the holder of a lease over all processes, for which this run makes the answer; empty if there is none.
+        useless: whether the others need not wait, since no answer of this run will be stored.
     """
 
     key: str
@@ -56,6 +58,8 @@ class Lookup:
     original: OriginalAnswer | None = None
     answer_id: str = ""
     dropped: bool = False
+    lease: str = ""
+    useless: bool = False
 
     @property
     def is_open(self) -> bool:
@@ -82,6 +86,7 @@ class Lookup:
     def drop(self, *, wait_is_over: bool) -> None:
         """Store nothing, and release the runs that wait: each asks itself (``wait_is_over``), or the next one leads."""
         self.dropped, self.text, self.original = True, None, None
+        self.useless = self.useless or wait_is_over
         pending, self.pending = self.pending, None
         if pending is not None:
             if wait_is_over:
@@ -102,6 +107,10 @@ class RunLookups:
     def leads(self) -> bool:
         """Whether other runs may be waiting for this one."""
         return any(lookup.pending is not None for lookup in self.lookups)
+
+    def leads_elsewhere(self, lookup: Lookup) -> bool:
+        """Tell whether others may wait for another call of this run, so that it must not wait itself."""
+        return any(each.lease or each.pending is not None for each in self.lookups if each is not lookup)
 
     @property
     def open(self) -> Lookup | None:
@@ -126,6 +135,7 @@ class RunLookups:
         before = self.open
         if before is not None and before.shared_key == lookup.shared_key:
             lookup.pending, before.pending = before.pending, None
+            lookup.lease, before.lease = before.lease, ""
         self.give_up_open()
         self.lookups.append(lookup)
 
@@ -142,6 +152,10 @@ class RunLookups:
                 if lookup.pending is not None:
                     lookup.pending.deliver(entry)
                 yield lookup
+
+    def leased(self) -> list[Lookup]:
+        """Return the lookups with a lease, which ends with the run."""
+        return [lookup for lookup in self.lookups if lookup.lease]
 
     def rejected(self, end: RunEnd) -> list[str]:
         """Return the keys of the replayed answers that this run rejected."""

@@ -165,6 +165,8 @@ _OF_THE_INSTANCE = ("_access", "_pending", "_warned")
 class ResponseCache(Processor[RunLookups]):
     """Answer repeated model calls from a cache. Of equal calls at the same time, only one is made.
 
+    That holds over all processes that share a `LeasingCache`, such as ``cache`` of a `SharedState`.
+
     A stored answer passes through the stream, its guards and the tools like a new one. An answer is stored only if its
     run ended without a tripwire and (``keep="unchanged"``) no processor changed what the model had said.
 
@@ -186,7 +188,8 @@ class ResponseCache(Processor[RunLookups]):
             each time.
         max_size: the largest entry that is stored, in characters, 1 or more.
         timeout: seconds for each read or write of the cache, above 0; after that the model is asked.
-        max_wait: seconds that a request waits for another one that asks the same, 0 or more; 0: it does not wait.
+        max_wait: seconds that a request waits for another one that asks the same, 0 or more; 0: it does not wait. If a
+            process dies while others wait for it, the next of them asks after so many seconds.
         id: the processor's name in the graph.
         ids: makes the ids of replayed tool calls and the versions of tags.
 
@@ -282,7 +285,7 @@ class ResponseCache(Processor[RunLookups]):
             return None
         return await self._answered(ctx, lookup, bust=options.bust)
 
-    def process_llm_response(self, ctx: LLMResponseContext[RunLookups]) -> None:
+    async def process_llm_response(self, ctx: LLMResponseContext[RunLookups]) -> None:
         """Remember the answer; whether it is stored is decided at the end of the run."""
         lookup = ctx.state.open
         if lookup is None:
@@ -291,6 +294,8 @@ class ResponseCache(Processor[RunLookups]):
         if why is not None:
             lookup.drop(wait_is_over=True)
             ctx.note(not_kept=why)
+            if lookup.lease:
+                await self._access.end_lease(lookup.shared_key, lookup.lease, useless=True)
 
     # The request
 
@@ -308,6 +313,11 @@ class ResponseCache(Processor[RunLookups]):
             return self._replayed(ctx, lookup, found, "joined")
         if not bust:
             found, lookup.writes = await self._access.get(lookup.key, versions)
+        if found is None and lookup.writes and self.max_wait and not lookup.lease:
+            waits = not bust and not ctx.state.leads_elsewhere(lookup)
+            found, lookup.lease = await self._access.lead(
+                lookup.key, lookup.shared_key, versions, seconds=self.max_wait, waits=waits
+            )
         if found is not None:
             return self._replayed(ctx, lookup, found, "hit")
         ctx.note(cache="bust" if bust else "miss" if lookup.writes else "failed")
@@ -424,16 +434,18 @@ class ResponseCache(Processor[RunLookups]):
 
     def _on_end(self, lookups: RunLookups, end: RunEnd) -> Awaitable[None] | None:
         stored = list(lookups.end(end, self.keep))
-        rejected = lookups.rejected(end)
-        return self._put(stored, rejected) if stored or rejected else None
+        rejected, leased = lookups.rejected(end), lookups.leased()
+        return self._put(stored, rejected, leased) if stored or rejected or leased else None
 
-    async def _put(self, stored: list[Lookup], rejected: list[str]) -> None:
+    async def _put(self, stored: list[Lookup], rejected: list[str], leased: list[Lookup]) -> None:
         try:
             for lookup in stored:
                 if lookup.writes:
                     await self._access.put(lookup.key, lookup.text or "", lookup.ttl, lookup.tags)
             for key in rejected:
                 await self._access.delete(key)
+            for lookup in leased:
+                await self._access.end_lease(lookup.shared_key, lookup.lease, useless=lookup.useless)
         finally:
             for lookup in stored:
                 if lookup.pending is not None:

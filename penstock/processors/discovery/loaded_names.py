@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, cast, get_args
 
 from penstock.engine.processor.option_checks import check_count, check_number
 from penstock.engine.processor.processor import one_of
@@ -13,10 +14,11 @@ from penstock.engine.values.expiry import ExpiryTimer
 from penstock.engine.values.frozen import is_items, is_mapping
 from penstock.engine.values.messages import ToolPart
 from penstock.engine.values.protocols import SYSTEM_CLOCK
+from penstock.engine.values.shared import NameStore
 from penstock.processors.discovery.option_checks import checked_clock
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from penstock.engine.processor.context import InputStepContext
     from penstock.engine.values.expiry import Expiry
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 
 S = TypeVar("S")
+
+_LOG = logging.getLogger("penstock")
 
 Storage = Literal["in-memory", "context"]
 """Where loaded names are stored: in this process, by thread; or only in the conversation."""
@@ -51,7 +55,7 @@ class LoadedNames:
         self,
         owner: str,
         *,
-        storage: Storage = "in-memory",
+        storage: Storage | NameStore = "in-memory",
         ttl: float | None = 3600.0,
         max_threads: int = 10_000,
         clock: Clock = SYSTEM_CLOCK,
@@ -61,7 +65,8 @@ class LoadedNames:
         Raises:
             OptionError: an option has a value that is not allowed.
         """
-        self.storage = one_of(owner, "storage", storage, get_args(Storage))
+        self.store = storage if isinstance(storage, NameStore) else None
+        self.storage = storage if self.store is not None else checked_storage(owner, storage)
         allowed = "a number of seconds above 0, or None for no limit"
         self.ttl = None if ttl is None else check_number(owner, "ttl", ttl, allowed, above=True)
         self.max_threads = check_count(owner, "max_threads", max_threads, least=1)
@@ -71,7 +76,7 @@ class LoadedNames:
         )  # the least recently used first
         self._lock = threading.Lock()
 
-    def of(self, ctx: InputStepContext[S], own: NameSet, tools: Collection[str]) -> NameSet:
+    async def of(self, ctx: InputStepContext[S], own: NameSet, tools: Collection[str]) -> NameSet:
         """Return the names that the conversation has loaded; names added to it are stored as ``storage`` says.
 
         Args:
@@ -83,8 +88,23 @@ class LoadedNames:
             return dict.fromkeys(loaded_in(ctx.messages, tools))
         if ctx.thread_id is None:
             return own
+        if self.store is not None:
+            return {**dict.fromkeys(await self.store.names(_owner(ctx), ttl=self.ttl)), **own}
         with self._lock:
             return self._of_thread((ctx.resource_id, ctx.thread_id))
+
+    async def add(self, ctx: InputStepContext[S], own: NameSet, names: Sequence[str]) -> None:
+        """Store names that the request has loaded, where that is not done by adding them to those of `of`.
+
+        If the store fails, which is logged, they are loaded for this request.
+        """
+        if self.store is None or ctx.thread_id is None or not names:
+            return
+        own.update(dict.fromkeys(names))
+        try:
+            await self.store.add_names(_owner(ctx), names, ttl=self.ttl)
+        except Exception as error:  # noqa: BLE001 - of a server, or of code of the application's
+            _LOG.warning("loaded names could not be stored: %s", type(error).__name__)
 
     def _of_thread(self, thread: ThreadKey) -> NameSet:
         self._forget()
@@ -117,6 +137,20 @@ class LoadedNames:
     def __repr__(self) -> str:
         """Show the options, but no thread."""
         return f"LoadedNames(storage={self.storage!r}, ttl={self.ttl!r}, max_threads={self.max_threads!r})"
+
+
+def checked_storage(owner: str, given: object) -> Storage:
+    """Check ``storage``, and return it.
+
+    Raises:
+        OptionError: it is neither a word nor a `NameStore`.
+    """
+    return cast("Storage", one_of(owner, "storage", given, get_args(Storage)))
+
+
+def _owner(ctx: InputStepContext[S]) -> str:
+    """Return the owner of a thread's names in a store: the resource, too, so that a guessed thread finds nothing."""
+    return json.dumps([ctx.resource_id, ctx.thread_id])
 
 
 def loaded_in(messages: Iterable[Message], tools: Collection[str]) -> Iterator[str]:

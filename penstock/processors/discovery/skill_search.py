@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.protocols import Clock
+    from penstock.engine.values.shared import NameStore
     from penstock.processors.discovery.loaded_names import NameSet, Storage
     from penstock.processors.discovery.skill import Skill, SkillsGiven
 
@@ -58,14 +59,16 @@ class SkillSearchSession:
         skills: the skills by name.
         loaded: the names of the loaded skills, in the order in which they were loaded.
         tools: the tools for the model, by name.
+        save: stores names where other processes find them.
     """
 
-    __slots__ = ("_finder", "_min_score", "_top_k", "loaded", "skills", "tools")
+    __slots__ = ("_finder", "_min_score", "_top_k", "loaded", "save", "skills", "tools")
 
     def __init__(self, skills: dict[str, Skill], top_k: int, min_score: float, finder: SkillFinder | None) -> None:
         self._top_k, self._min_score, self._finder = top_k, min_score, finder
         self.skills = skills
         self.loaded: NameSet = {}
+        self.save: Callable[[list[str]], Awaitable[None]] | None = None
         self.tools = {tool.name: tool for tool in (_search_tool(self), _load_tool(self))}
 
     async def search(self, query: str) -> dict[str, Value]:
@@ -97,6 +100,8 @@ class SkillSearchSession:
             return not_found(name, tuple(self.skills.values()), f"Call {SEARCH} to see what there is.")
         before = name in self.loaded
         self.loaded[name] = None
+        if self.save is not None:
+            await self.save([name])
         message = f"Skill {name} was loaded before." if before else f"Skill {name} is loaded; its instructions follow."
         return {"success": True, "message": message, "skill_name": name, LOADED: [name]}
 
@@ -145,9 +150,10 @@ class SkillSearchProcessor(Processor[SkillSearchState]):
             None: BM25 over names, descriptions and instructions.
         storage: where loaded names are stored. ``in-memory``: in this process, by the ``resource_id`` and ``thread_id``
             of the request; without a thread, for the request only. ``context``: only in the tool results of the
-            conversation.
+            conversation. A `NameStore`, such as ``names`` of a `SharedState`: by the same ids, for all processes.
         ttl: seconds after which an unused thread is forgotten, above 0; None: never.
-        max_threads: the most threads that are remembered, 1 or more; the least recently used is forgotten first.
+        max_threads: the most threads that this process remembers, 1 or more; the least recently used is forgotten
+            first.
         blocking_refresh: wait in each request until the folders have been scanned for changes. If False, a request
             uses the last scan, and changes are visible in the next one.
         clock: tells the time.
@@ -169,7 +175,7 @@ class SkillSearchProcessor(Processor[SkillSearchState]):
         top_k: int = 5,
         min_score: float = 0.0,
         search: SkillFinder | None = None,
-        storage: Storage = "in-memory",
+        storage: Storage | NameStore = "in-memory",
         ttl: float | None = 3600.0,
         max_threads: int = 10_000,
         blocking_refresh: bool = False,
@@ -205,7 +211,8 @@ class SkillSearchProcessor(Processor[SkillSearchState]):
             by_name = {skill.name: skill for skill in reversed(skills)}
             state.session = SkillSearchSession(by_name, self.top_k, self.min_score, self.search)
         session = state.session
-        session.loaded = self._loaded.of(ctx, state.own, {LOAD})
+        session.loaded = await self._loaded.of(ctx, state.own, {LOAD})
+        session.save = lambda names: self._loaded.add(ctx, state.own, names)
         instructions = session.instructions()
         ctx.note(skills=len(skills), loaded=len(instructions))
         given: Values = ctx.tools or EMPTY

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from penstock.engine.processor.processor import ErrorPolicy, ProcessorRole
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.protocols import Clock
+    from penstock.engine.values.shared import NameStore
     from penstock.processors.discovery.loaded_names import NameSet, Storage
     from penstock.tools.tool import Tools
 
@@ -152,9 +153,10 @@ class ToolSearchSession:
         catalogue: the tools that can be found in the current step.
         loaded: the names of the loaded tools, in the order in which they were loaded.
         tools: the tools for the model, by name.
+        save: stores names where other processes find them.
     """
 
-    __slots__ = ("_allowed", "_options", "catalogue", "loaded", "tools")
+    __slots__ = ("_allowed", "_options", "catalogue", "loaded", "save", "tools")
 
     def __init__(
         self, options: ToolSearchOptions, allowed: AccessCheck, catalogue: ToolCatalogue, loaded: NameSet
@@ -163,6 +165,7 @@ class ToolSearchSession:
         self._allowed = allowed
         self.catalogue = catalogue
         self.loaded = loaded
+        self.save: Callable[[list[str]], Awaitable[None]] | None = None
         made = [_search_tool(self, loads=options.auto_load)]
         if not options.auto_load:
             made.append(_load_tool(self))
@@ -180,6 +183,8 @@ class ToolSearchSession:
             return {"results": result, "message": f"{_tools(result)} found. Call {LOAD} with their names to use them."}
         loaded = [name for name, _ in hits if await self._may("load", name)]
         self.loaded.update(dict.fromkeys(loaded))
+        if self.save is not None:
+            await self.save(loaded)
         message = f"{_tools(result)} found; from your next turn on you can call: {', '.join(loaded) or 'none of them'}."
         return {"results": result, LOADED: loaded, "message": message}
 
@@ -201,6 +206,8 @@ class ToolSearchSession:
         known = [name for name in found if name in self.loaded]
         missing = [name for name in names if name not in found]
         self.loaded.update(dict.fromkeys(found))
+        if self.save is not None:
+            await self.save(found)
         suggested = await self._suggested(missing)
         message = " ".join(_sentences([name for name in found if name not in known], known, missing, suggested))
         result = {
@@ -310,9 +317,10 @@ class ToolSearchProcessor(Processor[ToolSearchState]):
         auto_load: load the tools that a search returns; there is no ``load_tool``.
         storage: where loaded names are stored. ``in-memory``: in this process, by the ``resource_id`` and ``thread_id``
             of the request; without a thread, for the request only. ``context``: only in the tool results of the
-            conversation.
+            conversation. A `NameStore`, such as ``names`` of a `SharedState`: by the same ids, for all processes.
         ttl: seconds after which an unused thread is forgotten, above 0; None: never.
-        max_threads: the most threads that are remembered, 1 or more; the least recently used is forgotten first.
+        max_threads: the most threads that this process remembers, 1 or more; the least recently used is forgotten
+            first.
         filter: called before a tool is shown, loaded or offered: see `ToolAccess`. Only True allows it.
         clock: tells the time.
         id: the processor's name in the graph.
@@ -335,7 +343,7 @@ class ToolSearchProcessor(Processor[ToolSearchState]):
         top_k: int = 5,
         min_score: float = 0.0,
         auto_load: bool = False,
-        storage: Storage = "in-memory",
+        storage: Storage | NameStore = "in-memory",
         ttl: float | None = 3600.0,
         max_threads: int = 10_000,
         filter: ToolFilter | None = None,  # noqa: A002 - the name in Mastra
@@ -404,13 +412,14 @@ class ToolSearchProcessor(Processor[ToolSearchState]):
 
     async def _session(self, ctx: InputStepContext[ToolSearchState], catalogue: ToolCatalogue) -> ToolSearchSession:
         state = ctx.state
-        loaded = self._loaded.of(ctx, state.own, {SEARCH, LOAD})
+        loaded = await self._loaded.of(ctx, state.own, {SEARCH, LOAD})
         if state.session is None:
             options = ToolSearchOptions(self.top_k, self.min_score, self.auto_load)
             state.session = ToolSearchSession(
                 options, access_check(self.filter, ctx.request_context), catalogue, loaded
             )
         state.session.catalogue, state.session.loaded = catalogue, loaded
+        state.session.save = lambda names: self._loaded.add(ctx, state.own, names)
         if self.storage == "context":
             await state.session.restore(loaded)
         return state.session

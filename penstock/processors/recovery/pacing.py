@@ -11,11 +11,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from penstock.engine.processor.option_checks import check_count, check_number
+from penstock.engine.values.protocols import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
     from typing import TypeGuard
+
+    from penstock.engine.values.protocols import Clock
 
 
 def is_number(given: object) -> TypeGuard[float]:
@@ -108,19 +111,22 @@ class CircuitBreaker:
     after ``within`` seconds without a failure once the pause is over. First calls are held back only by callers that
     ask `admits`, as the gateway does.
 
-    Pass one breaker to several processors to share its counts. It is thread-safe. Copies and pickles hold the options,
-    not the counts.
+    Pass one breaker to several processors to share its counts, and one of a `SharedState` to share them with other
+    processes. It is thread-safe. Copies and pickles hold the options, not the counts.
 
     Args:
         failures: how many failures open the circuit; 1 or more. Default 5.
         within: the period in which failures are counted, in seconds; above 0, at most 366 days. Default 60.
         pause: how long the circuit stays open, in seconds; above 0, at most 366 days. Default 30.
+        clock: tells the time.
 
     Raises:
         OptionError: a value is out of its range.
     """
 
-    def __init__(self, *, failures: int = 5, within: float = 60.0, pause: float = 30.0) -> None:
+    def __init__(
+        self, *, failures: int = 5, within: float = 60.0, pause: float = 30.0, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
         name = type(self).__name__
         self.failures = check_count(name, "failures", failures, "a whole number from 1 on", 1)
         for option, given in (("within", within), ("pause", pause)):
@@ -128,12 +134,13 @@ class CircuitBreaker:
             check_number(name, option, given, allowed, most=_LONGEST, above=True)
         self.within = within
         self.pause = pause
+        self._clock = clock
         self._circuits: dict[str, _Circuit] = {}
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, object]:
         """Copy and pickle the options only: locks cannot be pickled, and counts belong to one process."""
-        return {"failures": self.failures, "within": self.within, "pause": self.pause}
+        return {"failures": self.failures, "within": self.within, "pause": self.pause, "_clock": self._clock}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         """Take the options, and start without counts."""
@@ -144,16 +151,16 @@ class CircuitBreaker:
     def __repr__(self) -> str:
         return f"CircuitBreaker(failures={self.failures}, within={self.within:g}, pause={self.pause:g})"
 
-    def failed(self, model: str, now: datetime) -> bool:
+    def failed(self, model: str) -> bool:
         """Count a failed call of a model.
 
         Args:
             model: the name of the model.
-            now: when it failed.
 
         Returns:
             Whether the call may be retried.
         """
+        now = self._clock.now()
         with self._lock:
             circuit = self._circuits.setdefault(model, _Circuit())
             self._forget(circuit, now)
@@ -167,15 +174,15 @@ class CircuitBreaker:
             circuit.opened = now
             return True
 
-    def admits(self, model: str, now: datetime) -> bool:
+    def admits(self, model: str) -> bool:
         """Return whether a first call of a model may be made, for callers that hold first calls back, too.
 
         While the circuit is open, one call is let through after each pause.
 
         Args:
             model: the name of the model.
-            now: the current time.
         """
+        now = self._clock.now()
         with self._lock:
             circuit = self._circuits.get(model)
             opened = None if circuit is None else self._opened(circuit, now)

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from penstock.engine.processor.option_checks import check_count, check_function, check_number
 from penstock.engine.processor.payload import Retry
 from penstock.engine.processor.processor import Processor, flag, is_async
-from penstock.engine.tasks import run_without_loop
+from penstock.engine.tasks import resolved, run_without_loop
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import is_mapping
 from penstock.engine.values.protocols import SYSTEM_CLOCK, Clock
-from penstock.processors.recovery.pacing import Backoff, CircuitBreaker, is_number
+from penstock.engine.values.shared import Breaker
+from penstock.processors.recovery.pacing import Backoff, is_number
 from penstock.processors.recovery.provider_errors import (
     KINDS,
     LASTING,
@@ -230,7 +231,8 @@ class StreamErrorRetryProcessor(Processor[RetryState]):
         max_retry_after: the upper limit for waits that providers ask for, in seconds; 0 or more. Default 30.
         deadline: how long one call may be tried, waits included, in seconds; 0 or more. No wait begins that would end
             after it. None: no limit.
-        breaker: a `CircuitBreaker`, which stops retries of a model that fails again and again.
+        breaker: a `CircuitBreaker`, which stops retries of a model that fails again and again; or
+            `ValkeyState.breaker` and its like, which replicas share.
         on_retry: called with the `FailedCall` before each wait; may be async. If it raises, the error is logged and the
             call is retried all the same.
         clock: the time for the deadline, the breaker, and waits that are given as a date.
@@ -257,7 +259,7 @@ class StreamErrorRetryProcessor(Processor[RetryState]):
         delay: Delay | None = None,
         max_retry_after: float = 30.0,
         deadline: float | None = None,
-        breaker: CircuitBreaker | None = None,
+        breaker: Breaker | None = None,
         on_retry: OnRetry | None = None,
         clock: Clock = SYSTEM_CLOCK,
         random: Callable[[], float] | None = None,
@@ -274,8 +276,8 @@ class StreamErrorRetryProcessor(Processor[RetryState]):
         _check_delay(name, self.delay)
         self.max_retry_after = check_number(name, "max_retry_after", max_retry_after, _SECONDS)
         self.deadline = None if deadline is None else check_number(name, "deadline", deadline, _SECONDS)
-        if breaker is not None and not isinstance(cast("object", breaker), CircuitBreaker):
-            raise OptionError(name, "breaker", breaker, "a CircuitBreaker, or None")
+        if breaker is not None and not isinstance(cast("object", breaker), Breaker):
+            raise OptionError(name, "breaker", breaker, "a CircuitBreaker, a breaker of a SharedState, or None")
         self.breaker = breaker
         check_function(name, "on_retry", on_retry)
         self.on_retry = on_retry
@@ -290,7 +292,8 @@ class StreamErrorRetryProcessor(Processor[RetryState]):
         """Claim the stages that the options need, and be awaited if one of the functions is async."""
         if self.deadline is not None or self.breaker is not None:
             self.stages = _WITH_CALLS
-        own = [self.delay, self.on_retry, *(one for m in self.matchers for one in (m.delay, m.on_retry))]
+        shared = [] if self.breaker is None else [self.breaker.failed, self.breaker.succeeded]
+        own = [self.delay, self.on_retry, *shared, *(one for m in self.matchers for one in (m.delay, m.on_retry))]
         if any(is_async(one) for one in own):
             self.awaits = True
 
@@ -320,8 +323,9 @@ class StreamErrorRetryProcessor(Processor[RetryState]):
     def process_llm_response(self, ctx: LLMResponseContext[RetryState]) -> Awaitable[None] | None:
         """Note that the model answered, and close its circuit."""
         ctx.state.since = None
-        if self.breaker is not None and not ctx.from_cache:
-            self.breaker.succeeded(_model_name(ctx.model))
+        closing = None if self.breaker is None or ctx.from_cache else self.breaker.succeeded(_model_name(ctx.model))
+        if closing is not None:
+            return closing
         return _return_none() if self.awaits else None
 
     def process_api_error(self, ctx: APIErrorContext[RetryState]) -> Awaitable[Retry | None] | Retry | None:
@@ -341,7 +345,7 @@ class StreamErrorRetryProcessor(Processor[RetryState]):
         budget, most = self._budget(found)
         done = state.retries.get(budget, 0)
         call = self._call(ctx, found, state, now, done)
-        stop = self._stop(call, most)
+        stop = await self._stop(call, most)
         after = 0.0 if stop else await self._wait(call, found)
         if not stop and self.deadline is not None and call.elapsed + after > self.deadline:
             stop = "deadline"
@@ -368,12 +372,13 @@ class StreamErrorRetryProcessor(Processor[RetryState]):
             return found.kind, self.budgets[found.kind]
         return _SHARED, self.max_retries
 
-    def _stop(self, call: FailedCall, most: int) -> str | None:
+    async def _stop(self, call: FailedCall, most: int) -> str | None:
         """Return why the call is not retried: ``breaker`` or ``budget``; None if it is retried.
 
         The breaker counts only errors that pass: an invalid request says nothing about the health of a model.
         """
-        if self.breaker is not None and call.kind in PASSING and not self.breaker.failed(call.model, self._clock.now()):
+        breaker = self.breaker if call.kind in PASSING else None
+        if breaker is not None and not await resolved(breaker.failed(call.model)):
             return "breaker"
         return "budget" if call.retry >= most else None
 

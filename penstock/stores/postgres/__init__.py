@@ -3,6 +3,7 @@
     storage         the storage: each method of the ports runs one piece of work
     state           what replicas share: makes the stores below, on one pool
     _ledger         costs spent and reserved, by the functions in _shared_tables
+    _shared         texts with leases, names, rate limits and circuits
     _threads        the statements about threads and working memories, on a session
     _messages       the statements about messages
     _vectors        the statements about vectors

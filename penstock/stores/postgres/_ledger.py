@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.values.ledgers import UNSETTLED, Reservation
 from penstock.stores.amounts import NAMES_KEPT, amount, limit_units, units, window_text
+from penstock.stores.postgres._shared import value_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,11 +50,13 @@ class PostgresLedger:
 
     async def settle(self, key: str, charge: str, model: str, cost: Decimal, *, holder: str | None = None) -> None:
         """Count an amount as spent, once, in place of a reservation; see `CostLedger.settle`."""
-        await self._run(_SETTLE, key, charge, units(cost), model, holder or "", UNSETTLED, float(NAMES_KEPT))
+        await value_of(
+            self._database, _SETTLE, key, charge, units(cost), model, holder or "", UNSETTLED, float(NAMES_KEPT)
+        )
 
     async def release(self, key: str, holder: str) -> None:
         """Remove the reservation of a holder, if there is one; one whose lease has ended counts as spent."""
-        await self._run(_RELEASE, key, holder, UNSETTLED)
+        await value_of(self._database, _RELEASE, key, holder, UNSETTLED)
 
     async def breakdown(self, key: str, window: Window = None) -> Mapping[str, Decimal]:
         """Return the amounts spent under a key within a window, by model."""
@@ -62,9 +65,3 @@ class PostgresLedger:
             return await session.rows(_BREAKDOWN, key, window_text(window))
 
         return {row["model"]: amount(row["spent"]) for row in await self._database.read(work)}
-
-    async def _run(self, sql: str, *args: Value) -> None:
-        async def work(session: Session) -> None:
-            await session.value(sql, *args)
-
-        await self._database.read(work)

@@ -1,4 +1,4 @@
-"""The tables and functions of what replicas share: costs spent and reserved.
+"""The tables and functions of what replicas share: costs, texts with leases, names, rate limits, circuits.
 
 A function does a change whole, in one statement, and goes by the server's clock. Changes of one budget wait for each
 other (an advisory lock until the transaction ends). Amounts are whole millionths, times are seconds since 1970.
@@ -137,7 +137,107 @@ _LEDGER = """
     END $$;
 """
 
-SHARED = (_LEDGER,)
+_OTHERS = """
+    CREATE UNLOGGED TABLE {schema}.shared_texts (
+        key text COLLATE "C" PRIMARY KEY,
+        value text NOT NULL,
+        until timestamptz
+    );
+    CREATE INDEX shared_texts_by_end ON {schema}.shared_texts (until);
+    CREATE UNLOGGED TABLE {schema}.shared_leases (
+        key text COLLATE "C" PRIMARY KEY,
+        holder text COLLATE "C" NOT NULL,
+        until timestamptz NOT NULL
+    );
+    CREATE UNLOGGED TABLE {schema}.shared_names (
+        owner text COLLATE "C" PRIMARY KEY,
+        names text[] NOT NULL,
+        until timestamptz
+    );
+    CREATE UNLOGGED TABLE {schema}.rate_limits (
+        key text COLLATE "C" PRIMARY KEY,
+        full_at double precision NOT NULL
+    ) WITH (fillfactor = 50);
+    CREATE UNLOGGED TABLE {schema}.circuits (
+        key text COLLATE "C" PRIMARY KEY,
+        opened double precision,
+        failures double precision[] NOT NULL
+    ) WITH (fillfactor = 50);
+
+    CREATE FUNCTION {schema}.lease_take(_key text, _holder text, _seconds double precision) RETURNS text
+    LANGUAGE plpgsql AS $$
+    DECLARE
+        _now timestamptz := clock_timestamp();
+        _found text;
+    BEGIN
+        INSERT INTO {schema}.shared_leases AS l VALUES (_key, _holder, _now + _seconds * interval '1 second')
+        ON CONFLICT (key) DO UPDATE SET holder = excluded.holder, until = excluded.until WHERE l.until <= _now;
+        IF FOUND THEN
+            RETURN 'lead';
+        END IF;
+        SELECT l.holder INTO _found FROM {schema}.shared_leases AS l WHERE l.key = _key;
+        RETURN CASE WHEN _found = _holder THEN 'lead' WHEN _found = '' THEN 'ask' ELSE 'wait' END;
+    END $$;
+
+    CREATE FUNCTION {schema}.rate_take(_key text, _interval double precision, _burst double precision)
+    RETURNS double precision LANGUAGE plpgsql AS $$
+    DECLARE
+        _now double precision := extract(epoch FROM clock_timestamp());
+    BEGIN
+        INSERT INTO {schema}.rate_limits AS r VALUES (_key, _now + _interval)
+        ON CONFLICT (key) DO UPDATE SET full_at = greatest(r.full_at, _now) + _interval
+        WHERE greatest(r.full_at, _now) + _interval - _now <= _burst + 0.000001;
+        IF FOUND THEN
+            RETURN 0;
+        END IF;
+        RETURN (
+            SELECT greatest(greatest(r.full_at, _now) + _interval - _now - _burst, 0.001)
+            FROM {schema}.rate_limits AS r WHERE r.key = _key
+        );
+    END $$;
+
+    CREATE FUNCTION {schema}.circuit_ask(
+        _key text, _failed boolean, _most integer, _within double precision, _pause double precision
+    ) RETURNS boolean LANGUAGE plpgsql AS $$
+    DECLARE
+        _now double precision;
+        _opened double precision;
+        _failures double precision[];
+        _may boolean := true;
+    BEGIN
+        IF _failed THEN
+            INSERT INTO {schema}.circuits VALUES (_key, NULL, '{}') ON CONFLICT DO NOTHING;
+        END IF;
+        SELECT c.opened, c.failures INTO _opened, _failures FROM {schema}.circuits AS c WHERE c.key = _key FOR UPDATE;
+        IF NOT FOUND THEN
+            RETURN true;
+        END IF;
+        _now := extract(epoch FROM clock_timestamp());
+        SELECT coalesce(array_agg(at ORDER BY at), '{}') INTO _failures
+        FROM unnest(_failures) AS at WHERE at >= _now - _within;
+        IF _now - _opened >= _pause AND cardinality(_failures) = 0 THEN
+            _opened := NULL;
+        END IF;
+        IF _failed THEN
+            _failures := (_failures || _now)[greatest(1, cardinality(_failures) + 2 - _most):];
+        END IF;
+        IF _opened IS NULL THEN
+            IF _failed AND cardinality(_failures) >= _most THEN
+                _opened := _now;
+                _may := false;
+            END IF;
+        ELSIF _now - _opened < _pause THEN
+            _may := false;
+        ELSE
+            _opened := _now;
+        END IF;
+        UPDATE {schema}.circuits AS c SET opened = _opened, failures = _failures WHERE c.key = _key;
+        RETURN _may;
+    END $$;
+"""
+
+SHARED = (_LEDGER, _OTHERS)
 """What was spent lies in buckets of time, which become wider with age: seconds for two minutes, minutes for 8 hours,
 hours for 8 days, then days. ``ledger_names`` holds names of settled amounts (``c:``) and of reservations that expired
-(``x:``)."""
+(``x:``). All tables but those of costs are unlogged: a crash of the server empties them, and what they held is made
+again."""

@@ -15,6 +15,7 @@ from penstock.stores.postgres._connections import (
 )
 from penstock.stores.postgres._ledger import PostgresLedger
 from penstock.stores.postgres._migrations import migrate
+from penstock.stores.postgres._shared import PostgresBreaker, PostgresCache, PostgresNames, PostgresRateLimit
 
 if TYPE_CHECKING:
     from typing import Self
@@ -26,7 +27,7 @@ _NAME = "PostgresState"
 
 
 class PostgresState:
-    """What replicas of a service share, in a PostgreSQL server (13 or newer).
+    """What replicas of a service share, in a PostgreSQL server (13 or newer): a `SharedState`.
 
     It connects, and creates its tables and functions, at first use. Each change is one statement, which goes by the
     server's clock. If the server goes away, calls are tried again for a while, and nothing is done twice.
@@ -47,6 +48,8 @@ class PostgresState:
 
     Attributes:
         ledger: a `CostLedger`, for ``ledger=`` of `TokenCostControl`.
+        cache: a `LeasingCache`, for ``cache=`` of `ResponseCache`.
+        names: a `NameStore`, for ``storage=`` of `ToolSearchProcessor` and `SkillSearchProcessor`.
     """
 
     def __init__(
@@ -73,6 +76,16 @@ class PostgresState:
             prepare=self._prepare,
         )
         self.ledger = PostgresLedger(self._database)
+        self.cache = PostgresCache(self._database)
+        self.names = PostgresNames(self._database)
+
+    def rate_limit(self, name: str, requests: int, per: float) -> PostgresRateLimit:
+        """Return a limit of requests, which all replicas with this name share; see `ValkeyState.rate_limit`."""
+        return PostgresRateLimit(self._database, name, requests, per)
+
+    def breaker(self, name: str, *, failures: int = 5, within: float = 60.0, pause: float = 30.0) -> PostgresBreaker:
+        """Return a circuit breaker, which all replicas with this name share; see `ValkeyState.breaker`."""
+        return PostgresBreaker(self._database, name, failures, within, pause)
 
     async def _prepare(self, session: Session) -> None:
         await migrate(session, "shared", _NAME)

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, cast
 from penstock.engine.values.errors import OptionError
 from penstock.engine.values.frozen import EMPTY
 from penstock.stores.checks import check_connections
+from penstock.stores.valkey._cache import ValkeyCache, ValkeyNames
 from penstock.stores.valkey._connections import ValkeyServer, check_url
 from penstock.stores.valkey._ledger import ValkeyLedger
+from penstock.stores.valkey._limits import ValkeyBreaker, ValkeyRateLimit
 
 if TYPE_CHECKING:
     from typing import Self
@@ -44,6 +46,8 @@ class ValkeyState:
 
     Attributes:
         ledger: a `CostLedger`, for ``ledger=`` of `TokenCostControl`.
+        cache: a `LeasingCache`, for ``cache=`` of `ResponseCache`.
+        names: a `NameStore`, for ``storage=`` of `ToolSearchProcessor` and `SkillSearchProcessor`.
     """
 
     def __init__(
@@ -63,7 +67,31 @@ class ValkeyState:
         self._server = ValkeyServer(
             _NAME, url, most=max_connections, timeout=timeout, retry_for=retry_for, options=connect_options
         )
+        self._prefix = prefix
         self.ledger = ValkeyLedger(self._server, prefix)
+        self.cache = ValkeyCache(self._server, prefix)
+        self.names = ValkeyNames(self._server, prefix)
+
+    def rate_limit(self, name: str, requests: int, per: float) -> ValkeyRateLimit:
+        """Return a limit of requests, which all replicas with this name share.
+
+        Args:
+            name: tells it from other limits.
+            requests: how many requests of a client may come at once.
+            per: within how many seconds so many are allowed again, evenly.
+        """
+        return ValkeyRateLimit(self._server, f"{self._prefix}:{name}", requests, per)
+
+    def breaker(self, name: str, *, failures: int = 5, within: float = 60.0, pause: float = 30.0) -> ValkeyBreaker:
+        """Return a circuit breaker, for ``breaker=`` of `StreamErrorRetryProcessor`, which all replicas share.
+
+        Args:
+            name: tells it from other breakers.
+            failures: see `CircuitBreaker`.
+            within: see `CircuitBreaker`.
+            pause: see `CircuitBreaker`.
+        """
+        return ValkeyBreaker(self._server, f"{self._prefix}:{name}", failures, within, pause)
 
     async def close(self) -> None:
         """Close the connections of the running event loop."""

@@ -154,7 +154,8 @@ async def test_an_agent_gives_up_when_the_budget_is_used(asking: Making) -> None
 
 async def test_an_agent_tells_when_calls_begin_and_are_answered() -> None:
     """So a deadline counts from there, and a breaker closes."""
-    clock, breaker = VirtualClock(), CircuitBreaker(failures=2, pause=30)
+    clock = VirtualClock()
+    breaker = CircuitBreaker(failures=2, pause=30, clock=clock)
     processor = StreamErrorRetryProcessor(
         max_retries=9, delay=0, deadline=10, clock=clock, on_retry=lambda call: clock.advance(4)
     )

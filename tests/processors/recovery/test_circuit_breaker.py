@@ -13,41 +13,43 @@ from penstock.testing import VirtualClock
 
 def test_it_opens_after_so_many_failures_and_lets_one_through_after_each_pause() -> None:
     """A model that is down is not asked more than that."""
-    clock, breaker = VirtualClock(), CircuitBreaker(failures=3, within=600, pause=30)
-    assert [breaker.failed("m", clock.now()) for _ in range(5)] == [True, True, False, False, False]
+    clock = VirtualClock()
+    breaker = CircuitBreaker(clock=clock, failures=3, within=600, pause=30)
+    assert [breaker.failed("m") for _ in range(5)] == [True, True, False, False, False]
     clock.advance(30)
-    assert [breaker.failed("m", clock.now()) for _ in range(3)] == [True, False, False]
+    assert [breaker.failed("m") for _ in range(3)] == [True, False, False]
     clock.advance(30)
-    assert [breaker.failed("m", clock.now()) for _ in range(2)] == [True, False]
+    assert [breaker.failed("m") for _ in range(2)] == [True, False]
     assert breaker.is_open("m")
 
 
 def test_an_answer_closes_it() -> None:
     """Then all is counted anew."""
-    clock, breaker = VirtualClock(), CircuitBreaker(failures=2)
-    assert [breaker.failed("m", clock.now()) for _ in range(2)] == [True, False]
+    breaker = CircuitBreaker(failures=2)
+    assert [breaker.failed("m") for _ in range(2)] == [True, False]
     breaker.succeeded("m")
     assert not breaker.is_open("m")
-    assert breaker.failed("m", clock.now())
+    assert breaker.failed("m")
     breaker.succeeded("never failed")
 
 
 def test_failures_that_are_long_ago_do_not_count() -> None:
     """Neither to open it, nor to keep it open."""
-    clock, breaker = VirtualClock(), CircuitBreaker(failures=2, within=60, pause=30)
+    clock = VirtualClock()
+    breaker = CircuitBreaker(clock=clock, failures=2, within=60, pause=30)
     for _ in range(4):
-        assert breaker.failed("m", clock.now())
+        assert breaker.failed("m")
         clock.advance(61)
-    assert [breaker.failed("m", clock.now()) for _ in range(2)] == [True, False]
+    assert [breaker.failed("m") for _ in range(2)] == [True, False]
     clock.advance(61)
-    assert breaker.failed("m", clock.now())
+    assert breaker.failed("m")
     assert not breaker.is_open("m")
 
 
 def test_each_model_has_its_own() -> None:
     """One that is down says nothing about the others."""
-    clock, breaker = VirtualClock(), CircuitBreaker(failures=1)
-    assert not breaker.failed("one", clock.now())
+    breaker = CircuitBreaker(failures=1)
+    assert not breaker.failed("one")
     assert not breaker.is_open("other")
     assert breaker.is_open("one")
 
@@ -66,11 +68,11 @@ def test_it_shows_its_figures() -> None:
 
 def test_a_copy_has_the_options_and_begins_anew() -> None:
     """As workflows may be copied; one that is shared stays what it is."""
-    clock, breaker = VirtualClock(), CircuitBreaker(failures=1, within=9, pause=3)
-    breaker.failed("m", clock.now())
+    breaker = CircuitBreaker(failures=1, within=9, pause=3)
+    breaker.failed("m")
     for twin in (copy.deepcopy(breaker), copy.copy(breaker)):
         assert (repr(twin), twin.is_open("m")) == (repr(breaker), False)
-        assert not twin.failed("m", clock.now())
+        assert not twin.failed("m")
 
 
 def test_a_time_beyond_all_calendars_is_refused() -> None:

@@ -243,7 +243,8 @@ def test_where_no_beginning_is_heard_the_deadline_counts_from_the_first_failure(
 
 def test_a_model_that_is_down_is_asked_less() -> None:
     """All requests share what the breaker knows; an answer closes it; a bad request says nothing of the model."""
-    clock, breaker = VirtualClock(), CircuitBreaker(failures=2, pause=30)
+    clock = VirtualClock()
+    breaker = CircuitBreaker(failures=2, pause=30, clock=clock)
     processor = StreamErrorRetryProcessor(
         delay=1, breaker=breaker, clock=clock, matchers=[is_bad_request_error], max_retries=9
     )
@@ -267,7 +268,7 @@ def test_records_say_what_was_done_and_why_not() -> None:
     """Kinds, numbers and reasons; never a word of the error."""
     clock = VirtualClock()
     processor = StreamErrorRetryProcessor(
-        delay=1, max_retries=1, deadline=5, clock=clock, breaker=CircuitBreaker(failures=4)
+        delay=1, max_retries=1, deadline=5, clock=clock, breaker=CircuitBreaker(failures=4, clock=clock)
     )
     run = started(processor)
     outcomes = [run.process_api_error(error, model="m") for error in (FULL, FULL, ValueError("secret"))]

@@ -301,7 +301,7 @@ class _Clock:
 async def test_an_open_circuit_spares_the_provider_until_its_pause_is_over() -> None:
     """Then one request tries it."""
     clock = _Clock()
-    breaker = CircuitBreaker(failures=2, pause=30)
+    breaker = CircuitBreaker(failures=2, pause=30, clock=clock)
     with FakeProvider([Reply("", 500), Reply("", 500), "Hi"]) as server:
         async with opened() as client:
             choices = [Choice(UpstreamProvider("a", server.url))]

@@ -126,6 +126,9 @@ def _check_route(section: GatewaySection, route: RouteSection, keys: ClientKeys 
             message = f"the gateway serves nothing at {pattern}; {suggestion(pattern, ENDPOINTS)}"
             problems.add(_place(route, "paths"), message)
     _check_keys(route, keys, problems)
+    for kept in (route.retries, route.rate, route.cache):
+        if kept is not None and kept.store == "state" and section.state is None:
+            problems.add(_place(kept, "store"), "there is no state: name its address at the file's top under state:")
     if route.budget is not None:
         _check_budget(route.budget, section.state, problems)
 

@@ -9,7 +9,7 @@ from penstock.engine.values.ledgers import CostLedger
 from penstock.stores.shared import open_state
 
 if TYPE_CHECKING:
-    from penstock.stores import PostgresState, ValkeyState
+    from penstock.engine.values.shared import SharedState
     from penstock.workflows.gateway.config.sections import BudgetSection, StateSection
     from penstock.workflows.gateway.secret import Secret
 
@@ -30,7 +30,7 @@ def ledger_of(reference: str) -> CostLedger:
     return made
 
 
-def state_of(url: Secret, name: str) -> PostgresState | ValkeyState:
+def state_of(url: Secret, name: str) -> SharedState:
     """Return the state on a server. It connects at first use.
 
     Raises:

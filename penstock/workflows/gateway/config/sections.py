@@ -31,6 +31,14 @@ VERSION = 1
 _VARIABLE = Pattern(r"[A-Za-z_][A-Za-z0-9_]*", "the name of a variable of the environment, not its value")
 
 
+def _store(what: str) -> str | None:
+    """Return the field that says where something is kept."""
+    made: str | None = entry(
+        OneWord("memory", "state"), f"{what}: in this process, or in the state of the file, if it names one.", None
+    )
+    return made
+
+
 @dataclass(frozen=True, kw_only=True)
 class TimeoutsSection(FileSection):
     """How long the gateway waits for a provider."""
@@ -73,6 +81,7 @@ class RetriesSection(FileSection):
     longest_wait: float = entry(Seconds(), "The longest wait that a provider may ask for.", 10.0)
     failures: int = entry(Whole(1, 10_000), "How many failures within a minute open the circuit of a provider.", 5)
     pause: float = entry(Seconds(), "How long an open circuit stays open.", 30.0)
+    store: str | None = _store("Where failures are counted")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +124,10 @@ class RateSection(FileSection):
     requests: int = entry(Whole(1), "How many requests.")
     per: float = entry(Seconds(), "Within which time.", 60.0)
     by: str = entry(OneWord("key", "route"), "Whether each key of a client has its own.", "key")
+    store: str | None = _store("Where requests are counted")
+    on_error: str = entry(
+        OneWord("refuse", "allow"), "What happens to a request while the state cannot be asked.", "refuse"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +147,8 @@ class CacheSection(FileSection):
     entries: int = entry(Whole(1), "How many answers are kept.", 1_000)
     memory: int = entry(Size(), "How many bytes they take together.", 64_000_000)
     shared: bool = entry(Flag(), "Whether clients with other keys get them, too.", default=False)
+    store: str | None = _store("Where answers are kept")
+    wait: float = entry(Seconds(), "How long a request waits for an equal one of another gateway.", 30.0)
 
 
 @dataclass(frozen=True, kw_only=True)

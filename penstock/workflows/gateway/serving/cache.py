@@ -9,6 +9,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import anyio
+
+from penstock.engine.values.protocols import RANDOM_IDS
+
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
     from contextlib import AbstractAsyncContextManager
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
     from penstock.workflows.gateway.http import Headers, HttpRequest, Upstream, UpstreamReply
 
 _OK = 200
+_END_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,22 @@ class AnswerCache:
             made.update(len(part).to_bytes(8, "big") + part)
         return made.digest()
 
+    async def find(self, key: bytes, holder: str) -> Released | None:  # noqa: ARG002 - `SharedAnswerCache` does
+        """Return an answer; None if the provider is to be asked.
+
+        Args:
+            key: the key of the answer.
+            holder: names the request, for `keep` or `leave`, one of which must follow if the provider is asked.
+        """
+        return self.get(key)
+
+    async def keep(self, key: bytes, holder: str, headers: Headers, body: bytes) -> None:  # noqa: ARG002 - see `find`
+        """Keep an answer that has left whole."""
+        self.put(key, headers, body)
+
+    async def leave(self, key: bytes, holder: str) -> None:
+        """Tell requests that wait for this one that no answer is kept."""
+
     def get(self, key: bytes, now: float | None = None) -> Released | None:
         """Return an answer; None if there is none, or it is too old."""
         found = self._answers.get(key)
@@ -92,13 +113,18 @@ class AnswerCache:
             return
         if key in self._answers:
             self._drop(key)
-        self._answers[key] = Released(tuple(one for one in headers if one[0] not in _ONCE), body, time.monotonic())
+        self._answers[key] = Released(lasting(headers), body, time.monotonic())
         self._size += len(body)
         while len(self._answers) > self._entries or self._size > self._memory:
             self._drop(next(iter(self._answers)))
 
     def _drop(self, key: bytes) -> None:
         self._size -= len(self._answers.pop(key).body)
+
+
+def lasting(headers: Headers) -> Headers:
+    """Return the headers of an answer that are kept with it."""
+    return tuple(one for one in headers if one[0] not in _ONCE)
 
 
 _CHOOSING = frozenset({"accept", "anthropic-beta", "anthropic-version", "openai-beta"})
@@ -140,6 +166,7 @@ class CachedUpstream:
         self._policy = policy
         self._client = client
         self._status = 0
+        self._holder = RANDOM_IDS.next()
         self.most_bytes = cache.most_bytes
         self.key: bytes | None = None
         self.hit: Released | None = None
@@ -155,14 +182,23 @@ class CachedUpstream:
     @asynccontextmanager
     async def _sent(self, request: HttpRequest) -> AsyncGenerator[UpstreamReply]:
         self.key = self._cache.key(self._given, request, self._policy, self._client)
-        self.hit = self._cache.get(self.key)
+        self.hit = await self._cache.find(self.key, self._holder)
         if self.hit is not None:
             raise CacheHit(self.hit)
         async with self._upstream.send(request) as reply:
             self._status = reply.status
             yield reply
 
-    def keep(self, headers: Headers, body: bytes) -> None:
-        """Keep an answer that has left whole, without a verdict, if the provider answered with success."""
-        if self.key is not None and self._status == _OK:
-            self._cache.put(self.key, headers, body)
+    async def end(self, released: tuple[Headers, bytes] | None) -> None:
+        """Keep an answer that has left whole, without a verdict, if the provider answered with success.
+
+        Args:
+            released: its headers and its bytes; None if there is no such answer.
+        """
+        if self.key is None or self.hit is not None:
+            return
+        with anyio.move_on_after(_END_SECONDS, shield=True):  # also where the client has gone, since others may wait
+            if released is not None and self._status == _OK:
+                await self._cache.keep(self.key, self._holder, *released)
+            else:
+                await self._cache.leave(self.key, self._holder)

@@ -2,52 +2,83 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections import OrderedDict, deque
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import anyio
 
+from penstock.engine.tasks import resolved
 from penstock.workflows.gateway.serving.refusals import NotServedError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Callable
 
+    from penstock.engine.values.shared import RateLimiter
+
+_LOG = logging.getLogger("penstock.gateway")
 _MOST_CLIENTS = 100_000
 
 
-class RateLimit:
+class LocalRateLimit:
     """A token bucket for each client: ``requests`` at once at most, refilled evenly within ``per`` seconds.
 
     Args:
         requests: how many requests.
         per: within how many seconds.
+        now: returns a monotonic time in seconds.
     """
 
-    def __init__(self, requests: int, per: float) -> None:
+    def __init__(self, requests: int, per: float, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
         self._requests = requests
         self._rate = requests / per
         self._clients: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def take(self, client: str, now: float) -> None:
-        """Count a request of a client.
-
-        Args:
-            client: names the client.
-            now: a monotonic time in seconds.
-
-        Raises:
-            NotServedError: it has sent too many.
-        """
+    def take(self, client: str) -> float:
+        """Count a request of a client; return 0, or after how many seconds it may try again."""
+        now = self._now()
         left, since = self._clients.get(client, (float(self._requests), now))
         left = min(self._requests, left + (now - since) * self._rate)
         if left < 1:
-            wait = (1 - left) / self._rate
-            raise NotServedError(429, "rate_limit_exceeded", "too many requests; try again later", retry_after=wait)
+            return (1 - left) / self._rate
         self._clients[client] = (left - 1, now)
         self._clients.move_to_end(client)
         if len(self._clients) > _MOST_CLIENTS:
             self._clients.popitem(last=False)
+        return 0.0
+
+
+class RateLimit:
+    """How many requests clients may send.
+
+    Args:
+        limiter: counts them.
+        refuses: whether requests are refused while it cannot be asked.
+    """
+
+    def __init__(self, limiter: RateLimiter, *, refuses: bool = True) -> None:
+        self._limiter = limiter
+        self._refuses = refuses
+
+    async def take(self, client: str) -> None:
+        """Count a request of a client.
+
+        Raises:
+            NotServedError: it has sent too many, or nobody can count it.
+        """
+        try:
+            wait = await resolved(self._limiter.take(client))
+        except Exception as error:  # noqa: BLE001 - of a server
+            _LOG.warning("the rate limit cannot be asked: %s", type(error).__name__)
+            if self._refuses:
+                told = "requests cannot be counted now; try again"
+                raise NotServedError(503, "rate_limit_unavailable", told, retry_after=1) from None
+            return
+        if wait > 0:
+            raise NotServedError(429, "rate_limit_exceeded", "too many requests; try again later", retry_after=wait)
 
 
 class Slots:

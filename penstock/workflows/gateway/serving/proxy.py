@@ -190,7 +190,7 @@ class _Request:
             self._served.route = route.name
             if route.rate is not None:
                 by_key = route.section.rate is not None and route.section.rate.by == "key"
-                route.rate.take(client if by_key else "", time.monotonic())
+                await route.rate.take(client if by_key else "")
             async with nullcontext() if route.slots is None else route.slots.taken():
                 await self._exchange(side, route, client)
         except NotServedError as error:
@@ -230,8 +230,8 @@ class _Request:
             self._served.add_trip(trip)
             if self._served.error == "guard_failed" and self._served.reason:
                 LOG.error("request %s failed: %s", self._served.request_id, self._served.reason)
-        if cached is not None and self._kept is not None and self._served.outcome == "ok":
-            cached.keep(*self._kept)
+            if cached is not None:
+                await cached.end(self._kept if self._served.outcome == "ok" else None)
 
     def _guards(self, route: Route, client: str) -> Guards:
         """Return the guards of this request, with the shadows that were drawn for it."""

@@ -21,8 +21,9 @@ from penstock.workflows.gateway.endpoints.endpoint import Refusal
 from penstock.workflows.gateway.exchange import Guards
 from penstock.workflows.gateway.secret import Secret
 from penstock.workflows.gateway.serving.cache import AnswerCache
-from penstock.workflows.gateway.serving.limits import RateLimit, Slots
+from penstock.workflows.gateway.serving.limits import LocalRateLimit, RateLimit, Slots
 from penstock.workflows.gateway.serving.refusals import NotServedError
+from penstock.workflows.gateway.serving.shared_cache import SharedAnswerCache
 from penstock.workflows.gateway.upstreams.pool import Choice, Pool
 from penstock.workflows.gateway.upstreams.provider import Timeouts, UpstreamProvider
 
@@ -31,10 +32,17 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.ledgers import CostLedger, Window
     from penstock.engine.values.protocols import Observer
-    from penstock.stores import PostgresState, ValkeyState
+    from penstock.engine.values.shared import Breaker, SharedState
     from penstock.workflows.gateway.config.client_keys import ClientKeys
     from penstock.workflows.gateway.config.reading import GatewayDocument
-    from penstock.workflows.gateway.config.sections import BudgetSection, GatewaySection, RouteSection, UpstreamSection
+    from penstock.workflows.gateway.config.sections import (
+        BudgetSection,
+        CacheSection,
+        GatewaySection,
+        RateSection,
+        RouteSection,
+        UpstreamSection,
+    )
     from penstock.workflows.gateway.upstreams.client import Client
 
 _ERROR = 400
@@ -177,9 +185,7 @@ class RouteState:
 
     kept: dict[tuple[object, ...], object] = field(default_factory=dict[tuple[object, ...], object])
     used: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])
-    states: dict[tuple[Secret, str], PostgresState | ValkeyState] = field(
-        default_factory=dict[tuple[Secret, str], "PostgresState | ValkeyState"]
-    )
+    states: dict[tuple[Secret, str], SharedState] = field(default_factory=dict[tuple[Secret, str], "SharedState"])
 
     def get(self, make: Callable[[], object], *key: object) -> object:
         """Return the object of a key, made if there is none yet."""
@@ -188,7 +194,7 @@ class RouteState:
         self.used.add(key)
         return self.kept[key]
 
-    def shared(self, url: Secret, name: str) -> PostgresState | ValkeyState:
+    def shared(self, url: Secret, name: str) -> SharedState:
         """Return what replicas share on a server."""
         if (url, name) not in self.states:
             self.states[url, name] = state_of(url, name)
@@ -240,10 +246,7 @@ def _route(
         budget = Budget.of(_budget(section.budget, name, ledger, state), name)
     if budget is not None:
         workflow = Workflow(workflow.name).then(budget.control).then(workflow)
-    breaker = state.get(
-        lambda: CircuitBreaker(failures=retries.failures, pause=retries.pause), "breaker", name, retries
-    )
-    assert isinstance(breaker, CircuitBreaker)  # noqa: S101 - for the type
+    breaker = _breaker(section, _shared(document, retries.store, state), state)
     pool = Pool(
         client,
         [Choice(providers[share.name], share.weight) for share in section.upstream],
@@ -267,16 +270,49 @@ def _route(
     rate, slots, cache = section.rate, section.concurrency, section.cache
     kept: dict[str, object] = {}
     if rate is not None:
-        kept["rate"] = state.get(lambda: RateLimit(rate.requests, rate.per), "rate", name, rate)
+        kept["rate"] = _rate(rate, name, _shared(document, rate.store, state), state)
     if slots is not None:
         kept["slots"] = state.get(lambda: Slots(slots.most, slots.queue, slots.wait), "slots", name, slots)
     if cache is not None:
-        kept["cache"] = state.get(
-            lambda: AnswerCache(keep=cache.keep, entries=cache.entries, memory=cache.memory, shared=cache.shared),
-            "cache", name, cache,
-        )  # fmt: skip
+        kept["cache"] = _cache(cache, name, _shared(document, cache.store, state), state)
     shadows = tuple((one.policy, document.policies[one.policy], one.rate) for one in section.shadow)
     return replace(made, shadows=shadows, **kept)  # type: ignore[arg-type]
+
+
+def _shared(document: GatewayDocument, store: str | None, state: RouteState) -> SharedState | None:
+    """Return the state that replicas share, if something is kept there; None if it is kept in this process."""
+    section = document.section.state
+    return None if section is None or store == "memory" else state.shared(section.url, section.name)
+
+
+def _breaker(section: RouteSection, shared: SharedState | None, state: RouteState) -> Breaker:
+    retries, name = section.retries, section.name or ""
+    if shared is not None:
+        return shared.breaker(f"gateway/{name}", failures=retries.failures, pause=retries.pause)
+    made = state.get(lambda: CircuitBreaker(failures=retries.failures, pause=retries.pause), "breaker", name, retries)
+    return cast("Breaker", made)
+
+
+def _rate(section: RateSection, route: str, shared: SharedState | None, state: RouteState) -> RateLimit:
+    refuses = section.on_error == "refuse"
+    if shared is not None:
+        return RateLimit(shared.rate_limit(f"gateway/{route}", section.requests, section.per), refuses=refuses)
+    made = state.get(
+        lambda: RateLimit(LocalRateLimit(section.requests, section.per), refuses=refuses), "rate", route, section
+    )
+    return cast("RateLimit", made)
+
+
+def _cache(section: CacheSection, route: str, shared: SharedState | None, state: RouteState) -> AnswerCache:
+    most = section.memory
+    if shared is not None:
+        store, wait = shared.cache, section.wait
+        return SharedAnswerCache(store, keep=section.keep, most_bytes=most // 8, shared=section.shared, wait=wait)
+    made = state.get(
+        lambda: AnswerCache(keep=section.keep, entries=section.entries, memory=most, shared=section.shared),
+        "cache", route, section,
+    )  # fmt: skip
+    return cast("AnswerCache", made)
 
 
 def _refusal(section: RouteSection) -> Refusal:

@@ -13,12 +13,14 @@ from penstock.engine.values.protocols import SYSTEM_CLOCK
 from penstock.processors.recovery.pacing import Backoff, CircuitBreaker
 from penstock.processors.recovery.stream_error_retry import retry_reason
 from penstock.workflows.gateway.http import UpstreamError
+from penstock.workflows.gateway.upstreams.safe_breaker import SafeBreaker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from penstock.engine.values.protocols import Clock
+    from penstock.engine.values.shared import Breaker
     from penstock.processors.recovery.stream_error_retry import RetryReason
     from penstock.workflows.gateway.http import HttpRequest, UpstreamReply
     from penstock.workflows.gateway.upstreams.client import Client, ProviderReply
@@ -80,7 +82,7 @@ class Pool:
         backoff: the waits before a provider is asked again.
         longest_wait: the longest wait that a provider may ask for, in seconds.
         breaker: counts failures of providers, by name.
-        clock: the time for the breaker.
+        clock: the time for dates that providers send.
         random: returns numbers from 0 to 1.
     """
 
@@ -93,7 +95,7 @@ class Pool:
         attempts: int = 3,
         backoff: Backoff | None = None,
         longest_wait: float = 10.0,
-        breaker: CircuitBreaker | None = None,
+        breaker: Breaker | None = None,
         clock: Clock = SYSTEM_CLOCK,
         random: Callable[[], float] = chance.random,
     ) -> None:
@@ -103,7 +105,7 @@ class Pool:
         self._attempts = attempts
         self._backoff = backoff or Backoff()
         self._longest_wait = longest_wait
-        self._breaker = breaker or CircuitBreaker()
+        self._breaker = SafeBreaker(breaker or CircuitBreaker(clock=clock))
         self._clock = clock
         self._random = random
 
@@ -134,7 +136,7 @@ class Pool:
             reply.close()
 
     async def _reply(self, request: HttpRequest, trip: Trip) -> ProviderReply:
-        order = self._order()
+        order = await self._order()
         while True:
             provider = order[trip.attempts % len(order)]
             trip.provider, trip.attempts = provider.name, trip.attempts + 1
@@ -143,24 +145,24 @@ class Pool:
                 reply = await self._client.send(provider, request)
             except UpstreamError as error:
                 trip.failures.append(error.kind)
-                reason = self._failed(provider, error)
-                if reason is None or last or self._no_other(order, trip):
+                reason = await self._failed(provider, error)
+                if reason is None or last or await self._no_other(order, trip):
                     raise
                 wait = self._wait(reason, trip, order)
             else:
-                reason = self._reason(provider, reply)
+                reason = await self._reason(provider, reply)
                 if reason is None:
-                    self._breaker.succeeded(provider.name)
+                    await self._breaker.succeeded(provider.name)
                     return reply
                 trip.failures.append(reason.kind)
                 wait = self._wait(reason, trip, order)
-                if last or wait > self._longest_wait or self._no_other(order, trip):
+                if last or wait > self._longest_wait or await self._no_other(order, trip):
                     return reply
                 reply.close()
             if wait:
                 await anyio.sleep(wait)
 
-    def _order(self) -> list[UpstreamProvider]:
+    async def _order(self) -> list[UpstreamProvider]:
         """Return the providers in the order in which to ask them, without those whose circuit is open.
 
         Raises:
@@ -172,12 +174,11 @@ class Pool:
             choice = left[0] if len(left) == 1 else self._draw(left)
             left.remove(choice)
             drawn.append(choice.provider)
-        now = self._clock.now()
         order: list[UpstreamProvider] = []
         for provider in (*drawn, *self._fallbacks):
             # The first one is asked for certain; that of a later one is not used up by asking whether it may be.
-            ready = self._breaker.admits(provider.name, now) if not order else not self._breaker.is_open(provider.name)
-            if ready:
+            ready = self._breaker.may_follow(provider.name) if order else self._breaker.admits(provider.name)
+            if await ready:
                 order.append(provider)
         if not order:
             names = ", ".join(provider.name for provider in self.providers)
@@ -193,25 +194,24 @@ class Pool:
                 return choice
         return choices[-1]
 
-    def _reason(self, provider: UpstreamProvider, reply: ProviderReply) -> RetryReason | None:
+    async def _reason(self, provider: UpstreamProvider, reply: ProviderReply) -> RetryReason | None:
         """Return why a reply is worth a retry, and count it as a failure; None if it is handed on."""
         if reply.status < _FIRST_FAILURE:
             return None
-        return self._failed(provider, _Refused(reply.status, dict(reply.headers)))
+        return await self._failed(provider, _Refused(reply.status, dict(reply.headers)))
 
-    def _failed(self, provider: UpstreamProvider, error: Exception) -> RetryReason | None:
+    async def _failed(self, provider: UpstreamProvider, error: Exception) -> RetryReason | None:
         if isinstance(error, UpstreamError) and error.kind in _NEVER_AGAIN:
             return None
-        now = self._clock.now()
-        reason = retry_reason(error, (), now, unknown=False)
+        reason = retry_reason(error, (), self._clock.now(), unknown=False)
         if reason is not None:
-            self._breaker.failed(provider.name, now)
+            await self._breaker.failed(provider.name)
         return reason
 
-    def _no_other(self, order: list[UpstreamProvider], trip: Trip) -> bool:
+    async def _no_other(self, order: list[UpstreamProvider], trip: Trip) -> bool:
         """Return whether no provider is left whose circuit lets the request through."""
         following = order[trip.attempts % len(order)]
-        return self._breaker.is_open(following.name)
+        return not await self._breaker.may_follow(following.name)
 
     def _wait(self, reason: RetryReason, trip: Trip, order: list[UpstreamProvider]) -> float:
         """Return how long to wait: not at all before a provider that was not asked yet."""
