@@ -57,25 +57,27 @@ class Judgement(Generic[V_co]):
         return self.attempts == 0
 
 
-def noted(ctx: AnyContext, model: str, costs: JudgeCosts, dropped: int = 0, *, cached: bool = False) -> None:
+def noted(ctx: AnyContext, model: str, costs: JudgeCosts, found: JudgeReply | None = None) -> None:
     """Add the cost of a judgement to the run's usage, and to the record of the hook that asked.
 
-    In the record it is ``details["judge"][model]``. A verdict that came from the cache adds no usage, and counts as
-    ``cached``.
+    In the record it is ``details["judge"][model]``. A verdict that came from the cache adds no usage. It counts as
+    ``cached``, and the tokens that it took when it was asked for as ``saved``.
     """
     for request in costs.requests:
         ctx.usage_log.enter(replace(request, by=ctx.step_path))
     effects = ctx.effects
     notes: Values = (effects.notes or {}) if effects is not None else {}
     models: Values = notes.get("judge", {})
-    usage = costs.usage or Usage(0, 0)
+    usage, saved = costs.usage or Usage(0, 0), (found and found.saved) or Usage(0, 0)
     made: dict[str, Value] = {
         "verdicts": 1,
-        "cached": int(cached),
+        "cached": int(found is not None and found.cached),
         "calls": costs.attempts,
         "input_tokens": usage.input_tokens or 0,
         "output_tokens": usage.output_tokens or 0,
-        "dropped": dropped,
+        "saved_input_tokens": saved.input_tokens or 0,
+        "saved_output_tokens": saved.output_tokens or 0,
+        "dropped": 0 if found is None else len(found.reading.dropped),
     }
     before: Values = models.get(model, {})
     ctx.note(judge={**models, model: {name: before.get(name, 0) + count for name, count in made.items()}})
@@ -212,7 +214,7 @@ class Judge(Generic[V]):
                 noted(ctx, self.model.name, costs)
             raise
         if ctx is not None:
-            noted(ctx, self.model.name, costs, len(found.reading.dropped), cached=found.cached)
+            noted(ctx, self.model.name, costs, found)
         return found, form.verdicts(found.reading.data, len(contents))
 
     async def _found(self, form: VerdictForm[V], contents: tuple[str, ...], costs: JudgeCosts) -> JudgeReply:
@@ -227,14 +229,14 @@ class Judge(Generic[V]):
             return known if known is not None else await self._asked(key, form, contents, costs)
 
         found, shared = await self._calls.run(key, work, copy_error=error_for_others)
-        return JudgeReply(found.reading, 0, None, cached=found.cached) if shared else found
+        return JudgeReply(found.reading, 0, None, cached=found.cached, saved=found.saved) if shared else found
 
     async def _asked(self, key: str, form: VerdictForm[V], contents: tuple[str, ...], costs: JudgeCosts) -> JudgeReply:
         try:
             found = await self._reply(form, contents, costs)
         finally:
             self._count(costs)
-        await self._remember(key, found.reading)
+        await self._remember(key, found)
         return found
 
     async def _reply(self, form: VerdictForm[V], contents: tuple[str, ...], costs: JudgeCosts) -> JudgeReply:
@@ -255,20 +257,22 @@ class Judge(Generic[V]):
                 return None
             known: Value = json.loads(kept)
             form.verdicts(known["data"], len(contents))
-            return JudgeReply(VerdictData(known["data"], tuple(known["dropped"])), 0, None, cached=True)
+            reading = VerdictData(known["data"], tuple(known["dropped"]))
+            return JudgeReply(reading, 0, None, cached=True, saved=_stored_usage(known.get("usage")))
         except (UnreadableError, LookupError, TypeError, ValueError):
             return None  # written by another version or another program
         except Exception as error:  # noqa: BLE001 - without its cache, the judge asks the model
             _LOG.warning("the cache of a judge could not be read: %s", type(error).__name__)
             return None
 
-    async def _remember(self, key: str, reading: VerdictData) -> None:
+    async def _remember(self, key: str, found: JudgeReply) -> None:
         cache, ttl = self._access.cache_in_force()
         if cache is None:
             return
         try:
             with anyio.fail_after(_CACHE_TIMEOUT):
-                kept = json.dumps({"data": reading.data, "dropped": reading.dropped})
+                usage = found.usage and (found.usage.input_tokens, found.usage.output_tokens)
+                kept = json.dumps({"data": found.reading.data, "dropped": found.reading.dropped, "usage": usage})
                 await cache.set(key, kept, ttl=ttl)
         except Exception as error:  # noqa: BLE001 - see above
             _LOG.warning("the cache of a judge could not be written: %s", type(error).__name__)
@@ -292,6 +296,15 @@ def error_for_others(error: Exception) -> JudgeError | None:
     copy = JudgeError(error.model, error.reason, error.problem, attempts=0)
     copy.__cause__ = error.__cause__
     return copy
+
+
+def _stored_usage(value: Value) -> Usage | None:
+    """Return the tokens that a cache has; None if it has none, or something else."""
+    match value:
+        case [int() as read, int() as written]:
+            return Usage(read, written)
+        case _:
+            return None
 
 
 def _form(verdict: type[V], *, several: bool) -> VerdictForm[V]:

@@ -221,6 +221,8 @@ class JudgeReply:
     """How many further attempts were left."""
     cached: bool = False
     """Whether it came from the cache."""
+    saved: Usage | None = None
+    """The tokens that it took when it was stored; None if it did not come from the cache, or nobody knows them."""
 
 
 class JudgeCosts:

@@ -14,7 +14,7 @@ from penstock.workflows.evaluation.job import EvaluationJob, JudgeCaching
 from penstock.workflows.evaluation.recommending import RATE
 from penstock.workflows.evaluation.results import Evaluation, RowsToCollect
 from penstock.workflows.evaluation.row_facts import EvaluationRows
-from penstock.workflows.evaluation.summing import judges_of, part_of, released_of, totals_of
+from penstock.workflows.evaluation.summing import cost_of_row, judges_of, part_of, released_of, totals_of
 from penstock.workflows.evaluation.tally import EXAMPLES, Tally
 from penstock.workflows.evaluation.thresholds import limits_of
 from penstock.workflows.evaluation.traffic import traffic_of
@@ -157,9 +157,8 @@ def evaluation_of(
     judges = judges_of(tally, asked.prices)
     traffic = None
     if asked.traffic is not None:
-        costs = [each.cost for each in judges]
-        known = None if not costs or None in costs else sum(cost or 0.0 for cost in costs) / tally.rows
-        traffic = traffic_of(whole.verdicts, asked.traffic, asked.base_rate or 0.0, known)
+        cost = cost_of_row(tally, asked.prices)
+        traffic = traffic_of(whole.verdicts, asked.traffic, asked.base_rate or 0.0, cost)
     wanted = sum(tally.wanted)
     made = Evaluation(
         name,

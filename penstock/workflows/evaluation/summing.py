@@ -173,3 +173,18 @@ def judges_of(tally: Tally, prices: PriceTable | None) -> tuple[JudgeUsage, ...]
         money = None if cost is None else float(cost)
         made.append(JudgeUsage(model, counts["verdicts"], counts["cached"], calls, read, written, money))
     return tuple(made)
+
+
+def cost_of_row(tally: Tally, prices: PriceTable | None) -> float | None:
+    """Return the cost of judges for a row, verdicts of a cache included; None: no judge was asked, or a price lacks.
+
+    The cache is that of the evaluation, in part, and traffic does not have it.
+    """
+    costs: list[float] = []
+    for model, counts in tally.judges.items():
+        read, written = (counts[each] + counts[f"saved_{each}"] for each in ("input_tokens", "output_tokens"))
+        cost = None if prices is None else prices.cost(model, Usage(read, written, requests=counts["verdicts"]))
+        if cost is None:
+            return None
+        costs.append(float(cost))
+    return sum(costs) / tally.rows if costs else None

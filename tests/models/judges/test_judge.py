@@ -469,6 +469,24 @@ async def test_a_cache_that_holds_something_else_is_as_good_as_empty(kept: str) 
     assert len(model.requests) == 2
 
 
+@pytest.mark.parametrize("usage", [None, 7, [1], ["a", "b"], [1, None]])
+async def test_a_verdict_whose_tokens_cannot_be_read_counts_none_as_saved(usage: Any) -> None:
+    """It is used all the same."""
+    model, cache = ScriptedModel([BAD]), LRUCache()
+    asked = judge(model, cache=cache)
+    await asked.ask("a")
+    for key in list(cache._kept):
+        await cache.set(key, json.dumps({"data": json.loads(BAD), "dropped": [], "usage": usage}))
+
+    @processor
+    async def check(ctx: InputContext) -> None:
+        assert (await asked.ask("a", ctx=ctx)).verdict.bad
+
+    (record,) = (await Workflow("w").then(check).check("text")).records
+    told = record.details["judge"][model.name]
+    assert (told["cached"], told["saved_input_tokens"], told["saved_output_tokens"]) == (1, 0, 0)
+
+
 async def test_all_judges_can_be_told_to_use_one_cache_or_none() -> None:
     """In place of their own; judges without one only if that is said. Afterwards all is as before."""
     model = ScriptedModel([BAD, GOOD, BAD, GOOD])
@@ -531,7 +549,8 @@ async def test_a_hook_that_asks_has_it_in_its_record() -> None:
             await asked.ask_all(["a", "b"], ctx=ctx)
 
     outcome = await Workflow("w").then(check).check("text")
-    counts = {"verdicts": 3, "cached": 1, "calls": 2, "input_tokens": 6, "output_tokens": 4, "dropped": 0}
+    counts = {"verdicts": 3, "cached": 1, "calls": 2, "input_tokens": 6, "output_tokens": 4}
+    counts |= {"saved_input_tokens": 3, "saved_output_tokens": 2, "dropped": 0}
     assert outcome.records[0].details == {"judge": {"m": counts}}
 
 

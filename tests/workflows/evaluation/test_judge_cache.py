@@ -8,6 +8,7 @@ import pytest
 from penstock import ModerationProcessor, Workflow
 from penstock.engine.values.model import ModelRequest
 from penstock.models.judges import JudgePanel
+from penstock.processors.budgets import Price, PriceList
 from penstock.stores import SQLiteCache
 from penstock.testing import ScriptedModel
 from penstock.workflows.evaluation import Evaluation, evaluate
@@ -87,3 +88,11 @@ def test_a_baseline_shares_its_answers_without_a_file(ask, model) -> None:
     assert (use(made), len(model.requests), made.comparison.better) == ((4, 4, 0), 3, 2)
     ask(judge_cache=None, baseline=old, judge=JudgePanel(model, cache=None))
     assert len(model.requests) == 3 + 3 + 4
+
+
+def test_the_cost_of_a_day_counts_what_the_cache_saved(ask) -> None:
+    """Traffic has not that cache. The cost of the calls is that of those that were made."""
+    asked = {"prices": PriceList({"scripted": Price(2, 10)}), "traffic": 1000, "base_rate": 0.1}
+    first, second = ask(**asked), ask(**asked)
+    assert first.traffic.cost == second.traffic.cost > 0
+    assert first.judges[0].cost > second.judges[0].cost == 0
