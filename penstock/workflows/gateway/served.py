@@ -48,6 +48,7 @@ class Served:
         attempts: how many times the request was sent to providers.
         failures: the kind of each failed attempt.
         cached: whether the answer came from the cache.
+        resumed: whether it is the rest of a stream for a client that came back.
         streamed: whether the answer was streamed.
         edited: whether guards changed the request or the answer.
         shadows: what each shadow policy that was drawn would have done, by its name in the file: ``passed``,
@@ -81,6 +82,7 @@ class Served:
     attempts: int = 0
     failures: list[str] = field(default_factory=list[str])
     cached: bool = False
+    resumed: bool = False
     streamed: bool = False
     edited: bool = False
     shadows: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -166,10 +168,7 @@ class Served:
                 parts.append(f"{name}={json.dumps(value, ensure_ascii=False) if _needs_quotes(value) else value}")
         if self.attempts > 1:
             parts.append(f"attempts={self.attempts}")
-        if self.cached:
-            parts.append("cached")
-        if self.edited:
-            parts.append("edited")
+        parts += [word for word in ("cached", "resumed", "edited") if getattr(self, word)]
         if self.shadows:
             parts.append(f"shadows={','.join(f'{name}:{verdict}' for name, verdict in self.shadows.items())}")
         if self.unknown:

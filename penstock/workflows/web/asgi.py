@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
-from urllib.parse import parse_qs
 
 import anyio
 
@@ -226,7 +225,7 @@ class ResumedResponse(_ClientResponse):
     async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
         """Send the rest of the stream."""
         try:
-            position = StreamPosition.read(_last_event_id(scope), self._stream_id)
+            position = StreamPosition.asked(scope, self._stream_id)
             with self._log.reading(position, self._owner) as events:
                 await _while_client_stays(receive, self._send_rest(events, position.stream_id, send))
         except StreamGoneError as error:
@@ -252,13 +251,6 @@ class ResumedResponse(_ClientResponse):
         length = str(len(body)).encode()
         await self._begin(send, (b"content-type", b"application/json"), (b"content-length", length))
         await send({"type": "http.response.body", "body": body, "more_body": False})
-
-
-def _last_event_id(scope: Event) -> str:
-    """Return the id of the last event that a client names in its header or its query; empty if it names none."""
-    header = next((value for name, value in scope["headers"] if name.lower() == b"last-event-id"), b"")
-    asked = parse_qs(scope["query_string"].decode("latin-1")).get("after", [""])
-    return header.decode("latin-1").strip() or asked[0]
 
 
 async def _send_events(events: ReleasedReader, send: Send) -> None:

@@ -12,13 +12,16 @@ from collections import deque
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
+from urllib.parse import parse_qs
 
 import anyio
 
 from penstock.engine.values.errors import OptionError, PenstockError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator, Iterable
+    from collections.abc import AsyncGenerator, Generator, Iterable, MutableMapping
+
+    from penstock.engine.values.frozen import Value
 
 Headers: TypeAlias = "tuple[tuple[str, str], ...]"
 
@@ -89,6 +92,21 @@ class StreamPosition:
         if number and not (number.isascii() and number.isdigit() and len(number) <= 12):  # noqa: PLR2004 - enough
             raise _unknown()
         return cls(named, int(number or 0))
+
+    @classmethod
+    def asked(cls, scope: MutableMapping[str, Value], stream_id: str = "") -> StreamPosition:
+        """Return the position that a request of ASGI names, in its header ``Last-Event-ID`` or as ``?after=``.
+
+        Args:
+            scope: the request.
+            stream_id: the id of the stream from the path; empty: the event's id names it.
+
+        Raises:
+            StreamGoneError: it names no event, or one of another stream.
+        """
+        header = next((value for name, value in scope["headers"] if name.lower() == b"last-event-id"), b"")
+        after = parse_qs(scope["query_string"].decode("latin-1")).get("after", [""])
+        return cls.read(header.decode("latin-1").strip() or after[0], stream_id)
 
 
 class ReleasedLog:

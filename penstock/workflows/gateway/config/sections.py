@@ -192,6 +192,9 @@ class RouteSection(FileSection):
         OneWord("refuse", "read"), "Whether fields and events that no table knows are refused, or read as values.", None
     )
     permit: tuple[str, ...] | None = entry(ListOf(OneWord(*PERMITS)), _PERMIT, None)
+    resumable: bool = entry(
+        Flag(), "Whether a client that lost its stream may come back for the rest of it.", default=False
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,6 +241,16 @@ class LimitsSection(FileSection):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ResumeSection(FileSection):
+    """Streams of resumable routes: how long they go on without a client, and how much of them is kept."""
+
+    grace: float = entry(Seconds(), "How long a stream goes on while no client reads it.", 30.0)
+    keep: float = entry(Seconds(), "How long it can be read after its end.", 300.0)
+    stream: int = entry(Size(), "How many bytes of one stream are kept.", 4_000_000)
+    memory: int = entry(Size(), "How many bytes of all streams are kept.", 64_000_000)
+
+
+@dataclass(frozen=True, kw_only=True)
 class LogSection(FileSection):
     """The access log and the records: no text of a request or an answer is in them."""
 
@@ -275,4 +288,5 @@ class GatewaySection(FileSection):
         "A Valkey or PostgreSQL server that replicas share; without it, each counts by itself.",
         None,
     )
+    resume: ResumeSection = entry(OneSection(ResumeSection), "The streams of resumable routes.", ResumeSection)
     log: LogSection = entry(OneSection(LogSection), "The access log and the records.", LogSection)

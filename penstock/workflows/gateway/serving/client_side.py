@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Literal, Self
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable
     from types import TracebackType
 
     from penstock.workflows.gateway.http import HttpReply
     from penstock.workflows.gateway.serving.asgi import Receive, Scope, Send
+    from penstock.workflows.web.released import ReleasedStream
 
 from penstock.workflows.gateway.serving.asgi import ABORT, raw_headers
+
+_NO_CONTENT = 204
 
 End = Literal["gone", "stalled", "timeout", "cut"]
 """Why an exchange ended early: the client left, or did not read; it took too long; or the gateway shuts down."""
@@ -43,8 +47,8 @@ class ClientSide:
     """
 
     __slots__ = (
-        "_farewell", "_idle", "_keep_alive", "_last", "_life", "_receive", "_scope", "_send", "_sending", "_sign",
-        "_signs", "_task", "_timer", "_until", "_watcher", "end", "sent", "started",
+        "_farewell", "_idle", "_keep_alive", "_last", "_life", "_reader", "_receive", "_scope", "_send", "_sending",
+        "_sign", "_signs", "_task", "_timer", "_until", "_watcher", "end", "sent", "started",
     )  # fmt: skip
 
     def __init__(
@@ -69,6 +73,7 @@ class ClientSide:
         self._farewell = farewell
         self._last = time.monotonic()
         self._life: asyncio.Task[None] | None = None
+        self._reader: asyncio.Task[None] | None = None
         self._sending = False
         self._signs = False
         self.end: End | None = None
@@ -112,7 +117,8 @@ class ClientSide:
         headers = raw_headers(reply.headers)
         body = reply.body
         if isinstance(body, bytes):
-            headers.append((b"content-length", str(len(body)).encode()))
+            if reply.status != _NO_CONTENT:
+                headers.append((b"content-length", str(len(body)).encode()))
             await self._start(reply.status, headers)
             await self._piece(body, more=False)
             if on_piece is not None:
@@ -121,6 +127,31 @@ class ClientSide:
         await self._start(reply.status, headers)
         self._signs = any(name == "content-type" and "event-stream" in value for name, value in reply.headers)
         await self._stream(body, on_piece)
+
+    async def record(self, reply: HttpReply, stream: ReleasedStream, body: AsyncGenerator[bytes], sign: bytes) -> None:
+        """Send a stream that goes on for a while when the client leaves or does not read, since it may come back.
+
+        Args:
+            reply: status and headers.
+            stream: records what is sent.
+            body: the pieces of the body.
+            sign: its sign of life.
+        """
+        await self._start(reply.status, raw_headers(reply.headers))
+        self._signs, self._sign = True, sign
+        with ExitStack() as leaving:
+            events = leaving.enter_context(stream.reading())
+            reader = self._reader = asyncio.get_running_loop().create_task(self._stream(events, None))
+            reader.add_done_callback(lambda _: leaving.close())
+            try:
+                if not await stream.record(body):
+                    self.end = "gone"
+                await asyncio.wait([reader])
+            finally:
+                reader.cancel()
+                await asyncio.wait([reader])
+                if not reader.cancelled():
+                    reader.exception()  # the stream was cut; asyncio logs an error that nobody has looked at
 
     async def _stream(self, body: AsyncIterator[bytes], on_piece: Callable[[bytes], None] | None) -> None:
         async for piece in body:
@@ -149,7 +180,11 @@ class ClientSide:
         self._stop("gone")
 
     def _stop(self, why: End) -> None:
-        if self.end is None:
+        if self._reader is not None and why in ("gone", "stalled"):
+            self._reader.cancel()
+            self._signs = self._sending = False
+            self.cut()
+        elif self.end is None:
             self.end = why
             self._task.cancel()
 
@@ -166,7 +201,7 @@ class ClientSide:
             self._stop("timeout")
         elif self._sending and now - self._last > self._idle:
             self._stop("stalled")
-        else:
+        if self.end is None:
             loop = asyncio.get_running_loop()
             if self._signs and not self._sending and now - self._last > self._keep_alive:
                 self._last = now

@@ -12,7 +12,7 @@ from penstock.workflows.gateway.endpoints.registry import ENDPOINTS
 from penstock.workflows.gateway.served import ACCESS, RecordFile, Served
 from penstock.workflows.gateway.serving.edge import edge_app
 from penstock.workflows.gateway.serving.metrics import GatewayMetrics
-from penstock.workflows.gateway.serving.proxy import LOG, Proxy, RunningCounts
+from penstock.workflows.gateway.serving.proxy import LOG, Proxy, RunningCounts, endpoint_of_stream
 from penstock.workflows.gateway.serving.reload import FollowedFiles
 from penstock.workflows.gateway.serving.routes import RouteState, build_routes
 from penstock.workflows.gateway.serving.tracing import NoTraces
@@ -97,7 +97,7 @@ class Gateway:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
             return
-        endpoint = self._endpoints.get(scope["path"]) if scope["type"] == "http" else None
+        endpoint = self._endpoint(scope["path"]) if scope["type"] == "http" else None
         if endpoint is not None:
             await self._proxy.serve(endpoint, scope, receive, send)
         elif scope["type"] == "http":
@@ -107,7 +107,14 @@ class Gateway:
 
     def serves(self, path: str) -> bool:
         """Return whether a path is one of its endpoints."""
-        return path in self._endpoints
+        return self._endpoint(path) is not None
+
+    def _endpoint(self, path: str) -> Endpoint | None:
+        """Return the endpoint at a path, or the one whose streams are resumed there."""
+        found = self._endpoints.get(path)
+        if found is None and self.routes.released is not None:
+            return self._endpoints.get(endpoint_of_stream(path))
+        return found
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:

@@ -6,9 +6,9 @@ import logging
 import secrets
 import time
 import traceback
-from contextlib import AsyncExitStack, nullcontext
+from contextlib import AsyncExitStack, aclosing, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from penstock.engine.values.terms import is_model
 from penstock.formats.wire import is_object
@@ -25,9 +25,10 @@ from penstock.workflows.gateway.serving.shadows import ShadowVerdicts
 from penstock.workflows.gateway.serving.tracing import tell
 from penstock.workflows.gateway.upstreams.headers import client_key
 from penstock.workflows.gateway.upstreams.pool import Trip
+from penstock.workflows.web.released import STREAM_HEADER, StreamCutError, StreamGoneError, StreamPosition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
     from penstock.workflows.gateway.endpoints.endpoint import Endpoint
     from penstock.workflows.gateway.exchange import Guards
@@ -40,6 +41,13 @@ LOG = logging.getLogger("penstock.gateway")
 
 _SIGNS = {"anthropic-messages": b'event: ping\ndata: {"type": "ping"}\n\n'}
 _SIGN = b": keep-alive\n\n"
+_SIGN_BETWEEN_IDS = b": keep-alive\n"  # OpenAI's client takes an empty line for an event once it has seen an id
+_STREAMS = "/streams/"
+
+
+def endpoint_of_stream(path: str) -> str:
+    """Return the path of the endpoint whose streams are resumed at a path; the path itself if there are none."""
+    return path.partition(_STREAMS)[0]
 
 
 @dataclass(slots=True)
@@ -129,8 +137,9 @@ class _Request:
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve it, or tell the client why not."""
         limits, served = self._limits, self._served
+        resumes = self._routes.released is not None and self._request.method == "GET"
         try:
-            client = self._admitted(scope)
+            client = self._admitted(scope, "GET" if resumes else "POST")
             body = await read_body(receive, self._request.headers, most=limits.body, seconds=limits.receive)
         except ClientGoneError:
             served.outcome = "gone"
@@ -147,13 +156,13 @@ class _Request:
             idle=limits.idle,
             total=limits.total,
             keep_alive=limits.keep_alive,
-            sign=_SIGNS.get(self._endpoint.name, _SIGN),
+            sign=self._sign(resumable=resumes),
             farewell=self._farewell,
         )
         self._counts.sides.add(side)
         try:
             async with side:
-                await self._answer(side, client)
+                await (self._resume(side, scope, client) if resumes else self._answer(side, client))
         finally:
             self._counts.sides.discard(side)
         served.bytes_out = side.sent
@@ -166,19 +175,23 @@ class _Request:
                 await self._plain(send, self._refused(NotServedError(504, "timeout", "the request took too long")))
                 served.outcome = "timeout"
 
-    def _admitted(self, scope: Scope) -> str:
+    def _sign(self, *, resumable: bool) -> bytes:
+        """Return the sign of life of a stream."""
+        return _SIGNS.get(self._endpoint.name, _SIGN_BETWEEN_IDS if resumable else _SIGN)
+
+    def _admitted(self, scope: Scope, method: str) -> str:
         """Return the name of the client of a request that may be read.
 
         Raises:
             NotServedError: the gateway takes no requests, or not this one.
         """
-        if self._counts.draining:
+        if self._counts.draining and method == "POST":  # the rest of a stream is here, and nowhere else
             raise _shuts_down()
         if self._counts.open > self._limits.requests:
             raise NotServedError(503, "overloaded", "too many requests are at work; try again", retry_after=1)
         if header_bytes(scope) > self._limits.headers:
             raise NotServedError(431, "headers_too_large", f"the headers are longer than {self._limits.headers} bytes")
-        if self._request.method != "POST":
+        if self._request.method != method or (method == "POST" and _STREAMS in self._request.path):
             raise NotServedError(405, "method_not_allowed", "send POST")
         client = self._routes.client(client_key(self._request.headers))
         self._served.client = client
@@ -205,6 +218,27 @@ class _Request:
                 await side.reply(self._refused(NotServedError(500, "internal", "the gateway failed")))
             self._served.outcome, self._served.error, self._served.cause = "error", "internal", cause
 
+    async def _resume(self, side: ClientSide, scope: Scope, client: str) -> None:
+        """Send the rest of a stream to a client that comes back."""
+        served, log = self._served, self._routes.released
+        assert log is not None  # noqa: S101 - else nothing is resumed
+        served.resumed = served.streamed = True
+        named = ("x-penstock-request-id", served.request_id)
+        try:
+            position = StreamPosition.asked(scope, self._request.path.partition(_STREAMS)[2])
+            with log.reading(position, client) as events:
+                served.status = 204 if events.is_over else 200
+                if events.is_over:
+                    await side.reply(HttpReply(204, (named,), b""))
+                else:
+                    headers = (*events.headers, (STREAM_HEADER, position.stream_id), named)
+                    await side.reply(HttpReply(200, headers, events))
+        except StreamGoneError as error:
+            await side.reply(self._refused(NotServedError(error.status, "stream_gone", str(error))))
+        except StreamCutError:
+            served.outcome = "cut"
+            side.cut()
+
     async def _exchange(self, side: ClientSide, route: Route, client: str) -> None:
         given = self._request
         headers = self._trace.outgoing(given.headers)
@@ -225,7 +259,7 @@ class _Request:
                         raise
                     self._served.cached = True
                     reply = HttpReply(200, cached.hit.headers, cached.hit.body)
-                await self._send(side, reply, cached)
+                await self._send(side, reply, cached, route)
         finally:
             self._served.add_trip(trip)
             if self._served.error == "guard_failed" and self._served.reason:
@@ -245,13 +279,12 @@ class _Request:
 
     _kept: tuple[tuple[tuple[str, str], ...], bytes] | None = None
 
-    async def _send(self, side: ClientSide, reply: HttpReply, cached: CachedUpstream | None) -> None:
+    async def _send(self, side: ClientSide, reply: HttpReply, cached: CachedUpstream | None, route: Route) -> None:
         """Send a reply; remember its bytes, if it may be kept."""
         self._served.status = reply.status
         headers = reply.headers
-        named = HttpReply(reply.status, (*headers, ("x-penstock-request-id", self._served.request_id)), reply.body)
         if cached is None or cached.hit is not None:
-            await side.reply(named)
+            await self._reply(side, reply, route)
             return
         pieces: list[bytes] = []
         size = 0
@@ -263,9 +296,21 @@ class _Request:
                 pieces.append(piece)
 
         most = cached.most_bytes
-        await side.reply(named, keep)
+        await self._reply(side, reply, route, keep)
         if size <= most:
             self._kept = headers, b"".join(pieces)
+
+    async def _reply(
+        self, side: ClientSide, reply: HttpReply, route: Route, on_piece: Callable[[bytes], None] | None = None
+    ) -> None:
+        log = self._routes.released if route.section.resumable else None
+        headers = (*reply.headers, ("x-penstock-request-id", self._served.request_id))
+        if log is None or isinstance(reply.body, bytes):
+            await side.reply(HttpReply(reply.status, headers, reply.body), on_piece)
+            return
+        stream = log.begin(reply.headers, self._served.client)
+        named = HttpReply(reply.status, (*headers, (STREAM_HEADER, stream.id)), b"")
+        await side.record(named, stream, _told(reply.body, on_piece), self._sign(resumable=True))
 
     def _model(self) -> str:
         """Return the model of the request, for its route.
@@ -303,6 +348,15 @@ class _Request:
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         await send({"type": "http.response.body", "body": body, "more_body": False})
         self._served.bytes_out = len(body)
+
+
+async def _told(body: AsyncIterator[bytes], on_piece: Callable[[bytes], None] | None) -> AsyncGenerator[bytes]:
+    """Yield the pieces of a body, each told to ``on_piece`` when it was taken."""
+    async with aclosing(cast("AsyncGenerator[bytes]", body)) as pieces:  # the body of an exchange is a generator
+        async for piece in pieces:
+            yield piece
+            if on_piece is not None:
+                on_piece(piece)
 
 
 def _place(error: BaseException) -> str:

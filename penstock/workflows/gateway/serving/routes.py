@@ -26,6 +26,7 @@ from penstock.workflows.gateway.serving.refusals import NotServedError
 from penstock.workflows.gateway.serving.shared_cache import SharedAnswerCache
 from penstock.workflows.gateway.upstreams.pool import Choice, Pool
 from penstock.workflows.gateway.upstreams.provider import Timeouts, UpstreamProvider
+from penstock.workflows.web.released import ReleasedLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -121,12 +122,14 @@ class Routes:
         keys: the keys of clients; None: none is asked for.
         routes: the routes, in order.
         checks: the guards of the checks for other products; None: there are none.
+        released: keeps the streams of resumable routes; None: no route is resumable.
     """
 
     section: GatewaySection
     keys: ClientKeys | None
     routes: tuple[Route, ...]
     checks: Workflow | None = None
+    released: ReleasedLog | None = None
 
     def client(self, key: str | None) -> str:
         """Return the name of a client; empty if none is asked for.
@@ -225,9 +228,23 @@ def build_routes(
     section = document.section
     providers = {name: _provider(name, one, document.environment) for name, one in section.upstreams.items()}
     routes = tuple(_route(one, document, providers, client, state, observers) for one in section.routes)
+    released = _released(section, state) if any(one.resumable for one in section.routes) else None
     state.forget_unused()
     checks = None if section.checks is None else document.policies[section.checks]
-    return Routes(section, document.keys, routes, checks)
+    return Routes(section, document.keys, routes, checks, released)
+
+
+def _released(section: GatewaySection, state: RouteState) -> ReleasedLog:
+    numbers = section.resume
+    made = state.get(
+        lambda: ReleasedLog(
+            grace=numbers.grace, keep=numbers.keep, stream_bytes=numbers.stream, total_bytes=numbers.memory
+        ),
+        "released",
+        numbers,
+    )
+    assert isinstance(made, ReleasedLog)  # noqa: S101 - for the type
+    return made
 
 
 def _route(
