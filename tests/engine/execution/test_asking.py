@@ -560,3 +560,26 @@ async def test_a_stage_that_cannot_be_suspended_is_not_resumed() -> None:
     for name in ("process_output_stream", "nothing"):
         with pytest.raises(UsageError, match="can be suspended"):
             await run.resume_stage(name, {}, ())
+
+
+async def test_no_condition_is_asked_twice() -> None:
+    """Although a guard behind it has changed the text on which it depends."""
+
+    def hidden(ctx: Any) -> bool:
+        return SECRET not in ctx.text
+
+    log = Log()
+    dag = chain().dag(
+        member(Watches("sees", log), id="sees"),
+        member(Asks("asks", log), id="asks", after={"sees": _said}),
+        member(Adds("other", log), id="other", after={"sees": hidden}),
+        merge="first",
+    )
+    branch = chain().branch((hidden, Adds("other", log)), (_said, Asks("asks", log)))
+    for workflow in (dag, branch):
+        log.clear()
+        run = runs(workflow.then(Hides("hides", log)))
+        outcome = await run.process_input(f"say {SECRET}")
+        assert outcome.text == "say [X]"
+        assert (await resumed(run, outcome)).text == "say [X]!"
+        assert "other" not in log
