@@ -31,15 +31,15 @@ NOTHING: tuple[Chunk, ...] = ()
 Leaving: TypeAlias = "Chunk | Sequence[Chunk]"
 """The chunks that leave a pipe. One chunk stands for a sequence of one."""
 
-Fed: TypeAlias = "Chunk | Coroutine[object, None, Leaving] | None"
-"""The result of `Pipe.feed`: the one chunk that leaves, None if none does, or a coroutine that returns the chunks."""
+Fed: TypeAlias = "Chunk | list[Chunk] | Coroutine[object, None, Leaving] | None"
+"""The result of `Pipe.feed`: the chunk that leaves, None if none does, several, or a coroutine that returns them."""
 
 
 class Pipe(Protocol):
     """A part of the graph in a stream: takes a chunk, and returns the chunks that leave."""
 
     def feed(self, chunk: Chunk) -> Fed:
-        """Take a chunk; return the one that leaves, or None; a coroutine if several leave, or something waits or fails.
+        """Take a chunk; return the one that leaves, or None, or several; a coroutine if something waits or fails.
 
         The coroutine must be awaited before the next chunk is fed. Errors are raised by the coroutine only.
         """
@@ -72,7 +72,7 @@ class Pipe(Protocol):
 
 async def chunks_of(fed: Fed) -> Sequence[Chunk]:
     """Return the chunks that leave a pipe, once they are known."""
-    made = fed if fed is None or isinstance(fed, Chunk) else await fed
+    made = fed if fed is None or isinstance(fed, (Chunk, list)) else await fed
     return NOTHING if made is None else (made,) if isinstance(made, Chunk) else made
 
 
@@ -88,10 +88,9 @@ def feed_through(pipes: Sequence[Pipe], chunk: Chunk) -> Fed:
     return chunk
 
 
-async def _feed_on(fed: Coroutine[object, None, Leaving], pipes: Sequence[Pipe]) -> Sequence[Chunk]:
+async def _feed_on(fed: Fed, pipes: Sequence[Pipe]) -> Sequence[Chunk]:
     """Pass the chunks that leave a pipe through those that follow."""
-    made = await fed
-    chunks = (made,) if isinstance(made, Chunk) else made
+    chunks = await chunks_of(fed)
     for pipe in pipes:
         chunks = [out for chunk in chunks for out in await chunks_of(pipe.feed(chunk))]
     return chunks

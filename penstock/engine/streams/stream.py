@@ -10,7 +10,7 @@ import functools
 import itertools
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Literal, NoReturn, Protocol, TypeVar, TypeVarTuple
 
 import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.graph.plan import StreamPlan
     from penstock.engine.graph.plan_cache import Hold
-    from penstock.engine.processor.state import StageCall
+    from penstock.engine.processor.state import RunState, StageCall
     from penstock.engine.streams.hooks import Fed, Leaving, Pipe
     from penstock.engine.streams.sources import Source
     from penstock.engine.tracing.chunk_log import HeldMeter
@@ -202,6 +202,12 @@ class OutputStream:
     """The payload as the stage began."""
     _feed: Callable[[Chunk], Fed]
     """Feeds a chunk to all pipes."""
+    _state: RunState
+    """The state of the run, once chunks are read."""
+    _takes_offers = False
+    _offered: tuple[Chunk, Fed] | None = None
+    """What became of a chunk that the source yields now."""
+    _current = _NOTHING_TO_WRITE
 
     def __init__(self, host: StreamHost, plan: StreamPlan, source: Source, hold: Hold, *, sync: bool = False) -> None:
         self.outcome = self.judged = None
@@ -347,6 +353,52 @@ class OutputStream:
             self.outcome = self.judged = None
         self._host.left(unsent[0])
 
+    def offer(self, chunk: Chunk) -> Chunk | list[Chunk] | Literal[False] | None:
+        """Judge a piece of text while its source works, which saves the way of a chunk through the stream.
+
+        Only the source may call it, between two of its own chunks. It is not the reader's: a chunk that is returned
+        here does not come to whoever iterates over the stream, although it counts as sent.
+
+        Args:
+            chunk: the piece.
+
+        Returns:
+            The chunk that leaves, or several. None if none leaves yet. False if the source has to yield this chunk, as
+            any other.
+        """
+        if not self._takes_offers or chunk.type != "text-delta" or len(chunk.text) > _SHORT:
+            return False
+        if self._state.stopped is not None:
+            return False
+        made = self._feed(chunk)
+        if made is None:
+            return None
+        text, write = self._current
+        if type(made) is Chunk and made.text and made.id == text:
+            write(made.text)
+            return made
+        if type(made) is list:
+            for one in made:
+                if one.id != text or not one.text or one.type != "text-delta":
+                    break
+            else:
+                for one in made:
+                    write(one.text)
+                return made
+        self._offered = chunk, made
+        return False
+
+    def _take_offered(self, chunk: Chunk) -> Fed:
+        """Return what became of the chunk that the source has offered, and yields now.
+
+        Raises:
+            UsageError: it yields another one.
+        """
+        offered, self._offered = self._offered, None
+        if offered is None or offered[0] is not chunk:
+            raise UsageError("a source that has offered a chunk in vain must yield that chunk before any other")
+        return offered[1]
+
     # What leaves
 
     async def _run(self) -> AsyncGenerator[Chunk]:  # noqa: C901, PLR0912, PLR0915 - one loop, without calls that cost time
@@ -363,6 +415,8 @@ class OutputStream:
             )
             advance = self._iterator.__anext__ if self._reader is None else functools.partial(self._next, self._reader)
             text, write = _NOTHING_TO_WRITE
+            direct = self._reader is None and self._log is None and not self._plan.ends
+            self._state, self._takes_offers = run, direct and plain
             rest = Pace().rest
             made: Fed | Leaving
             for count in itertools.count(1):
@@ -377,11 +431,11 @@ class OutputStream:
                     await rest()
                 if run.stopped is not None:
                     self._check_going(call)
-                made = feed(chunk) if quick else leaving(chunk)
+                made = self._take_offered(chunk) if self._offered else feed(chunk) if quick else leaving(chunk)
                 if type(made) is not Chunk:
                     if made is None:
                         continue
-                    made = await made
+                    made = made if isinstance(made, list) else await made
                 if type(made) is Chunk:
                     if made.id == text and made.text:
                         write(made.text)
@@ -392,7 +446,8 @@ class OutputStream:
                     yield chunk
                     self._check_going(call)
                 plain = not timed and self._check_passed()
-                text, write = _NOTHING_TO_WRITE if self._held is not None else self._normalizer.current
+                text, write = self._current = _NOTHING_TO_WRITE if self._held is not None else self._normalizer.current
+                self._takes_offers = direct and plain
             self._check_going(call)
             last = await self._unless_tripped(self._end)
             for chunk in await self._rest(self._normalizer.normalize(last), failure):

@@ -447,7 +447,7 @@ class TextPipe:
             queue.append(held)
         buffer.decided.until = until
         if len(queue) > 1 or self._written or buffer.decided.edits or buffer.gone > held.start:
-            return self._release(buffer, until)
+            return self._released() if len(queue) != 2 or self._written else self._released_two(buffer, until)  # noqa: PLR2004 - as its name says
         cut = until - held.start
         if cut <= 0:
             return None
@@ -645,6 +645,39 @@ class TextPipe:
         if chunk.type == "text-delta":  # in a lane that reads reasoning only
             return bool(chunk.text)
         return chunk.type in ("source", "file") or (chunk.is_data and not chunk.transient)
+
+    def _released_two(self, buffer: TextBuffer, until: int) -> Chunk | list[Chunk] | None:
+        """Return what may be released of a piece that was held and the one that follows; as `_released` does."""
+        first, second = self._queue
+        if (
+            type(first) is not Slice
+            or type(second) is not Slice
+            or first.buffer is not buffer
+            or first.tail
+            or buffer.decided.edits
+            or self._edited
+            or buffer.gone > first.start
+            or first.chunk.run_id == second.chunk.run_id  # they leave as one
+        ):
+            return self._released()
+        if until <= first.start:
+            return None
+        whole = min(until, first.end)
+        text = first.text[: whole - first.start]
+        buffer.gone = whole
+        left = first.chunk if text == first.chunk.text else first.chunk.with_text(text)
+        if whole < first.end:
+            first.text, first.start = first.text[whole - first.start :], whole
+            return left
+        self._queue.popleft()
+        size = until - second.start
+        if size <= 0:
+            return left
+        text, second.text = second.text[:size], second.text[size:]
+        second.start = buffer.gone = until
+        if not second.text:
+            self._queue.clear()
+        return [left, second.chunk if text == second.chunk.text else second.chunk.with_text(text)]
 
     def _released(self) -> list[Chunk]:
         """Return the chunks that may be released, in order, up to the first undecided text."""

@@ -105,14 +105,14 @@ class Chunk:
         if type(self.payload) is not FrozenDict:
             object.__setattr__(self, "payload", freeze(self.payload))
 
-    def with_text(self, text: str) -> Chunk:
-        """Return the chunk with another text, without validating it again."""
+    def with_text(self, text: str, run_id: str | None = None) -> Chunk:
+        """Return the chunk with another text, without validating it again; with another ``run_id`` if one is given."""
         made = _UnfrozenChunk()
         made.type = self.type
         made.text = text
         made.id = self.id
         made.payload = self.payload
-        made.run_id = self.run_id
+        made.run_id = self.run_id if run_id is None else run_id
         made.transient = self.transient
         made.__class__ = Chunk  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]
         return made  # type: ignore[return-value]  # pyright: ignore[reportReturnType]

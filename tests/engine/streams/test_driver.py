@@ -541,3 +541,43 @@ async def test_a_text_that_is_announced_waits_while_another_goes_on(graph: str) 
     assert "".join(text for _, id, text in left if id == "a") == "one. two. three. "
     assert "".join(text for _, id, text in left if id == "b") == "four. "
     assert not [kind for kind, id, _ in left if id == "c"]
+
+
+async def _offered(graph: Workflow, pieces: list[str]) -> tuple[list[Chunk], str]:
+    """Return what leaves a stream whose source offers its chunks, in order, and the text that it notes."""
+    left: list[Chunk] = []
+
+    async def source() -> AsyncIterator[Chunk]:
+        for at, piece in enumerate(pieces):
+            chunk = Chunk("text-delta", piece, "t", run_id=str(at))
+            made = stream.offer(chunk)
+            if made is False:
+                yield chunk
+            elif made is not None:
+                left.extend(made if isinstance(made, list) else [made])
+        yield Chunk("text-end", id="t")
+
+    async with graph.start() as run, run.process_output_stream(source(), release="live") as stream:
+        async for chunk in stream:
+            left.append(chunk)  # noqa: PERF401 - in the order in which both kinds leave
+    return left, stream.text
+
+
+@graphs
+@pytest.mark.parametrize("pieces", [PIECES, ["a", " secret", "s", "e", "c", "r", "et", ""], ["x" * 300, "y"], []])
+async def test_chunks_that_a_source_offers_leave_as_those_that_it_yields(graph: str, pieces: list[str]) -> None:
+    """Text, the events that it came from, and what the stream notes are the same in both ways."""
+    chunks = [Chunk("text-delta", piece, "t", run_id=str(at)) for at, piece in enumerate(pieces)]
+    source = [*chunks, Chunk("text-end", id="t")]
+    async with GRAPHS[graph].start() as run, run.process_output_stream(source, release="live") as stream:
+        yielded = [chunk async for chunk in stream]
+    offered, text = await _offered(GRAPHS[graph], pieces)
+    assert offered == yielded
+    assert text == stream.text
+
+
+async def test_a_chunk_that_is_offered_after_a_verdict_does_not_leave() -> None:
+    """The guard stops the run at the secret; what the source offers behind it is not even read."""
+    offered, _ = await _offered(Workflow("w").then(Toy(Rule("secret", "block", ""))), ["a ", "secret", " more"])
+    assert [chunk.type for chunk in offered][-1] == "tripwire"
+    assert "secret" not in "".join(chunk.text for chunk in offered)
