@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
+from penstock.engine.tasks import call_later
 from penstock.workflows.gateway.http import UpstreamError
 from penstock.workflows.gateway.upstreams.headers import towards_client, towards_provider
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Callable
 
     from penstock.workflows.gateway.http import Headers, HttpRequest
     from penstock.workflows.gateway.upstreams.provider import Timeouts, UpstreamProvider
@@ -88,7 +89,7 @@ class Client:
         else:
             connection = response.connection
             if connection is not None and connection.protocol is not None:  # its body is not there yet
-                connection.protocol.read_timeout = provider.timeouts.idle
+                connection.protocol.read_timeout = None  # `ProviderReply` has one timer for all pieces
             return response
         raise failure
 
@@ -103,18 +104,34 @@ class Client:
 
 
 class ProviderReply:
-    """The reply of a provider, of which the body is still to be read. See `UpstreamReply`."""
+    """The reply of a provider, of which the body is still to be read. See `UpstreamReply`.
 
-    __slots__ = ("_provider", "_response", "_started")
+    One timer looks after a silent provider: to set one for each piece would cost more than to read it.
+    """
+
+    __slots__ = ("_cancel", "_provider", "_response", "_since", "_started")
 
     def __init__(self, provider: UpstreamProvider, response: aiohttp.ClientResponse) -> None:
         self._provider = provider
         self._response = response
         self._started = time.monotonic()
+        self._since: float | None = self._started  # when the wait for a piece began; None while nobody waits
+        self._cancel: Callable[[], None] | None = None
 
     def close(self) -> None:
         """End it. A body that was read to its end has given its connection back before."""
+        if self._cancel is not None:
+            self._cancel()
         self._response.close()
+
+    def _look(self) -> None:
+        """End the wait for a piece that takes too long."""
+        idle = self._provider.timeouts.idle
+        left = idle if self._since is None else self._since + idle - time.monotonic()
+        if left > 0:
+            self._cancel = call_later(left, self._look)
+        else:
+            self._response.content.set_exception(aiohttp.SocketTimeoutError())
 
     @property
     def status(self) -> int:
@@ -132,24 +149,29 @@ class ProviderReply:
         Raises:
             UpstreamError: the provider breaks the connection, is silent for too long, or sends too much.
         """
-        read = self._response.content.readany
+        content = self._response.content
+        read = content.readany
         left = self._provider.most_bytes
         until = self._started + self._provider.timeouts.total
         failure: UpstreamError | None = None
+        if not content.is_eof():
+            self._look()
         while True:
+            self._since = time.monotonic()
+            if self._since > until:
+                failure = UpstreamError("timeout", f"{self._provider.name} takes too long", status=504)
+                break
             try:
                 piece = await read()
             except Exception as error:  # noqa: BLE001 - as in `_response`
                 failure = _failure(self._provider, error)
                 break
+            self._since = None
             if not piece:
                 return
             left -= len(piece)
             if left < 0:
                 failure = UpstreamError("too_large", f"{self._provider.name} sends more than the gateway takes")
-                break
-            if time.monotonic() > until:
-                failure = UpstreamError("timeout", f"{self._provider.name} takes too long", status=504)
                 break
             yield piece
         raise failure
