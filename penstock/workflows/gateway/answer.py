@@ -9,11 +9,11 @@ A whole answer is a stream of one event.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.errors import MessageError, UsageError
-from penstock.engine.values.frozen import EMPTY, freeze, thaw
+from penstock.engine.values.frozen import freeze, thaw
 from penstock.engine.values.messages import DataPart, ReasoningPart, TextPart, ToolPart
 from penstock.engine.values.terms import is_word
 from penstock.formats.wire import is_object
@@ -28,7 +28,7 @@ from penstock.workflows.gateway.skeletons import Skeleton, skeleton_of
 from penstock.workflows.gateway.tables import GONE, VALUE, Obj, Place, at, places, with_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from penstock.engine.values.messages import Message, Part
     from penstock.formats.wire import Json, Value
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from penstock.workflows.gateway.frames import EventFrame
     from penstock.workflows.gateway.held_texts import HeldText
     from penstock.workflows.gateway.tables import Path, Spec
+
+    Offer = Callable[[Chunk], Chunk | list[Chunk] | Literal[False] | None]
 
 VALUES = "data-gateway-values"
 """The chunk with the values of an event that guards read as a whole."""
@@ -114,11 +116,11 @@ class _Piece:
 
     __slots__ = ("data", "got", "number", "raw", "skeleton", "text", "type")
 
-    def __init__(self, number: int, frame: EventFrame, skeleton: Skeleton, text: str) -> None:
+    def __init__(self, number: int, raw: bytes, kind: str, data: bytes, skeleton: Skeleton, text: str) -> None:
         self.number = number
-        self.raw = frame.raw
-        self.type = frame.event
-        self.data = frame.data or b""
+        self.raw = raw
+        self.type = kind
+        self.data = data
         self.skeleton = skeleton
         self.text = text
         self.got = ""
@@ -190,8 +192,12 @@ class PatchedAnswer:
 
     # What comes from the provider
 
-    def feed(self, frame: EventFrame) -> Sequence[Chunk]:
+    def feed(self, frame: EventFrame, offer: Offer | None = None) -> Sequence[Chunk]:
         """Read an event of a stream; return its texts for the guards.
+
+        Args:
+            frame: the event.
+            offer: judges a piece of text at once, if it can; see `OutputStream.offer`.
 
         Raises:
             UpstreamError: it is no JSON, or it holds a field that the table does not know.
@@ -206,20 +212,66 @@ class PatchedAnswer:
             self._add(mark)
             return ()
         for place, skeleton in enumerate(self._skeletons):
-            text = skeleton.text(frame.data) if frame.raw else None
+            text = skeleton.text(frame.data, frame) if frame.raw else None
             if text and skeleton.block.begun and skeleton.block.ends is None:
                 if place:
                     self._skeletons.insert(0, self._skeletons.pop(place))
-                return (self._piece(frame, skeleton, text),)
+                made = self._piece(frame.raw, frame.event, frame.data, skeleton, text, offer)
+                if made is not True:
+                    return made
+                self._ahead.append(frame.raw)
+                return ()
         return self._parsed(frame, frame.data)
 
-    def _piece(self, frame: EventFrame, skeleton: Skeleton, text: str) -> Chunk:
+    def feed_next(self, raw: bytes, offer: Offer) -> Sequence[Chunk] | Literal[True] | None:
+        """Read an event that differs from the one before it in nothing but its piece of text, as `feed` does.
+
+        Args:
+            raw: a piece of the stream, if it begins with an event.
+            offer: judges the piece of text at once, if it can.
+
+        Returns:
+            The texts for the guards; True if the event leaves now as it came. None if it is another event, or none, or
+            more than one: then it was not read.
+        """
+        if not self._skeletons:
+            return None
+        skeleton = self._skeletons[0]
+        text = skeleton.next_text(raw) if skeleton.block.ends is None else None
+        if text is None:
+            return None
+        return self._piece(raw, skeleton.kind, raw[skeleton.begin : -2], skeleton, text, offer)
+
+    def _piece(
+        self, raw: bytes, kind: str, data: bytes, skeleton: Skeleton, text: str, offer: Offer | None
+    ) -> Sequence[Chunk] | Literal[True]:
+        """Read an event with one piece of text; return that for the guards, or True if it leaves now as it came."""
         number, block = self._count, skeleton.block
-        event = self._events[number] = _Piece(number, frame, skeleton, text)
-        self._queue.append(event)
         self._count = number + 1
         block.came(text)
-        return Chunk(block.delta, text, block.name, EMPTY, str(number))
+        chunk = skeleton.chunk.with_text(text, str(number))
+        made = False if offer is None else offer(chunk)
+        if made is chunk and not self._queue and not block.late and not self._added:
+            block.latest = self._latest = number
+            self._leave(skeleton, text, kind, data)
+            return True
+        event = self._events[number] = _Piece(number, raw, kind, data, skeleton, text)
+        self._queue.append(event)
+        if made is False:
+            return (chunk,)
+        if made is not None:
+            for one in made if isinstance(made, list) else (made,):
+                self._take_piece(one)
+            self._ahead = self.ready()  # before any further text comes back, which might be put behind this event
+        return ()
+
+    def _leave(self, skeleton: Skeleton, text: str, kind: str, data: bytes) -> None:
+        """Note that a piece leaves as it came."""
+        block = skeleton.block
+        block.pass_on(text)
+        block.sample = skeleton
+        skeleton.left_kind, skeleton.left = kind, data
+        self.state.pass_on(data)
 
     def _parsed(self, frame: EventFrame, text: bytes) -> Sequence[Chunk]:
         data = self._json(text)
@@ -498,6 +550,18 @@ class PatchedAnswer:
             self._took_call(chunk)
         self._latest = max(self._latest, number)
 
+    def _take_piece(self, chunk: Chunk) -> None:
+        """Take a released piece of text, as `take` does; the quick way for one of an event that a skeleton has read."""
+        number = chunk.run_id
+        event = self._events.get(int(number)) if number.isdigit() else None
+        if type(event) is not _Piece or self._held or event.skeleton.block.name != chunk.id:
+            self.take(chunk)
+            return
+        event.got = chunk.text if not event.got else event.got + chunk.text
+        block = event.skeleton.block
+        block.latest = max(block.latest, event.number)
+        self._latest = max(self._latest, event.number)
+
     def _within(self, run_id: str) -> tuple[int, int]:
         """Return the number of an event, and the place of a piece among those of one text there."""
         number, _, nth = run_id.partition(".")
@@ -644,9 +708,7 @@ class PatchedAnswer:
                 if event.got == event.text and not block.late and not self._added:
                     queue.popleft()
                     del self._events[event.number]
-                    block.pass_on(event.text)
-                    block.sample = event
-                    self.state.pass_on(event.data)
+                    self._leave(event.skeleton, event.text, event.type, event.data)
                     out.append(event.raw)
                     continue
                 if event.got != event.text and not self._over and not self._is_past(block, event.number):
@@ -756,8 +818,8 @@ class PatchedAnswer:
     def _late_event(self, block: TextBlock, number: int | None) -> Iterator[bytes]:
         """Yield an event for text that guards added behind the last event of a block, before one with this number."""
         sample = block.sample
-        if isinstance(sample, _Piece):
-            sample = sample.type, sample.expanded().data, sample.skeleton.path
+        if isinstance(sample, Skeleton):
+            sample = sample.left_kind, read_json(sample.left), sample.path
         if not isinstance(sample, tuple):
             return
         kind, data, path = cast("tuple[str, Json, Path]", sample)

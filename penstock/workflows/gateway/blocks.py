@@ -67,7 +67,7 @@ class TextBlock:
         self.interrupted = False
         self.sample: object = None
         self._came: list[str] = []
-        self._left: list[tuple[str, str]] = []
+        self._left: list[str | tuple[str, str]] = []  # a str left as it came
         self._moves: Moves | None = None
 
     def is_under(self, prefix: str) -> bool:
@@ -98,7 +98,7 @@ class TextBlock:
     @property
     def released(self) -> str:
         """The text that left."""
-        return "".join(now for _, now in self._left)
+        return "".join([piece if isinstance(piece, str) else piece[1] for piece in self._left])
 
     def take_late(self) -> str:
         """Return the text that came back late, and forget it."""
@@ -107,7 +107,7 @@ class TextBlock:
 
     def pass_on(self, text: str) -> None:
         """Note that a piece leaves as it came."""
-        self._left.append((text, text))
+        self._left.append(text)
 
     def left(self, text: str, now: str) -> None:
         """Note that a piece leaves, as ``now`` in place of ``text``."""
@@ -125,7 +125,7 @@ class TextBlock:
         if not self.edited:
             return place
         if self._moves is None:
-            self._moves = Moves(self._left)
+            self._moves = Moves((piece, piece) if isinstance(piece, str) else piece for piece in self._left)
         return self._moves.moved(place, is_end=is_end)
 
     def add_released(self, text: str) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from penstock.engine.tasks import Pace
 from penstock.engine.values.chunks import Chunk
 from penstock.engine.values.errors import ModelError
 from penstock.engine.values.frozen import EMPTY, FrozenDict, freeze, thaw
@@ -23,21 +24,23 @@ from penstock.workflows.gateway.blocks import frozen_arguments
 from penstock.workflows.gateway.budget import as_usage, text_of
 from penstock.workflows.gateway.endpoints.endpoint import JSON_HEADERS, STREAM_HEADERS, Refusal
 from penstock.workflows.gateway.frames import Frames
-from penstock.workflows.gateway.http import HttpReply, HttpRequest, UpstreamError, header_of
+from penstock.workflows.gateway.http import HttpReply, HttpRequest, StreamedBody, UpstreamError, header_of
 from penstock.workflows.gateway.json_text import read_json, write_json
 from penstock.workflows.gateway.prompt import FieldError, Prompt, ProviderModel
 from penstock.workflows.gateway.tables import is_term
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 
     from penstock.engine.run.run import Run
+    from penstock.engine.streams.stream import OutputStream
     from penstock.engine.values.frozen import Value, Values
     from penstock.engine.values.messages import Message
     from penstock.engine.values.model import Usage
     from penstock.engine.values.protocols import Observer
     from penstock.engine.values.tripwire import Tripwire
     from penstock.engine.workflow import Workflow
+    from penstock.workflows.gateway.answer import Offer
     from penstock.workflows.gateway.budget import Budget
     from penstock.workflows.gateway.endpoints.endpoint import Endpoint, SentEvents
     from penstock.workflows.gateway.http import Headers, Upstream, UpstreamReply
@@ -50,6 +53,7 @@ REFUSAL = Refusal("I can't help with that request.")
 
 _OK, _REDIRECT, _ERROR = 200, 300, 400
 _MOST_BYTES = 64 * 2**20
+_MANY = 16  # events in one piece of a stream, after which the loop may have its turn
 
 
 @dataclass(slots=True)
@@ -170,6 +174,7 @@ class _Exchange:
         self._ended = Ended(endpoint.name, request.route)
         self._answer: PatchedAnswer | None = None
         self._more = False  # whether the piece of the provider's stream at hand holds further events
+        self._unsent: Exception | None = None  # the error of sending to the client
 
     def report(self) -> None:
         """Tell the operator how it ended."""
@@ -254,7 +259,8 @@ class _Exchange:
         judged = _JudgedAnswer(run, prompt, self._answer, held=held, budget=self._guards.budget)
         stack.callback(self._spend, judged)  # also if the client leaves, or a verdict ends it: the provider has worked
         if kind == "text/event-stream" and self._endpoint.events:
-            return HttpReply(reply.status, (*STREAM_HEADERS, *headers), self._streamed(judged, reply))
+            body = StreamedBody(lambda body: self._streamed(judged, reply, body))
+            return HttpReply(reply.status, (*STREAM_HEADERS, *headers), body)
         return await self._whole(judged, reply, headers)
 
     def _spend(self, judged: _JudgedAnswer) -> None:
@@ -337,25 +343,24 @@ class _Exchange:
         self._note(status=reply.status, first_byte=time.monotonic() - self._began)
         return HttpReply(reply.status, (*JSON_HEADERS, *headers), b"".join(out))
 
-    async def _streamed(self, judged: _JudgedAnswer, reply: UpstreamReply) -> AsyncGenerator[bytes]:
+    async def _streamed(self, judged: _JudgedAnswer, reply: UpstreamReply, body: StreamedBody) -> AsyncGenerator[bytes]:
         """Yield the bytes of a stream as they may leave; a verdict or an error ends it in the client's language."""
         sent = judged.answer.state
         last: Sequence[bytes] = ()
         try:
-            async with aclosing(
-                judged.pieces(self._events(judged.answer, reply, judged.has_ready), lambda: self._more)
-            ) as pieces:
+            async with aclosing(judged.pieces(self._events(judged, reply, body), lambda: self._more)) as pieces:
                 async for piece in pieces:
-                    if self._ended.first_byte is None:
-                        self._note(first_byte=time.monotonic() - self._began)
+                    self._note_first_byte()
                     yield piece
             if judged.refused:
                 last = self._last_events(self._refusal_of(judged), sent)
         except UpstreamError as error:
             self._note(error=f"upstream_{error.kind}")
             last = self._endpoint.error_events(f"upstream_{error.kind}", str(error), sent)
-        except Exception as error:  # noqa: BLE001 - the client is told that it failed, and nothing more
-            self._note(error="guard_failed", cause=error)
+        except Exception as error:
+            if error is self._unsent:
+                raise
+            self._note(error="guard_failed", cause=error)  # the client is told that it failed, and nothing more
             last = self._endpoint.error_events("guard_failed", "a guard could not do its work", sent)
         for piece in (judged.rest(), *last):
             if piece:
@@ -366,32 +371,61 @@ class _Exchange:
             return self._endpoint.error_events(refusal.code, refusal.text, sent)
         return self._endpoint.refusal_events(refusal, sent)
 
-    async def _events(
-        self, answer: PatchedAnswer, reply: UpstreamReply, unsent: Callable[[], bool]
-    ) -> AsyncGenerator[Chunk]:
-        """Yield the texts of a stream's events, as they come.
+    async def _events(self, judged: _JudgedAnswer, reply: UpstreamReply, body: StreamedBody) -> AsyncGenerator[Chunk]:
+        """Yield the texts of a stream's events, as they come. Bytes that may leave are sent before the next are read.
 
         Args:
-            answer: reads the events.
+            judged: the answer.
             reply: the provider's stream.
-            unsent: returns whether bytes could leave that have not yet.
+            body: what the client reads.
         """
-        frames = Frames()
+        frames, answer, send, offer = Frames(), judged.answer, body.send, judged.offer
+        pace = Pace()
         async with aclosing(reply.pieces()) as pieces:
             async for piece in pieces:
-                found = list(frames.feed(piece))
-                for at, frame in enumerate(found, 1):
-                    self._more = at < len(found)
-                    for chunk in answer.feed(frame):
+                made = None if send is None or offer is None or frames.held else answer.feed_next(piece, offer)
+                if made is True and send is not None:  # as almost all do
+                    await self._sent(send, piece)
+                    continue
+                for chunk in self._read(frames, answer, piece, offer) if made is None or made is True else made:
+                    if chunk is not None:
                         yield chunk
-                if found and unsent():
-                    yield _FLUSH
-        self._more = False
+                    else:
+                        await pace.rest()
+                self._more = False
+                if judged.has_ready():
+                    if send is None:
+                        yield _FLUSH
+                    else:
+                        await self._sent(send, judged.rest())
         for frame in frames.end():
             for chunk in answer.feed(frame):
                 yield chunk
         for chunk in answer.end():
             yield chunk
+
+    def _read(self, frames: Frames, answer: PatchedAnswer, piece: bytes, offer: Offer | None) -> Iterator[Chunk | None]:
+        """Yield the texts of all events of a piece of the stream; None where the event loop may have its turn."""
+        found = list(frames.feed(piece))
+        for at, frame in enumerate(found, 1):
+            self._more = at < len(found)
+            yield from answer.feed(frame, offer)
+            if not at % _MANY:
+                yield None
+
+    async def _sent(self, send: Callable[[bytes], Awaitable[None]], piece: bytes) -> None:
+        """Send a piece to the client, from within the source of the guards' stream."""
+        if self._ended.first_byte is None:
+            self._note_first_byte()
+        try:
+            await send(piece)
+        except Exception as error:
+            self._unsent = error  # no failure of the provider or a guard, as which the stream would take it
+            raise
+
+    def _note_first_byte(self) -> None:
+        if self._ended.first_byte is None:
+            self._note(first_byte=time.monotonic() - self._began)
 
     # Verdicts
 
@@ -474,6 +508,8 @@ class _JudgedAnswer:
         self._spent = False
         self._out: list[bytes] = []
         self._chunks: list[Chunk] | None = [] if run.serves("process_llm_response") else None
+        self._reads_all = self._chunks is not None or budget is not None
+        self._stream: OutputStream | None = None
 
     async def pieces(self, source: AsyncGenerator[Chunk], more: Callable[[], bool]) -> AsyncGenerator[bytes]:
         """Yield the bytes that may leave.
@@ -483,9 +519,10 @@ class _JudgedAnswer:
             more: returns whether more events are at hand, so that those which are ready can wait for them.
         """
         answer, run, out = self.answer, self._run, self._out
-        if self._chunks is not None or self._budget is not None:
+        if self._reads_all:
             source = self._kept(source)
         async with run.process_output_stream(source, release="live", last=False, **self._info()) as stream:
+            self._stream = stream
             async for chunk in stream:
                 if chunk.type == "tripwire":
                     continue
@@ -505,6 +542,12 @@ class _JudgedAnswer:
             out += answer.ready()
         if out:
             yield self.rest()
+
+    @property
+    def offer(self) -> Offer | None:
+        """The function that judges pieces of text at once; None where all of them are read or held for later."""
+        stream = self._stream
+        return None if stream is None or self._held or self._reads_all else stream.offer
 
     def rest(self) -> bytes:
         """Return the bytes that may leave and have not: a verdict or an error comes behind them."""

@@ -41,25 +41,33 @@ class Frames:
 
     Args:
         most: the longest event, in bytes.
+
+    Attributes:
+        held: the beginning of an event whose end has not come yet.
     """
 
-    __slots__ = ("_begun", "_held", "_most", "_seen")
+    __slots__ = ("_begun", "_most", "_seen", "held")
 
     def __init__(self, most: int = MOST_BYTES) -> None:
-        self._held = b""
+        self.held = b""
         self._seen = 0  # how far an end was looked for in what is held
         self._most = most
         self._begun = False
 
     def feed(self, piece: bytes) -> Iterator[EventFrame]:
-        """Yield the events that end in this piece.
+        """Return the events that end in this piece.
 
         Raises:
             UpstreamError: an event is too long, or its text is no UTF-8.
         """
-        held = self._held + piece if self._held else piece
+        if not self.held and piece.endswith(b"\n\n") and piece.find(b"\n\n", 0, -1) < 0 and b"\r" not in piece:
+            return iter((self._frame(piece),))  # most pieces are one event
+        return self._fed(piece)
+
+    def _fed(self, piece: bytes) -> Iterator[EventFrame]:
+        held = self.held + piece if self.held else piece
         if b"\r" not in held:
-            *whole, self._held = held.split(b"\n\n")
+            *whole, self.held = held.split(b"\n\n")
             for raw in whole:
                 yield self._frame(raw + b"\n\n")
             self._check()
@@ -71,17 +79,17 @@ class Frames:
                 break
             yield self._frame(held[start:end])
             start = search = end
-        self._held = held[start:]
-        self._seen = len(self._held)
+        self.held = held[start:]
+        self._seen = len(self.held)
         self._check()
 
     def _check(self) -> None:
-        if len(self._held) > self._most:
+        if len(self.held) > self._most:
             raise UpstreamError("too_large", f"an event of the provider is longer than {self._most} bytes")
 
     def end(self) -> Iterator[EventFrame]:
         """Yield the event that the stream ends in without an empty line, if there is one."""
-        held, self._held = self._held, b""
+        held, self.held = self.held, b""
         if held.strip():
             yield self._frame(held)
 

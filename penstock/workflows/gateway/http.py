@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+    from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
     from contextlib import AbstractAsyncContextManager
 
 
@@ -103,6 +103,34 @@ class UpstreamError(Exception):
         super().__init__(message)
 
 
+class StreamedBody:
+    """The pieces of a stream.
+
+    A reader that sets `send` gets most pieces there, as soon as they may leave: they then need not go up through all
+    that works on the stream. It is called by whoever iterates, in its task, between two pieces that are yielded.
+
+    Args:
+        pieces: makes the pieces; it gets this object.
+
+    Attributes:
+        send: sends a piece to the client; None: all pieces are yielded.
+    """
+
+    __slots__ = ("_pieces", "send")
+
+    def __init__(self, pieces: Callable[[StreamedBody], AsyncGenerator[bytes]]) -> None:
+        self.send: Callable[[bytes], Awaitable[None]] | None = None
+        self._pieces = pieces(self)
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        """Return the pieces, without those that `send` gets."""
+        return self._pieces
+
+    async def aclose(self) -> None:
+        """End the stream, however far it was read."""
+        await self._pieces.aclose()
+
+
 @dataclass(frozen=True, slots=True)
 class HttpReply:
     """The reply to a client.
@@ -115,4 +143,4 @@ class HttpReply:
 
     status: int
     headers: Headers
-    body: bytes | AsyncIterator[bytes] = field(repr=False)
+    body: bytes | AsyncIterable[bytes] = field(repr=False)

@@ -10,6 +10,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+from penstock.engine.values.chunks import Chunk
 from penstock.workflows.gateway.tables import is_sealed, is_term
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from penstock.formats.wire import Value
     from penstock.workflows.gateway.blocks import TextBlock
+    from penstock.workflows.gateway.frames import EventFrame
     from penstock.workflows.gateway.tables import Path
 
 VARIES: Mapping[str, Callable[[Value], bool]] = {
@@ -26,6 +28,7 @@ VARIES: Mapping[str, Callable[[Value], bool]] = {
 """The keys whose values may change from event to event (ids, times, counters, padding), and the form they must have."""
 
 _STRING = rb'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"'
+_PLAIN = re.compile(rb'[^"\\\x00-\x1f]++').fullmatch
 _NUMBER = rb"-?\d++(?:\.\d++)?(?:[eE][+-]?\d++)?"
 _TOKEN = re.compile(
     rb'\s*+(?:(?P<string>"(?:[^"\\]++|\\.)*+")|(?P<number>-?\d[\d.eE+-]*+)|(?P<mark>[\[\]{},:])|[a-z]++)'
@@ -38,9 +41,17 @@ class Skeleton:
     Attributes:
         block: the block that the piece belongs to.
         path: where the piece stands.
+        chunk: a chunk of the block, without a text.
+        kind: the type of the event that `next_text` compares others with.
+        begin: where the data of that event begins in its bytes; they end two bytes behind it.
+        left: the data of the last event of this form that has left.
+        left_kind: the type of that event.
     """
 
-    __slots__ = ("_checks", "_last", "_match", "_place", "block", "path")
+    __slots__ = (
+        "_around", "_checks", "_last", "_match", "_place", "begin", "block", "chunk", "kind", "left", "left_kind",
+        "path",
+    )  # fmt: skip
 
     def __init__(
         self, pattern: bytes, place: int, checks: Sequence[Callable[[Value], bool]], block: TextBlock, path: Path
@@ -48,12 +59,22 @@ class Skeleton:
         self._match = re.compile(pattern).fullmatch
         self._place = place
         self._checks = checks
-        self._last: tuple[bytes, ...] = ()
+        self._last: tuple[bytes, ...] | None = None
+        self._around: tuple[bytes, bytes] | None = None
         self.block = block
         self.path = path
+        self.chunk = Chunk(block.delta, id=block.name)
+        self.kind = self.left_kind = ""
+        self.left = b"{}"
+        self.begin = 0
 
-    def text(self, data: bytes) -> str | None:
-        """Return the piece of text of an event of this form; None for one of another form."""
+    def text(self, data: bytes, frame: EventFrame | None = None) -> str | None:
+        """Return the piece of text of an event of this form; None for one of another form.
+
+        Args:
+            data: the data of the event.
+            frame: the event, for `next_text`.
+        """
         found = self._match(data)
         if found is None:
             return None
@@ -64,11 +85,39 @@ class Skeleton:
             if not all(_fits(one, check) for one, check in zip(rest, self._checks, strict=True)):
                 return None
             self._last = rest
+            self._around = None
+            if frame is not None:
+                self._note(frame, data, *found.span(self._place + 1))
         try:
             text: str = json.loads(piece) if b"\\" in piece else piece[1:-1].decode()
         except ValueError:
             return None
         return text
+
+    def _note(self, frame: EventFrame, data: bytes, start: int, end: int) -> None:
+        """Note what is around the piece of text, which stands with its quotes at ``start`` to ``end`` of the data."""
+        raw, begin = frame.raw, frame.raw.find(data)
+        if begin + len(data) + 2 == len(raw) and raw.endswith(b"\n\n") and b"\r" not in raw:
+            self._around = raw[: begin + start + 1], raw[begin + end - 1 :]
+            self.kind, self.begin = frame.event, begin
+
+    def next_text(self, raw: bytes) -> str | None:
+        """Return the piece of text of an event that differs in nothing else from the last one that `text` has read.
+
+        None for any other one, and for a text with escapes.
+        """
+        if self._around is None:
+            return None
+        before, behind = self._around
+        if not raw.startswith(before) or not raw.endswith(behind):
+            return None
+        text = raw[len(before) : -len(behind)]
+        if _PLAIN(text) is None:
+            return None
+        try:
+            return text.decode()
+        except ValueError:
+            return None
 
 
 def _fits(raw: bytes, check: Callable[[Value], bool]) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import Workflow
 from penstock.workflows.gateway.exchange import Ended, Guards, exchange
-from penstock.workflows.gateway.http import HttpRequest, UpstreamError
+from penstock.workflows.gateway.http import HttpRequest, StreamedBody, UpstreamError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Sequence
@@ -80,8 +80,10 @@ def event(data: object, kind: str = "") -> bytes:
     return f"{head}data: {json.dumps(data)}\n\n".encode()
 
 
-async def run_exchange(endpoint: Endpoint, body: object, upstream: Scripted, *steps: Item, **guards: Any) -> Got:
-    """Send a request through guards to a scripted provider, and read the reply."""
+async def run_exchange(
+    endpoint: Endpoint, body: object, upstream: Scripted, *steps: Item, direct: bool = True, **guards: Any
+) -> Got:
+    """Send a request through guards to a scripted provider, and read the reply; ``direct``: as the server reads it."""
     ended: list[Ended] = []
     workflow = Workflow("guard")
     for step in steps:
@@ -92,7 +94,15 @@ async def run_exchange(endpoint: Endpoint, body: object, upstream: Scripted, *st
         if isinstance(reply.body, bytes):
             pieces = [(reply.body, upstream.read)]
         else:
-            pieces = [(piece, upstream.read) async for piece in reply.body]
+            pieces = []
+
+            async def send(piece: bytes) -> None:
+                pieces.append((piece, upstream.read))
+
+            if direct and isinstance(reply.body, StreamedBody):
+                reply.body.send = send
+            async for piece in reply.body:
+                await send(piece)
     return Got(reply.status, dict(reply.headers), pieces, ended[0])
 
 

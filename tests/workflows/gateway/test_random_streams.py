@@ -68,6 +68,22 @@ def spelled(body):
     return found
 
 
+async def test_the_bytes_are_the_same_whether_they_are_sent_at_once_or_handed_up():
+    """A server takes pieces from within the stream; a caller that iterates gets the same ones."""
+    for seed in range(60):
+        chance = random.Random(seed)  # noqa: S311
+        _, data = made(chance, has_secret=seed % 3 > 0)
+        raw = framed(chance, data)
+        cuts = [place.end() for place in re.finditer(rb"\n\n", raw)] if seed % 2 else [chance.randint(1, len(raw))] * 9
+        guard = PIIDetector(strategy="redact")
+        got = [
+            await run_exchange(ChatCompletions(), ASK, Scripted(cut(raw, cuts)), guard, direct=direct)
+            for direct in (True, False)
+        ]
+        assert got[0].body == got[1].body
+        assert [read for _, read in got[0].pieces] == [read for _, read in got[1].pieces]
+
+
 @pytest.mark.parametrize("guard", [PIIDetector(strategy="redact"), Late()], ids=["live", "late"])
 @pytest.mark.parametrize("start", range(0, 300, 100))
 async def test_no_secret_leaves_a_random_stream_and_nothing_else_is_lost(guard, start):

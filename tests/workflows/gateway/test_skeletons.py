@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from penstock.workflows.gateway.blocks import TextBlock
+from penstock.workflows.gateway.frames import frame_of
 from penstock.workflows.gateway.skeletons import skeleton_of
 
 BLOCK = TextBlock("0.content", "text")
@@ -61,3 +62,45 @@ def test_a_text_elsewhere_that_looks_alike_is_not_the_piece():
     assert made is not None
     assert made.text(data.replace(b'"x"', b'"content"')) == "content"
     assert made.text(data.replace(b'"note": "content"', b'"note": "other"')) is None
+
+
+def next_texts(first: bytes, *others: bytes) -> list[str | None]:
+    made = skeleton_of(event("Good day"), PATH, BLOCK)
+    frame = frame_of(first)
+    assert made is not None
+    assert frame.data is not None
+    assert made.text(frame.data, frame) == "Good day"
+    assert made.kind == frame.event
+    return [made.next_text(other) for other in others]
+
+
+@pytest.mark.parametrize("head", [b"data: ", b"event: chunk\ndata: "])
+def test_the_next_event_of_the_same_form_need_not_be_parsed(head):
+    first = head + event("Good day") + b"\n\n"
+    texts = next_texts(first, first, head + event(" to you") + b"\n\n")
+    assert texts == ["Good day", " to you"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        b"data: " + event('a "quote"') + b"\n\n",
+        b"data: " + event("a\nline") + b"\n\n",
+        b"data: " + event("day", id="c-2") + b"\n\n",
+        b"data: " + event("day", 1) + b"\n\n",
+        b"data: " + event("day").replace(b'"day"', b'"day", "content": "ann"') + b"\n\n",
+        b"data: " + event("day").replace(b"day", b"\xff") + b"\n\n",
+        b"data: " + event("day") + b"\n",
+        b"data: " + event("day") + b"\n\n" + b"data: " + event("day") + b"\n\n",
+        b"event: chunk\ndata: " + event("day") + b"\n\n",
+        b"data: " + event("")[:-20],
+        b"",
+    ],
+)
+def test_a_piece_that_is_not_one_such_event_is_left_to_the_parser(other):
+    assert next_texts(b"data: " + event("Good day") + b"\n\n", other) == [None]
+
+
+def test_an_event_with_other_line_ends_is_no_sample_for_the_next_one():
+    first = b"data: " + event("Good day") + b"\r\n\r\n"
+    assert next_texts(first, first) == [None]

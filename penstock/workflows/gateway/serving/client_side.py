@@ -12,13 +12,14 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Literal, Self
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, AsyncIterable, Callable
     from types import TracebackType
 
     from penstock.workflows.gateway.http import HttpReply
     from penstock.workflows.gateway.serving.asgi import Receive, Scope, Send
     from penstock.workflows.web.released import ReleasedStream
 
+from penstock.workflows.gateway.http import StreamedBody
 from penstock.workflows.gateway.serving.asgi import ABORT, raw_headers
 
 _NO_CONTENT = 204
@@ -153,17 +154,30 @@ class ClientSide:
                 if not reader.cancelled():
                     reader.exception()  # the stream was cut; asyncio logs an error that nobody has looked at
 
-    async def _stream(self, body: AsyncIterator[bytes], on_piece: Callable[[bytes], None] | None) -> None:
-        async for piece in body:
+    async def _stream(self, body: AsyncIterable[bytes], on_piece: Callable[[bytes], None] | None) -> None:
+        async def send(piece: bytes) -> None:
             await self._piece(piece, more=True)
             if on_piece is not None:
                 on_piece(piece)
+
+        if isinstance(body, StreamedBody):
+            body.send = self._next_piece if on_piece is None else send
+        async for piece in body:
+            await send(piece)
         self._signs = False
         await self._piece(b"", more=False)
 
     async def _start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         self.started = True
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def _next_piece(self, piece: bytes) -> None:
+        """Send a piece of a stream, as `_piece` does, without a further call: almost all bytes go this way."""
+        self._last = time.monotonic()
+        self._sending = True
+        await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+        self._sending = False
+        self.sent += len(piece)
 
     async def _piece(self, piece: bytes, *, more: bool) -> None:
         self._last = time.monotonic()

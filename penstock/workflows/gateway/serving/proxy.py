@@ -28,7 +28,7 @@ from penstock.workflows.gateway.upstreams.pool import Trip
 from penstock.workflows.web.released import STREAM_HEADER, StreamCutError, StreamGoneError, StreamPosition
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, AsyncIterable, Callable
 
     from penstock.workflows.gateway.endpoints.endpoint import Endpoint
     from penstock.workflows.gateway.exchange import Guards
@@ -350,7 +350,7 @@ class _Request:
         self._served.bytes_out = len(body)
 
 
-async def _told(body: AsyncIterator[bytes], on_piece: Callable[[bytes], None] | None) -> AsyncGenerator[bytes]:
+async def _told(body: AsyncIterable[bytes], on_piece: Callable[[bytes], None] | None) -> AsyncGenerator[bytes]:
     """Yield the pieces of a body, each told to ``on_piece`` when it was taken."""
     async with aclosing(cast("AsyncGenerator[bytes]", body)) as pieces:  # the body of an exchange is a generator
         async for piece in pieces:
