@@ -178,14 +178,12 @@ class _Exchange:
 
     def report(self) -> None:
         """Tell the operator how it ended."""
-        answer = self._answer
+        answer, ended = self._answer, self._ended
         if answer is not None:
-            self._note(
-                usage=self._ended.usage or answer.usage,
-                edited=self._ended.edited or answer.edited,
-                unknown=(*self._ended.unknown, *answer.unknown),
-            )
-        self._note(seconds=time.monotonic() - self._began)
+            ended.usage = ended.usage or answer.usage
+            ended.edited = ended.edited or answer.edited
+            ended.unknown = (*ended.unknown, *answer.unknown)
+        ended.seconds = time.monotonic() - self._began
         if self._guards.on_end is not None:
             self._guards.on_end(self._ended)
 
@@ -198,7 +196,7 @@ class _Exchange:
         try:
             prompt = self._prompt()
             run = await stack.enter_async_context(self._run())
-            self._note(run_id=run.run_id, run=run)
+            self._ended.run_id, self._ended.run = run.run_id, run
             await self._judge_prompt(run, prompt)
             return await self._answered(stack, run, prompt)
         except _StoppedError as stopped:
@@ -209,7 +207,7 @@ class _Exchange:
     async def _judge_prompt(self, run: Run, prompt: Prompt) -> None:
         with _failures():
             verdict = await prompt.judge(run)
-        self._note(edited=prompt.is_changed, unknown=prompt.unknown)
+        self._ended.edited, self._ended.unknown = prompt.is_changed, prompt.unknown
         if verdict is not None:
             raise _StoppedError(self._refusal(verdict))
 
@@ -227,7 +225,7 @@ class _Exchange:
             prompt = Prompt(self._endpoint, body, self._request.body, strict=guards.strict, permits=guards.permits)
         except FieldError as error:
             raise _StoppedError(None, (400, error.code, str(error))) from None
-        self._note(model=prompt.model, streamed=self._endpoint.streams(body))
+        self._ended.model, self._ended.streamed = prompt.model, self._endpoint.streams(body)
         return prompt
 
     def _run(self) -> Run:
@@ -265,7 +263,7 @@ class _Exchange:
 
     def _spend(self, judged: _JudgedAnswer) -> None:
         judged.spend()
-        self._note(usage=judged.tokens)
+        self._ended.usage = judged.tokens
 
     async def _asked(self, stack: AsyncExitStack, run: Run, prompt: Prompt) -> UpstreamReply:
         """Ask the provider, again where error processors say so; return its reply."""
@@ -282,7 +280,7 @@ class _Exchange:
                 failed: ModelError = _model_error(prompt.model, error)
                 problem: UpstreamError | None = error
             else:
-                self._note(upstream_seconds=time.monotonic() - began)
+                self._ended.upstream_seconds = time.monotonic() - began
                 if reply.status < _ERROR or not run.serves("process_api_error"):
                     return reply
                 failed, problem = ModelError(prompt.model, "answered with an error", status=reply.status), None
@@ -340,7 +338,7 @@ class _Exchange:
             out = [piece async for piece in judged.pieces(_each(chunks), lambda: False)]
         if judged.refused:
             raise _StoppedError(self._refusal_of(judged))
-        self._note(status=reply.status, first_byte=time.monotonic() - self._began)
+        self._ended.status, self._ended.first_byte = reply.status, time.monotonic() - self._began
         return HttpReply(reply.status, (*JSON_HEADERS, *headers), b"".join(out))
 
     async def _streamed(self, judged: _JudgedAnswer, reply: UpstreamReply, body: StreamedBody) -> AsyncGenerator[bytes]:
@@ -510,6 +508,7 @@ class _JudgedAnswer:
         self._chunks: list[Chunk] | None = [] if run.serves("process_llm_response") else None
         self._reads_all = self._chunks is not None or budget is not None
         self._stream: OutputStream | None = None
+        self._told: dict[str, Value] | None = None
 
     async def pieces(self, source: AsyncGenerator[Chunk], more: Callable[[], bool]) -> AsyncGenerator[bytes]:
         """Yield the bytes that may leave.
@@ -574,9 +573,12 @@ class _JudgedAnswer:
                 yield chunk
 
     def _info(self) -> dict[str, Value]:
-        prompt = self._prompt
-        request = ModelRequest(tuple(prompt.messages))
-        return {"model": ProviderModel(prompt.model), "request": request, "chunks": self._chunks, "from_cache": False}
+        if self._told is None:
+            prompt = self._prompt
+            request = ModelRequest(tuple(prompt.messages))
+            model = ProviderModel(prompt.model)
+            self._told = {"model": model, "request": request, "chunks": self._chunks, "from_cache": False}
+        return self._told
 
     def spend(self) -> None:
         """Record the tokens of the answer, once; a budget counts those that nobody reported."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -40,12 +40,15 @@ class HttpRequest:
 
     def with_body(self, body: bytes) -> HttpRequest:
         """Return the request with another body."""
-        return replace(self, body=body)
+        return HttpRequest(self.method, self.path, self.headers, body, self.query, self.route)
 
 
 def header_of(headers: Iterable[tuple[str, str]], name: str) -> str | None:
     """Return the first value of a header by its name in lower case; None if it is missing."""
-    return next((value for key, value in headers if key == name), None)
+    for key, value in headers:
+        if key == name:
+            return value
+    return None
 
 
 class UpstreamReply(Protocol):

@@ -7,6 +7,7 @@ schemas, names) are read together, as data of one system message, which no limit
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from operator import is_not
 from typing import TYPE_CHECKING
 
 from penstock.engine.values.errors import MessageError, UsageError
@@ -294,11 +295,13 @@ class Prompt:
 
     def _changed(self, messages: Sequence[Message], data: Mapping[str, Value], overrides: Mapping[str, Value]) -> Json:
         changes: dict[Path, Value] = {}
-        self._sort(messages)
-        for read in self._sections:
-            items = [tuple(item) if isinstance(item, list) else item for item in read.left]
-            if items != list(range(len(read.items))):
-                changes[read.section.path] = read.section.write(read.value, items)
+        given = self.messages
+        if len(given) != len(messages) or any(map(is_not, given, messages)):
+            self._sort(messages)
+            for read in self._sections:
+                items = [tuple(item) if isinstance(item, list) else item for item in read.left]
+                if items != list(range(len(read.items))):
+                    changes[read.section.path] = read.section.write(read.value, items)
         is_same = not changes
         for name, place in self._beside.items():
             if name not in data:

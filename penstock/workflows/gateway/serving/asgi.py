@@ -21,12 +21,12 @@ ABORT = "penstock.abort"
 
 def headers_of(scope: Scope) -> Headers:
     """Return the headers of a request, names in lower case."""
-    return tuple((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"])
+    return tuple([(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"]])
 
 
 def header_bytes(scope: Scope) -> int:
     """Return how long the headers of a request are together."""
-    return sum(len(name) + len(value) + 4 for name, value in scope["headers"])
+    return sum([len(name) + len(value) + 4 for name, value in scope["headers"]])
 
 
 def raw_headers(headers: Headers) -> list[tuple[bytes, bytes]]:

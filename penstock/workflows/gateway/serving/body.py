@@ -39,12 +39,30 @@ async def read_body(receive: Receive, headers: Headers, *, most: int, seconds: f
     encoding = (header_of(headers, "content-encoding") or "identity").strip().lower()
     if encoding != "identity" and encoding not in _WINDOWS:
         raise NotServedError(415, "unsupported_encoding", "this compression is not read; send gzip, deflate, or none")
-    try:
-        async with asyncio.timeout(seconds):  # anyio's costs ten times as much
-            body = await _received(receive, most)
-    except TimeoutError:
-        raise NotServedError(408, "request_timeout", "the request did not arrive in time") from None
+    body = await _within(seconds, receive, most)
     return body if encoding == "identity" else _decompressed(body, encoding, most)
+
+
+async def _within(seconds: float, receive: Receive, most: int) -> bytes:
+    """Return the body, if it comes in time. A timer costs a third of `asyncio.timeout`, and that a tenth of anyio's."""
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101 - coroutines run in tasks
+    too_late = False
+
+    def stop() -> None:
+        nonlocal too_late
+        too_late = True
+        task.cancel()
+
+    timer = asyncio.get_running_loop().call_later(seconds, stop)
+    try:
+        return await _received(receive, most)
+    except asyncio.CancelledError:
+        if too_late and task.uncancel() == 0:
+            raise NotServedError(408, "request_timeout", "the request did not arrive in time") from None
+        raise
+    finally:
+        timer.cancel()
 
 
 async def _received(receive: Receive, most: int) -> bytes:

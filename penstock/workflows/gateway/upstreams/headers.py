@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.workflows.gateway.http import header_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from penstock.workflows.gateway.http import Headers, HttpRequest
     from penstock.workflows.gateway.upstreams.provider import UpstreamProvider
+
+_NONE: frozenset[str] = frozenset()
 
 KEY_HEADERS = ("authorization", "x-api-key", "api-key")
 """The headers in which clients send keys, by how often they are used."""
@@ -80,7 +84,7 @@ def towards_client(headers: Iterable[tuple[str, str]]) -> Headers:
 def client_key(headers: Headers) -> str | None:
     """Return the key that a client sent; None if it sent none."""
     for name in KEY_HEADERS:
-        value = next((value for key, value in headers if key == name), None)
+        value = header_of(headers, name)
         if value:
             scheme, _, key = value.partition(" ")
             return key.strip() if name == "authorization" and scheme.lower() == "bearer" else value
@@ -95,4 +99,5 @@ def _key_header(path: str, provider: UpstreamProvider) -> tuple[str, str]:
 
 def _named_by_connection(headers: Headers) -> frozenset[str]:
     """Return the headers that ``connection`` names: they are for the next hop only."""
-    return frozenset(one.strip().lower() for name, value in headers if name == "connection" for one in value.split(","))
+    value = ",".join([value for name, value in headers if name == "connection"])
+    return frozenset([one.strip().lower() for one in value.split(",")]) if value else _NONE
