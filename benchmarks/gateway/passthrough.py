@@ -1,14 +1,28 @@
 """The least that a gateway can do: uvicorn, a raw ASGI application, and aiohttp towards the provider.
 
-Run with the port and the provider: ``python passthrough.py PORT http://127.0.0.1:9000``.
+Run with the port and the provider: ``python passthrough.py PORT http://127.0.0.1:9000``. With a policy behind them it
+also runs its guards on the same texts, in the stages that the gateway runs: nothing is read, patched or held back. So
+the difference is the cost of the guards in a server, where other work has pushed them out of the caches of the CPU.
 """
 
 import sys
+from collections.abc import AsyncIterator
 
 import aiohttp
 import uvicorn
 
 SESSION: list[aiohttp.ClientSession] = []
+PROMPT = "Say some words, please. " * 5
+
+
+async def received(receive) -> bytes:  # noqa: ANN001 - that of ASGI
+    """Return the body of a request."""
+    body = b""
+    while True:
+        event = await receive()
+        body += event.get("body", b"")
+        if not event.get("more_body"):
+            return body
 
 
 async def app(scope, receive, send) -> None:  # noqa: ANN001 - those of ASGI
@@ -20,12 +34,7 @@ async def app(scope, receive, send) -> None:  # noqa: ANN001 - those of ASGI
         await receive()
         await send({"type": "lifespan.shutdown.complete"})
         return
-    body = b""
-    while True:
-        event = await receive()
-        body += event.get("body", b"")
-        if not event.get("more_body"):
-            break
+    body = await received(receive)
     headers = {"content-type": "application/json"}
     async with SESSION[0].post(sys.argv[2] + scope["path"], data=body, headers=headers) as reply:
         kind = reply.headers["content-type"].encode()
@@ -35,5 +44,47 @@ async def app(scope, receive, send) -> None:  # noqa: ANN001 - those of ASGI
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
+def guarded(policy: str):  # noqa: ANN201 - an ASGI application
+    """Return the application with guards beside it."""
+    from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.frozen import FrozenDict
+    from penstock.engine.values.model import ModelRequest
+    from penstock.workflows.gateway.prompt import ProviderModel
+    from penstock.workflows.loading import load_workflow
+
+    workflow = load_workflow(policy)
+    info = {"model": ProviderModel("fake-1"), "request": ModelRequest(()), "chunks": None, "from_cache": False}
+    about = FrozenDict({**info, "finish_reason": "stop", "usage": None, "tool_calls": None})
+
+    async def guarded_app(scope, receive, send) -> None:  # noqa: ANN001 - those of ASGI
+        if scope["type"] == "lifespan":
+            await app(scope, receive, send)
+            return
+        body = await received(receive)
+        headers = {"content-type": "application/json"}
+        async with workflow.start() as run:
+            await run.process_input(PROMPT)
+            async with SESSION[0].post(sys.argv[2] + scope["path"], data=body, headers=headers) as reply:
+                kind = reply.headers["content-type"].encode()
+                start = {"type": "http.response.start", "status": reply.status, "headers": [(b"content-type", kind)]}
+                await send(start)
+
+                async def source() -> AsyncIterator[Chunk]:
+                    async for piece in reply.content.iter_any():
+                        yield Chunk("text-delta", "word " * 20 if kind == b"application/json" else " word", "t")
+                        await send({"type": "http.response.body", "body": piece, "more_body": True})
+
+                async with run.process_output_stream(source(), release="live", last=False, **info) as stream:
+                    async for _ in stream:
+                        pass
+            message = run.message_list.completed(stream.message)
+            await run.judge_step(message, about)
+            await run.process_output_result(None, finish_reason="stop", usage=None)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    return guarded_app
+
+
 if __name__ == "__main__":
-    uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="error", access_log=False, ws="none")
+    made = guarded(sys.argv[3]) if len(sys.argv) > 3 else app
+    uvicorn.run(made, host="127.0.0.1", port=int(sys.argv[1]), log_level="error", access_log=False, ws="none")
