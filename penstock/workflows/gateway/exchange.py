@@ -129,6 +129,15 @@ class Guards:
     records: bool = False
     on_end: Callable[[Ended], None] | None = None
 
+    def of_request(
+        self, workflow: Workflow, context: Mapping[str, Value], on_end: Callable[[Ended], None] | None
+    ) -> Guards:
+        """Return the guards of one request."""
+        return Guards(
+            workflow, self.name, self.fingerprint, self.strict, self.permits, self.refusal, self.budget, context,
+            self.observers, self.records, on_end,
+        )  # fmt: skip
+
 
 @asynccontextmanager
 async def exchange(

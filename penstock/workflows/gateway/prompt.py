@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.engine.execution.outcome import Outcome
     from penstock.engine.run.run import Run
     from penstock.engine.values.chunks import Chunk
+    from penstock.engine.values.frozen import Values
     from penstock.engine.values.tripwire import Tripwire
     from penstock.formats.wire import Json, Value
     from penstock.workflows.gateway.endpoints.endpoint import Endpoint
@@ -160,7 +161,7 @@ class Prompt:
             items = section.read(value)
             ids = [[f"in-{len(made)}-{item}-{place}" for place in range(len(one))] for item, one in enumerate(items)]
             named = [
-                tuple(replace(message, id=id, from_client=True) for message, id in zip(one, each, strict=True))
+                tuple([_from_client(message, id) for message, id in zip(one, each, strict=True)])
                 for one, each in zip(items, ids, strict=True)
             ]
             made.append(_Read(section, value, named))
@@ -192,8 +193,6 @@ class Prompt:
             return run.tripwire
         left = tuple(entry.message for entry in run.message_list.entries)
         data = self._data_of(left)
-        settings = freeze(self._endpoint.settings(self.body))
-        request = ModelRequest(tuple(left), self.tools, settings=settings)
         overrides: Mapping[str, Value] = EMPTY
         if run.serves("process_input_step"):
             tools = as_tools(self._tools.values())
@@ -202,14 +201,15 @@ class Prompt:
                 tools=tools,
                 tool_choice="auto",
                 active_tools=None,
-                model_settings=settings,
+                model_settings=self._settings(),
             )
             if step.blocked:
                 return step.tripwire
             left, overrides = tuple(entry.message for entry in step.message_list.entries), step.overrides
         if run.serves("process_llm_request"):
+            settings = self._settings()
             asked = await run.process_llm_request(
-                request=replace(request, messages=tuple(left)),
+                request=ModelRequest(tuple(left), self.tools, settings=settings),
                 model=ProviderModel(self.model),
                 model_settings=settings,
             )
@@ -219,6 +219,10 @@ class Prompt:
             left = asked.messages
         self._sent = self._changed([message for message in left if message.id != BESIDE], data, overrides)
         return None
+
+    def _settings(self) -> Values:
+        settings: Values = freeze(self._endpoint.settings(self.body))
+        return settings
 
     async def _judge_results(self, run: Run) -> None:
         """Run `process_tool_result` on each result of a tool, as `process_input` left it.
@@ -372,6 +376,11 @@ class Prompt:
                     read.left.append(left)
                 if item in added:
                     read.left.append(added[item])
+
+
+def _from_client(message: Message, id: str) -> Message:
+    """Return a message as one of the client's, with an id; nothing is checked again, as `replace` would."""
+    return message.as_from_client().with_origin(id, message.created_at)
 
 
 def _instructions(read: _Read) -> int:

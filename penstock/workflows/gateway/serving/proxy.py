@@ -270,7 +270,7 @@ class _Request:
     def _guards(self, route: Route, client: str) -> Guards:
         """Return the guards of this request, with the shadows that were drawn for it."""
         context = {"resource_id": client} if client else {}
-        made = replace(route.guards, workflow=route.workflow(), request_context=context, on_end=self._served.add_end)
+        made = route.guards.of_request(route.workflow(), context, self._served.add_end)
         if made.workflow is route.guards.workflow:
             return made
         shadows = ShadowVerdicts(route.shadow_names)
