@@ -389,7 +389,7 @@ class OutputStream:
         return False
 
     def _take_offered(self, chunk: Chunk) -> Fed:
-        """Return what became of the chunk that the source has offered, and yields now.
+        """Return the result of the chunk that the source has offered, and yields now.
 
         Raises:
             UsageError: it yields another one.

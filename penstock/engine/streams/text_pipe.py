@@ -647,7 +647,7 @@ class TextPipe:
         return chunk.type in ("source", "file") or (chunk.is_data and not chunk.transient)
 
     def _released_two(self, buffer: TextBuffer, until: int) -> Chunk | list[Chunk] | None:
-        """Return what may be released of a piece that was held and the one that follows; as `_released` does."""
+        """Return the chunks to release of a piece that was held and the one that follows; as `_released` does."""
         first, second = self._queue
         if (
             type(first) is not Slice

@@ -95,7 +95,7 @@ class Skeleton:
         return text
 
     def _note(self, frame: EventFrame, data: bytes, start: int, end: int) -> None:
-        """Note what is around the piece of text, which stands with its quotes at ``start`` to ``end`` of the data."""
+        """Note the bytes around the piece of text, which stands with its quotes at ``start`` to ``end`` of the data."""
         raw, begin = frame.raw, frame.raw.find(data)
         if begin + len(data) + 2 == len(raw) and raw.endswith(b"\n\n") and b"\r" not in raw:
             self._around = raw[: begin + start + 1], raw[begin + end - 1 :]
