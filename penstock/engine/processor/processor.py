@@ -154,7 +154,7 @@ class Processor(Generic[S]):
         subclass with a state of its own that has to outlive the process overrides this and `load_state`. It must not
         hold anything that guards have hidden.
         """
-        return state if type(state) is dict else None
+        return cast("Value", state) if type(state) is dict else None
 
     def load_state(self, stored: Value) -> S:
         """Return the state that `dump_state` gave as a JSON value, which is frozen."""

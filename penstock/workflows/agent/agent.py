@@ -232,7 +232,7 @@ class Agent:
 
     async def resume(
         self,
-        run_id: str,
+        run: str,
         /,
         *,
         decisions: Mapping[str, bool | str] = EMPTY,
@@ -245,7 +245,7 @@ class Agent:
         Of several that go on with it at once, one does. Its steps that were finished are not run again.
 
         Args:
-            run_id: the id of the run, ``result.run_id``.
+            run: the id of the run, ``result.run_id``.
             decisions: decisions about calls that wait for approval, by their ids: True, False, or a str, the reason for
                 a refusal, which the model gets. Those that were stored before, as by ``penstock review``, count too.
             results: the results of calls that the application ran, by their ids.
@@ -258,14 +258,14 @@ class Agent:
             UsageError: the agent has no ``reviews``.
             PenstockError: the same errors as `generate`. The run then stays suspended where it stood.
         """
-        async with self.resume_stream(run_id, decisions=decisions, results=results, by=by, **options) as stream:
+        async with self.resume_stream(run, decisions=decisions, results=results, by=by, **options) as stream:
             async for _ in stream:
                 pass
             return await stream.result
 
     def resume_stream(
         self,
-        run_id: str,
+        run: str,
         /,
         *,
         decisions: Mapping[str, bool | str] = EMPTY,
@@ -282,19 +282,19 @@ class Agent:
         reviews = self.reviews
         if reviews is None:
             raise UsageError("this agent stores no suspended requests; make it with reviews=SQLiteStorage(path)")
-        options["run_id"] = run_id
+        options["run_id"] = run
         merged = self._options.with_call(options)
         own_lists = not _LIST_CHANGING.intersection(options)
 
         async def prepare() -> tuple[Run, RequestTask]:
             for call_id, said in decisions.items():
                 if said is True:
-                    await reviews.approve(run_id, call_id, by=by)
+                    await reviews.approve(run, call_id, by=by)
                 else:
-                    await reviews.reject(run_id, call_id, reason=said or "", by=by)
+                    await reviews.reject(run, call_id, reason=said or "", by=by)
             for call_id, value in results.items():
-                await reviews.answer(run_id, call_id, value, by=by)
-            return await self._prepared_again(reviews, run_id, merged, own_lists=own_lists)
+                await reviews.answer(run, call_id, value, by=by)
+            return await self._prepared_again(reviews, run, merged, own_lists=own_lists)
 
         return AgentStream(prepare, merged)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, timedelta
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from penstock.engine.values.errors import OptionError, ReviewError, StorageConflictError
 from penstock.engine.values.frozen import FrozenDict, json_value
@@ -69,7 +69,7 @@ class Reviews:
         may_decide: Callable[[WaitingRun, str], bool] | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        if not isinstance(store, RunStore):
+        if not isinstance(cast("object", store), RunStore):
             raise OptionError("Reviews", "store", type(store).__name__, "a RunStore, such as SQLiteStorage(path)")
         for name, seconds in (("expires_in", expires_in), ("lease", lease)):
             if not (seconds is None and name == "expires_in") and not (
