@@ -13,7 +13,7 @@ import pytest
 from penstock import Agent, InMemoryStorage, Memory, ModerationProcessor, PIIDetector, Tool, processor
 from penstock.engine import OutputResultContext, ToolCallContext, ToolResultContext
 from penstock.engine.values.errors import ModelError, ReviewError, UsageError
-from penstock.processors.tools import ToolPolicy
+from penstock.processors.tools import HumanReview, ToolPolicy
 from penstock.testing import ScriptedModel
 from penstock.workflows.review import Reviews
 from tests.workflows.review.made import CALLS, SECRET, Shop, agent, stored_text
@@ -301,3 +301,23 @@ async def test_an_agent_without_reviews_stores_nothing() -> None:
     shop = Shop()
     asked = await Agent(ScriptedModel([CALLS]), tools=[Tool(shop.refund, approval=True)]).generate("Refund order 7")
     assert [call.call_id for call in asked.pending] == ["call-1"]
+
+
+async def test_a_human_review_of_calls_waits_in_the_store() -> None:
+    """A question at another stage blocks: an agent cannot wait there yet."""
+    store, shop = InMemoryStorage(), Shop()
+    made: Any = {"processors": [HumanReview(["tool_call"], tools=["look_up"])]}
+
+    def look_up() -> str:
+        """Look it up."""
+        return "found"
+
+    calls: Any = {"tool_calls": [{"name": "look_up", "args": {}}]}
+    asked = await agent(store, [calls], shop, Tool(look_up), **made).generate("Look it up")
+    assert (asked.status, asked.pending[0].name) == ("suspended", "look_up")
+    done = await agent(store, ["Done."], shop, Tool(look_up), **made).resume(asked.run_id, decisions={"call-1": True})
+    assert (done.status, done.steps[0].tool_calls[0].result) == ("success", "found")
+    at_input: Any = {"processors": [HumanReview(["input"])]}
+    blocked = await agent(store, ["Done."], shop, **at_input).generate("Refund order 7")
+    assert blocked.tripwire is not None
+    assert blocked.tripwire.metadata["suspended"] is True
