@@ -9,4 +9,5 @@ from penstock.workflows.web.client_request import ClientRequest as ClientRequest
 from penstock.workflows.web.plain_text import PlainTextEncoder as PlainTextEncoder
 from penstock.workflows.web.released import ReleasedLog as ReleasedLog, StreamGoneError as StreamGoneError
 from penstock.workflows.web.responses import ResponsesEncoder as ResponsesEncoder
+from penstock.workflows.web.shared_streams import SharedReleasedLog as SharedReleasedLog
 from penstock.workflows.web.ui_messages import UIMessagesEncoder as UIMessagesEncoder

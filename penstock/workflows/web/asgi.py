@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.values.frozen import Value
     from penstock.workflows.agent.results import AgentResult
-    from penstock.workflows.web.released import ReleasedLog, ReleasedReader, ReleasedStream
+    from penstock.workflows.web.released import EventReader, ReleasedLog, ReleasedStream
     from penstock.workflows.web.sent import Json
 
     Event: TypeAlias = MutableMapping[str, Value]
@@ -198,7 +198,7 @@ class ResumableResponse(_ClientResponse):
             task_status.started()
             await _while_client_stays(receive, self._send_events(events, send))
 
-    async def _send_events(self, events: ReleasedReader, send: Send) -> None:
+    async def _send_events(self, events: EventReader, send: Send) -> None:
         await self._begin(send)
         await _send_events(events, send)
 
@@ -226,7 +226,7 @@ class ResumedResponse(_ClientResponse):
         """Send the rest of the stream."""
         try:
             position = StreamPosition.asked(scope, self._stream_id)
-            with self._log.reading(position, self._owner) as events:
+            async with self._log.resuming(position, self._owner) as events:
                 await _while_client_stays(receive, self._send_rest(events, position.stream_id, send))
         except StreamGoneError as error:
             await self._refuse(error, send)
@@ -235,7 +235,7 @@ class ResumedResponse(_ClientResponse):
         if self.background is not None:
             await self.background()
 
-    async def _send_rest(self, events: ReleasedReader, stream_id: str, send: Send) -> None:
+    async def _send_rest(self, events: EventReader, stream_id: str, send: Send) -> None:
         if events.is_over:
             self.status_code = 204
             await self._begin(send)
@@ -253,7 +253,7 @@ class ResumedResponse(_ClientResponse):
         await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
-async def _send_events(events: ReleasedReader, send: Send) -> None:
+async def _send_events(events: EventReader, send: Send) -> None:
     async for event in events:
         await send({"type": "http.response.body", "body": event, "more_body": True})
     await send({"type": "http.response.body", "body": b"", "more_body": False})

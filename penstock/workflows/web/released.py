@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 import secrets
 from collections import deque
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 from urllib.parse import parse_qs
 
 import anyio
@@ -53,7 +53,8 @@ class StreamCutError(PenstockError):
         super().__init__("the request behind this stream was cancelled before its end")
 
 
-def _unknown() -> StreamGoneError:
+def unknown_stream() -> StreamGoneError:
+    """Return the error for a stream that is not there for a client."""
     return StreamGoneError(404, "there is no stream with this id for you; send the request again")
 
 
@@ -88,9 +89,9 @@ class StreamPosition:
         named, slash, number = last_event_id.rpartition("/")
         named = named if slash else stream_id
         if not _ID.fullmatch(named) or (stream_id and named != stream_id):
-            raise _unknown()
+            raise unknown_stream()
         if number and not (number.isascii() and number.isdigit() and len(number) <= 12):  # noqa: PLR2004 - enough
-            raise _unknown()
+            raise unknown_stream()
         return cls(named, int(number or 0))
 
     @classmethod
@@ -107,6 +108,32 @@ class StreamPosition:
         header = next((value for name, value in scope["headers"] if name.lower() == b"last-event-id"), b"")
         after = parse_qs(scope["query_string"].decode("latin-1")).get("after", [""])
         return cls.read(header.decode("latin-1").strip() or after[0], stream_id)
+
+
+class EventReader(Protocol):
+    """Reads the events of a stream; an async iterator."""
+
+    @property
+    def headers(self) -> Headers:
+        """The headers of the answer."""
+        ...
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the stream has ended, and the client has all of it."""
+        ...
+
+    def __aiter__(self) -> EventReader:
+        """Return the reader itself."""
+        ...
+
+    async def __anext__(self) -> bytes:
+        """Return the next event, with its id.
+
+        Raises:
+            StreamCutError: the rest never comes, or cannot be read.
+        """
+        ...
 
 
 class ReleasedLog:
@@ -126,6 +153,8 @@ class ReleasedLog:
         OptionError: a number is negative, or a number of bytes is not positive.
     """
 
+    is_shared = False
+
     def __init__(
         self,
         *,
@@ -141,7 +170,7 @@ class ReleasedLog:
             if most < 1:
                 raise OptionError("ReleasedLog", option, most, "a number of bytes, 1 or more")
         self.grace = grace
-        self._keep = keep
+        self.keep = keep
         self._stream_bytes = stream_bytes
         self._total_bytes = total_bytes
         self._size = 0
@@ -173,6 +202,23 @@ class ReleasedLog:
         self._streams[stream.id] = stream
         return stream
 
+    @asynccontextmanager
+    async def resuming(self, position: StreamPosition, owner: str = "") -> AsyncGenerator[EventReader]:
+        """Read the events of a stream after a position, and those to come, wherever they are kept.
+
+        Args:
+            position: the last event that the client got.
+            owner: who reads.
+
+        Raises:
+            StreamGoneError: there is no such stream for this owner, or its rest is not kept any more.
+        """
+        with self.reading(position, owner) as reader:
+            yield reader
+
+    async def share(self, stream: ReleasedStream) -> None:
+        """Do nothing: this log is of one process. It runs beside a stream, from its beginning on."""
+
     @contextmanager
     def reading(self, position: StreamPosition, owner: str = "") -> Generator[ReleasedReader]:
         """Read the events of a stream after a position, and those to come.
@@ -189,7 +235,7 @@ class ReleasedLog:
         if stream is None and self._gone.get(position.stream_id) in ("", owner):
             raise StreamGoneError(410, "this stream is over, and not kept any more; send the request again")
         if stream is None or stream.owner not in ("", owner) or position.number > stream.last:
-            raise _unknown()
+            raise unknown_stream()
         if position.number + 1 < stream.first:
             raise StreamGoneError(410, "the events after this one are not kept any more; send the request again")
         with stream.reading(position.number) as reader:
@@ -223,8 +269,8 @@ class ReleasedLog:
 
     def ended(self, stream: ReleasedStream) -> None:
         """Keep a stream that is whole for a while, and forget one that was cut."""
-        if stream.ending == "whole" and self._keep:
-            self._ended[stream.id] = anyio.current_time() + self._keep
+        if stream.ending == "whole" and self.keep:
+            self._ended[stream.id] = anyio.current_time() + self.keep
         else:
             self._forget(stream)
         self.look_again()
@@ -261,6 +307,8 @@ class ReleasedStream:
         first: the number of the oldest event that is kept.
         size: how much is kept, in bytes.
         waits_for_room: whether its request waits until an event fits into the log.
+        written: how many events the replicas share.
+        read_elsewhere: whether a client of another replica reads it.
     """
 
     def __init__(self, log: ReleasedLog, id: str, owner: str, headers: Headers) -> None:
@@ -271,6 +319,9 @@ class ReleasedStream:
         self.first = 1
         self.size = 0
         self.waits_for_room = False
+        self.written = 0
+        self._is_shared = log.is_shared
+        self.read_elsewhere = False
         self._log = log
         self._events: deque[bytes] = deque()
         self._readers: list[ReleasedReader] = []
@@ -297,6 +348,17 @@ class ReleasedStream:
             Exception: what the pieces raised.
         """
         failed: Exception | None = None
+        async with anyio.create_task_group() as writing:
+            if self._is_shared:
+                writing.start_soon(self._log.share, self)
+            failed = await self._recorded(pieces)
+        if failed is not None:
+            raise failed
+        return self.ending == "whole"
+
+    async def _recorded(self, pieces: AsyncGenerator[bytes]) -> Exception | None:
+        """Record an answer; return what the pieces raised."""
+        failed: Exception | None = None
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._cancel_when_alone, tasks.cancel_scope)
@@ -305,7 +367,7 @@ class ReleasedStream:
                         async for piece in pieces:
                             await self._add(piece)
                     self.ending = "whole"
-                except Exception as error:  # noqa: BLE001 - raised below, outside of the group, which would wrap it
+                except Exception as error:  # noqa: BLE001 - raised by `record`, outside of the groups, which would wrap it
                     failed = error
                 tasks.cancel_scope.cancel()
         finally:
@@ -313,9 +375,7 @@ class ReleasedStream:
                 self.ending = "cut"
             self._log.ended(self)
             self.wake()
-        if failed is not None:
-            raise failed
-        return self.ending == "whole"
+        return failed
 
     @contextmanager
     def reading(self, after: int = 0) -> Generator[ReleasedReader]:
@@ -346,13 +406,46 @@ class ReleasedStream:
 
     def drop_oldest(self) -> bool:
         """Drop the oldest event if all who read have got it; return whether it was dropped."""
-        if not self._readers or min(reader.got for reader in self._readers) < self.first:
+        if not self._is_attended or any(reader.got < self.first for reader in self._readers):
+            return False
+        if self._is_shared and self.written < self.first:
             return False
         dropped = len(self._events.popleft())
         self.first += 1
         self.size -= dropped
         self._log.took(-dropped)
         return True
+
+    def after(self, number: int) -> list[bytes]:
+        """Return the events behind a number."""
+        return list(self._events)[max(number + 1 - self.first, 0) :]
+
+    async def beyond(self, number: int) -> None:
+        """Wait for an event behind a number, or for the end."""
+        while number >= self.last and self.ending == "open":
+            await self._changed.wait()
+
+    def note_written(self, count: int) -> None:
+        """Note that the replicas share some events more."""
+        self.written += count
+        self._log.look_again()
+
+    def note_unshared(self) -> None:
+        """Note that the replicas share no more of it."""
+        self._is_shared = False
+        self.note_readers_elsewhere(present=False)
+        self._log.look_again()
+
+    def note_readers_elsewhere(self, *, present: bool) -> None:
+        """Note whether a client of another replica reads it."""
+        if present != self.read_elsewhere:
+            self.read_elsewhere = present
+            self._attend()
+            self._log.look_again()
+
+    @property
+    def _is_attended(self) -> bool:
+        return bool(self._readers) or self.read_elsewhere
 
     def wake(self) -> None:
         """Let all look again who wait for this stream."""
@@ -377,12 +470,12 @@ class ReleasedStream:
 
     async def _cancel_when_alone(self, scope: anyio.CancelScope) -> None:
         while not scope.cancel_called:
-            while self._readers:
+            while self._is_attended:
                 await self._attended.wait()
             with anyio.move_on_after(self._log.grace):
-                while not self._readers:
+                while not self._is_attended:
                     await self._attended.wait()
-            if not self._readers:
+            if not self._is_attended:
                 scope.cancel()
 
 

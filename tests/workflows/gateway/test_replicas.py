@@ -124,3 +124,28 @@ async def test_a_circuit_that_one_gateway_opened_is_open_for_the_other(replica, 
         async with serving(first) as (one, _), serving(second) as (two, _):
             assert [(await ask(base))[0] for base in (one, one, two)] == [500, 500, 503]
         assert len(provider.requests) == 2
+
+
+async def test_a_client_that_lost_its_stream_comes_back_to_another_gateway(replica, serving) -> None:
+    """While the first one still runs its request."""
+    gate = Gate()
+    with FakeProvider([Sent("one two three", Wire(gate=gate))]) as provider:
+        first, second = replica(provider, "s", "{resumable: true}"), replica(provider, "s", "{resumable: true}")
+        async with serving(first) as (one, _), serving(second) as (two, _), aiohttp.ClientSession() as session:
+            path, body = "/v1/chat/completions", {**BODY, "stream": True}
+            gate.let(1)
+            async with session.post(one + path, json=body) as reply:
+                stream = reply.headers["x-penstock-stream"]
+                await reply.content.readuntil(b"\n\n")
+            with anyio.fail_after(10):
+                while True:
+                    async with session.get(two + path, params={"after": f"{stream}/1"}) as rest:
+                        if rest.status == 200:  # 404 until the first event is in the state
+                            gate.open()
+                            text = await rest.text()
+                            break
+            async with session.get(f"{one}{path}/streams/{stream}") as reply:
+                whole = await reply.text()
+        assert len(provider.requests) == 1
+    assert "[DONE]" in text
+    assert whole.partition("/1\n\n")[2] == text

@@ -248,6 +248,7 @@ class ResumeSection(FileSection):
     keep: float = entry(Seconds(), "How long it can be read after its end.", 300.0)
     stream: int = entry(Size(), "How many bytes of one stream are kept.", 4_000_000)
     memory: int = entry(Size(), "How many bytes of all streams are kept.", 64_000_000)
+    store: str | None = _store("Where streams are kept")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -226,7 +226,7 @@ class _Request:
         named = ("x-penstock-request-id", served.request_id)
         try:
             position = StreamPosition.asked(scope, self._request.path.partition(_STREAMS)[2])
-            with log.reading(position, client) as events:
+            async with log.resuming(position, client) as events:
                 served.status = 204 if events.is_over else 200
                 if events.is_over:
                     await side.reply(HttpReply(204, (named,), b""))

@@ -27,6 +27,7 @@ from penstock.workflows.gateway.serving.shared_cache import SharedAnswerCache
 from penstock.workflows.gateway.upstreams.pool import Choice, Pool
 from penstock.workflows.gateway.upstreams.provider import Timeouts, UpstreamProvider
 from penstock.workflows.web.released import ReleasedLog
+from penstock.workflows.web.shared_streams import SharedReleasedLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,10 +42,12 @@ if TYPE_CHECKING:
         CacheSection,
         GatewaySection,
         RateSection,
+        ResumeSection,
         RouteSection,
         UpstreamSection,
     )
     from penstock.workflows.gateway.upstreams.client import Client
+    from penstock.workflows.web.shared_streams import LogOptions
 
 _ERROR = 400
 
@@ -228,23 +231,27 @@ def build_routes(
     section = document.section
     providers = {name: _provider(name, one, document.environment) for name, one in section.upstreams.items()}
     routes = tuple(_route(one, document, providers, client, state, observers) for one in section.routes)
-    released = _released(section, state) if any(one.resumable for one in section.routes) else None
+    released = (
+        _released(section.resume, _shared(document, section.resume.store, state), state)
+        if any(one.resumable for one in section.routes)
+        else None
+    )
     state.forget_unused()
     checks = None if section.checks is None else document.policies[section.checks]
     return Routes(section, document.keys, routes, checks, released)
 
 
-def _released(section: GatewaySection, state: RouteState) -> ReleasedLog:
-    numbers = section.resume
-    made = state.get(
-        lambda: ReleasedLog(
-            grace=numbers.grace, keep=numbers.keep, stream_bytes=numbers.stream, total_bytes=numbers.memory
-        ),
-        "released",
-        numbers,
-    )
-    assert isinstance(made, ReleasedLog)  # noqa: S101 - for the type
-    return made
+def _released(section: ResumeSection, shared: SharedState | None, state: RouteState) -> ReleasedLog:
+    def made() -> ReleasedLog:
+        options: LogOptions = {
+            "grace": section.grace,
+            "keep": section.keep,
+            "stream_bytes": section.stream,
+            "total_bytes": section.memory,
+        }
+        return ReleasedLog(**options) if shared is None else SharedReleasedLog(shared.cache, **options)
+
+    return cast("ReleasedLog", state.get(made, "released", section, id(shared)))
 
 
 def _route(
